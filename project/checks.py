@@ -1,0 +1,21 @@
+"""System checks of how the service is put together. gunicorn runs them before it serves."""
+
+from typing import Any
+
+from django.contrib.staticfiles.storage import staticfiles_storage
+from django.core.checks import CheckMessage, Error, register
+
+
+@register()
+def check_static_files(**kwargs: Any) -> list[CheckMessage]:
+    """Refuse to start without the collected static files: every page would be a 500."""
+    # The manifest, which only the storage of a production has.
+    if getattr(staticfiles_storage, "hashed_files", True):
+        return []
+    return [
+        Error(
+            "The static files are not collected, and every page needs them.",
+            hint="Run: python manage.py collectstatic --noinput",
+            id="project.E001",
+        )
+    ]

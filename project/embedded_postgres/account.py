@@ -1,0 +1,75 @@
+"""Whom PostgreSQL runs as. It refuses root, so a root process runs it as another account."""
+
+import logging
+import os
+import pwd
+import stat
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+NAME = "pgserver"
+USERADD_TIMEOUT = 30  # seconds
+
+logger = logging.getLogger(__name__)
+
+
+class Account(NamedTuple):
+    uid: int
+    gid: int
+
+
+def account_for(data: Path) -> Account | None:
+    """Return the account to run PostgreSQL as; None for the one this process has.
+
+    As root it is the owner of the data directory; for a new one the system account `pgserver`,
+    created at need.
+
+    Raises:
+        OSError, subprocess.SubprocessError: the account could not be created.
+    """
+    if os.geteuid() != 0:
+        return None
+    if data.exists():
+        entry = pwd.getpwuid(data.stat().st_uid)
+        return Account(entry.pw_uid, entry.pw_gid)
+    try:
+        entry = pwd.getpwnam(NAME)
+    except KeyError:
+        command = ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", NAME]
+        subprocess.run(  # noqa: S603 - nothing in it comes from outside
+            command, check=True, timeout=USERADD_TIMEOUT, capture_output=True
+        )
+        entry = pwd.getpwnam(NAME)
+    return Account(entry.pw_uid, entry.pw_gid)
+
+
+def let_through(account: Account, data: Path, programs: Path) -> None:
+    """Let the account reach its data and the programs.
+
+    Directories on the way become passable, not readable (a home directory of root is often
+    neither), and each one changed is named in a warning. The installed package, which is public,
+    becomes readable when a strict umask kept it to root.
+
+    Raises:
+        OSError: the permissions could not be changed.
+    """
+    package = programs.parent.parent
+    for directory in {*data.parents, *package.parents}:
+        if not _may(account, directory, stat.S_IXUSR, stat.S_IXOTH):
+            logger.warning(
+                "%s is now passable (o+x), for the account that PostgreSQL runs as", directory
+            )
+            directory.chmod(stat.S_IMODE(directory.stat().st_mode) | stat.S_IXOTH)
+    if not _may(account, programs / "postgres", stat.S_IRUSR, stat.S_IROTH):
+        for top in (package, package.with_name(f"{package.name}.libs")):
+            for path in (top, *top.rglob("*")):
+                if not path.is_symlink():
+                    mode = stat.S_IMODE(path.stat().st_mode)
+                    passable = stat.S_IXOTH if mode & stat.S_IXUSR else 0
+                    path.chmod(mode | stat.S_IROTH | passable)
+
+
+def _may(account: Account, path: Path, as_owner: int, as_other: int) -> bool:
+    status = path.stat()
+    return bool(status.st_mode & (as_owner if status.st_uid == account.uid else as_other))

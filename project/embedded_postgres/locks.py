@@ -1,0 +1,70 @@
+"""Locks between processes: flock(2) on a file, which the kernel drops with the process.
+
+There is nothing to clean up after kill -9, and no process id that may meanwhile be another's. A
+lock belongs to the open file: it lasts until every process that has it open has closed it.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+try:
+    import fcntl
+except ImportError as error:
+    raise ImproperlyConfigured(
+        "The embedded PostgreSQL runs on Linux and macOS only. Set DATABASE_URL, "
+        "for example DATABASE_URL=postgres://user:password@127.0.0.1:5432/shorturl"
+    ) from error
+
+POLL_INTERVAL = 0.02  # seconds between two looks at something that another process does
+
+
+def open_lock(path: Path) -> int:
+    """Return `path` open for locking (a descriptor that no child process inherits)."""
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+
+
+def share(descriptor: int) -> None:
+    """Take the lock as one of many, waiting for whoever has it alone."""
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+
+
+def take(descriptor: int) -> bool:
+    """Take the lock alone, giving up a shared hold; return whether nobody else had it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_taken(path: Path) -> bool:
+    """Return whether some process has the lock."""
+    descriptor = open_lock(path)
+    try:
+        return not take(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def alone(path: Path, *, timeout: float) -> Iterator[None]:
+    """Have the lock for the length of the block.
+
+    Raises:
+        TimeoutError: another process had it for all of `timeout` seconds.
+    """
+    descriptor = open_lock(path)
+    try:
+        deadline = time.monotonic() + timeout
+        while not take(descriptor):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"another process has held {path} for {timeout:.0f} s")
+            time.sleep(POLL_INTERVAL)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,64 @@
+"""How the service is served: `gunicorn -c project/gunicorn.py` (HOST, PORT, WORKERS, THREADS)."""
+
+import os
+import signal
+import sys
+from typing import Any
+
+import django
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
+from django.db import connections
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+try:
+    from project.settings import LOCAL, number, text
+
+    django.setup()
+    HOST = text("HOST", default="127.0.0.1")
+    PORT = number("PORT", default=8000, least=1, most=65_535)
+    # Each thread of each worker keeps a connection to PostgreSQL, whose max_connections is 100 by
+    # default: WORKERS × THREADS has to stay well below.
+    workers = number("WORKERS", default=4, least=1, most=64)
+    threads = number("THREADS", default=4, least=1, most=64)
+except ImproperlyConfigured as error:
+    sys.exit(f"gunicorn: {error}")
+
+wsgi_app = "project.wsgi"
+bind = f"{HOST}:{PORT}"
+worker_class = "gthread"  # keeps connections alive, which is worth more than anything else here
+keepalive = 5  # seconds
+timeout = 30  # seconds until a worker that does nothing is replaced
+graceful_timeout = 20  # seconds that requests in flight have to finish
+# Load the application once, before the workers are forked: a mistake stops the start, not a worker.
+preload_app = True
+control_socket_disable = True
+errorlog = "-"
+loglevel = "warning"
+
+
+def on_starting(server: Any) -> None:
+    """Check the project; in a local run, keep the embedded PostgreSQL up, and migrate it."""
+    try:
+        call_command("check", verbosity=0)
+    except SystemCheckError as error:
+        sys.exit(f"gunicorn: {error}")
+    if LOCAL:
+        call_command("migrate", verbosity=1)
+    connections.close_all()  # a connection must not be shared over fork
+
+
+def when_ready(server: Any) -> None:
+    """Say where to look, and let Ctrl-C finish the requests in flight as SIGTERM does."""
+    signal.signal(signal.SIGINT, _terminate)
+    print(f"The URL shortener is at http://{HOST}:{PORT}/ – Ctrl-C stops it.", flush=True)
+
+
+def _terminate(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def post_worker_init(worker: Any) -> None:
+    """Leave the terminal's Ctrl-C to the master, who gets it too and ends them gracefully."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,64 @@
+"""/healthz: the process is up. /readyz: the database answers too, and its migrations are applied.
+
+Both are safe to show to anybody: the reason of a 503 names no host, no user and no password. The
+log has the details.
+"""
+
+import logging
+from collections.abc import Callable
+
+from django.db import Error, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.cache import cache_control
+from django.views.decorators.http import require_safe
+
+from project.unavailable import RETRY_AFTER
+
+logger = logging.getLogger(__name__)
+
+
+class HealthMiddleware:
+    """Answers the two probes before the middleware behind this one can refuse them.
+
+    A probe comes from inside, often with an IP address as its Host and by plain HTTP.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return PROBES.get(request.path_info, self.get_response)(request)
+
+
+@cache_control(no_store=True)
+@require_safe
+def healthz(request: HttpRequest) -> HttpResponse:
+    """Return 200, without a look at the database: a restart of this process would not help it."""
+    return JsonResponse({"status": "up"})
+
+
+@cache_control(no_store=True)
+@require_safe
+def readyz(request: HttpRequest) -> HttpResponse:
+    """Return 200 when the database answers and is migrated, else 503 and the reason."""
+    try:
+        executor = MigrationExecutor(connection)
+        missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    except Error as error:
+        logger.warning("%s: the database does not answer: %s", request.path, error)
+        return not_ready("the database does not answer; the log says why")
+    if missing:
+        names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in missing)
+        return not_ready(f"migrations are not applied: {names}")
+    return JsonResponse({"status": "ready"})
+
+
+def not_ready(reason: str) -> HttpResponse:
+    """Return a 503 that says why."""
+    response = JsonResponse({"status": "not ready", "reason": reason}, status=503)
+    response["Retry-After"] = str(RETRY_AFTER)
+    return response
+
+
+PROBES = {"/healthz": healthz, "/readyz": readyz}

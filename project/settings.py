@@ -1,0 +1,354 @@
+"""Every knob of the service, read once at start from the environment and from .env.
+
+.env stands beside manage.py, and .env.example lists all knobs. What is wrong stops the start with
+a message that names the variable. A production has DATABASE_URL, SECRET_KEY and ALLOWED_HOSTS;
+without DATABASE_URL this is a local run, on a PostgreSQL of its own and for this machine alone.
+"""
+
+import os
+import re
+import secrets
+from contextlib import suppress
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+LOOPBACK = "127.0.0.1,localhost,[::1]"
+SECRET_KEY_LENGTH = 50  # what Django's `check --deploy` asks for, and 5 different characters
+SECRET_KEY_EXAMPLE = (
+    f"$(python3 -c 'import secrets; print(secrets.token_urlsafe({SECRET_KEY_LENGTH}))')"
+)
+HOSTS_EXAMPLE = "example.com,www.example.com"
+DATABASE_URL_EXAMPLE = "postgres://user:password@host:5432/shorturl"
+# A host as Django compares it: a name, perhaps of all its subdomains, or an address.
+HOST = re.compile(r"\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.IGNORECASE)
+
+env = environ.Env()
+try:
+    if (BASE_DIR / ".env").exists():
+        # What the environment itself says wins. Read here, because django-environ goes on without
+        # a file that it cannot read.
+        env.read_env(StringIO((BASE_DIR / ".env").read_text("utf-8-sig")))
+except (OSError, UnicodeError) as error:
+    raise ImproperlyConfigured(f"{BASE_DIR / '.env'} cannot be read: {error}") from error
+
+
+def text(name: str, *, default: str = "") -> str:
+    """Return the variable `name`, or `default` when it is unset or empty."""
+    # Not env.str(): to that a leading $ means another variable, and a password may begin with one.
+    return str(env.ENVIRON.get(name, "")).strip() or default
+
+
+def flag(name: str, *, default: bool) -> bool:
+    """Return the on/off variable `name`; raise ImproperlyConfigured for anything else."""
+    value = text(name, default="on" if default else "off")
+    if value.lower() in ("on", "true", "yes", "1"):
+        return True
+    if value.lower() in ("off", "false", "no", "0"):
+        return False
+    raise ImproperlyConfigured(f"{name}={value!r} is neither on nor off, for example {name}=on")
+
+
+def number(name: str, *, default: int, least: int, most: int) -> int:
+    """Return the whole number `name`; raise ImproperlyConfigured outside `least` to `most`."""
+    value = text(name, default=str(default))
+    if not re.fullmatch("[0-9]{1,9}", value) or not least <= int(value) <= most:
+        raise ImproperlyConfigured(
+            f"{name}={value!r} is no whole number from {least} to {most}, "
+            f"for example {name}={default}"
+        )
+    return int(value)
+
+
+def required(name: str, example: str) -> str:
+    """Return the variable `name`; raise ImproperlyConfigured, with the example, without it."""
+    if value := text(name):
+        return value
+    raise ImproperlyConfigured(
+        f"{name} is not set, and a production needs it, for example {name}={example} "
+        "(for a local run, set SHORTURL_LOCAL=on)"
+    )
+
+
+def hosts(listed: str, *, any_host: bool) -> list[str]:
+    """Return the hosts `listed`; raise ImproperlyConfigured for what is none.
+
+    `any_host` says whether * may be one. Short URLs are shown under the host that a request names,
+    which would then be anybody's.
+    """
+    names = [name.strip() for name in listed.split(",")]
+    for name in names:
+        if not HOST.fullmatch(name) and not (any_host and name == "*"):
+            raise ImproperlyConfigured(
+                f"ALLOWED_HOSTS has {name!r}, which is no host: list the names that users reach "
+                "the service by, without scheme, port or path, for example "
+                f"ALLOWED_HOSTS={HOSTS_EXAMPLE}"
+            )
+    return names
+
+
+def local_secret_key(path: Path) -> str:
+    """Return the random key kept in `path`, which is made at the first call.
+
+    Raises ImproperlyConfigured when it can be neither read nor made.
+    """
+    try:
+        if not path.exists():
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            draft = path.with_name(f"{path.name}.{os.getpid()}")
+            draft.touch(mode=0o600)
+            draft.write_text(secrets.token_urlsafe(SECRET_KEY_LENGTH))
+            try:
+                os.link(draft, path)
+            except FileExistsError:
+                pass  # another process was first: its key is the key
+            finally:
+                draft.unlink()
+        return path.read_text()
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"The secret key of a local run cannot be kept: {error}. "
+            f"Set it, for example SECRET_KEY={SECRET_KEY_EXAMPLE}"
+        ) from error
+
+
+# --- Where this runs -----------------------------------------------------------------------------
+
+DATABASE_URL = text("DATABASE_URL")
+LOCAL = flag("SHORTURL_LOCAL", default=not DATABASE_URL)
+DEBUG = flag("DEBUG", default=False)
+
+if LOCAL:
+    SECRET_KEY = text("SECRET_KEY") or local_secret_key(BASE_DIR / ".local" / "secret-key")
+    ALLOWED_HOSTS = hosts(text("ALLOWED_HOSTS", default=LOOPBACK), any_host=True)
+else:
+    required("DATABASE_URL", DATABASE_URL_EXAMPLE)
+    SECRET_KEY = required("SECRET_KEY", SECRET_KEY_EXAMPLE)
+    if len(SECRET_KEY) < SECRET_KEY_LENGTH or len(set(SECRET_KEY)) < 5:
+        raise ImproperlyConfigured(
+            f"SECRET_KEY is too easy to guess: use {SECRET_KEY_LENGTH} random characters or more, "
+            f"for example SECRET_KEY={SECRET_KEY_EXAMPLE}"
+        )
+    ALLOWED_HOSTS = hosts(required("ALLOWED_HOSTS", HOSTS_EXAMPLE), any_host=False)
+
+# --- The service ---------------------------------------------------------------------------------
+
+SHORTURL_CREATING = text("SHORTURL_CREATING", default="on_conflict")
+SHORTURL_RESOLVING = text("SHORTURL_RESOLVING", default="update_returning")
+SHORTURL_KEY_LENGTH = number("SHORTURL_KEY_LENGTH", default=7, least=1, most=20)
+# Whether anybody may create, or only who logs in or holds a token.
+SHORTURL_PUBLIC_CREATE = flag("SHORTURL_PUBLIC_CREATE", default=LOCAL)
+# The lab shows wrong strategies at work, so it is off wherever others rely on the service.
+SHORTURL_LAB = flag("SHORTURL_LAB", default=LOCAL)
+
+# --- PostgreSQL ----------------------------------------------------------------------------------
+
+# Seconds. A statement, a wait for a lock or a transaction left open that takes longer ends with an
+# error, so that one stuck request cannot hold up the others; 0 means no limit.
+DATABASE_STATEMENT_TIMEOUT = number("DATABASE_STATEMENT_TIMEOUT", default=10, least=0, most=86_400)
+DATABASE_LOCK_TIMEOUT = number("DATABASE_LOCK_TIMEOUT", default=5, least=0, most=86_400)
+DATABASE_IDLE_IN_TRANSACTION_TIMEOUT = number(
+    "DATABASE_IDLE_IN_TRANSACTION_TIMEOUT", default=10, least=0, most=86_400
+)
+# Seconds until a server that is not there is given up: when connecting, and when the network no
+# longer acknowledges what is sent.
+DATABASE_CONNECT_TIMEOUT = number("DATABASE_CONNECT_TIMEOUT", default=3, least=2, most=60)
+# Seconds that a connection is kept for the next requests.
+DATABASE_CONNECTION_AGE = number("DATABASE_CONNECTION_AGE", default=600, least=0, most=86_400)
+# A health check is one more round trip before the first statement of every request, on a path
+# whose point is to have only one. project/unavailable.py notices without one that the server has
+# closed a connection.
+DATABASE_HEALTH_CHECKS = flag("DATABASE_HEALTH_CHECKS", default=False)
+
+
+def database() -> dict[str, Any]:
+    """Return Django's configuration of the database: DATABASE_URL's, or the embedded one's.
+
+    What the URL itself says of a connection (?sslmode=require&connect_timeout=10) wins. Raises
+    ImproperlyConfigured for a URL that is not PostgreSQL's.
+    """
+    config: dict[str, Any] = {}
+    if not DATABASE_URL:
+        config = {"ENGINE": "project.embedded_postgres", "NAME": "shorturl"}
+        config["DIRECTORY"] = BASE_DIR / ".postgres"
+    elif DATABASE_URL.startswith(("postgres://", "postgresql://")):
+        with suppress(ValueError):  # a bad port; the error's text may hold part of the password
+            config = env.db_url_config(DATABASE_URL)
+    options = config.pop("OPTIONS", {})
+    for name in ("host", "port", "user", "password"):  # where `manage.py dbshell` looks, too
+        if name in options:
+            config[name.upper()] = options.pop(name)
+    if not config.get("NAME") and not options.get("service"):
+        raise ImproperlyConfigured(
+            "DATABASE_URL is not the address of a PostgreSQL database, for example "
+            f"DATABASE_URL={DATABASE_URL_EXAMPLE} (in the password, percent-encode all but "
+            "letters and digits)"
+        )
+    timeouts = {
+        "statement_timeout": DATABASE_STATEMENT_TIMEOUT,
+        "lock_timeout": DATABASE_LOCK_TIMEOUT,
+        "idle_in_transaction_session_timeout": DATABASE_IDLE_IN_TRANSACTION_TIMEOUT,
+    }
+    parameters = [f"-c {name}={seconds}s" for name, seconds in timeouts.items()]
+    return {
+        "CONN_MAX_AGE": DATABASE_CONNECTION_AGE,
+        "CONN_HEALTH_CHECKS": DATABASE_HEALTH_CHECKS,
+        **config,
+        "OPTIONS": {
+            "application_name": "shorturl",
+            "connect_timeout": DATABASE_CONNECT_TIMEOUT,
+            "tcp_user_timeout": DATABASE_CONNECT_TIMEOUT * 1000,  # milliseconds
+            "keepalives_idle": DATABASE_CONNECT_TIMEOUT,
+            "keepalives_interval": DATABASE_CONNECT_TIMEOUT,
+            **options,
+            "options": " ".join([*parameters, options.get("options", "")]).strip(),
+        },
+    }
+
+
+DATABASES = {"default": database()}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- Django --------------------------------------------------------------------------------------
+
+ROOT_URLCONF = "project.urls"
+WSGI_APPLICATION = "project.wsgi.application"
+
+INSTALLED_APPS = [
+    # Its makemigrations does not start the embedded server.
+    *([] if DATABASE_URL else ["project.embedded_postgres"]),
+    "project.apps.ProjectConfig",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "csp",
+    "ninja",
+    "shorturl.apps.ShortUrlConfig",
+]
+
+MIDDLEWARE = [
+    "project.unavailable.DatabaseUnavailableMiddleware",
+    "project.head.HeadMiddleware",
+    "project.health.HealthMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "project.limits.BodyLimitMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "index"
+LOGOUT_REDIRECT_URL = "index"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+STATIC_URL = "/static/"
+# A local run serves the files from where they are. In production `collectstatic` copies them here,
+# and gives each a name with its hash, to be cached for ever.
+STATIC_ROOT = None if LOCAL else BASE_DIR / "staticfiles"
+WHITENOISE_USE_FINDERS = LOCAL
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if LOCAL
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    },
+}
+
+# The longest body that any form or API call needs is some 12 kB: a target URL with every
+# character percent-encoded three times over. Django's own default is 2.5 MB.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024
+
+# --- Security ------------------------------------------------------------------------------------
+
+# HTTPS everywhere but in a local run. HTTPS=off is for a production behind a plain-HTTP door.
+HTTPS = flag("HTTPS", default=not LOCAL)
+SECURE_SSL_REDIRECT = HTTPS
+SESSION_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_SECURE = HTTPS
+SECURE_HSTS_SECONDS = number(
+    "HSTS_SECONDS", default=31_536_000 if HTTPS else 0, least=0, most=63_072_000
+)
+# These two speak for every subdomain of the host, for a year. `check --deploy` asks for a decision,
+# and takes either word for one.
+SECURE_HSTS_INCLUDE_SUBDOMAINS = flag("HSTS_INCLUDE_SUBDOMAINS", default=False)
+SECURE_HSTS_PRELOAD = flag("HSTS_PRELOAD", default=False)
+HSTS_DECISIONS = {"HSTS_INCLUDE_SUBDOMAINS": "security.W005", "HSTS_PRELOAD": "security.W021"}
+SILENCED_SYSTEM_CHECKS = [check for name, check in HSTS_DECISIONS.items() if text(name)]
+# Only behind a proxy that sets this header itself, else anybody can claim to have come by HTTPS.
+if flag("BEHIND_PROXY", default=False):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+CSRF_TRUSTED_ORIGINS = [o.strip() for o in text("CSRF_TRUSTED_ORIGINS").split(",") if o.strip()]
+SECURE_REFERRER_POLICY = "same-origin"
+SESSION_COOKIE_HTTPONLY = True
+X_FRAME_OPTIONS = "DENY"
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'none'"],
+        "script-src": ["'self'"],
+        "style-src": ["'self'"],
+        "img-src": ["'self'"],
+        "font-src": ["'self'"],
+        "connect-src": ["'self'"],
+        "form-action": ["'self'"],
+        "base-uri": ["'none'"],
+        "frame-ancestors": ["'none'"],
+    }
+}
+
+# --- Logging -------------------------------------------------------------------------------------
+
+# Django by itself logs errors to the console only with DEBUG.
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": "WARNING"},
+    "loggers": {
+        "django": {"handlers": ["console"], "level": "WARNING", "propagate": False},
+        # Scanners ask for hosts of all kinds. Each gets its 400, and needs no traceback here.
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
+    },
+}

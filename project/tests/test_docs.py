@@ -1,0 +1,35 @@
+"""The documents show what the commands print today, and name only what exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from project.docs import BLOCK, ROOT, documents, regenerated
+
+every_document = pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
+
+
+@every_document
+def test_the_blocks_are_what_the_commands_print(path: Path) -> None:
+    text = path.read_text()
+    assert regenerated(text) == text, "run `make docs`"
+
+
+def test_the_readme_shows_the_strategies() -> None:
+    commands = [block["command"] for block in BLOCK.finditer((ROOT / "README.md").read_text())]
+    assert "strategies" in commands
+
+
+@every_document
+def test_the_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text()):
+        if not target.startswith(("http://", "https://")):
+            assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+@every_document
+def test_the_targets_of_make_exist(path: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = re.findall(r"^make ([a-z]+)|`make ([a-z]+)", path.read_text(), re.MULTILINE)
+    assert {name for pair in named for name in pair if name} <= targets

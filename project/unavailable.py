@@ -1,0 +1,87 @@
+"""What a request gets when the database is away or overloaded: 503, and when to come back."""
+
+import logging
+import select
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from django.db import InterfaceError, OperationalError, connections
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.template.loader import render_to_string
+from django.views import defaults
+
+RETRY_AFTER = 5  # seconds: about what a restart of PostgreSQL takes
+UNAVAILABLE = (OperationalError, InterfaceError)
+
+logger = logging.getLogger(__name__)
+
+
+class DatabaseUnavailableMiddleware:
+    """Turns the database's own trouble, timeouts and deadlocks included, into a 503."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        drop_closed_connections()
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Return the 503 for an error of the database, None for any other error of a view."""
+        if isinstance(exception, UNAVAILABLE):
+            return unavailable(request, exception)
+        return None
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Return the 503 for an error of the database, Django's 500 page for any other error.
+
+    This is handler500, which also answers for errors outside views: a session that could not be
+    read or saved. Django calls it while it handles the exception.
+    """
+    error = sys.exc_info()[1]
+    if isinstance(error, UNAVAILABLE):
+        return unavailable(request, error)
+    return defaults.server_error(request)
+
+
+def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Return a 503 with Retry-After, as JSON under /api/ and as a page elsewhere."""
+    logger.error("%s %s: the database is unavailable: %s", request.method, request.path, error)
+    if request.path_info.startswith("/api/"):
+        response: HttpResponse = JsonResponse(
+            {"detail": "The database is unavailable; try again soon."}, status=503
+        )
+    else:
+        # Without the request, whose context processors would ask the database who is logged in.
+        response = HttpResponse(render_to_string("503.html"), status=503)
+    response["Retry-After"] = str(RETRY_AFTER)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def drop_closed_connections() -> None:
+    """Drop the connections that PostgreSQL has closed since the last request.
+
+    Without this, the first request of every thread after a restart of PostgreSQL would be a 503.
+    It asks the kernel, not PostgreSQL, and so costs no round trip.
+    """
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block and is_closed(connection.connection):
+            connection.close()
+
+
+def is_closed(connection: Any) -> bool:
+    """Return whether PostgreSQL has closed the idle connection of the driver; None is not closed.
+
+    It then has something to read: the goodbye, or the end. An idle connection has nothing else to
+    say, but for a rare notice, whose price is one more connect.
+    """
+    if connection is None:
+        return False
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))

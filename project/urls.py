@@ -1,0 +1,17 @@
+"""Which part of the project answers which path."""
+
+from django.contrib import admin
+from django.urls import include, path
+from django.views.generic import RedirectView
+
+from shorturl.api import api
+
+urlpatterns = [
+    path("admin", RedirectView.as_view(pattern_name="admin:index")),
+    path("admin/", admin.site.urls),
+    path("api/", api.urls),
+    path("", include("shorturl.urls")),
+]
+
+handler400 = "shorturl.views.bad_request"
+handler500 = "project.unavailable.server_error"

@@ -1,0 +1,165 @@
+"""/admin/: the short URLs and the API's tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import admin, messages
+from django.contrib.admin.widgets import AdminTextInputWidget
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+
+from shorturl.models import ApiToken, ShortUrl
+from shorturl.validators import validate_foreign, validate_target_url
+
+
+class TargetForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The form of a short URL, of which only the target can be edited."""
+
+    own_host: str
+
+    # Without the model's maxlength, at which a browser cuts what is pasted without a word.
+    target_url = forms.CharField(
+        label="Target URL", widget=AdminTextInputWidget, validators=[validate_target_url]
+    )
+
+    def clean_target_url(self) -> str:
+        """Return the target URL; raise ValidationError when it leads to this service."""
+        target_url: str = self.cleaned_data["target_url"]
+        validate_foreign(target_url, self.own_host, settings.ALLOWED_HOSTS)
+        return target_url
+
+
+class DeletedFilter(admin.SimpleListFilter):
+    """Lists what is in service, what was deleted, or both."""
+
+    title = "state"
+    parameter_name = "deleted"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("no", "In service"), ("yes", "Deleted")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self.value() in ("no", "yes"):
+            return queryset.filter(deleted_at__isnull=self.value() == "no")
+        return queryset
+
+
+@admin.register(ShortUrl)
+class ShortUrlAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Short URLs: to look for, to lead elsewhere, to delete. They are made on the front page."""
+
+    form = TargetForm
+    fields = ("key", "target_url", "hits", "created_at", "deleted_at")
+    readonly_fields = ("key", "hits", "created_at", "deleted_at")
+    list_display = ("key", "target", "hits", "created_at", "in_service")
+    list_filter = (DeletedFilter, "created_at")
+    search_fields = ("key", "target_url")
+    search_help_text = "Part of the key or of the target URL"
+    ordering = ("-id",)
+    list_per_page = 50
+    # A search counts what it finds, not the whole table as well.
+    show_full_result_count = False
+
+    @admin.display(description="target URL", ordering="target_url")
+    def target(self, short_url: ShortUrl) -> str:
+        """Return the target URL, cut to what a row has room for."""
+        url = short_url.target_url
+        return url if len(url) <= 80 else f"{url[:79]}…"
+
+    @admin.display(description="in service", boolean=True, ordering="deleted_at")
+    def in_service(self, short_url: ShortUrl) -> bool:
+        """Return whether the short URL leads anywhere."""
+        return short_url.deleted_at is None
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Return False: only ShortUrl.create() deals with a key that is taken."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: ShortUrl | None = None) -> bool:
+        """Return whether there is a target to edit: a deleted short URL has none any more."""
+        return super().has_change_permission(request, obj) and not (obj and obj.deleted_at)
+
+    def has_delete_permission(self, request: HttpRequest, obj: ShortUrl | None = None) -> bool:
+        """Return whether there is something to delete."""
+        return super().has_delete_permission(request, obj) and not (obj and obj.deleted_at)
+
+    def get_form(
+        self, request: HttpRequest, obj: ShortUrl | None = None, change: bool = False, **kwargs: Any
+    ) -> type[forms.ModelForm[ShortUrl]]:
+        """Return the form, a class made for this request, which knows the service's own host."""
+        form = super().get_form(request, obj, change=change, **kwargs)
+        form.own_host = request.get_host()  # type: ignore[attr-defined]
+        return form
+
+    def save_model(self, request: HttpRequest, obj: ShortUrl, form: Any, change: bool) -> None:
+        """Write the target and nothing else.
+
+        The other columns are as old as the form, and a bare save() would write them back: the hits
+        that were counted while it was open would be lost, and a deletion undone.
+        """
+        obj.save(update_fields=["target_url"])
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Return what a deletion takes out of service; nothing hangs on a short URL."""
+        keys = [str(short_url) for short_url in objs if short_url.deleted_at is None]
+        return keys, {self.opts.verbose_name_plural: len(keys)}, set(), []
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[ShortUrl]) -> None:
+        """Delete the short URLs as ShortUrl.delete() does, in one statement; the rows stay."""
+        queryset.filter(deleted_at=None).update(deleted_at=Now())
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """The API's tokens: to make, to rename, to revoke. A token that is gone explains nothing."""
+
+    fields = ("name", "prefix", "created_at", "revoked_at")
+    readonly_fields = ("prefix", "created_at", "revoked_at")
+    list_display = ("name", "prefix", "created_at", "revoked_at")
+    list_filter = (("revoked_at", admin.EmptyFieldListFilter),)
+    search_fields = ("name", "prefix")
+    ordering = ("-id",)
+    actions = ("revoke",)
+
+    def get_fields(self, request: HttpRequest, obj: ApiToken | None = None) -> Any:
+        """Return what there is to show: of a new token, only its name."""
+        return self.fields if obj else ("name",)
+
+    def has_delete_permission(self, request: HttpRequest, obj: ApiToken | None = None) -> bool:
+        """Return False: a token is revoked, and its row tells when."""
+        return False
+
+    def save_model(self, request: HttpRequest, obj: ApiToken, form: Any, change: bool) -> None:
+        """Save a new token, or the new name of an old one, which leaves a revocation alone."""
+        if change:
+            obj.save(update_fields=["name"])
+        else:
+            obj.draw()
+            obj.save()
+
+    def response_add(
+        self, request: HttpRequest, obj: ApiToken, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        """Show the token, in the answer itself.
+
+        The usual redirect would take it along in a message, and those are kept in a cookie or in
+        the session until they are shown.
+        """
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": "The new API token",
+            "token": obj,
+        }
+        return TemplateResponse(request, "admin/shorturl/apitoken/added.html", context)
+
+    @admin.action(description="Revoke the selected API tokens", permissions=["change"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
+        """Refuse the tokens from the next call on."""
+        count = queryset.filter(revoked_at=None).update(revoked_at=Now())
+        self.message_user(request, f"Tokens revoked: {count}.", messages.SUCCESS)

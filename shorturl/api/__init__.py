@@ -1,0 +1,74 @@
+"""The JSON API, with its OpenAPI description at /api/openapi.json and its page at /api/docs."""
+
+from typing import Any
+
+from csp.decorators import csp_update
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import URLPattern, URLResolver, re_path
+from django.views.decorators.http import require_safe
+from ninja import NinjaAPI, Swagger
+from ninja.errors import HttpError, ValidationError
+
+from shorturl.api import access, errors, links
+from shorturl.api.json_body import JsonParser
+
+DESCRIPTION = """
+Short URLs, made and looked after by programs.
+
+**Who may do what.** Everybody may look at one short URL, as at its page. Everybody may make one,
+too, where the service says so (`SHORTURL_PUBLIC_CREATE`; a local run does); elsewhere that takes a
+token or a login. Listing, changing and deleting always take a token, or the login of somebody who
+may do the same in the admin. A token goes along as `Authorization: Bearer <token>`; one that is
+unknown or revoked is refused everywhere.
+
+**Errors** are JSON, always of the same shape: `detail` is a sentence for people, and `errors`,
+where an input is at fault, names each `field`, with a `code` for programs and a `message`.
+A 503 says in `Retry-After` how many seconds to wait.
+"""
+
+
+class Docs(Swagger):
+    """Swagger UI, from ninja's own static files."""
+
+    def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
+        """Return the page, under a policy that allows images inside the style sheet.
+
+        Swagger UI has its icons there, as data: URLs, and an image can do no more than be seen.
+        """
+        allow_icons: Any = csp_update({"img-src": ["data:"]})
+        response: HttpResponse = allow_icons(super().render_page)(request, api, **kwargs)
+        return response
+
+
+class Api(NinjaAPI):
+    """An API that answers every path, every method and every mistake in JSON."""
+
+    @property
+    def urls(self) -> tuple[list[URLResolver | URLPattern], str, str]:
+        patterns, app_name, namespace = super().urls
+        patterns.append(re_path("", nothing))
+        for pattern in patterns:
+            assert pattern.callback is not None
+            pattern.callback = errors.always_json(pattern.callback)
+        return patterns, app_name, namespace
+
+
+def nothing(request: HttpRequest) -> HttpResponse:
+    """Raise Http404, for every path under /api/ that is no operation."""
+    raise Http404
+
+
+api = Api(
+    title="URL shortener",
+    version="1",
+    description=DESCRIPTION,
+    urls_namespace="api",
+    # What an operation gets that does not say for itself who may call it.
+    auth=[access.Token(), access.StaffLogin("change")],
+    parser=JsonParser(),
+    docs=Docs(),
+    docs_decorator=require_safe,
+)
+for kind in (Exception, Http404, HttpError, ValidationError):
+    api.add_exception_handler(kind, errors.answer)
+api.add_router("", links.router)

@@ -1,0 +1,82 @@
+"""Who may do what: each of these returns something true for a request that it lets in."""
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.http import HttpRequest
+from ninja.security.base import AuthBase
+from ninja.utils import check_csrf
+
+from shorturl.api.errors import ApiError, unauthorized
+from shorturl.models import ApiToken
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+
+class Token(AuthBase):
+    """Lets in who holds a token, and turns away, everywhere, who shows one that is none."""
+
+    openapi_type = "http"
+    openapi_scheme = "bearer"
+    openapi_description = "A token, made in the admin or by `manage.py token create NAME`."
+
+    def __call__(self, request: HttpRequest) -> ApiToken | None:
+        header = request.headers.get("Authorization")
+        if header is None:
+            return None
+        scheme, _, text = header.partition(" ")
+        token = ApiToken.find(text.strip()) if scheme.lower() == "bearer" else None
+        if token is None:
+            raise unauthorized(
+                "The Authorization header holds no valid token: write it as "
+                "'Authorization: Bearer <token>', with one that is not revoked."
+            )
+        return token
+
+
+class Login(AuthBase):
+    """Lets in who is logged in; a change also takes the CSRF token, as in a form."""
+
+    openapi_type = "apiKey"
+    openapi_in = "cookie"
+    openapi_name = settings.SESSION_COOKIE_NAME
+    openapi_description = "A login. Send the CSRF token along in `X-CSRFToken`, except with GET."
+    csrf = True  # has the documentation's own calls send it
+
+    def __call__(self, request: HttpRequest) -> "User | None":
+        if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.user.is_authenticated:
+            return None
+        if check_csrf(request):
+            raise ApiError(
+                HTTPStatus.FORBIDDEN,
+                "The CSRF token is missing or wrong: send the one of the csrftoken cookie in the "
+                "X-CSRFToken header, or use a bearer token.",
+            )
+        return request.user
+
+
+class StaffLogin(Login):
+    """Lets in who could do the same in the admin: `action` is view, change or delete."""
+
+    def __init__(self, action: str) -> None:
+        super().__init__()
+        self.permission = f"shorturl.{action}_shorturl"
+
+    def __call__(self, request: HttpRequest) -> "User | None":
+        user = super().__call__(request)
+        if user and not (user.is_staff and user.has_perm(self.permission)):
+            detail = f"Your login lacks the permission {self.permission}."
+            raise ApiError(HTTPStatus.FORBIDDEN, detail)
+        return user
+
+
+def anyone(request: HttpRequest) -> bool:
+    """Let everybody in."""
+    return True
+
+
+def anyone_where_public(request: HttpRequest) -> bool:
+    """Let everybody in where everybody may create."""
+    return bool(settings.SHORTURL_PUBLIC_CREATE)

@@ -1,0 +1,165 @@
+"""What a call gets that cannot be answered: JSON of one shape, whatever went wrong.
+
+`detail` is a sentence for people. Where an input is at fault, `errors` says which one, and why.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import wraps
+from http import HTTPStatus
+from typing import Any
+
+from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
+from django.core.signals import got_request_exception
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
+from django.http.multipartparser import MultiPartParserError
+from django.http.request import RawPostDataException
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+
+from shorturl.exceptions import Contended, KeySpaceExhausted, KeyTaken
+
+# Seconds. New candidate keys are drawn at every call, so it may well work the next time.
+RETRY_AFTER = 5
+# No answer repeats more than this of an input, or more faults than this.
+MAX_CHARACTERS, MAX_ERRORS = 60, 10
+
+# Pydantic's own words, where they do not say what would be right.
+MESSAGES = {
+    "missing": "It is missing, and it is required.",
+    "extra_forbidden": "There is no such field: leave it out.",
+    "string_type": "It must be a string.",
+    "model_type": "It must be a JSON object.",
+    "model_attributes_type": "It must be a JSON object.",
+}
+
+logger = logging.getLogger(__name__)
+
+
+class ApiError(Exception):
+    """An answer other than the one asked for: an HTTP status, and a sentence that says why."""
+
+    def __init__(
+        self,
+        status: HTTPStatus,
+        detail: str,
+        *,
+        errors: list[dict[str, str]] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.errors = status, detail, errors
+        self.headers = dict(headers or {})
+
+    def response(self) -> HttpResponse:
+        """Return it as JSON."""
+        content: dict[str, Any] = {"detail": self.detail}
+        if self.errors:
+            content["errors"] = self.errors
+        return JsonResponse(content, status=self.status, headers=self.headers)
+
+
+def wrong_input(status: HTTPStatus, *faults: tuple[str, str, str]) -> ApiError:
+    """Return the error for inputs that are at fault, each with its field, code and message."""
+    errors = [
+        {"field": shortened(field), "code": code, "message": message}
+        for field, code, message in faults[:MAX_ERRORS]
+    ]
+    detail = " ".join(f"{error['field']}: {error['message']}" for error in errors)
+    return ApiError(status, detail, errors=errors)
+
+
+def shortened(text: str) -> str:
+    """Return `text`, cut where an answer is to repeat no more of it."""
+    return text if len(text) <= MAX_CHARACTERS else text[: MAX_CHARACTERS - 1] + "…"
+
+
+def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
+    """Return the response for what a call raised."""
+    if isinstance(error, (OperationalError, InterfaceError)):
+        raise error  # the same 503 as for every page: see project/unavailable.py
+    if known := describe(error):
+        return known.response()
+    # As Django does for a page: in the log, and to whatever reports errors. Never in the answer,
+    # and that goes for DEBUG too: a client expects JSON.
+    logger.error("%s %s failed", request.method, request.path, exc_info=True)
+    got_request_exception.send(sender=None, request=request)
+    detail = "Something went wrong here, and it has been logged."
+    return ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
+
+
+def describe(error: object) -> ApiError | None:
+    """Return what to say about `error`, or None when it is not the caller's to mend."""
+    match error:
+        case ApiError():
+            return error
+        case HttpError(__cause__=ApiError() as cause):
+            return cause  # what json_body.JsonParser raised, as ninja wraps it up
+        case AuthenticationError():
+            return unauthorized("Send a token, as 'Authorization: Bearer <token>', or log in.")
+        case ValidationError():
+            return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, *map(fault, error.errors))
+        case KeyTaken():
+            message = f"{error} Choose another, or leave it out for a random one."
+            return wrong_input(HTTPStatus.CONFLICT, ("key", "taken", message))
+        case KeySpaceExhausted() | Contended():
+            headers = {"Retry-After": str(RETRY_AFTER)}
+            return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, f"{error} Try again.", headers=headers)
+        case RequestDataTooBig():
+            detail = "The body is too large: a target URL and a key are all that it holds."
+            return ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+        case RawPostDataException():  # a form, which the look for a CSRF token has used up
+            return not_json()
+        case SuspiciousOperation() | BadRequest() | MultiPartParserError() | UnreadablePostError():
+            return ApiError(HTTPStatus.BAD_REQUEST, "The request is malformed.")
+    return None
+
+
+def fault(error: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return field, code and message of one of ninja's validation errors."""
+    return str(error["loc"][-1]), error["type"], MESSAGES.get(error["type"], f"{error['msg']}.")
+
+
+def unauthorized(detail: str) -> ApiError:
+    """Return the error for a call that needs a token, and for one with a token that is none."""
+    return ApiError(HTTPStatus.UNAUTHORIZED, detail, headers={"WWW-Authenticate": "Bearer"})
+
+
+def not_json() -> ApiError:
+    """Return the error for a body of another type."""
+    return ApiError(
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        "The body must be JSON: send it with 'Content-Type: application/json'.",
+    )
+
+
+def always_json(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Wrap a view under /api/ so that the answers Django and ninja give by themselves fit in.
+
+    HEAD is answered as GET is; the server leaves out the body.
+    """
+
+    @wraps(view)
+    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        method = request.method
+        request.method = "GET" if method == "HEAD" else method
+        try:
+            response = view(request, *args, **kwargs)
+        except Http404:
+            detail = f"There is nothing at {shortened(request.path)!r}: see /api/docs."
+            response = ApiError(HTTPStatus.NOT_FOUND, detail).response()
+        finally:
+            request.method = method
+        if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            methods = {method.strip() for method in response["Allow"].split(",")}
+            allow = ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
+            detail = f"{method} is not for {shortened(request.path)!r}: use {allow}."
+            response = ApiError(
+                HTTPStatus.METHOD_NOT_ALLOWED, detail, headers={"Allow": allow}
+            ).response()
+        response.setdefault("Cache-Control", "no-store")
+        return response
+
+    # A call by cookie is checked in access.py, and a call by token needs no check.
+    wrapped.csrf_exempt = True  # type: ignore[attr-defined]
+    return wrapped

@@ -1,0 +1,46 @@
+"""A request's body as JSON, refused where readers of JSON could disagree about what it says."""
+
+import json
+from http import HTTPStatus
+from typing import Any, NoReturn
+
+from django.http import HttpRequest
+from ninja.parser import Parser
+
+from shorturl.api.errors import ApiError, not_json
+
+
+class JsonParser(Parser):
+    """Reads the bodies of all calls."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        """Return what the body says.
+
+        Raises ApiError: 415 for a body that does not claim to be JSON, which a form of some other
+        site could send without asking; 400 for one that is not.
+        """
+        if request.content_type != "application/json":
+            raise not_json()
+        try:
+            # By itself json.loads() would guess UTF-16 and UTF-32, too.
+            return json.loads(request.body.decode(), parse_constant=refuse)
+        except UnicodeDecodeError as error:
+            raise malformed(f"it is not UTF-8 at byte {error.start + 1}") from error
+        except json.JSONDecodeError as error:
+            raise malformed(
+                f"{error.msg.removesuffix(' at')} at character {error.pos + 1}"
+            ) from error
+        except RecursionError as error:
+            raise malformed("it is nested too deeply") from error
+        except ValueError as error:  # NaN, or a number of thousands of digits
+            raise malformed("it holds a number that JSON or this service does not know") from error
+
+
+def refuse(constant: str) -> NoReturn:
+    """Raise ValueError for NaN and Infinity, which Python reads and JSON does not have."""
+    raise ValueError(constant)
+
+
+def malformed(reason: str) -> ApiError:
+    """Return the error for a body that cannot be read."""
+    return ApiError(HTTPStatus.BAD_REQUEST, f"The body is not JSON: {reason}.")

@@ -1,0 +1,139 @@
+"""The operations. Their docstrings are the API's documentation, at /api/docs."""
+
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from ninja import Query, Router, Status
+
+from shorturl import keys
+from shorturl.api import access
+from shorturl.api.errors import ApiError, shortened, wrong_input
+from shorturl.api.schemas import Error, Link, LinkPage, NewLink, PageQuery, Target
+from shorturl.models import ShortUrl
+
+router = Router(tags=["links"])
+
+UNREADABLE = frozenset({400, 413, 415, 422})  # what can be wrong with a body
+# {} says that an operation can also be called without credentials.
+OPTIONAL: dict[str, Any] = {"security": [{}]}
+LOCATION = {
+    "description": "Where this API shows the new short URL.",
+    "schema": {"type": "string", "format": "uri"},
+}
+
+
+@router.post(
+    "/links",
+    auth=[access.Token(), access.anyone_where_public, access.Login()],
+    response={201: Link, UNREADABLE | {401, 403, 409, 503}: Error},
+    operation_id="create_link",
+    summary="Make a short URL",
+    openapi_extra={**OPTIONAL, "responses": {201: {"headers": {"Location": LOCATION}}}},
+)
+def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> Status[Link]:
+    """Make a short URL, with a key of your choice or a random one.
+
+    A key that somebody has, or had and deleted, is taken: 409.
+    """
+    short_url = ShortUrl.create(body.target_url, key=body.key)
+    location = reverse("api:get_link", args=[short_url.key])
+    response["Location"] = request.build_absolute_uri(location)
+    return Status(201, Link.of(short_url, request))
+
+
+@router.get(
+    "/links",
+    auth=[access.Token(), access.StaffLogin("view")],
+    response={200: LinkPage, frozenset({401, 403, 422, 503}): Error},
+    operation_id="list_links",
+    summary="List the short URLs",
+)
+def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
+    """List the short URLs, newest first, a page at a time.
+
+    Follow `next` for the page after this one. A page starts after a link and not at a number, so
+    that what is made or deleted meanwhile shifts nothing, and the last page is as quick as the
+    first. There is no total: counting would read the whole table for every page.
+    """
+    links = ShortUrl.objects.filter(deleted_at=None).order_by("-id")
+    if query.after is not None:
+        # A deleted link still marks its place.
+        last = ShortUrl.objects.filter(key=query.after).values_list("id", flat=True).first()
+        if last is None:
+            message = f"There is no short URL {query.after!r}: take the last key of a page."
+            raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("after", "unknown", message))
+        links = links.filter(id__lt=last)
+    page = list(links[: query.limit + 1])  # one more tells whether there is a next page
+    items = [Link.of(short_url, request) for short_url in page[: query.limit]]
+    following = None
+    if len(page) > query.limit:
+        parameters = urlencode({"limit": query.limit, "after": items[-1].key})
+        following = request.build_absolute_uri(f"{request.path}?{parameters}")
+    return LinkPage(items=items, next=following)
+
+
+@router.get(
+    "/links/{key}",
+    auth=[access.Token(), access.anyone],
+    response={200: Link, frozenset({401, 404, 503}): Error},
+    operation_id="get_link",
+    summary="Look at a short URL",
+    openapi_extra=OPTIONAL,
+)
+def get_link(request: HttpRequest, key: str) -> Link:
+    """Show where a short URL leads and how often it was followed. This counts no hit."""
+    return Link.of(existing(key), request)
+
+
+@router.patch(
+    "/links/{key}",
+    auth=[access.Token(), access.StaffLogin("change")],
+    response={200: Link, UNREADABLE | {401, 403, 404, 503}: Error},
+    operation_id="change_link",
+    summary="Change the target",
+)
+def change_link(request: HttpRequest, key: str, body: Target) -> Link:
+    """Have a short URL lead somewhere else. It keeps its key and its hits."""
+    short_url = existing(key)
+    short_url.target_url = body.target_url
+    # Only this column: the others may have changed since they were read, the hits above all.
+    short_url.save(update_fields=["target_url"])
+    return Link.of(short_url, request)
+
+
+@router.delete(
+    "/links/{key}",
+    auth=[access.Token(), access.StaffLogin("delete")],
+    response={204: None, frozenset({401, 403, 404, 503}): Error},
+    operation_id="delete_link",
+    summary="Delete a short URL",
+)
+def delete_link(request: HttpRequest, key: str) -> Status[None]:
+    """Take a short URL out of service, for good.
+
+    Whoever follows it gets a 404 from now on. Nobody gets its key again, so that what was passed
+    on under it never leads to somebody else's page.
+    """
+    deleted, _ = existing(key).delete()
+    if not deleted:  # somebody else was first
+        raise no_such_link(key)
+    return Status(204, None)
+
+
+def existing(key: str) -> ShortUrl:
+    """Return the short URL of `key`; raise a 404 where there is none, or it was deleted."""
+    # What cannot be a key is not looked for: it may hold a NUL, which no statement can.
+    if not keys.CUSTOM_KEY.fullmatch(key):
+        raise no_such_link(key)
+    try:
+        return ShortUrl.objects.get(key=key, deleted_at=None)
+    except ShortUrl.DoesNotExist as error:
+        raise no_such_link(key) from error
+
+
+def no_such_link(key: str) -> ApiError:
+    """Return the error for a key that leads nowhere."""
+    return ApiError(HTTPStatus.NOT_FOUND, f"There is no short URL {shortened(key)!r}.")

@@ -1,0 +1,131 @@
+"""What goes in and what comes out, as JSON."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Annotated
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from shorturl import keys
+from shorturl.models import ShortUrl
+from shorturl.validators import TARGET_URL_MAX_LENGTH, validate_foreign, validate_target_url
+from shorturl.views import address
+
+# Links. A page of a hundred of the longest is some 250 kB of JSON.
+PAGE_DEFAULT, PAGE_MAX = 50, 100
+
+TARGET = "https://example.com/a/long/page"
+
+
+def checked(validate: Callable[[str, HttpRequest], None]) -> AfterValidator:
+    """Return Pydantic's kind of validator for one of ours, which keeps its code and its words."""
+
+    def check(value: str, info: ValidationInfo) -> str:
+        try:
+            validate(value, info.context["request"])  # type: ignore[index]  # ninja sees to it
+        except ValidationError as error:
+            # The words go in as a value: in a template, their braces would be placeholders.
+            words = {"message": error.messages[0].removesuffix(".")}
+            raise PydanticCustomError(error.code or "invalid", "{message}", words) from error
+        return value
+
+    return AfterValidator(check)
+
+
+def check_target_url(target_url: str, request: HttpRequest) -> None:
+    """Raise ValidationError unless a link may lead to `target_url`."""
+    validate_target_url(target_url)
+    validate_foreign(target_url, request.get_host(), settings.ALLOWED_HOSTS)
+
+
+TargetUrl = Annotated[
+    str,
+    checked(check_target_url),
+    Field(
+        description=f"Where the short URL leads: http or https, at most {TARGET_URL_MAX_LENGTH:,} "
+        "characters, and not an address of this service. It is kept as it was typed.",
+        examples=[TARGET],
+        json_schema_extra={
+            "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://.",
+            "maxLength": TARGET_URL_MAX_LENGTH,
+        },
+    ),
+]
+CustomKey = Annotated[
+    str,
+    checked(lambda key, request: keys.validate_custom_key(key)),
+    Field(json_schema_extra={"pattern": f"^{keys.CUSTOM_KEY.pattern}$"}),
+]
+
+
+class Target(BaseModel):
+    """Where a short URL is to lead from now on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    target_url: TargetUrl
+
+
+class NewLink(Target):
+    """What makes a short URL."""
+
+    key: CustomKey | None = Field(
+        None,
+        description=f"A custom key: 1 to {keys.MAX_LENGTH} letters, digits, `-` and `_`. "
+        "Without one, a random key is drawn.",
+        examples=["my-page"],
+    )
+
+
+class PageQuery(BaseModel):
+    """Which part of the short URLs to list."""
+
+    limit: int = Field(PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="How many at most.")
+    after: CustomKey | None = Field(None, description="The key of the last one already seen.")
+
+
+class Link(BaseModel):
+    """A short URL."""
+
+    key: str = Field(examples=["my-page"])
+    short_url: str = Field(description="What to pass on.", examples=["https://sho.rt/my-page"])
+    target_url: str = Field(examples=[TARGET])
+    hits: int = Field(description="How often it was followed.", examples=[42])
+    created_at: datetime
+
+    @classmethod
+    def of(cls, short_url: ShortUrl, request: HttpRequest) -> "Link":
+        """Return `short_url` as the API shows it, with its address under the request's host."""
+        return cls(
+            key=short_url.key,
+            short_url=address(request, short_url.key),
+            target_url=short_url.target_url,
+            hits=short_url.hits,
+            created_at=short_url.created_at,
+        )
+
+
+class LinkPage(BaseModel):
+    """Some of the short URLs, newest first."""
+
+    items: list[Link]
+    next: str | None = Field(description="The address of the next page; null on the last one.")
+
+
+class Fault(BaseModel):
+    """What is wrong with one input."""
+
+    field: str = Field(description="The field or parameter, or `body`.", examples=["target_url"])
+    code: str = Field(description="The kind of fault, for programs.", examples=["scheme"])
+    message: str = Field(description="What is wrong, and what would be right.")
+
+
+class Error(BaseModel):
+    """Why a call cannot be answered. All errors look like this one."""
+
+    detail: str = Field(description="A sentence for people.")
+    errors: list[Fault] = Field([], description="Left out where no input is at fault.")

@@ -1,0 +1,12 @@
+"""The product: short URLs."""
+
+from django.apps import AppConfig
+
+
+class ShortUrlConfig(AppConfig):
+    """Registers the system checks."""
+
+    name = "shorturl"
+
+    def ready(self) -> None:
+        from shorturl import checks  # noqa: F401

@@ -1,0 +1,63 @@
+"""System checks: the service runs right strategies only, and no key can hide one of its paths."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from shorturl import creating, keys, resolving
+from shorturl.strategies import Strategy, Verdict
+
+
+@register()
+def check_strategies(**kwargs: Any) -> list[CheckMessage]:
+    """Refuse an unknown strategy, and, unless the lab is on, one that is not right."""
+    return [
+        *_check_strategy("SHORTURL_CREATING", creating.STRATEGIES, "E001"),
+        *_check_strategy("SHORTURL_RESOLVING", resolving.STRATEGIES, "E002"),
+    ]
+
+
+def _check_strategy(
+    setting: str, strategies: dict[str, Strategy[Any]], number: str
+) -> Iterator[CheckMessage]:
+    name = getattr(settings, setting)
+    right = [s.name for s in strategies.values() if s.verdict is Verdict.RIGHT]
+    hint = f"Choose one of {', '.join(right)}."
+    if name not in strategies:
+        yield Error(f"{setting}={name!r} is no strategy.", hint=hint, id=f"shorturl.{number}")
+    elif name not in right and not settings.SHORTURL_LAB:
+        yield Error(
+            f"{setting}={name!r} is {strategies[name].verdict.value}: "
+            "it is an exhibit, not for a service that others rely on.",
+            hint=hint,
+            id=f"shorturl.{number}",
+        )
+
+
+@register()
+def check_reserved(**kwargs: Any) -> list[CheckMessage]:
+    """Refuse a path of the service whose first segment could be somebody's key."""
+    return [
+        Error(
+            f"The path /{segment} hides a key: add {segment!r} to keys.RESERVED.",
+            id="shorturl.E003",
+        )
+        for segment in sorted(first_segments(get_resolver().url_patterns, ""))
+        if keys.CUSTOM_KEY.fullmatch(segment) and not keys.is_reserved(segment)
+    ]
+
+
+def first_segments(patterns: list[URLPattern | URLResolver], prefix: str) -> set[str]:
+    """Return the first segments of all paths below `prefix` that are spelled out."""
+    segments = set()
+    for pattern in patterns:
+        route = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLResolver) and "/" not in route:
+            segments |= first_segments(pattern.url_patterns, route)
+        else:
+            segments.add(re.split(r"[/$]", route.removeprefix("^"))[0])
+    return segments

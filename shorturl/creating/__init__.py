@@ -1,0 +1,56 @@
+"""Every way to create a short URL, in the article's order: the safe ones and the exhibits.
+
+Each is a function `create(target_url, *, keys)` in a file of its own, which tries the candidate
+keys in turn and returns the new ShortUrl. ShortUrl.create() is what an application calls.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from shorturl.creating import (
+    advisory_lock,
+    check_first,
+    forgiveness,
+    get_or_create,
+    naive,
+    on_conflict,
+    permuted_sequence,
+    savepoint,
+    table_lock,
+    timestamp_key,
+)
+from shorturl.models import ShortUrl
+from shorturl.strategies import Strategy, Verdict, table
+
+RIGHT, WRONG, RIGHT_ALONE = Verdict.RIGHT, Verdict.WRONG, Verdict.RIGHT_ALONE
+
+
+class Create(Protocol):
+    """The signature of every way to create."""
+
+    def __call__(self, target_url: str, *, keys: Iterable[str]) -> ShortUrl: ...
+
+
+# fmt: off
+STRATEGIES: dict[str, Strategy[Create]] = table(
+    Strategy("naive", naive.create, WRONG, "⛔ 1",
+        "no thought for collisions", keeps_transaction=False),
+    Strategy("check_first", check_first.create, WRONG, "⛔ 2",
+        "look before you leap: time of check to time of use", keeps_transaction=False),
+    Strategy("table_lock", table_lock.create, RIGHT, "✅ 1",
+        "lock the whole table: right, and one create at a time"),
+    Strategy("forgiveness", forgiveness.create, RIGHT_ALONE, "✅ 2",
+        "retry on IntegrityError, without a savepoint", keeps_transaction=False),
+    Strategy("savepoint", savepoint.create, RIGHT, "✅ 2",
+        "retry on IntegrityError, each attempt in its own atomic block"),
+    Strategy("on_conflict", on_conflict.create, RIGHT, "–",
+        "INSERT … ON CONFLICT DO NOTHING: one statement, no exception"),
+    Strategy("get_or_create", get_or_create.create, WRONG, "–",
+        "Django's idiom hands out somebody else's link, silently"),
+    Strategy("timestamp_key", timestamp_key.create, WRONG, "–",
+        "the clock as the key", keeps_transaction=False, draws_keys=False),
+    Strategy("advisory_lock", advisory_lock.create, RIGHT, "–",
+        "lock the key, not the table"),
+    Strategy("permuted_sequence", permuted_sequence.create, RIGHT, "–",
+        "no collision by construction: a sequence, shuffled", draws_keys=False),
+)

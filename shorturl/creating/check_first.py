@@ -1,0 +1,27 @@
+from collections.abc import Iterable
+
+from shorturl.models import ShortUrl
+
+
+def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
+    """Look for a free key, then insert it.
+
+    What it does: asks for each candidate key whether it exists, and inserts the first that does
+    not. It returns the short URL, and raises ShortUrl.KeySpaceExhausted when all keys exist, and
+    IntegrityError when somebody was faster.
+
+    SQL:
+        SELECT 1 FROM shorturl_shorturl WHERE key = … LIMIT 1
+        INSERT INTO shorturl_shorturl (key, target_url, hits) VALUES (…) RETURNING id
+
+    What goes wrong: time of check to time of use. Two processes draw the same key, both find it
+    free, both insert it, and the second fails.
+
+    What it costs: two statements, one more for each key that exists.
+
+    When to use it: never to be safe. A look in advance is good for one thing, a kinder message.
+    """
+    for key in keys:
+        if not ShortUrl.objects.filter(key=key).exists():
+            return ShortUrl.objects.create(key=key, target_url=target_url)
+    raise ShortUrl.KeySpaceExhausted(keys)

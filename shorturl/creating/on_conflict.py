@@ -1,0 +1,40 @@
+from collections.abc import Iterable
+
+from django.db.backends.postgresql.psycopg_any import sql
+
+from shorturl.models import ShortUrl
+
+INSERT = sql.SQL("""
+    INSERT INTO {} (key, target_url) VALUES (%s, %s)
+    ON CONFLICT (key) DO NOTHING
+    RETURNING *
+""")
+
+
+def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
+    """Insert, and let the database skip the key when it is taken.
+
+    What it does: inserts one candidate key after the other; a taken key inserts nothing and
+    returns no row. It returns the short URL, and raises ShortUrl.KeySpaceExhausted when every
+    key was taken.
+
+    SQL:
+        INSERT INTO shorturl_shorturl (key, target_url) VALUES (…)
+        ON CONFLICT (key) DO NOTHING RETURNING *
+
+    Why nothing can go wrong: check and use are one statement. It waits for another session's
+    uncommitted insert of the same key and then says truly whether the row went in. Nothing is
+    raised, so a caller's transaction is never aborted. Only a conflict on `key` is skipped; any
+    other violation is an error as ever.
+
+    What it costs: one statement, one more for each collision, which leaves no dead row and uses
+    no transaction id, only a value of the id's sequence.
+
+    When to use it: by default. It bypasses save() and its signals; where those matter, use
+    `savepoint`.
+    """
+    insert = INSERT.format(sql.Identifier(ShortUrl._meta.db_table))
+    for key in keys:
+        for short_url in ShortUrl.objects.raw(insert, [key, target_url]):
+            return short_url
+    raise ShortUrl.KeySpaceExhausted(keys)

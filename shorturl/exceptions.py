@@ -1,0 +1,37 @@
+"""What can go wrong with the two operations. The views say which HTTP status each one is."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+
+class ShortUrlError(Exception):
+    """The base of this app's own errors."""
+
+
+class KeySpaceExhausted(ShortUrlError):
+    """Every candidate key was taken.
+
+    Takes the candidate keys, all of which were tried. `attempts` maps a key length to the number
+    of attempts made at that length.
+    """
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self.attempts = dict(Counter(len(key) for key in keys))
+        made = ", ".join(f"{count} of length {length}" for length, count in self.attempts.items())
+        super().__init__(f"Every candidate key was taken; tried {made or 'none'}.")
+
+
+class KeyTaken(ShortUrlError):
+    """A custom key that somebody already has, or once had."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"The key {key!r} is taken.")
+
+
+class Contended(ShortUrlError):
+    """An optimistic strategy lost against other processes as often as it may try."""
+
+    def __init__(self, key: str, attempts: int) -> None:
+        self.key, self.attempts = key, attempts
+        super().__init__(f"Gave up on {key!r} after {attempts} attempts: others were always first.")

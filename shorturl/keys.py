@@ -1,0 +1,91 @@
+"""Candidate keys: their alphabet, their lengths, and the words that can never be one."""
+
+import re
+import secrets
+import string
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError
+
+from shorturl.validators import shortened
+
+ALPHABET = string.ascii_letters + string.digits
+MAX_LENGTH = 20
+
+# At one length this many keys are drawn before longer ones follow. With half of the key space
+# taken, ten collisions in a row happen once in a thousand creates; the eleventh key is longer and
+# its space 62 times as large.
+ATTEMPTS_PER_LENGTH = 10
+LONGER_LENGTHS = 3
+
+# The name of the unique constraint, which is how a collision is told from any other violation.
+KEY_CONSTRAINT = "shorturl_shorturl_key_uk"
+
+CUSTOM_KEY = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_LENGTH}}}")
+
+# The first path segments that the service itself answers; checks.py compares them with the URLs.
+RESERVED = frozenset({"admin", "api", "healthz", "lab", "login", "logout", "readyz", "static"})
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Random keys to try, in order: `attempts` at each length, from `shortest` to `longest`.
+
+    Iterating draws new keys every time, the same number at the same lengths.
+    """
+
+    shortest: int
+    longest: int
+    attempts: int = ATTEMPTS_PER_LENGTH
+
+    def __iter__(self) -> Iterator[str]:
+        for length in range(self.shortest, self.longest + 1):
+            for _ in range(self.attempts):
+                yield draw(length)
+
+
+def candidates(length: int | None = None) -> Candidates:
+    """Return the candidate keys of one create, a bounded number, shortest first.
+
+    `length` is that of the first ones, in characters; by default SHORTURL_KEY_LENGTH.
+    """
+    shortest = length or settings.SHORTURL_KEY_LENGTH
+    return Candidates(shortest, min(shortest + LONGER_LENGTHS, MAX_LENGTH))
+
+
+def draw(length: int) -> str:
+    """Return one random key of `length` characters that is not a reserved word."""
+    while True:  # ends: at any length nearly every key is no reserved word
+        key = "".join(secrets.choice(ALPHABET) for _ in range(length))
+        if not is_reserved(key):
+            return key
+
+
+def is_reserved(key: str) -> bool:
+    """Return whether `key` is, in any mixture of cases, a path that the service itself answers."""
+    return key.lower() in RESERVED
+
+
+def validate_custom_key(key: str) -> None:
+    """Raise ValidationError, saying what would be right, unless a user may choose `key`."""
+    if not CUSTOM_KEY.fullmatch(key):
+        raise ValidationError(
+            f"{shortened(key)} cannot be a key: "
+            f"use 1 to {MAX_LENGTH} letters, digits, '-' and '_'.",
+            code="malformed",
+        )
+    if is_reserved(key):
+        raise ValidationError(f"{key!r} is reserved: choose another key.", code="reserved")
+
+
+def is_collision(error: IntegrityError) -> bool:
+    """Return whether `error` says that the key is taken, and not that something else is wrong.
+
+    Both psycopg2 and psycopg 3 name the violated constraint in the diagnostics of their own error,
+    which Django keeps as the cause.
+    """
+    diagnostics = getattr(error.__cause__, "diag", None)
+    return getattr(diagnostics, "constraint_name", None) == KEY_CONSTRAINT

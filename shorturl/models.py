@@ -1,0 +1,139 @@
+"""The short URL: a key, the target it leads to, and how often it was followed."""
+
+import hashlib
+import secrets
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models.functions import Now
+
+from shorturl import exceptions, keys
+from shorturl.validators import TARGET_URL_MAX_LENGTH, validate_target_url
+
+
+class ShortUrl(models.Model):
+    """A short URL, and the two operations of the service.
+
+    A deleted short URL keeps its row, so that the same unique constraint that keeps two links
+    from having one key also keeps a deleted key from leading to somebody else's target.
+    """
+
+    KeyTaken = exceptions.KeyTaken
+    KeySpaceExhausted = exceptions.KeySpaceExhausted
+    Contended = exceptions.Contended
+
+    key = models.CharField(max_length=keys.MAX_LENGTH, editable=False)
+    target_url = models.CharField(
+        "target URL", max_length=TARGET_URL_MAX_LENGTH, validators=[validate_target_url]
+    )
+    # 64 bits, and a CHECK (hits >= 0) in the database.
+    hits = models.PositiveBigIntegerField(default=0, db_default=0, editable=False)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["key"], name=keys.KEY_CONSTRAINT)]
+        verbose_name = "short URL"
+
+    def __str__(self) -> str:
+        return self.key
+
+    @classmethod
+    def create(cls, target_url: str, *, key: str | None = None) -> "ShortUrl":
+        """Return a new short URL that leads to `target_url`.
+
+        `key` is a custom key; without it a random one is drawn. Safe to call inside atomic().
+
+        Raises ValidationError for a target URL or a custom key that cannot be one, KeyTaken for a
+        custom key that is or was somebody's, KeySpaceExhausted when no random key was free.
+        """
+        from shorturl import creating
+
+        validate_target_url(target_url)
+        strategy = creating.STRATEGIES[settings.SHORTURL_CREATING]
+        if key is None:
+            return strategy.function(target_url, keys=keys.candidates())
+        keys.validate_custom_key(key)
+        if not strategy.draws_keys:
+            strategy = creating.STRATEGIES["on_conflict"]
+        # A custom key is the only candidate, so that a taken one is never retried, and the
+        # strategy decides between two people who want the same one.
+        try:
+            return strategy.function(target_url, keys=[key])
+        except exceptions.KeySpaceExhausted as error:
+            raise exceptions.KeyTaken(key) from error
+
+    @classmethod
+    def resolve(cls, key: str) -> "ShortUrl":
+        """Return the short URL of `key`, with this hit counted.
+
+        Raises ShortUrl.DoesNotExist when there is none, or it was deleted.
+        """
+        from shorturl import resolving
+
+        short_url = resolving.STRATEGIES[settings.SHORTURL_RESOLVING].function(key)
+        if short_url.deleted_at is not None:
+            raise cls.DoesNotExist(f"The short URL {key!r} was deleted.")
+        return short_url
+
+    def delete(
+        self, using: str | None = None, keep_parents: bool = False
+    ) -> tuple[int, dict[str, int]]:
+        """Take the short URL out of service; its row, and so its key, stay taken.
+
+        Returns the number of links deleted, in all and by model, as Django's delete() does; 0 when
+        somebody else deleted it first.
+        """
+        links = ShortUrl.objects.using(using).filter(pk=self.pk, deleted_at=None)
+        count = links.update(deleted_at=Now())
+        return count, {self._meta.label: count}
+
+
+class ApiToken(models.Model):
+    """What a program shows to be let in at the API.
+
+    The token itself is kept nowhere, only its digest. It is 256 random bits, which nobody guesses
+    from a plain SHA-256; the slow hash that a password needs would only make every call slow.
+    And as the digest is looked up in an index, how long that takes says nothing about the token.
+    """
+
+    # Found by whoever scans for leaked secrets, and part of the prefix that is shown.
+    MARK = "shorturl_"
+    PREFIX_LENGTH = len(MARK) + 8
+
+    text = ""  # the token itself, after draw() and nowhere else: it is no field
+
+    name = models.CharField(
+        max_length=100, unique=True, help_text="Who or what uses it, for example “backup”."
+    )
+    prefix = models.CharField("begins with", max_length=PREFIX_LENGTH, editable=False)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        verbose_name = "API token"
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+    def clean(self) -> None:
+        """Raise ValidationError for a name that a terminal would not show as it is."""
+        if not self.name.isprintable():
+            raise ValidationError({"name": f"{self.name!r} holds a character that is not shown."})
+
+    def draw(self) -> None:
+        """Become a new random token, whose `text` is to be shown now or never."""
+        self.text = self.MARK + secrets.token_urlsafe(32)
+        self.prefix, self.digest = self.text[: self.PREFIX_LENGTH], self.digest_of(self.text)
+
+    @classmethod
+    def find(cls, text: str) -> "ApiToken | None":
+        """Return the token that `text` is, or None when there is none or it was revoked."""
+        return cls.objects.filter(digest=cls.digest_of(text), revoked_at=None).first()
+
+    @staticmethod
+    def digest_of(text: str) -> str:
+        """Return what is stored of a token, in hexadecimal digits."""
+        return hashlib.sha256(text.encode(errors="replace")).hexdigest()

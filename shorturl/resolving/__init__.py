@@ -1,0 +1,52 @@
+"""Every way to resolve a key and count the hit, in the article's order: safe ones and exhibits.
+
+Each is a function `resolve(key)` in a file of its own, which returns the ShortUrl or raises
+ShortUrl.DoesNotExist. ShortUrl.resolve() is what an application calls.
+"""
+
+from typing import Protocol
+
+from shorturl.models import ShortUrl
+from shorturl.resolving import (
+    advisory_lock,
+    atomic_only,
+    compare_and_swap,
+    f_expression,
+    f_expression_full_save,
+    naive,
+    repeatable_read,
+    select_for_update,
+    update_returning,
+)
+from shorturl.strategies import Strategy, Verdict, table
+
+RIGHT, WRONG = Verdict.RIGHT, Verdict.WRONG
+
+
+class Resolve(Protocol):
+    """The signature of every way to resolve."""
+
+    def __call__(self, key: str) -> ShortUrl: ...
+
+
+# fmt: off
+STRATEGIES: dict[str, Strategy[Resolve]] = table(
+    Strategy("naive", naive.resolve, WRONG, "⛔ 3",
+        "read, add one, write: the lost update"),
+    Strategy("atomic_only", atomic_only.resolve, WRONG, "–",
+        "the same inside atomic(): a transaction is not a lock"),
+    Strategy("select_for_update", select_for_update.resolve, RIGHT, "✅ 3",
+        "a row lock: right, and everybody queues"),
+    Strategy("f_expression", f_expression.resolve, RIGHT, "✅ 4",
+        "increment in the database, save only the counter"),
+    Strategy("f_expression_full_save", f_expression_full_save.resolve, WRONG, "–",
+        "counts right, and undoes an edit made meanwhile"),
+    Strategy("update_returning", update_returning.resolve, RIGHT, "✅ 5",
+        "UPDATE … RETURNING: one statement does it all"),
+    Strategy("compare_and_swap", compare_and_swap.resolve, RIGHT, "–",
+        "optimistic: write only if nobody else has, or try again"),
+    Strategy("repeatable_read", repeatable_read.resolve, RIGHT, "–",
+        "snapshot isolation, and a retry when PostgreSQL refuses", nests=False),
+    Strategy("advisory_lock", advisory_lock.resolve, RIGHT, "–",
+        "lock the key by name"),
+)

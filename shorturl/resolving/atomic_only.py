@@ -1,0 +1,30 @@
+from django.db import transaction
+
+from shorturl.models import ShortUrl
+
+
+def resolve(key: str) -> ShortUrl:
+    """Read the counter, add one, write it back, all in one transaction.
+
+    What it does: fetches the short URL, increments the counter in Python, and saves the object,
+    inside atomic(). It returns the short URL, and raises ShortUrl.DoesNotExist when there is none.
+
+    SQL:
+        BEGIN
+        SELECT … FROM shorturl_shorturl WHERE key = …
+        UPDATE shorturl_shorturl SET key = …, target_url = …, hits = 1, … WHERE id = …
+        COMMIT
+
+    What goes wrong: the same lost update as without the transaction, in more orders. A
+    transaction makes the writes stand or fall together; under READ COMMITTED it keeps nobody
+    from reading the same number, and makes what is read older by the time it is written.
+
+    What it costs: four round trips, a row lock from the UPDATE to the COMMIT, and lost hits.
+
+    When to use it: never. A transaction is not a lock.
+    """
+    with transaction.atomic():
+        short_url = ShortUrl.objects.get(key=key)
+        short_url.hits += 1
+        short_url.save()
+    return short_url

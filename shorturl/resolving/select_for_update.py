@@ -1,0 +1,31 @@
+from django.db import transaction
+
+from shorturl.models import ShortUrl
+
+
+def resolve(key: str) -> ShortUrl:
+    """Lock the row, read the counter, add one, write it back.
+
+    What it does: fetches the short URL with a row lock that is held until the transaction ends,
+    and saves the incremented counter. It returns the short URL, and raises ShortUrl.DoesNotExist
+    when there is none.
+
+    SQL:
+        BEGIN
+        SELECT … FROM shorturl_shorturl WHERE key = … FOR UPDATE
+        UPDATE shorturl_shorturl SET hits = 1 WHERE id = …
+        COMMIT
+
+    Why nothing can go wrong: only one process at a time holds the row lock, and the next one
+    reads the row only after it has been committed.
+
+    What it costs: four round trips, during most of which everybody else who follows the same
+    link queues. A process that dawdles inside the transaction holds them all up.
+
+    When to use it: when the new value needs Python, or when several rows must change together.
+    """
+    with transaction.atomic():
+        short_url = ShortUrl.objects.select_for_update().get(key=key)
+        short_url.hits += 1
+        short_url.save(update_fields=["hits"])
+    return short_url

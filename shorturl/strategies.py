@@ -1,0 +1,47 @@
+"""What the tables of strategies, creating.STRATEGIES and resolving.STRATEGIES, are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from shorturl.models import ShortUrl
+
+F = TypeVar("F", bound="Callable[..., ShortUrl]")
+
+
+class Verdict(Enum):
+    """What becomes of a strategy when several processes run it at once."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    RIGHT_ALONE = "right alone, wrong inside a transaction"
+
+
+@dataclass(frozen=True)
+class Strategy(Generic[F]):
+    """One way to write an operation.
+
+    `step` is its place in the article's take-away, or "–" where the project goes past it.
+    `keeps_transaction` says whether a caller's atomic() can go on after the strategy has met a
+    collision or a competitor; where it is False, PostgreSQL refuses every later statement.
+    `draws_keys` says whether a create tries the candidate keys that it is handed, and `nests`
+    whether the strategy can be called inside a caller's atomic() at all.
+    """
+
+    name: str
+    function: F
+    verdict: Verdict
+    step: str
+    shows: str
+    keeps_transaction: bool = True
+    draws_keys: bool = True
+    nests: bool = True
+
+
+def table(*strategies: Strategy[F]) -> dict[str, Strategy[F]]:
+    """Return the strategies by name, in the order given."""
+    return {strategy.name: strategy for strategy in strategies}

@@ -1,0 +1,41 @@
+"""What the tests of the API share: who calls, and with what."""
+
+from typing import Any
+
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+
+from shorturl.models import ApiToken
+
+TARGET, OTHER = "https://example.com/page", "https://example.org/other"
+JSON = "application/json"
+
+
+def bearer(name: str = "test") -> dict[str, str]:
+    """Return the headers of a call with a new, valid token."""
+    token = ApiToken(name=name)
+    token.draw()
+    token.save()
+    return {"Authorization": f"Bearer {token.text}"}
+
+
+def user(*permissions: str, staff: bool = False) -> User:
+    """Return a new user with these permissions of this app."""
+    person = User.objects.create_user(f"user{User.objects.count()}", is_staff=staff)
+    person.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    return person
+
+
+def create(client: Client, body: Any, **kwargs: Any) -> Any:
+    """Post `body`, which may also be bytes that are no JSON, to /api/links."""
+    return client.post("/api/links", body, content_type=JSON, **kwargs)
+
+
+def change(client: Client, key: str, body: Any, **kwargs: Any) -> Any:
+    """Send `body` as the change of a link."""
+    return client.patch(f"/api/links/{key}", body, content_type=JSON, **kwargs)
+
+
+def fields(response: Any) -> dict[str, str]:
+    """Return the faults that an error answer holds: codes by field."""
+    return {error["field"]: error["code"] for error in response.json()["errors"]}

@@ -1,0 +1,147 @@
+"""A real Chromium, pointed at Django's live server, and watched.
+
+Without Chromium these tests are skipped; in CI (CI=true) they fail instead.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+from django.db import connections
+from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
+from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
+
+ARGUMENTS = [
+    "--no-sandbox",  # root has none
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    # Whatever a page may ask for, nothing leaves this machine.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
+]
+REPORT_VIOLATIONS = """
+    document.addEventListener("securitypolicyviolation", (event) =>
+        console.error(`policy violation: ${event.violatedDirective} ${event.blockedURI}`))
+"""
+
+# Milliseconds: generous, for a machine that does other things as well.
+expect.set_options(timeout=20_000)
+
+NewPage = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, started once for the tests of a file."""
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if not path:
+        reason = "Chromium is not installed: apt-get install chromium, or set CHROMIUM to its path"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with pytest.MonkeyPatch.context() as patch:
+        # Playwright's event loop counts as running for as long as Playwright does, and Django
+        # keeps its ORM away from a thread with one. But a test only runs while the loop waits.
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+            yield browser
+            browser.close()
+
+
+@pytest.fixture(autouse=True)
+def service(transactional_db: None, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service where anybody may create, and which leaves no connection behind."""
+    settings.SHORTURL_PUBLIC_CREATE = True
+    # The live server has a thread per connection of the browser, which keeps it open; each would
+    # keep its database connection too, and the test database could not be removed.
+    monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 0)
+
+
+class Target(BaseHTTPRequestHandler):
+    """The page of somebody else that a short URL leads to."""
+
+    def do_GET(self) -> None:
+        body = b"<!doctype html><title>Target</title><link rel=icon href=data:,><h1>Target</h1>"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: Any) -> None:
+        """Keep quiet."""
+
+
+@pytest.fixture(scope="module")
+def target_url() -> Iterator[str]:
+    """An address on another host."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Target) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/a/long/page"
+        server.shutdown()
+
+
+@pytest.fixture
+def problems() -> Iterator[list[str]]:
+    """What the browser complains of: there must be nothing in the end."""
+    problems: list[str] = []
+    yield problems
+    assert not problems
+
+
+@pytest.fixture
+def new_page(
+    browser: Browser, live_server: LiveServer, target_url: str, problems: list[str]
+) -> Iterator[NewPage]:
+    """Open a page in a window of its own; takes the options of Browser.new_context()."""
+    contexts: list[BrowserContext] = []
+    foreign = target_url.removesuffix("/a/long/page")
+
+    def leaves(request: Request) -> None:
+        if not request.url.startswith((f"{live_server.url}/", f"{foreign}/", "data:")):
+            problems.append(f"request to {request.url}")
+
+    def new_page(**options: Any) -> Page:
+        context = browser.new_context(base_url=live_server.url, **options)
+        contexts.append(context)
+        context.add_init_script(REPORT_VIOLATIONS)
+        context.on("request", leaves)
+        context.on(
+            "response",
+            lambda response: (
+                problems.append(f"{response.status} for {response.url}")
+                if response.status >= 400 and response.request.resource_type != "document"
+                else None
+            ),
+        )
+        context.on(
+            "console",
+            lambda message: (
+                problems.append(message.text)
+                # Pages that come with a 4xx are meant to; anything else is seen above.
+                if message.type in ("error", "warning")
+                and not message.text.startswith("Failed to load resource")
+                else None
+            ),
+        )
+        context.on("weberror", lambda error: problems.append(str(error.error)))
+        return context.new_page()
+
+    yield new_page
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def page(new_page: NewPage) -> Page:
+    """A page in a window of usual size."""
+    return new_page()

@@ -1,0 +1,161 @@
+"""Who may do what at the API: by token, by login, or by neither."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from shorturl.models import ApiToken, ShortUrl
+from shorturl.tests.api import JSON, OTHER, TARGET, bearer, user
+
+pytestmark = pytest.mark.django_db
+
+NEW = {"target_url": TARGET}
+CALLS = {
+    "create": ("POST", "/api/links", NEW),
+    "list": ("GET", "/api/links", None),
+    "get": ("GET", "/api/links/known", None),
+    "change": ("PATCH", "/api/links/known", {"target_url": OTHER}),
+    "delete": ("DELETE", "/api/links/known", None),
+}
+PERMISSIONS = {"list": "view_shorturl", "change": "change_shorturl", "delete": "delete_shorturl"}
+every_call = pytest.mark.parametrize("call", CALLS)
+every_guarded_call = pytest.mark.parametrize("call", PERMISSIONS)
+every_changing_call = pytest.mark.parametrize("call", ["create", "change", "delete"])
+
+
+@pytest.fixture(autouse=True)
+def _closed(settings: Any) -> None:
+    settings.SHORTURL_PUBLIC_CREATE = False
+    ShortUrl.objects.create(key="known", target_url=TARGET)
+
+
+@pytest.fixture
+def browser() -> Client:
+    """Return a client that is checked as a browser is."""
+    return Client(enforce_csrf_checks=True)
+
+
+def status(client: Client, call: str, **headers: str) -> int:
+    method, path, body = CALLS[call]
+    request = getattr(client, method.lower())
+    response = (
+        request(path, body, content_type=JSON, headers=headers)
+        if body
+        else request(path, headers=headers)
+    )
+    if response.status_code == 401:
+        assert response["WWW-Authenticate"] == "Bearer"
+    if response.status_code >= 400:
+        assert response.json()["detail"].endswith(".")
+    return int(response.status_code)
+
+
+@every_call
+def test_without_anything(browser: Client, call: str) -> None:
+    assert status(browser, call) == (200 if call == "get" else 401)
+
+
+@every_call
+def test_where_everybody_may_create(browser: Client, call: str, settings: Any) -> None:
+    settings.SHORTURL_PUBLIC_CREATE = True
+    assert status(browser, call) == {"create": 201, "get": 200}.get(call, 401)
+
+
+@every_call
+def test_with_a_token(browser: Client, call: str) -> None:
+    assert status(browser, call, **bearer()) in (200, 201, 204)
+
+
+@every_call
+@pytest.mark.parametrize("public", [True, False])
+@pytest.mark.parametrize(
+    "header",
+    ["Bearer unknown", "Bearer", "Bearer ", "", "Basic dTpw", "Token x", "Bearer ä", "Bearer \0"],
+)
+def test_with_a_token_that_is_none(
+    browser: Client, call: str, header: str, public: bool, settings: Any
+) -> None:
+    settings.SHORTURL_PUBLIC_CREATE = public
+    assert status(browser, call, Authorization=header) == 401
+
+
+@every_call
+def test_with_a_revoked_token(browser: Client, call: str, settings: Any) -> None:
+    settings.SHORTURL_PUBLIC_CREATE = True
+    headers = bearer()
+    ApiToken.objects.update(revoked_at="2001-01-01T00:00Z")
+    assert status(browser, call, **headers) == 401
+
+
+@every_call
+def test_a_bad_token_is_not_made_good_by_a_login(browser: Client, call: str) -> None:
+    browser.force_login(user(*PERMISSIONS.values(), staff=True))
+    assert status(browser, call, Authorization="Bearer unknown") == 401
+
+
+def test_the_name_of_the_scheme_in_any_case(browser: Client) -> None:
+    text = bearer()["Authorization"].removeprefix("Bearer ")
+    assert status(browser, "list", Authorization=f"bearer   {text}") == 200
+    assert status(browser, "list", Authorization=f"Token {text}") == 401
+    assert status(browser, "list", Authorization=text) == 401
+
+
+def csrf(client: Client) -> dict[str, str]:
+    """Return the headers that a script of ours would send."""
+    client.cookies["csrftoken"] = "a" * 32
+    return {"X-CSRFToken": "a" * 32}
+
+
+@every_call
+def test_who_is_logged_in_may_create(browser: Client, call: str) -> None:
+    browser.force_login(user())
+    assert status(browser, call, **csrf(browser)) == {"create": 201, "get": 200}.get(call, 403)
+
+
+@every_guarded_call
+def test_staff_may_do_what_they_may_do_in_the_admin(browser: Client, call: str) -> None:
+    browser.force_login(user(PERMISSIONS[call], staff=True))
+    for other in PERMISSIONS:
+        expected = {"list": 200, "change": 200, "delete": 204}[other] if other == call else 403
+        assert status(browser, other, **csrf(browser)) == expected
+
+
+@every_guarded_call
+def test_a_permission_is_not_enough_without_being_staff(browser: Client, call: str) -> None:
+    browser.force_login(user(PERMISSIONS[call]))
+    assert status(browser, call, **csrf(browser)) == 403
+
+
+@every_changing_call
+@pytest.mark.parametrize("token", [None, "b" * 32])
+def test_another_site_cannot_use_a_login(browser: Client, call: str, token: str | None) -> None:
+    browser.force_login(user(*PERMISSIONS.values(), staff=True))
+    csrf(browser)
+    headers = {"X-CSRFToken": token} if token else {}
+    assert status(browser, call, **headers) == 403
+    known = ShortUrl.objects.get()  # and no other
+    assert (known.target_url, known.deleted_at) == (TARGET, None)
+
+
+def test_another_site_cannot_use_a_login_with_a_form(browser: Client) -> None:
+    """A form needs nobody's leave to post across sites, and no form is JSON."""
+    browser.force_login(user())
+    csrf(browser)
+    form = {"csrfmiddlewaretoken": "a" * 32, **NEW}
+    assert browser.post("/api/links", form).status_code == 415
+    assert browser.post("/api/links", NEW).status_code == 403
+
+
+@every_changing_call
+def test_a_token_needs_no_csrf_token_even_with_a_login(browser: Client, call: str) -> None:
+    browser.force_login(user())
+    assert status(browser, call, **bearer()) in (200, 201, 204)
+
+
+@every_call
+def test_a_session_that_has_ended(browser: Client, call: str) -> None:
+    person = user(*PERMISSIONS.values(), staff=True)
+    browser.force_login(person)
+    person.delete()
+    assert status(browser, call, **csrf(browser)) == (200 if call == "get" else 401)

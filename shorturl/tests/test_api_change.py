@@ -1,0 +1,75 @@
+"""PATCH /api/links/{key}"""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from shorturl.models import ShortUrl
+from shorturl.tests.api import OTHER, TARGET, bearer, change, fields
+from shorturl.tests.competitor import Outcome, break_at
+
+
+@pytest.mark.django_db
+def test_leads_somewhere_else_from_now_on(client: Client) -> None:
+    ShortUrl.objects.create(key="known", target_url=TARGET, hits=3)
+    response = change(client, "known", {"target_url": OTHER}, headers=bearer())
+    assert response.status_code == 200
+    assert (response.json()["target_url"], response.json()["hits"]) == (OTHER, 3)
+    assert client.get("/known")["Location"] == OTHER
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({}, {"target_url": "missing"}),
+        ({"target_url": None}, {"target_url": "string_type"}),
+        ({"target_url": "javascript:alert(1)"}, {"target_url": "scheme"}),
+        ({"target_url": "http://testserver/"}, {"target_url": "own_host"}),
+        ({"target_url": OTHER, "hits": 0}, {"hits": "extra_forbidden"}),
+        ({"target_url": OTHER, "key": "mine"}, {"key": "extra_forbidden"}),
+    ],
+)
+def test_what_cannot_be_changed_like_that(client: Client, body: Any, code: Any) -> None:
+    ShortUrl.objects.create(key="known", target_url=TARGET)
+    response = change(client, "known", body, headers=bearer())
+    assert (response.status_code, fields(response)) == (422, code)
+    assert ShortUrl.objects.get().target_url == TARGET
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("key", ["unknown", "gone", "%00"])
+def test_a_key_that_leads_nowhere(client: Client, key: str) -> None:
+    ShortUrl.objects.create(key="gone", target_url=TARGET).delete()
+    response = change(client, key, {"target_url": OTHER}, headers=bearer())
+    assert response.status_code == 404
+    assert ShortUrl.objects.get().target_url == TARGET
+
+
+@pytest.mark.django_db(transaction=True)
+def test_hits_that_arrive_meanwhile_are_not_lost(client: Client) -> None:
+    """The link is followed after each statement of the PATCH: it leads on and its hit counts."""
+    headers: dict[str, str] = {}
+
+    def setup() -> None:
+        ShortUrl.objects.all().delete()
+        ShortUrl.objects.create(key="hot", target_url=TARGET)
+        headers.update(bearer(f"test{len(used)}"))
+        used.append(1)
+
+    def broken(one: Outcome, two: Outcome) -> str | None:
+        if one.returned.status_code != 200 or two.returned.status_code != 302:
+            return f"{one} {two}"
+        hot = ShortUrl.objects.get(key="hot")
+        return None if (hot.hits, hot.target_url) == (1, OTHER) else f"{hot.hits} {hot.target_url}"
+
+    used: list[int] = []
+    wounds = break_at(
+        lambda: change(client, "hot", {"target_url": OTHER}, headers=headers),
+        lambda: Client().get("/hot"),
+        setup=setup,
+        broken=broken,
+    )
+    assert wounds == {}
+    assert len(used) > 3  # after the token, after the SELECT, after the UPDATE, and not at all

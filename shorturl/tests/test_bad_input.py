@@ -1,0 +1,187 @@
+"""What the form refuses, with which status, and what it says. test_validators.py has more URLs."""
+
+from urllib.parse import urlencode
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from pytest_django import Settings
+from pytest_django.asserts import assertContains
+
+from shorturl.models import ShortUrl
+
+FORM = "application/x-www-form-urlencoded"
+TARGET_URL = "https://example.com/page"
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def public(settings: Settings) -> None:
+    settings.SHORTURL_PUBLIC_CREATE = True
+
+
+@pytest.mark.parametrize(
+    ("target_url", "message"),
+    [
+        ("javascript:alert(1)", "start it with http:// or https://"),
+        ("data:text/html,<script>alert(1)</script>", "start it with http:// or https://"),
+        ("file:///etc/passwd", "start it with http:// or https://"),
+        ("example.com/page", "start it with http:// or https://"),
+        ("https:///page", "has no host"),
+        ("https://user:secret@example.com/", "leave out what stands before the @"),
+        ("https://example.com/a\r\nSet-Cookie: a=b", "holds a line break at position 22"),
+        ("https://example.com/a b", "holds a space at position 22"),
+        ("https://example.com/\x1b[2J", "holds a character U+001B at position 21"),
+        ("https://example.com/\x00", "holds a character U+0000 at position 21"),
+        (r"https://example.com\@example.net", "holds a backslash"),
+        ("https://example.com/" + "a" * 1_981, "has 2,001 characters: use at most 2,000"),
+        ("https://exa mple.com", "holds a space"),
+        ("https://example.com:99999/", "is not a URL: Port out of range"),
+        ("http://testserver/abc", "is an address of this service"),
+        ("HTTPS://TESTSERVER./abc", "is an address of this service"),
+    ],
+)
+def test_target_url(client: Client, target_url: str, message: str) -> None:
+    response = client.post("/", {"target_url": target_url})
+    assert response.status_code == 422
+    assert message in " ".join(response.context["form"].errors["target_url"])
+    assert "Set-Cookie" not in response.headers
+    assert not ShortUrl.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("admin", "'admin' is reserved"),
+        ("Admin", "'Admin' is reserved"),
+        ("a/b", "'a/b' cannot be a key: use 1 to 20 letters, digits, '-' and '_'"),
+        ("é", "cannot be a key"),
+        ("a\nb", "cannot be a key"),
+        ("a\x00b", "cannot be a key"),
+        ("a" * 21, "cannot be a key"),
+        ("b" * 9_000, "bbb…' cannot be a key"),
+    ],
+)
+def test_key(client: Client, key: str, message: str) -> None:
+    response = client.post("/", {"target_url": TARGET_URL, "key": key})
+    assert response.status_code == 422
+    assert message in " ".join(response.context["form"].errors["key"])
+    assert not ShortUrl.objects.exists()
+
+
+def test_what_was_typed_is_escaped(client: Client) -> None:
+    response = client.post("/", {"target_url": "<script>1</script>", "key": '"><script>'})
+    assert b"<script>" not in response.content
+
+
+def test_percent_encoded_bytes_that_are_not_utf8(client: Client) -> None:
+    body = "target_url=https://example.com/%ff"
+    response = client.post("/", body, content_type=FORM)
+    assertContains(response, "holds a replacement character at position 21", status_code=422)
+
+
+def test_percent_sign_without_digits_is_a_letter_like_any_other(client: Client) -> None:
+    client.post("/", "target_url=https://example.com/%zz%", content_type=FORM)
+    assert ShortUrl.objects.get().target_url == "https://example.com/%zz%"
+
+
+def test_raw_bytes_that_are_not_utf8(client: Client) -> None:
+    response = client.post("/", b"target_url=https://example.com/\xff", content_type=FORM)
+    assertContains(response, "The form is not encoded in UTF-8.", status_code=400)
+    assert not ShortUrl.objects.exists()
+
+
+def test_multipart_bytes_that_are_not_utf8(client: Client) -> None:
+    body = (
+        b'--x\r\nContent-Disposition: form-data; name="target_url"\r\n\r\n'
+        b"https://example.com/\xff\r\n--x--\r\n"
+    )
+    response = client.post("/", body, content_type="multipart/form-data; boundary=x")
+    assertContains(response, "holds a replacement character", status_code=422)
+
+
+@pytest.mark.parametrize(
+    ("charset", "status"), [("utf-8", 303), ("latin-1", 400), ("no-such-charset", 303)]
+)
+def test_charset_of_the_body(client: Client, charset: str, status: int) -> None:
+    """The standard knows forms in UTF-8 only, so an unknown name means nothing."""
+    body = urlencode({"target_url": TARGET_URL})
+    response = client.generic("POST", "/", body, content_type=f"{FORM}; charset={charset}")
+    assert response.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("multipart/form-data", b"x"),
+        ("multipart/form-data; boundary=\xff", b"x"),
+        ("multipart/form-data; boundary=x", b""),
+        ("multipart/form-data; boundary=x", b"--x\r\nbroken"),
+        ("application/json", b'{"target_url": "https://example.com/"}'),
+        ("text/plain", b"\xff"),
+        ("", b""),
+    ],
+)
+def test_body_that_is_no_form(client: Client, content_type: str, body: bytes) -> None:
+    response = client.generic("POST", "/", body, content_type=content_type)
+    assert response.status_code in (400, 422)
+    assert b"</html>" in response.content
+
+
+@pytest.mark.parametrize("csrf", [True, False])
+@pytest.mark.parametrize("content_type", [FORM, "multipart/form-data; boundary=x", "text/plain"])
+def test_body_over_the_limit(settings: Settings, content_type: str, csrf: bool) -> None:
+    body = b"a" * (settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
+    response = Client(enforce_csrf_checks=csrf).generic("POST", "/", body, content_type)
+    assertContains(response, "too large: send at most 65,536 bytes", status_code=413)
+
+
+def test_file_over_the_limit(client: Client, settings: Settings) -> None:
+    file = SimpleUploadedFile("a.txt", b"a" * settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    response = client.post("/", {"target_url": TARGET_URL, "file": file})
+    assert response.status_code == 413
+
+
+def test_body_at_the_limit(client: Client, settings: Settings) -> None:
+    body = f"target_url={TARGET_URL}&key="
+    body += "a" * (settings.DATA_UPLOAD_MAX_MEMORY_SIZE - len(body))
+    assert client.post("/", body, content_type=FORM).status_code == 422
+
+
+def test_longest_target_url_fits_into_the_limit(client: Client) -> None:
+    """A character outside of the basic plane is sent as twelve."""
+    target_url = "https://example.com/" + "🐘" * 1_980
+    assert client.post("/", {"target_url": target_url}).status_code == 303
+    body = urlencode({"target_url": target_url, "key": "long"})
+    assert client.post("/", body, content_type=FORM).status_code == 303
+    assert client.get("/long")["Location"].endswith("%F0%9F%90%98")
+
+
+def test_too_many_fields(client: Client) -> None:
+    body = "&".join(f"a{number}=" for number in range(1_001))
+    response = client.post("/", body, content_type=FORM)
+    assertContains(response, "The request has too many fields", status_code=413)
+
+
+def test_too_many_files(client: Client) -> None:
+    files = {f"f{number}": SimpleUploadedFile("a", b"a") for number in range(101)}
+    response = client.post("/", files)
+    assertContains(response, "The request has too many fields", status_code=413)
+
+
+def test_too_large_for_the_api_is_answered_as_json(client: Client) -> None:
+    response = client.post("/api/links", "a" * 70_000, content_type="application/json")
+    assert response.status_code == 413
+    assert response.json() == {"detail": "The body is too large: send at most 65,536 bytes."}
+
+
+def test_host_that_is_not_ours(client: Client) -> None:
+    response = client.get("/", headers={"host": "example.net"})
+    assertContains(response, "The request could not be read.", status_code=400)
+
+
+def test_host_with_an_impossible_port(client: Client) -> None:
+    """Django takes any digits for a port."""
+    response = client.post("/", {"target_url": TARGET_URL}, headers={"host": "testserver:99999"})
+    assert response.status_code == 303

@@ -1,0 +1,185 @@
+"""What every way to create promises, and what two of them at once do to each other."""
+
+from contextlib import nullcontext, suppress
+
+import pytest
+from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from shorturl import keys
+from shorturl.creating import STRATEGIES, Create, permuted_sequence, timestamp_key
+from shorturl.models import ShortUrl
+from shorturl.strategies import Strategy, Verdict
+from shorturl.tests.competitor import Competitor, Outcome, after_statement, break_at
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MINE, YOURS = "https://mine.example/", "https://yours.example/"
+FIRST_KEY_ONLY = ("naive", "get_or_create")
+
+
+def each(*strategies: Strategy[Create]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("strategy", strategies, ids=lambda strategy: strategy.name)
+
+
+every_strategy = each(*STRATEGIES.values())
+every_right_strategy = each(*(s for s in STRATEGIES.values() if s.verdict is not Verdict.WRONG))
+every_persistent_strategy = each(
+    *(s for s in STRATEGIES.values() if s.draws_keys and s.name not in FIRST_KEY_ONLY)
+)
+
+
+@pytest.fixture(autouse=True)
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes that read the clock at the same moment read the same time."""
+    monkeypatch.setattr(timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000)
+
+
+def next_key() -> str:
+    """Return the key that permuted_sequence makes next."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT nextval(pg_get_serial_sequence(%s, 'id'))", [ShortUrl._meta.db_table]
+        )
+        return permuted_sequence.SHUFFLED.encode([cursor.fetchone()[0] + 1])
+
+
+def take(strategy: Strategy[Create]) -> str:
+    """Give the key that `strategy` will try first to YOURS; return it."""
+    if strategy.name == "timestamp_key":
+        return strategy.function(YOURS, keys=[]).key
+    key = next_key() if strategy.name == "permuted_sequence" else "taken"
+    # The id stays clear of the sequence, whose next value permuted_sequence is about to draw.
+    ShortUrl.objects.create(id=10**9, key=key, target_url=YOURS)
+    return key
+
+
+@every_strategy
+def test_returns_the_new_short_url(strategy: Strategy[Create]) -> None:
+    short_url = strategy.function(MINE, keys=["free"])
+    stored = ShortUrl.objects.get()
+    for this in (short_url, stored):
+        assert this.pk == stored.pk
+        assert (this.target_url, this.hits, this.deleted_at) == (MINE, 0, None)
+        assert (this.key == "free") is strategy.draws_keys
+        assert this.created_at == stored.created_at
+
+
+@every_strategy
+def test_a_taken_key(strategy: Strategy[Create]) -> None:
+    taken = take(strategy)
+    gets_stolen = strategy.name == "get_or_create"
+    if strategy.name in ("naive", "timestamp_key"):
+        with pytest.raises(IntegrityError) as raised:
+            strategy.function(MINE, keys=[taken, "free"])
+        assert keys.is_collision(raised.value)
+    else:
+        short_url = strategy.function(MINE, keys=[taken, "free"])
+        assert (short_url.key == taken) is gets_stolen
+        assert (short_url.target_url == YOURS) is gets_stolen
+    assert ShortUrl.objects.get(key=taken).target_url == YOURS
+
+
+@every_persistent_strategy
+def test_all_keys_taken(strategy: Strategy[Create]) -> None:
+    for key in ("one", "two", "four4"):
+        ShortUrl.objects.create(key=key, target_url=YOURS)
+    with pytest.raises(ShortUrl.KeySpaceExhausted) as raised:
+        strategy.function(MINE, keys=["one", "two", "four4"])
+    assert raised.value.attempts == {3: 2, 5: 1}
+    assert str(raised.value) == "Every candidate key was taken; tried 2 of length 3, 1 of length 5."
+
+
+@every_right_strategy
+def test_a_deleted_key_is_still_taken(strategy: Strategy[Create]) -> None:
+    taken = take(strategy)
+    ShortUrl.objects.get().delete()
+    assert strategy.function(MINE, keys=[taken, "free"]).key != taken
+
+
+@every_strategy
+def test_another_violation_is_raised_and_not_retried(strategy: Strategy[Create]) -> None:
+    """The primary key is a unique constraint too, and a clash there is no collision of keys."""
+    ShortUrl.objects.create(id=10**6, key="bystander", target_url=YOURS)
+    with connection.cursor() as cursor:
+        table = ShortUrl._meta.db_table
+        cursor.execute("SELECT setval(pg_get_serial_sequence(%s, 'id'), 999999)", [table])
+    with CaptureQueriesContext(connection) as sent, pytest.raises(IntegrityError) as raised:
+        strategy.function(MINE, keys=["one", "two", "three"])
+    assert not keys.is_collision(raised.value)
+    assert sum("INSERT" in query["sql"] for query in sent) == 1
+
+
+@every_strategy
+def test_a_missing_target_is_an_error_and_not_retried(strategy: Strategy[Create]) -> None:
+    with CaptureQueriesContext(connection) as sent, pytest.raises(IntegrityError) as raised:
+        strategy.function(None, keys=["one", "two"])  # type: ignore[arg-type]
+    assert not keys.is_collision(raised.value)
+    assert sum("INSERT" in query["sql"] for query in sent) == 1
+
+
+def broken_creates(one: Outcome, two: Outcome) -> str | None:
+    """Return what is wrong when two users created at once, or None: each must own a link."""
+    for process, target in ((one, MINE), (two, YOURS)):
+        if process.raised:
+            return f"raised {type(process.raised).__name__}"
+        if process.returned.target_url != target:
+            return "was handed somebody else's link"
+        if ShortUrl.objects.get(key=process.returned.key).target_url != target:
+            return "the key leads elsewhere"
+    return None
+
+
+def wounds(strategy: Strategy[Create], *, inside_atomic: bool = False) -> dict[int, str]:
+    """Return what breaks when a second user comes after one, two, … statements of the first."""
+
+    def create(target: str, own: str) -> ShortUrl:
+        with transaction.atomic() if inside_atomic else nullcontext():
+            short_url = strategy.function(target, keys=["same", own])
+            assert ShortUrl.objects.exists(), "the caller's transaction goes on"
+            return short_url
+
+    return break_at(
+        lambda: create(MINE, "mine"),
+        lambda: create(YOURS, "yours"),
+        setup=lambda: ShortUrl.objects.all().delete() and None,
+        broken=broken_creates,
+    )
+
+
+@every_strategy
+def test_two_at_once_that_draw_the_same_key_first(strategy: Strategy[Create]) -> None:
+    """Process 1 has sent one, two, … statements when process 2 comes and draws the same key."""
+    assert bool(wounds(strategy)) is (strategy.verdict is Verdict.WRONG)
+
+
+@every_strategy
+def test_the_same_inside_the_callers_transaction(strategy: Strategy[Create]) -> None:
+    """Both create inside atomic() and go on; the second may have to wait for the first's end."""
+    holds = strategy.verdict is Verdict.RIGHT
+    assert bool(wounds(strategy, inside_atomic=True)) is not holds
+
+
+def usable() -> bool:
+    """Return whether the transaction that is open can go on."""
+    try:
+        with transaction.atomic():
+            return ShortUrl.objects.exists()
+    except DatabaseError:
+        return False
+
+
+@every_strategy
+def test_what_a_collision_leaves_of_the_callers_transaction(strategy: Strategy[Create]) -> None:
+    """The key is taken before; for check_first, which would see that, after its first statement."""
+    looks = strategy.name == "check_first"
+    competitor = Competitor(lambda: take(strategy))
+    if not looks:
+        competitor.run_or_wait()
+    with transaction.atomic(), after_statement(1, competitor) if looks else nullcontext():
+        taken = competitor.outcome.returned or "taken"
+        with suppress(DatabaseError):
+            strategy.function(MINE, keys=[taken, "free"])
+        assert usable() is strategy.keeps_transaction
+        transaction.set_rollback(True)
+    competitor.join()

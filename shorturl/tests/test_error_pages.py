@@ -1,0 +1,105 @@
+"""Our own error pages. They must come when nothing else works, so none needs the database."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.staticfiles import finders
+from django.core.management import call_command
+from django.db import OperationalError
+from django.http import Http404, HttpRequest
+from django.template.loader import render_to_string
+from django.test import Client, RequestFactory
+from django.views import defaults
+from django.views.csrf import csrf_failure
+from pytest_django import Settings
+from pytest_django.asserts import assertContains
+
+from shorturl.models import ShortUrl
+from shorturl.views import bad_request
+
+PAGES = ["400", "403", "403_csrf", "404", "500", "503"]
+
+
+@pytest.fixture
+def request_of_a_user(rf: RequestFactory) -> HttpRequest:
+    """A request whose user cannot be asked for, as when the database is away."""
+
+    class Away:
+        def __getattribute__(self, name: str) -> Any:
+            raise OperationalError
+
+    request = rf.get("/<b>spring</b>")
+    request.user = Away()  # type: ignore[assignment]
+    request.session = Away()  # type: ignore[assignment]
+    return request
+
+
+def test_all_render_without_the_database(request_of_a_user: HttpRequest) -> None:
+    request = request_of_a_user
+    for response, status in [
+        (bad_request(request, Exception("secret")), 400),
+        (defaults.permission_denied(request, Exception("not you")), 403),
+        (csrf_failure(request), 403),
+        (defaults.page_not_found(request, Http404()), 404),
+        (defaults.server_error(request), 500),
+    ]:
+        assert response.status_code == status
+        page = response.content.decode()
+        assert f'<p class="status">{status}</p>' in page
+        assert "secret" not in page
+        assert "<b>" not in page
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_renders_without_a_request(page: str) -> None:
+    html = render_to_string(f"{page}.html")
+    for path in re.findall(r'(?:href|src)="/static/([^"]+)"', html):
+        assert finders.find(path)
+    assert "/static/shorturl/shorturl.css" in html
+    assert len(re.findall(r"<h1>.+</h1>", html)) == 1
+
+
+def test_they_find_their_style_in_production(settings: Settings, tmp_path: Path) -> None:
+    """There, every static file has its hash in its name."""
+    settings.STATIC_ROOT = tmp_path
+    settings.STORAGES = {
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.ManifestStaticFilesStorage"}
+    }
+    call_command(
+        "collectstatic", interactive=False, verbosity=0, ignore_patterns=["admin", "ninja"]
+    )
+    for page in PAGES:
+        html = render_to_string(f"{page}.html")
+        (style,) = re.findall(r'href="/static/(shorturl/shorturl\.\w{12}\.css)"', html)
+        assert (tmp_path / style).exists()
+
+
+@pytest.mark.django_db
+def test_not_found_names_what_was_asked_for(client: Client) -> None:
+    response = client.get("/no/such<page>")
+    assertContains(response, "<code>/no/such%3Cpage%3E</code>", status_code=404)
+
+
+@pytest.mark.django_db
+def test_error(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(key: str) -> ShortUrl:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr(ShortUrl, "resolve", broken)
+    client.raise_request_exception = False
+    response = client.get("/spring")
+    assertContains(response, "Something broke on our side", status_code=500)
+    assert b"secret" not in response.content
+
+
+@pytest.mark.django_db
+def test_database_away(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(key: str) -> ShortUrl:
+        raise OperationalError("could not connect")
+
+    monkeypatch.setattr(ShortUrl, "resolve", away)
+    response = client.get("/spring")
+    assertContains(response, "The database does not answer just now.", status_code=503)
+    assert "Retry-After" in response.headers

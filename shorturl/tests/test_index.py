@@ -1,0 +1,126 @@
+"""GET and POST /: the form, and what becomes of what was typed into it."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
+
+from shorturl import keys
+from shorturl.models import ShortUrl
+
+TARGET_URL = "https://example.com/a/long/page"
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def public(settings: Settings) -> None:
+    settings.SHORTURL_PUBLIC_CREATE = True
+
+
+def test_shows_the_form(client: Client) -> None:
+    response = client.get("/")
+    assertContains(response, '<label for="id_target_url">Target URL</label>')
+    assertContains(response, "<title>Shorten a URL · shorturl</title>")
+    assertNotContains(response, "aria-invalid")
+
+
+def test_head(client: Client) -> None:
+    response = client.head("/")
+    assert response.status_code == 200
+    assert response.content == b""
+
+
+def test_creates_and_goes_to_the_page_of_the_short_url(client: Client) -> None:
+    response = client.post("/", {"target_url": TARGET_URL, "key": ""})
+    short_url = ShortUrl.objects.get()
+    assert short_url.target_url == TARGET_URL
+    assert len(short_url.key) == 7
+    # 303: whatever the method was, the browser goes on with GET, and a reload creates nothing.
+    assertRedirects(response, f"/{short_url.key}/stats", status_code=303)
+
+
+def test_says_once_that_it_is_ready(client: Client) -> None:
+    response = client.post("/", {"target_url": TARGET_URL}, follow=True)
+    assertContains(response, "Your short URL is ready.")
+    assertNotContains(client.get(response.request["PATH_INFO"]), "Your short URL is ready.")
+
+
+def test_creates_with_a_custom_key(client: Client) -> None:
+    response = client.post("/", {"target_url": TARGET_URL, "key": "spring_sale-26"})
+    assertRedirects(response, "/spring_sale-26/stats", status_code=303)
+    assert ShortUrl.objects.get().key == "spring_sale-26"
+
+
+def test_space_around_what_was_pasted_is_left_out(client: Client) -> None:
+    client.post("/", {"target_url": f" {TARGET_URL}\n", "key": " spring "})
+    short_url = ShortUrl.objects.get()
+    assert (short_url.key, short_url.target_url) == ("spring", TARGET_URL)
+
+
+def test_internationalised_host_is_kept_as_typed(client: Client) -> None:
+    client.post("/", {"target_url": "https://Bücher.example/Größe?q=ä"})
+    assert ShortUrl.objects.get().target_url == "https://Bücher.example/Größe?q=ä"
+
+
+def test_no_target_url(client: Client) -> None:
+    response = client.post("/", {"key": "spring"})
+    assertContains(response, "Enter the target URL, for example", status_code=422)
+    assertContains(response, "<title>Error: Shorten a URL · shorturl</title>", status_code=422)
+    assertContains(response, 'value="spring"', status_code=422)
+    assert not ShortUrl.objects.exists()
+
+
+def test_the_message_belongs_to_its_field(client: Client) -> None:
+    response = client.post("/", {"target_url": TARGET_URL, "key": "no spaces"})
+    form = response.context["form"]
+    attributes = form["key"].build_widget_attrs({})
+    assert attributes["aria-invalid"] == "true"
+    assert attributes["aria-describedby"] == "id_key_helptext id_key_error"
+    assertContains(response, '<ul class="errorlist" id="id_key_error">', status_code=422)
+    assertContains(response, 'id="id_key_helptext"', status_code=422)
+    # The cursor is where there is something to correct, and nowhere else.
+    assert "autofocus" in str(form["key"])
+    assert "autofocus" not in str(form["target_url"])
+
+
+def test_taken_custom_key_is_a_conflict_and_not_retried(client: Client) -> None:
+    ShortUrl.create("https://example.com/first", key="spring")
+    response = client.post("/", {"target_url": TARGET_URL, "key": "spring"})
+    assertContains(response, "The key &#x27;spring&#x27; is taken.", status_code=409)
+    assertContains(response, f'value="{TARGET_URL}"', status_code=409)
+    assert ShortUrl.objects.get().target_url == "https://example.com/first"
+
+
+def test_key_of_a_deleted_short_url_is_taken(client: Client) -> None:
+    ShortUrl.create(TARGET_URL, key="spring").delete()
+    response = client.post("/", {"target_url": TARGET_URL, "key": "spring"})
+    assert response.status_code == 409
+
+
+def test_full_key_space(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    ShortUrl.create(TARGET_URL, key="full")
+
+    class OnlyTaken:
+        def __iter__(self) -> Iterator[str]:
+            return iter(["full", "full"])
+
+    monkeypatch.setattr(keys, "candidates", OnlyTaken)
+    response = client.post("/", {"target_url": TARGET_URL})
+    assertContains(response, "tried 2 of length 4. Choose a custom key", status_code=503)
+    assertContains(response, f'value="{TARGET_URL}"', status_code=503)
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
+def test_other_methods(method: str) -> None:
+    response = Client(enforce_csrf_checks=True).generic(method, "/")
+    assert response.status_code == 405
+    assert response["Allow"] == "GET, HEAD, POST"
+
+
+def test_a_form_from_elsewhere_is_refused() -> None:
+    response = Client(enforce_csrf_checks=True).post("/", {"target_url": TARGET_URL})
+    assertContains(response, "The form was not accepted", status_code=403)
+    assert not ShortUrl.objects.exists()

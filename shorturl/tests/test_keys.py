@@ -1,0 +1,57 @@
+"""Candidate keys and custom keys."""
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError
+
+from shorturl import keys
+
+
+def test_candidates_are_a_bounded_number_at_each_length_and_then_longer(settings) -> None:  # type: ignore[no-untyped-def]
+    settings.SHORTURL_KEY_LENGTH = 5
+    lengths = [len(key) for key in keys.candidates()]
+    assert lengths == [5] * 10 + [6] * 10 + [7] * 10 + [8] * 10
+
+
+def test_no_candidate_is_longer_than_a_key_can_be() -> None:
+    assert {len(key) for key in keys.candidates(19)} == {19, 20}
+    assert {len(key) for key in keys.candidates(20)} == {20}
+
+
+def test_candidates_are_letters_and_digits_and_hardly_ever_the_same() -> None:
+    drawn = [keys.draw(7) for _ in range(1_000)]
+    assert set("".join(drawn)) == set(keys.ALPHABET)
+    assert len(set(drawn)) == len(drawn)
+
+
+def test_a_reserved_word_is_never_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    letters = iter("LaBx7Q")
+    monkeypatch.setattr("secrets.choice", lambda alphabet: next(letters))
+    assert keys.draw(3) == "x7Q"
+
+
+@pytest.mark.parametrize("key", ["a", "A-b_9", "x" * 20, "-", "stats"])
+def test_a_custom_key(key: str) -> None:
+    keys.validate_custom_key(key)
+
+
+@pytest.mark.parametrize(
+    "key", ["", "x" * 21, "a b", "a/b", "é", "a.b", "a\n", "\n", "a\x00", "٣", "a%20", "ａ"]
+)
+def test_a_malformed_custom_key(key: str) -> None:
+    with pytest.raises(
+        ValidationError, match=r"use 1 to 20 letters, digits, '-' and '_'"
+    ) as raised:
+        keys.validate_custom_key(key)
+    assert repr(key) in str(raised.value.message)
+
+
+@pytest.mark.parametrize("key", ["admin", "Admin", "API", "static", "healthz"])
+def test_a_reserved_custom_key(key: str) -> None:
+    with pytest.raises(ValidationError, match="is reserved") as raised:
+        keys.validate_custom_key(key)
+    assert raised.value.code == "reserved"
+
+
+def test_an_error_without_a_cause_is_no_collision() -> None:
+    assert not keys.is_collision(IntegrityError(keys.KEY_CONSTRAINT))

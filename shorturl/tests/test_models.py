@@ -1,0 +1,140 @@
+"""The two operations that an application calls, and what the table itself sees to."""
+
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from shorturl import creating, keys, resolving
+from shorturl.models import ShortUrl
+from shorturl.strategies import Verdict
+from shorturl.tests.competitor import Outcome, break_at
+
+TARGET = "https://example.com/"
+RIGHT_CREATING = [s.name for s in creating.STRATEGIES.values() if s.verdict is Verdict.RIGHT]
+RIGHT_RESOLVING = [s.name for s in resolving.STRATEGIES.values() if s.verdict is Verdict.RIGHT]
+
+
+@pytest.mark.django_db
+def test_create_draws_a_key_of_the_configured_length(settings: Any) -> None:
+    settings.SHORTURL_KEY_LENGTH = 9
+    short_url = ShortUrl.create(TARGET)
+    assert len(short_url.key) == 9
+    assert (short_url.target_url, short_url.hits) == (TARGET, 0)
+
+
+@pytest.mark.django_db
+def test_create_and_resolve_are_one_statement_each() -> None:
+    with CaptureQueriesContext(connection) as sent:
+        key = ShortUrl.create(TARGET).key
+        assert ShortUrl.resolve(key).hits == 1
+    assert [query["sql"].split()[0] for query in sent] == ["INSERT", "UPDATE"]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("name", RIGHT_CREATING)
+def test_every_right_way_to_create_can_be_the_services_own(settings: Any, name: str) -> None:
+    settings.SHORTURL_CREATING = name
+    assert ShortUrl.create(TARGET).target_url == TARGET
+    assert ShortUrl.create(TARGET, key="custom").key == "custom"
+    with pytest.raises(ShortUrl.KeyTaken, match="The key 'custom' is taken"):
+        ShortUrl.create("https://other.example/", key="custom")
+    assert ShortUrl.objects.get(key="custom").target_url == TARGET
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("name", RIGHT_CREATING)
+def test_two_people_want_the_same_custom_key(settings: Any, name: str) -> None:
+    """Process 2 asks for the key after each statement of process 1: one has it, one is told."""
+    settings.SHORTURL_CREATING = name
+    mine, yours = "https://mine.example/", "https://yours.example/"
+
+    def broken(one: Outcome, two: Outcome) -> str | None:
+        winners = [process.returned for process in (one, two) if process.returned]
+        losers = [process.raised for process in (one, two) if process.raised]
+        if [type(error) for error in losers] != [ShortUrl.KeyTaken]:
+            return f"{losers!r}"
+        leads_to = ShortUrl.objects.get(key="wanted").target_url
+        return None if leads_to == winners[0].target_url else "leads to the loser's target"
+
+    wounds = break_at(
+        lambda: ShortUrl.create(mine, key="wanted"),
+        lambda: ShortUrl.create(yours, key="wanted"),
+        setup=lambda: ShortUrl.objects.all().delete() and None,
+        broken=broken,
+    )
+    assert wounds == {}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("name", RIGHT_RESOLVING)
+def test_every_right_way_to_resolve_can_be_the_services_own(settings: Any, name: str) -> None:
+    settings.SHORTURL_RESOLVING = name
+    key = ShortUrl.create(TARGET).key
+    assert ShortUrl.resolve(key).target_url == TARGET
+    assert ShortUrl.objects.get().hits == 1
+    ShortUrl.objects.get().delete()
+    with pytest.raises(ShortUrl.DoesNotExist):
+        ShortUrl.resolve(key)
+
+
+@pytest.mark.django_db
+def test_create_refuses_what_is_no_target_or_no_key() -> None:
+    with pytest.raises(ValidationError, match="start it with http"):
+        ShortUrl.create("javascript:alert(1)")
+    with pytest.raises(ValidationError, match="is reserved"):
+        ShortUrl.create(TARGET, key="admin")
+    assert not ShortUrl.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_full_key_space_makes_longer_keys(settings: Any) -> None:
+    settings.SHORTURL_KEY_LENGTH = 1
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO shorturl_shorturl (key, target_url) SELECT key, 'https://example.com/' "
+            "FROM regexp_split_to_table(%s, '') AS key",
+            [keys.ALPHABET],
+        )
+    assert len(ShortUrl.create(TARGET).key) == 2
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("change", ["hits = -1", "key = 'twin'", "target_url = NULL"])
+def test_the_database_is_the_authority(change: str) -> None:
+    ShortUrl.objects.create(key="twin", target_url=TARGET)
+    ShortUrl.objects.create(key="other", target_url=TARGET)
+    with (
+        pytest.raises(IntegrityError),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(f"UPDATE shorturl_shorturl SET {change} WHERE key = 'other'")
+
+
+@pytest.mark.django_db
+def test_hits_have_64_bits() -> None:
+    ShortUrl.objects.create(key="viral", target_url=TARGET, hits=2**62)
+    assert ShortUrl.resolve("viral").hits == 2**62 + 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_hits_are_counted_in_place() -> None:
+    """With the fill factor's room, no update of `hits` has to touch an index (they are HOT)."""
+    ShortUrl.objects.bulk_create(
+        ShortUrl(key=f"k{number}", target_url=TARGET + "x" * 1_900) for number in range(50)
+    )
+    for _ in range(5):
+        for number in range(50):
+            ShortUrl.resolve(f"k{number}")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+        cursor.execute(
+            "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = %s",
+            [ShortUrl._meta.db_table],
+        )
+        updates, in_place = cursor.fetchone()
+    assert updates >= 250
+    assert in_place / updates > 0.9

@@ -1,0 +1,129 @@
+"""GET and HEAD /<key>: the redirect."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
+from pytest_django.asserts import assertContains
+
+from shorturl.models import ShortUrl
+
+TARGET_URL = "https://example.com/a/long/page?q=1#part"
+
+# Target URLs, and what is sent for them; browser/test_hosts.py asks a browser.
+LOCATIONS = {
+    "https://Bücher.example/": "https://xn--bcher-kva.example/",
+    "https://bücher.example:8443/?": "https://xn--bcher-kva.example:8443/?",
+    "https://例え.jp/%20": "https://xn--r8jz45g.jp/%20",
+    "https://example.com/Größe?q=ä#ß": "https://example.com/Gr%C3%B6%C3%9Fe?q=%C3%A4#%C3%9F",
+    "https://[::1]/ä": "https://[::1]/%C3%A4",
+    "https://example.com/%zz": "https://example.com/%zz",
+    "HTTP://EXAMPLE.COM": "HTTP://EXAMPLE.COM",
+    "https://example.com/<\"'>": "https://example.com/%3C%22'%3E",
+}
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def short_url() -> ShortUrl:
+    return ShortUrl.create(TARGET_URL, key="spring")
+
+
+def test_redirects_and_counts(client: Client, short_url: ShortUrl) -> None:
+    for hits in (1, 2):
+        response = client.get("/spring")
+        assert response.status_code == 302
+        assert response["Location"] == TARGET_URL
+        short_url.refresh_from_db()
+        assert short_url.hits == hits
+
+
+def test_is_one_statement_even_for_who_is_logged_in(client: Client, short_url: ShortUrl) -> None:
+    """No session is read and no user looked up, so nothing depends on the cookies either."""
+    client.force_login(User.objects.create_user("somebody"))
+    assert "sessionid" in client.cookies
+    with CaptureQueriesContext(connection) as sent:
+        response = client.get("/spring")
+    assert [query["sql"] for query in sent] == [
+        "UPDATE \"shorturl_shorturl\" SET hits = hits + 1 WHERE key = 'spring' RETURNING *"
+    ]
+    assert not response.cookies
+    assert "Vary" not in response.headers
+
+
+def test_no_cache_keeps_it(client: Client, short_url: ShortUrl) -> None:
+    response = client.get("/spring")
+    assert response["Cache-Control"] == "private, no-store"
+    assert "Expires" not in response.headers
+
+
+def test_has_no_body_and_says_so(client: Client, short_url: ShortUrl) -> None:
+    response = client.get("/spring")
+    assert response.content == b""
+    assert response["Content-Length"] == "0"
+
+
+def test_head_redirects_without_counting(client: Client, short_url: ShortUrl) -> None:
+    with CaptureQueriesContext(connection) as sent:
+        response = client.head("/spring")
+    assert (response.status_code, response["Location"]) == (302, TARGET_URL)
+    assert response["Cache-Control"] == "private, no-store"
+    assert len(sent) == 1
+    short_url.refresh_from_db()
+    assert short_url.hits == 0
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("path", ["/unknown", "/SPRING", "/spring/", "/spring%0A", "/spr%C3%AFng"])
+def test_unknown(client: Client, short_url: ShortUrl, method: str, path: str) -> None:
+    response = client.generic(method, path)
+    assert response.status_code == 404
+    if method == "GET":
+        assertContains(response, "This address leads nowhere", status_code=404)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_deleted(client: Client, short_url: ShortUrl, method: str) -> None:
+    short_url.delete()
+    assert client.generic(method, "/spring").status_code == 404
+
+
+def test_not_found_asks_nothing_more_than_the_key(client: Client) -> None:
+    client.force_login(User.objects.create_user("somebody"))
+    with CaptureQueriesContext(connection) as sent:
+        assert client.get("/unknown").status_code == 404
+    assert len(sent) == 1
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+def test_other_methods(short_url: ShortUrl, method: str) -> None:
+    response = Client(enforce_csrf_checks=True).generic(method, "/spring")
+    assert response.status_code == 405
+    assert response["Allow"] == "GET, HEAD"
+    short_url.refresh_from_db()
+    assert short_url.hits == 0
+
+
+@pytest.mark.parametrize(("target_url", "location"), LOCATIONS.items())
+def test_location_is_what_a_browser_would_send(
+    client: Client, target_url: str, location: str
+) -> None:
+    short_url = ShortUrl.create(target_url, key="idn")
+    response = client.get("/idn")
+    assert response["Location"] == location
+    assert response["Location"].isascii()
+    short_url.refresh_from_db()
+    assert short_url.target_url == target_url
+
+
+def test_contention_is_a_503(
+    client: Client, short_url: ShortUrl, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.SHORTURL_RESOLVING = "compare_and_swap"
+    monkeypatch.setattr("shorturl.resolving.compare_and_swap.ATTEMPTS", 0)
+    response = client.get("/spring")
+    assertContains(response, "Too many people follow this short URL", status_code=503)
+    assert response["Retry-After"] == "1"

@@ -1,0 +1,56 @@
+"""Every page keeps the browser from running, loading and framing what is not ours."""
+
+import re
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from shorturl.models import ShortUrl
+
+TEMPLATES = Path(__file__).parent.parent / "templates"
+PATHS = ["/", "/login", "/spring", "/spring/stats", "/spring/qr.svg", "/unknown", "/no/such/page"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PATCH"])
+def test_headers(path: str, method: str, settings: Settings) -> None:
+    ShortUrl.create("https://example.com/", key="spring")
+    # A POST is refused by the CSRF protection: those pages count too.
+    response = Client(enforce_csrf_checks=True).generic(method, path)
+    assert response["X-Content-Type-Options"] == "nosniff"
+    assert response["X-Frame-Options"] == "DENY"
+    assert response["Referrer-Policy"] == "same-origin"
+    assert response["Cross-Origin-Opener-Policy"] == "same-origin"
+    policy = dict(
+        directive.strip().split(" ", 1)
+        for directive in response["Content-Security-Policy"].split(";")
+    )
+    assert policy.pop("default-src") == "'none'"
+    assert set(policy.values()) <= {"'self'", "'none'"}
+    assert {"base-uri", "form-action", "frame-ancestors"} <= set(policy)
+
+
+@pytest.mark.parametrize("template", sorted(TEMPLATES.rglob("*.html")), ids=lambda path: path.name)
+def test_template_has_nothing_inline_and_nothing_from_elsewhere(template: Path) -> None:
+    html = template.read_text()
+    assert not re.search(r"<style|\sstyle\s*=|\son\w+\s*=|javascript:", html, re.IGNORECASE)
+    for script in re.findall(r"<script.*?</script>", html, re.IGNORECASE | re.DOTALL):
+        assert re.fullmatch(r"""<script src="\{% static '[^']+' %\}" defer></script>""", script)
+    for address in re.findall(r"""(?:src|href|action)="([^"]*)""", html):
+        assert re.match(r"\{%|\{\{|/(?!/)|#", address), address
+
+
+@pytest.mark.django_db
+def test_redirect_to_https(client: Client, settings: Settings) -> None:
+    settings.SECURE_SSL_REDIRECT = True
+    settings.SECURE_HSTS_SECONDS = 60
+    ShortUrl.create("https://example.com/", key="spring")
+    response = client.get("/spring")
+    assert response.status_code == 301
+    assert response["Location"] == "https://testserver/spring"
+    response = client.get("/spring", secure=True)
+    assert response["Strict-Transport-Security"] == "max-age=60"
+    assert response["Location"] == "https://example.com/"

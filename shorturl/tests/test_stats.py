@@ -1,0 +1,130 @@
+"""GET and HEAD /<key>/stats, the page of a short URL, and its QR code."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+import segno
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils.html import escape
+from pytest_django import Settings
+from pytest_django.asserts import assertContains, assertInHTML
+
+from shorturl.models import ShortUrl
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def short_url() -> ShortUrl:
+    return ShortUrl.create("https://example.com/page?a=1&b=2", key="spring")
+
+
+def test_shows_the_short_url_and_where_it_leads(client: Client, short_url: ShortUrl) -> None:
+    response = client.get("/spring/stats")
+    assertContains(response, "<title>spring · shorturl</title>")
+    assertContains(response, 'value="http://testserver/spring" readonly')
+    assertInHTML(
+        '<a href="https://example.com/page?a=1&amp;b=2" rel="nofollow noopener noreferrer ugc">'
+        "<bdi>https://example.com/page?a=1&amp;b=2</bdi></a>",
+        response.content.decode(),
+    )
+    assertContains(response, f'datetime="{short_url.created_at:%Y-%m-%dT%H:%M:%S}')
+
+
+@pytest.mark.parametrize(("hits", "shown"), [(0, "0"), (12_345, "12,345")])
+def test_shows_the_hits(client: Client, short_url: ShortUrl, hits: int, shown: str) -> None:
+    ShortUrl.objects.update(hits=hits)
+    assertContains(client.get("/spring/stats"), f'<dd class="hits">{shown}</dd>')
+
+
+def test_looking_is_no_hit(client: Client, short_url: ShortUrl) -> None:
+    client.get("/spring/stats")
+    client.get("/spring/qr.svg")
+    short_url.refresh_from_db()
+    assert short_url.hits == 0
+
+
+def test_is_one_statement(client: Client, short_url: ShortUrl) -> None:
+    with CaptureQueriesContext(connection) as sent:
+        client.get("/spring/stats")
+    assert len(sent) == 1
+
+
+def test_no_cache_keeps_it(client: Client, short_url: ShortUrl) -> None:
+    assert "no-store" in client.get("/spring/stats")["Cache-Control"]
+
+
+@pytest.mark.parametrize("path", ["/spring/stats", "/spring/qr.svg"])
+def test_head_and_other_methods(client: Client, short_url: ShortUrl, path: str) -> None:
+    response = client.head(path)
+    assert (response.status_code, response.content) == (200, b"")
+    response = Client(enforce_csrf_checks=True).post(path)
+    assert (response.status_code, response["Allow"]) == (405, "GET, HEAD")
+
+
+@pytest.mark.parametrize("path", ["/spring/stats", "/spring/qr.svg"])
+def test_unknown_and_deleted(client: Client, path: str) -> None:
+    assert client.get(path).status_code == 404
+    ShortUrl.create("https://example.com/", key="spring").delete()
+    assert client.get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "target_url",
+    [
+        'https://example.com/"><script>alert(1)</script>',
+        "https://example.com/'onmouseover='alert(1)",
+        "https://example.com/{{settings.SECRET_KEY}}{%debug%}",
+    ],
+)
+def test_the_target_is_text(client: Client, target_url: str) -> None:
+    ShortUrl.create(target_url, key="xss")
+    page = client.get("/xss/stats").content.decode()
+    assert f"<bdi>{escape(target_url)}</bdi>" in page
+    assert "<script>" not in page
+    assert re.findall(r'<a href="([^"]*)" rel=', page) == [escape(target_url)]
+
+
+def test_internationalised_host_is_shown_as_typed(client: Client) -> None:
+    ShortUrl.create("https://bücher.example/ä", key="idn")
+    response = client.get("/idn/stats")
+    assertContains(response, "<bdi>https://bücher.example/ä</bdi>")
+    assertContains(response, 'href="https://xn--bcher-kva.example/ä"')
+
+
+def test_qr_code_is_the_short_url(client: Client, short_url: ShortUrl) -> None:
+    response = client.get("/spring/qr.svg")
+    assert response["Content-Type"] == "image/svg+xml"
+    expected = segno.make("http://testserver/spring", micro=False)
+    path = expected.svg_inline().split(' d="')[1].split('"')[0]
+    assert f' d="{path}"' in response.content.decode()
+
+
+def test_qr_code_is_dark_on_light_with_its_margin(client: Client, short_url: ShortUrl) -> None:
+    svg = ElementTree.fromstring(client.get("/spring/qr.svg").content)
+    light, dark = svg.iter("{http://www.w3.org/2000/svg}path")
+    modules, _ = segno.make("http://testserver/spring", micro=False).symbol_size(border=0)
+    size = modules + 2 * 4
+    assert svg.get("viewBox") == f"0 0 {size} {size}"
+    assert (light.get("fill"), light.get("d")) == ("#fff", f"M0 0h{size}v{size}h-{size}z")
+    assert dark.get("stroke") == "#000"
+
+
+def test_qr_code_of_a_very_short_url_is_no_micro_qr_code(
+    client: Client, settings: Settings
+) -> None:
+    """Those are smaller, and few phones read them: they have one of the three corner marks."""
+    settings.ALLOWED_HOSTS = ["a.b"]
+    ShortUrl.create("https://example.com/", key="x")
+    svg = client.get("/x/qr.svg", headers={"host": "a.b"}).content
+    full, micro = segno.make_qr("http://a.b/x"), segno.make_micro("http://a.b/x")
+    assert f'viewBox="0 0 {full.symbol_size()[0]} '.encode() in svg
+    assert full.symbol_size() > micro.symbol_size()
+
+
+def test_qr_code_has_a_name(client: Client, short_url: ShortUrl) -> None:
+    response = client.get("/spring/stats")
+    assertContains(response, 'src="/spring/qr.svg" alt="QR code of http://testserver/spring"')

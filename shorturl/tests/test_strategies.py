@@ -1,0 +1,93 @@
+"""The tables of strategies, and the form that every strategy's file keeps to."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from shorturl import creating, resolving
+from shorturl.strategies import Strategy, Verdict
+
+PACKAGES = [creating, resolving]
+both = pytest.mark.parametrize("package", PACKAGES, ids=["creating", "resolving"])
+every = pytest.mark.parametrize(
+    "strategy",
+    [*creating.STRATEGIES.values(), *resolving.STRATEGIES.values()],
+    ids=lambda strategy: strategy.function.__module__.removeprefix("shorturl."),
+)
+
+
+def source(strategy: Strategy) -> ast.Module:  # type: ignore[type-arg]
+    return ast.parse(inspect.getsource(inspect.getmodule(strategy.function)))  # type: ignore[arg-type]
+
+
+@both
+def test_the_table_lists_every_file(package: ModuleType) -> None:
+    files = {path.stem for path in Path(str(package.__file__)).parent.glob("*.py")}
+    assert set(package.STRATEGIES) == files - {"__init__"}
+    for name, strategy in package.STRATEGIES.items():
+        assert strategy.function.__module__ == f"{package.__name__}.{name}"
+
+
+@both
+def test_the_articles_steps_come_in_its_order(package: ModuleType) -> None:
+    steps = [s.step for s in package.STRATEGIES.values() if s.step != "–"]
+    order = ["⛔ 1", "⛔ 2", "✅ 1", "✅ 2", "⛔ 3", "✅ 3", "✅ 4", "✅ 5"]
+    assert [order.index(step) for step in steps] == sorted(order.index(step) for step in steps)
+
+
+@every
+def test_one_function_and_nothing_of_ours_but_the_model_and_keys(
+    strategy: Strategy,  # type: ignore[type-arg]
+) -> None:
+    """So that the file can be copied as it stands."""
+    tree = source(strategy)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    assert len(functions) == 1
+    assert not functions[0].decorator_list
+    body_lines = functions[0].end_lineno - functions[0].body[0].end_lineno  # type: ignore[operator]
+    assert body_lines <= 16, "a strategy is one short function"
+    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    ours = {module for module in modules if module and module.startswith("shorturl")}
+    assert ours <= {"shorturl.models", "shorturl.keys"}
+    others = {str(module).split(".")[0] for module in modules - ours}
+    assert others <= {"collections", "django", "sqids", "time"}
+    assert not any(
+        isinstance(node, ast.Import | ast.ClassDef | ast.While) for node in ast.walk(tree)
+    )
+
+
+@every
+def test_the_docstring_says_the_same_things_in_the_same_order(
+    strategy: Strategy,  # type: ignore[type-arg]
+) -> None:
+    headings = re.findall(
+        r"^    (What it does|SQL|What goes wrong|Why nothing can go wrong|What it costs|"
+        r"When to use it)[:,]",
+        strategy.function.__doc__ or "",
+        flags=re.MULTILINE,
+    )
+    right = strategy.verdict is Verdict.RIGHT
+    middle = "Why nothing can go wrong" if right else "What goes wrong"
+    # savepoint shows its SQL twice, alone and inside a caller's transaction.
+    assert list(dict.fromkeys(headings)) == [
+        *("What it does", "SQL", middle),
+        *("What it costs", "When to use it"),
+    ]
+
+
+def test_nothing_depends_on_one_driver() -> None:
+    """The lesson in psycopg's `sql` module comes by way of Django, which has it for either one."""
+    root = Path(str(creating.__file__)).parent.parent
+    for path in root.rglob("*.py"):
+        if "lab" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = (
+                [getattr(node, "module", None) or ""] if isinstance(node, ast.ImportFrom) else []
+            )
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not any(name.split(".")[0] in ("psycopg", "psycopg2") for name in names), path

@@ -1,0 +1,135 @@
+"""API tokens: how they are kept, and `manage.py token`."""
+
+import hashlib
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from shorturl.models import ApiToken
+from shorturl.tests.competitor import Outcome, break_at, outcome
+
+pytestmark = pytest.mark.django_db
+
+
+def token(*args: str) -> tuple[str, str]:
+    """Run the command and return what it says on standard output and on standard error."""
+    out, err = StringIO(), StringIO()
+    call_command("token", *args, stdout=out, stderr=err, no_color=True)
+    return out.getvalue(), err.getvalue()
+
+
+def admitted(text: str) -> bool:
+    status = Client().get("/api/links", headers={"Authorization": f"Bearer {text}"}).status_code
+    assert status in (200, 401)
+    return status == 200
+
+
+def test_create_prints_the_token_alone(client: Client) -> None:
+    out, err = token("create", "backup")
+    text = out.removesuffix("\n")
+    assert text.startswith("shorturl_")
+    assert len(text) == len("shorturl_") + 43  # 256 bits in base 64
+    assert admitted(text)
+    assert "not shown again" in err
+    assert text not in err
+
+
+def test_the_token_itself_is_not_kept() -> None:
+    out, _ = token("create", "backup")
+    (row,) = ApiToken.objects.values()
+    text = out.strip()
+    assert row["prefix"] == text[:17]
+    assert row["digest"] == hashlib.sha256(text.encode()).hexdigest()
+    assert text not in str(row)
+    assert not admitted(row["digest"])
+    assert not admitted(row["prefix"])
+
+
+def test_no_two_tokens_are_the_same() -> None:
+    assert token("create", "one")[0] != token("create", "two")[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["", "  ", "x" * 101, "taken", " taken ", "nul\0", "\udcff", "a\nb"]
+)
+def test_create_with_a_name_that_cannot_be_one(name: str) -> None:
+    token("create", "taken")
+    with pytest.raises(CommandError, match="cannot be the name"):
+        token("create", name)
+    assert ApiToken.objects.count() == 1
+
+
+@pytest.mark.parametrize("by", ["name", "prefix", "prefix…"])
+def test_revoke(by: str) -> None:
+    text = token("create", "backup")[0].strip()
+    other = token("create", "other")[0].strip()
+    which = {"name": "backup", "prefix": text[:17], "prefix…": text[:17] + "…"}[by]
+    assert token("revoke", which) == ("", f"The token {which!r} is revoked.\n")
+    assert not admitted(text)
+    assert admitted(other)
+
+
+def test_revoke_what_is_revoked() -> None:
+    token("create", "backup")
+    token("revoke", "backup")
+    (first,) = ApiToken.objects.values_list("revoked_at", flat=True)
+    with pytest.raises(CommandError, match="'backup' was revoked before"):
+        token("revoke", "backup")
+    assert ApiToken.objects.get().revoked_at == first
+
+
+@pytest.mark.parametrize("which", ["unknown", "", "back", "shorturl_", "nul\0", "\udcff"])
+def test_revoke_what_is_none(which: str) -> None:
+    text = token("create", "backup")[0].strip()
+    with pytest.raises(CommandError, match="No token is called"):
+        token("revoke", which)
+    assert admitted(text)
+
+
+def test_revoke_what_is_two() -> None:
+    text = token("create", "backup")[0].strip()
+    token("create", text[:17])
+    with pytest.raises(CommandError, match="Several tokens are called"):
+        token("revoke", text[:17])
+    assert admitted(text)
+
+
+def test_list() -> None:
+    assert token("list") == ("", "There are no tokens: make one with `token create NAME`.\n")
+    texts = [token("create", name)[0].strip() for name in ("backup", "b")]
+    token("revoke", "b")
+    lines, err = token("list")
+    backup, b = lines.splitlines()
+    assert err == ""
+    assert backup.startswith(f"backup  {texts[0][:17]}…  made ")
+    assert backup.endswith("  valid")
+    assert b.startswith(f"b       {texts[1][:17]}…  made ")
+    assert "  revoked " in b
+    assert not any(text in lines for text in texts)
+
+
+def test_without_a_sub_command() -> None:
+    with pytest.raises(CommandError, match=r"required: create \| list \| revoke"):
+        token()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_make_a_token_of_the_same_name() -> None:
+    """Process 2 makes one after each statement of process 1: one has it, one is told."""
+
+    def broken(one: Outcome, two: Outcome) -> str | None:
+        errors = [process.raised for process in (one, two) if process.raised]
+        if [type(error) for error in errors] != [CommandError]:
+            return f"{errors}"
+        return None if ApiToken.objects.count() == 1 else "two of them"
+
+    wounds = break_at(
+        lambda: token("create", "backup"),
+        lambda: token("create", "backup"),
+        setup=lambda: ApiToken.objects.all().delete() and None,
+        broken=broken,
+    )
+    assert wounds == {}
+    assert outcome(lambda: token("create", "backup")).raised

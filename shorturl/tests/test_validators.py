@@ -1,0 +1,288 @@
+"""What a target URL may be. test_bad_input.py shows how the form answers."""
+
+import pytest
+from django.core.exceptions import ValidationError
+
+from shorturl.validators import (
+    TARGET_URL_MAX_LENGTH,
+    ascii_host,
+    ascii_url,
+    shortened,
+    validate_foreign,
+    validate_target_url,
+)
+
+LABEL = "a" * 63
+LONGEST_HOST = f"{LABEL}.{LABEL}.{LABEL}.{'a' * 61}"
+
+
+@pytest.mark.parametrize(
+    "target_url",
+    [
+        "http://example.com",
+        "https://example.com/",
+        "HTTPS://EXAMPLE.COM/A",
+        "https://example.com./",
+        "https://example.com:443/",
+        "https://example.com:/",
+        "https://example.com:65535/",
+        "https://example.com?q",
+        "https://example.com#part",
+        "https://example.com/?q=https://user@example.net/",
+        "https://example.com/@name",
+        "https://example.com/a%20b%0Ac%00",
+        "https://example.com/%zz",
+        "https://example.com/[a]{b}|c^d`e<f>\"g'",
+        "https://example.com//a//../b",
+        "https://example.com/Größe?q=ä#ß",
+        "https://example.com/🐘",
+        "https://a_b.example.com/",
+        "https://xn--bcher-kva.example/",
+        "https://bücher.example/",
+        "https://BÜCHER.example/",
+        "https://straße.example/",
+        "https://例え.テスト/",
+        "https://例え。テスト/",
+        "https://☃.example/",
+        "https://ｅｘａｍｐｌｅ.com/",
+        "https://localhost/",
+        "https://192.0.2.1/",
+        "https://[2001:db8::1]/",
+        "https://[2001:db8::1]:8443/",
+        "https://[::ffff:192.0.2.1]/",
+        f"https://{LABEL}.example/",
+        f"https://{LONGEST_HOST}/",
+        f"https://{LONGEST_HOST}./",
+        "https://example.com/" + "a" * (TARGET_URL_MAX_LENGTH - 20),
+        "https://example.com/" + "é" * (TARGET_URL_MAX_LENGTH - 20),
+    ],
+)
+def test_valid(target_url: str) -> None:
+    validate_target_url(target_url)
+    assert ascii_url(target_url).partition("//")[2].partition("/")[0].isascii()
+
+
+@pytest.mark.parametrize(
+    ("code", "target_url"),
+    [
+        ("too_long", "https://example.com/" + "a" * (TARGET_URL_MAX_LENGTH - 19)),
+        ("scheme", ""),
+        ("scheme", "example.com"),
+        ("scheme", "//example.com/"),
+        ("scheme", "/page"),
+        ("scheme", "javascript:alert(1)"),
+        ("scheme", "JaVaScRiPt://example.com/%0aalert(1)"),
+        ("scheme", "data:text/html;base64,AAAA"),
+        ("scheme", "file:///etc/passwd"),
+        ("scheme", "ftp://example.com/"),
+        ("scheme", "blob:https://example.com/"),
+        ("scheme", "view-source:https://example.com/"),
+        ("scheme", "httpss://example.com/"),
+        ("scheme", "ｈｔｔｐｓ://example.com/"),
+        ("scheme", "mailto:somebody@example.com"),
+        ("no_host", "https:"),
+        ("no_host", "https://"),
+        ("no_host", "https:///page"),
+        ("no_host", "https:example.com"),
+        ("no_host", "https:/example.com"),
+        ("no_host", "https://?q"),
+        ("no_host", "https://#part"),
+        ("no_host", "https://:443/"),
+        ("credentials", "https://user@example.com/"),
+        ("credentials", "https://user:secret@example.com/"),
+        ("credentials", "https://@example.com/"),
+        ("credentials", "https://example.com@example.net/"),
+        ("credentials", "https://example.com:443@example.net/"),
+        ("credentials", "https://user@[::1]/"),
+        ("forbidden_character", "https://example.com/a b"),
+        ("forbidden_character", " https://example.com/"),
+        ("forbidden_character", "java\tscript:alert(1)"),
+        ("forbidden_character", "https://example.com/\r\nSet-Cookie: a=b"),
+        ("forbidden_character", "https://example.com/\n"),
+        ("forbidden_character", "https://exam\nple.com/"),
+        ("forbidden_character", "https://example.com/\x00"),
+        ("forbidden_character", "https://example.com/\x1b"),
+        ("forbidden_character", "https://example.com/\x7f"),
+        ("forbidden_character", "https://example.com/\x85"),
+        ("forbidden_character", "https://example.com/\xa0"),
+        ("forbidden_character", "https://example.com/\u2028"),
+        ("forbidden_character", "https://example.com/\u202egnp.exe"),
+        ("forbidden_character", "https://example.com/\u2066"),
+        pytest.param("forbidden_character", "https://example.com/\ud800", id="lone surrogate"),
+        ("forbidden_character", "https://example.com/\ufffd"),
+        ("forbidden_character", "https:\\\\example.com"),
+        ("forbidden_character", "https://example.com\\@example.net/"),
+        ("malformed", "https://example.com:65536/"),
+        ("malformed", "https://example.com:-1/"),
+        ("malformed", "https://example.com:port/"),
+        ("malformed", "https://example.com:8_0/"),
+        ("malformed", "https://example.com:٨٠/"),
+        ("malformed", "https://[::1/"),
+        ("malformed", "https://::1]/"),
+        ("malformed", "https://ex℀mple.com/"),
+        ("malformed", "https://::1/"),
+        ("host", "https://[::1%25eth0]/"),
+        ("host", "https://[v1.x]/"),
+        ("host", "https://./"),
+        ("host", "https://.example.com/"),
+        ("host", "https://example..com/"),
+        ("host", "https://example.com../"),
+        ("host", "https://-example.com/"),
+        ("host", "https://example-.com/"),
+        ("host", "https://ex%61mple.com/"),
+        ("host", "https://ex,ample.com/"),
+        ("host", "https://ex*mple.com/"),
+        ("host", "https://ex<ample.com/"),
+        ("host", "https://a" + LABEL + ".example/"),
+        ("host", f"https://{LONGEST_HOST}a/"),
+        ("host", "https://" + "ü" * 64 + ".example/"),
+        ("host", "https://" + "ü." * 900 + "example/"),
+        ("host", "https://\u00ad/"),
+        ("host", "https://\u200b.example/"),
+        ("host", "https://ex！ample.com/"),
+        ("host", "https://\ue000.example/"),
+        ("host", "https://256.0.0.1/"),
+        ("host", "https://1.2.3.4.5/"),
+        ("host", "https://example.1/"),
+        ("host", "https://4294967296/"),
+    ],
+)
+def test_invalid(code: str, target_url: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        validate_target_url(target_url)
+    assert error.value.code == code
+    assert len(error.value.messages[0]) < 200
+    assert error.value.messages[0].isprintable()
+
+
+@pytest.mark.parametrize("netloc", ["ex[ample].com", "example.com[", "[::1]x", "[192.0.2.1]", "[]"])
+def test_brackets_are_for_ipv6_only(netloc: str) -> None:
+    """Older Pythons take what stands in the brackets for the host, newer ones refuse to split."""
+    with pytest.raises(ValidationError):
+        validate_target_url(f"https://{netloc}/")
+
+
+@pytest.mark.parametrize(
+    ("character", "name"),
+    [("\n", "line break"), ("\\", "backslash"), ("\x07", "character U+0007"), (" ", "space")],
+)
+def test_message_names_the_character_and_where_it_is(character: str, name: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        validate_target_url(f"https://{character}example.com")
+    assert f"holds a {name} at position 9: " in error.value.messages[0]
+
+
+# Hosts, and what a browser makes of them; browser/test_hosts.py asks one.
+HOSTS = {
+    "Example.COM": "example.com",
+    "example.com.": "example.com.",
+    "BÜCHER.example": "xn--bcher-kva.example",
+    "bu\u0308cher.example": "xn--bcher-kva.example",
+    "straße.de": "xn--strae-oqa.de",
+    "例え。テスト": "xn--r8jz45g.xn--zckzah",
+    "ｅｘａｍｐｌｅ．com": "example.com",
+    "exam\u00adple.com": "example.com",
+    "☃.example": "xn--n3h.example",
+    "127.1": "127.0.0.1",
+    "0x7f000001": "127.0.0.1",
+    "2130706433": "127.0.0.1",
+    "0177.0.0.1": "127.0.0.1",
+    "１２７.0.0.1": "127.0.0.1",
+    "127.0.0.1.": "127.0.0.1",
+    "0:0:0:0:0:0:0:1": "::1",
+    "2001:DB8::0001": "2001:db8::1",
+}
+
+
+@pytest.mark.parametrize(("host", "encoded"), HOSTS.items())
+def test_ascii_host(host: str, encoded: str) -> None:
+    assert ascii_host(host) == encoded
+
+
+@pytest.mark.parametrize("host", ["", ".", "fe80::1%eth0", "[::1]", "::1::", "a b"])
+def test_no_ascii_host(host: str) -> None:
+    with pytest.raises(ValidationError, match="is not a host"):
+        ascii_host(host)
+
+
+@pytest.mark.parametrize(
+    ("target_url", "encoded"),
+    [
+        ("https://EXAMPLE.com/?", "https://EXAMPLE.com/?"),
+        ("https://example.com/ä?ö#ü", "https://example.com/ä?ö#ü"),
+        ("https://bücher.example", "https://xn--bcher-kva.example"),
+        (
+            "https://bücher.example//bücher.example?#",
+            "https://xn--bcher-kva.example//bücher.example?#",
+        ),
+        ("https://bücher.example:8443/", "https://xn--bcher-kva.example:8443/"),
+        ("https://bücher.example:/", "https://xn--bcher-kva.example/"),
+        ("HTTPS://BÜCHER.example/", "HTTPS://xn--bcher-kva.example/"),
+        ("https://[::1]:8000/ä", "https://[::1]:8000/ä"),
+    ],
+)
+def test_ascii_url(target_url: str, encoded: str) -> None:
+    assert ascii_url(target_url) == encoded
+
+
+ALLOWED_HOSTS = ["sho.rt", ".example.org", "127.0.0.1", "[::1]"]
+
+
+@pytest.mark.parametrize(
+    ("own_host", "target_url"),
+    [
+        ("sho.rt", "https://sho.rt/abc"),
+        ("sho.rt", "http://sho.rt/"),
+        ("sho.rt", "http://SHO.RT:80"),
+        ("sho.rt", "https://sho.rt:443/abc"),
+        ("sho.rt:443", "http://sho.rt/abc"),
+        ("sho.rt.", "https://sho.rt/"),
+        ("sho.rt", "https://sho.rt./"),
+        ("sho.rt", "https://ｓｈｏ.ｒｔ/"),
+        ("sho.rt", "https://sho。rt/"),
+        ("sho.rt", "https://s\u00adho.rt/"),
+        ("sho.rt", "https://example.org/"),
+        ("sho.rt", "https://www.example.org/"),
+        ("127.0.0.1:8000", "http://127.0.0.1:8000/abc"),
+        ("127.0.0.1:8000", "http://127.1:8000/abc"),
+        ("127.0.0.1:8000", "http://2130706433:8000/abc"),
+        ("127.0.0.1:8000", "http://[::1]:8000/abc"),
+        ("127.0.0.1:8000", "http://[0:0::1]:8000/abc"),
+        ("[::1]:8000", "http://[::1]:8000/abc"),
+        ("[::1]", "https://127.0.0.1/abc"),
+        ("elsewhere.example", "https://elsewhere.example/"),
+    ],
+)
+def test_own_host(own_host: str, target_url: str) -> None:
+    validate_target_url(target_url)
+    with pytest.raises(ValidationError, match="is an address of this service"):
+        validate_foreign(target_url, own_host, ALLOWED_HOSTS)
+
+
+@pytest.mark.parametrize(
+    ("own_host", "target_url"),
+    [
+        ("sho.rt", "https://example.com/"),
+        ("sho.rt", "https://sho.rt.example.com/"),
+        ("sho.rt", "https://notsho.rt/"),
+        ("sho.rt", "https://example.com/sho.rt"),
+        ("sho.rt", "https://sho.rt:8443/"),
+        ("127.0.0.1:8000", "http://127.0.0.1:8001/"),
+        ("127.0.0.1:8000", "http://127.0.0.1/"),
+        ("127.0.0.1:99999", "http://127.0.0.1/"),
+        ("127.0.0.1:8000", "http://127.0.0.2:8000/"),
+    ],
+)
+def test_foreign_host(own_host: str, target_url: str) -> None:
+    validate_foreign(target_url, own_host, ALLOWED_HOSTS)
+
+
+def test_wildcard_is_not_every_host() -> None:
+    validate_foreign("https://example.com/", "sho.rt", ["*"])
+    with pytest.raises(ValidationError):
+        validate_foreign("https://sho.rt/", "sho.rt", ["*"])
+
+
+def test_shortened() -> None:
+    assert shortened("a" * 60) == repr("a" * 60)
+    assert shortened("a" * 61) == repr("a" * 59 + "…")

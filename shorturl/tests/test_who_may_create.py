@@ -1,0 +1,84 @@
+"""Who may create: anybody when SHORTURL_PUBLIC_CREATE is set, else who has logged in."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from pytest_django import Settings
+from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
+
+from shorturl.models import ShortUrl
+
+FORM = {"target_url": "https://example.com/", "key": "spring"}
+PASSWORD = "correct horse battery staple"
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def private(settings: Settings) -> None:
+    settings.SHORTURL_PUBLIC_CREATE = False
+
+
+@pytest.fixture
+def user() -> User:
+    return User.objects.create_user("somebody", password=PASSWORD)
+
+
+def test_stranger_is_shown_the_way_in(client: Client) -> None:
+    response = client.get("/")
+    assertContains(response, '<a class="button" href="/login">Log in</a>')
+    assertNotContains(response, "id_target_url")
+
+
+def test_stranger_may_not_create(client: Client) -> None:
+    response = client.post("/", FORM)
+    assertContains(response, "Log in to make a short URL.", status_code=403)
+    assert not ShortUrl.objects.exists()
+
+
+def test_stranger_may_follow_and_look(client: Client) -> None:
+    ShortUrl.create("https://example.com/", key="spring")
+    assert client.get("/spring").status_code == 302
+    assert client.get("/spring/stats").status_code == 200
+
+
+def test_user_creates(client: Client, user: User) -> None:
+    client.force_login(user)
+    assertContains(client.get("/"), "id_target_url")
+    assertRedirects(client.post("/", FORM), "/spring/stats", status_code=303)
+
+
+def test_anybody_creates_where_that_is_set(client: Client, settings: Settings) -> None:
+    settings.SHORTURL_PUBLIC_CREATE = True
+    assertRedirects(client.post("/", FORM), "/spring/stats", status_code=303)
+
+
+def test_login_and_logout(client: Client, user: User) -> None:
+    assertContains(client.get("/login"), "<title>Log in · shorturl</title>")
+    response = client.post("/login", {"username": "somebody", "password": PASSWORD}, follow=True)
+    assertRedirects(response, "/")
+    assertContains(response, "<span>somebody</span>")
+    assertRedirects(client.post("/logout"), "/")
+    assertNotContains(client.get("/"), "somebody")
+
+
+def test_wrong_password(client: Client, user: User) -> None:
+    response = client.post("/login", {"username": "somebody", "password": "wrong"})
+    assertContains(response, "Please enter a correct username and password.")
+    assertContains(response, "<title>Error: Log in · shorturl</title>")
+
+
+def test_login_goes_on_to_where_it_was_asked_for(client: Client, user: User) -> None:
+    response = client.get("/login", {"next": "/spring/stats"})
+    assertContains(response, '<input type="hidden" name="next" value="/spring/stats">')
+
+
+def test_login_goes_on_to_nowhere_else(client: Client, user: User) -> None:
+    form = {"username": "somebody", "password": PASSWORD, "next": "https://example.com/"}
+    assertRedirects(client.post("/login", form), "/")
+
+
+def test_logout_is_no_link(client: Client, user: User) -> None:
+    client.force_login(user)
+    assert client.get("/logout").status_code == 405
+    assertContains(client.get("/"), "<span>somebody</span>")

@@ -1,0 +1,160 @@
+"""The pages, and the redirect."""
+
+from http import HTTPStatus
+from io import BytesIO
+
+import segno
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import (
+    BadRequest,
+    PermissionDenied,
+    RequestDataTooBig,
+    TooManyFieldsSent,
+    TooManyFilesSent,
+)
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http.multipartparser import MultiPartParserError
+from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt, csrf_protect
+from django.views.decorators.http import require_http_methods, require_safe
+
+from shorturl.forms import ShortUrlForm
+from shorturl.models import ShortUrl
+from shorturl.validators import ascii_url
+
+# csrf_exempt takes a view from the middleware, which would answer 403 to any method that it has
+# to protect; so a method that a view does not have is answered 405, token or no token.
+
+
+@csrf_exempt
+@require_http_methods(["GET", "HEAD", "POST"])
+@csrf_protect
+def index(request: HttpRequest) -> HttpResponse:
+    """Show the form; when it was filled in, make the short URL and go to its page."""
+    allowed = settings.SHORTURL_PUBLIC_CREATE or request.user.is_authenticated
+    if request.method == "POST":
+        if not allowed:
+            raise PermissionDenied("Log in to make a short URL.")
+        return create(request)
+    form = ShortUrlForm(own_host=request.get_host()) if allowed else None
+    return show_form(request, form, HTTPStatus.OK)
+
+
+def create(request: HttpRequest) -> HttpResponse:
+    """Make a short URL, or show the form again and what to change.
+
+    The way out is a redirect, so that a reload of the page that follows makes nothing twice.
+    """
+    refuse_other_encodings(request)
+    form = ShortUrlForm(request.POST, own_host=request.get_host())
+    if not form.is_valid():
+        return show_form(request, form, HTTPStatus.UNPROCESSABLE_ENTITY)
+    try:
+        short_url = form.save()
+    except ShortUrl.KeyTaken as error:
+        form.add_error("key", f"{error} Choose another one, or leave it empty for a random key.")
+        return show_form(request, form, HTTPStatus.CONFLICT)
+    except ShortUrl.KeySpaceExhausted as error:
+        form.add_error(None, f"{error} Choose a custom key, or try again later.")
+        return show_form(request, form, HTTPStatus.SERVICE_UNAVAILABLE)
+    messages.success(request, "Your short URL is ready.")
+    response = redirect("stats", key=short_url.key)
+    response.status_code = HTTPStatus.SEE_OTHER
+    return response
+
+
+def show_form(request: HttpRequest, form: ShortUrlForm | None, status: int) -> HttpResponse:
+    """Return the page with the form, or, without one, with a way to log in."""
+    if form:
+        form.focus_first_error()
+    context = {"form": form, "host": request.get_host()}
+    return render(request, "shorturl/index.html", context, status=status)
+
+
+def refuse_other_encodings(request: HttpRequest) -> None:
+    """Raise BadRequest for a form that is not UTF-8, which Django reads as if it were Latin-1."""
+    if request.content_type == "application/x-www-form-urlencoded":
+        try:
+            request.body.decode()
+        except UnicodeDecodeError as error:
+            raise BadRequest("The form is not encoded in UTF-8.") from error
+
+
+@csrf_exempt
+@require_safe
+def resolve(request: HttpRequest, key: str) -> HttpResponse:
+    """Redirect to the target of `key` and count the hit; HEAD redirects without counting."""
+    try:
+        short_url = find(key) if request.method == "HEAD" else ShortUrl.resolve(key)
+    except ShortUrl.DoesNotExist as error:
+        raise Http404 from error
+    except ShortUrl.Contended:
+        reason = "Too many people follow this short URL at the same moment."
+        return HttpResponse(
+            render_to_string("503.html", {"reason": reason}),
+            status=HTTPStatus.SERVICE_UNAVAILABLE,
+            headers={"Retry-After": "1"},
+        )
+    response = HttpResponseRedirect(ascii_url(short_url.target_url))
+    # A redirect out of a cache is a hit that nobody counts.
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
+@csrf_exempt
+@require_safe
+@never_cache
+def stats(request: HttpRequest, key: str) -> HttpResponse:
+    """Show where `key` leads, how often it was followed, and since when."""
+    short_url = find(key)
+    context = {
+        "short_url": short_url,
+        "address": address(request, key),
+        "hits": f"{short_url.hits:,}",
+        "target_href": ascii_url(short_url.target_url),
+    }
+    return render(request, "shorturl/stats.html", context)
+
+
+@csrf_exempt
+@require_safe
+def qr_code(request: HttpRequest, key: str) -> HttpResponse:
+    """Return the short URL as a QR code, to show and to print."""
+    find(key)
+    svg = BytesIO()
+    code = segno.make(address(request, key), micro=False)
+    # Scanners need dark on light, whatever colours the page has, and a margin of four modules.
+    code.save(svg, kind="svg", light="#fff", border=4, omitsize=True)
+    return HttpResponse(svg.getvalue(), content_type="image/svg+xml")
+
+
+def find(key: str) -> ShortUrl:
+    """Return the short URL of `key` without counting a hit; raises Http404 when there is none."""
+    return get_object_or_404(ShortUrl, key=key, deleted_at=None)
+
+
+def address(request: HttpRequest, key: str) -> str:
+    """Return the short URL as people pass it on, with scheme and host."""
+    return request.build_absolute_uri(reverse("resolve", args=[key]))
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer what cannot be read: 413 when it is too large, else 400; the project's handler400."""
+    status, detail = HTTPStatus.BAD_REQUEST, "The request could not be read."
+    if isinstance(exception, RequestDataTooBig):
+        status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        detail = f"The body is too large: send at most {limit:,} bytes."
+    elif isinstance(exception, (TooManyFieldsSent, TooManyFilesSent)):
+        status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        detail = "The request has too many fields: send those of the form only."
+    elif isinstance(exception, (BadRequest, MultiPartParserError)):
+        detail = str(exception)
+    if request.path.startswith("/api/"):
+        return JsonResponse({"detail": detail}, status=status)
+    context = {"status": status, "detail": detail}
+    return HttpResponse(render_to_string("400.html", context), status=status)
