@@ -5,19 +5,29 @@ export SHORTURL_LOCAL ?= on
 export DJANGO_SETTINGS_MODULE := project.settings
 
 run: .venv  ## install what is needed, migrate, and serve (HOST, PORT, WORKERS, THREADS)
-	@exec $(BIN)/gunicorn -c project/gunicorn.py
+	@exec $(BIN)/python -m gunicorn -c project/gunicorn.py
 
 test: .venv  ## the whole test suite
-	$(BIN)/pytest
+	$(BIN)/python -m pytest
 
-lint: .venv  ## style, types, migrations
+# What a production has to say, with values of no meaning.
+PRODUCTION := SHORTURL_LOCAL=off DATABASE_URL=postgres://shorturl@localhost/shorturl \
+	SECRET_KEY=$(shell od -An -tx1 -N32 /dev/urandom | tr -d ' \n') ALLOWED_HOSTS=sho.rt \
+	HSTS_INCLUDE_SUBDOMAINS=off HSTS_PRELOAD=off
+
+lint: .venv  ## style, types, migrations, and what a production would be warned of
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy .
 	$(BIN)/python -W error manage.py makemigrations --check
+	$(PRODUCTION) $(BIN)/python manage.py collectstatic --noinput --verbosity 0
+	$(PRODUCTION) $(BIN)/python -W error manage.py check --deploy --fail-level WARNING
 
 docs: .venv  ## bring what the documents show of a command up to date
 	$(BIN)/python -m project.docs
+
+screenshots: .venv  ## take the README's pictures of a service that runs on port 8000
+	$(BIN)/python docs/screenshots.py
 
 .venv: requirements.txt requirements-production.txt constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
@@ -25,4 +35,4 @@ docs: .venv  ## bring what the documents show of a command up to date
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
 	touch .venv
 
-.PHONY: run test lint docs
+.PHONY: run test lint docs screenshots

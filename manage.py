@@ -6,15 +6,20 @@ import sys
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
+from django.db import OperationalError
 
 
 def main() -> None:
-    """Run the command in sys.argv; a wrong setting is one line and exit code 1."""
+    """Run the command in sys.argv; trouble with settings or database is one line and exit code 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     try:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
         sys.exit(f"manage.py: {error}")
+    except OperationalError as error:
+        if "--traceback" in sys.argv:
+            raise
+        sys.exit(f"manage.py: the database is unavailable: {error}".strip())
 
 
 if __name__ == "__main__":

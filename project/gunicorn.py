@@ -11,6 +11,8 @@ from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.db import connections
 
+from project.embedded_postgres import hold
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 try:
     from project.settings import LOCAL, number, text
@@ -18,8 +20,8 @@ try:
     django.setup()
     HOST = text("HOST", default="127.0.0.1")
     PORT = number("PORT", default=8000, least=1, most=65_535)
-    # Each thread of each worker keeps a connection to PostgreSQL, whose max_connections is 100 by
-    # default: WORKERS × THREADS has to stay well below.
+    # Each thread of each worker keeps a connection: WORKERS × THREADS has to stay well below
+    # PostgreSQL's max_connections, 100 by default and 200 in the embedded one.
     workers = number("WORKERS", default=4, least=1, most=64)
     threads = number("THREADS", default=4, least=1, most=64)
 except ImproperlyConfigured as error:
@@ -40,10 +42,14 @@ loglevel = "warning"
 
 def on_starting(server: Any) -> None:
     """Check the project; in a local run, keep the embedded PostgreSQL up, and migrate it."""
+    # gunicorn handles signals only later; until then SIGTERM would skip the exit handlers, and
+    # leave the embedded PostgreSQL running.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         call_command("check", verbosity=0)
     except SystemCheckError as error:
         sys.exit(f"gunicorn: {error}")
+    hold()  # for the workers' whole life, also when none of them is connected
     if LOCAL:
         call_command("migrate", verbosity=1)
     connections.close_all()  # a connection must not be shared over fork

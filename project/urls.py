@@ -9,6 +9,7 @@ from shorturl.api import api
 urlpatterns = [
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
+    path("api", RedirectView.as_view(url="/api/docs")),
     path("api/", api.urls),
     path("", include("shorturl.urls")),
 ]

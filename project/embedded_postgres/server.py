@@ -151,8 +151,15 @@ class Server:
 
     def _stop(self) -> None:
         # Whoever presses Ctrl-C twice does not want a server left behind either.
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
+        try:
+            self._stop_all()
+        finally:
+            if in_main_thread:
+                signal.signal(signal.SIGINT, handler)
+
+    def _stop_all(self) -> None:
         told: postgres.Running | None = None
         deadline = time.monotonic() + STOP_TIMEOUT
         while locks.is_taken(self.directory / "alive.lock"):

@@ -385,11 +385,12 @@ def test_the_process_id_left_behind_now_is_another_process(embedded: Embedded) -
         other.wait(timeout=TIMEOUT)
 
 
+@pytest.mark.parametrize("name", ["short", "x" * 200])
 def test_a_copied_directory_is_a_server_of_its_own(
-    make: Callable[[str], Embedded], initialised: Path
+    make: Callable[[str], Embedded], initialised: Path, name: str
 ) -> None:
     """The copy has the pid file of a server that runs: elsewhere."""
-    original, copied = make("original"), make("copied")
+    original, copied = make(f"{name} original"), make(f"{name} copied")
     with moved(initialised, original):
         subprocess.run(
             ["cp", "-a", str(original.directory), str(copied.directory)],
@@ -400,6 +401,15 @@ def test_a_copied_directory_is_a_server_of_its_own(
         shutil.copy(original.data / "postmaster.pid", copied.data)
         assert copied.client().ask("SHOW data_directory") == [[str(copied.data)]]
         assert original.running().pid != copied.running().pid
+
+
+def test_a_path_for_a_shell_to_stumble_over(
+    make: Callable[[str], Embedded], initialised: Path
+) -> None:
+    embedded = make("my $HOME's `data`")
+    with moved(initialised, embedded):
+        assert embedded.client().ask("SELECT 1") == [[1]]
+        assert embedded.running().socket_directory == embedded.data
 
 
 @pytest.mark.parametrize("name", ["x" * 200, 'it\'s a, "fine" $HOME of `my` own \\ data'])
@@ -505,6 +515,7 @@ def test_the_commands_that_need_it(embedded: Embedded) -> None:
     embedded.manage("migrate", "-v0")
     assert "class AuthUser(" in embedded.manage("inspectdb", "auth_user")
     assert "[X] 0001_initial" in embedded.manage("showmigrations", "auth")
+    embedded.environment["PATH"] = ""  # where another psql may be
     shell = embedded.manage("dbshell", "--", "-Atc", "SELECT current_database(), current_user")
     assert shell == "shorturl|postgres\n"
     assert not embedded.is_alive()

