@@ -4,10 +4,10 @@ BIN := .venv/bin
 export SHORTURL_LOCAL ?= on
 export DJANGO_SETTINGS_MODULE := project.settings
 
-run: .venv  ## install what is needed, migrate, and serve (HOST, PORT, WORKERS, THREADS)
+run: .venv/installed  ## install what is needed, migrate, and serve (HOST, PORT, WORKERS, THREADS)
 	@exec $(BIN)/python -m gunicorn -c project/gunicorn.py
 
-test: .venv  ## the whole test suite
+test: .venv/installed  ## the whole test suite
 	$(BIN)/python -m pytest
 
 # What a production has to say, with values of no meaning.
@@ -15,7 +15,7 @@ PRODUCTION := SHORTURL_LOCAL=off DATABASE_URL=postgres://shorturl@localhost/shor
 	SECRET_KEY=$(shell od -An -tx1 -N32 /dev/urandom | tr -d ' \n') ALLOWED_HOSTS=sho.rt \
 	HSTS_INCLUDE_SUBDOMAINS=off HSTS_PRELOAD=off
 
-lint: .venv  ## style, types, migrations, and what a production would be warned of
+lint: .venv/installed  ## style, types, migrations, and what a production would be warned of
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy .
@@ -23,16 +23,16 @@ lint: .venv  ## style, types, migrations, and what a production would be warned 
 	$(PRODUCTION) $(BIN)/python manage.py collectstatic --noinput --verbosity 0
 	$(PRODUCTION) $(BIN)/python -W error manage.py check --deploy --fail-level WARNING
 
-docs: .venv  ## bring what the documents show of a command up to date
+docs: .venv/installed  ## bring what the documents show of a command up to date
 	$(BIN)/python -m project.docs
 
-screenshots: .venv  ## take the README's pictures of a service that runs on port 8000
+screenshots: .venv/installed  ## take the README's pictures of a service that runs on port 8000
 	$(BIN)/python docs/screenshots.py
 
-.venv: requirements.txt requirements-production.txt constraints.txt
+.venv/installed: requirements.txt requirements-production.txt constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
-	touch .venv
+	touch $@
 
 .PHONY: run test lint docs screenshots

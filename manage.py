@@ -10,7 +10,7 @@ from django.db import OperationalError
 
 
 def main() -> None:
-    """Run the command in sys.argv; trouble with settings or database is one line and exit code 1."""
+    """Run the command in sys.argv; bad settings or no database is one line and exit code 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     try:
         execute_from_command_line(sys.argv)

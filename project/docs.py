@@ -1,7 +1,8 @@
-"""Keeps what the documents show of a command equal to what it prints: `python -m project.docs`.
+"""Keeps what the documents show of commands and files up to date: `python -m project.docs`.
 
-A block begins with a comment that names the command, `<!-- $ manage.py strategies -->`, and ends
-with `<!-- end -->`. Everything between the two is the command's output.
+A block begins with a comment that names a command, `<!-- $ manage.py strategies -->`, or a file,
+`<!-- $ cat shorturl/keys.py -->`, and ends with `<!-- end -->`. What stands between the two is what
+the command prints.
 """
 
 import re
@@ -14,7 +15,7 @@ from django.core.management import call_command
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(
-    r"(?P<begin><!-- \$ manage\.py (?P<command>.+?) -->\n)(?P<shown>.*?)(?P<end><!-- end -->)",
+    r"(?P<begin><!-- \$ (?P<command>(?:manage\.py|cat) .+?) -->\n).*?(?P<end><!-- end -->)",
     re.DOTALL,
 )
 
@@ -24,18 +25,29 @@ def documents() -> list[Path]:
     return [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
 
 
-def regenerated(text: str) -> str:
-    """Return a document's text with every block as its command prints it now."""
+def regenerated(text: str, known: dict[str, str] | None = None) -> str:
+    """Return a document's text with every block as its command prints it now.
+
+    `known` maps a command that need not be run again to what it prints.
+    """
 
     def run(block: re.Match[str]) -> str:
-        output = StringIO()
-        call_command(*shlex.split(block["command"]), stdout=output)
-        printed = output.getvalue().strip("\n")
-        if not printed.startswith("|"):  # a Markdown table stands by itself
-            printed = f"```text\n{printed}\n```"
-        return f"{block['begin']}{printed}\n{block['end']}"
+        command = block["command"]
+        output = (known or {}).get(command) or printed(command)
+        return f"{block['begin']}{output}\n{block['end']}"
 
     return BLOCK.sub(run, text)
+
+
+def printed(command: str) -> str:
+    """Return as Markdown what `command` prints: a table as it is, anything else as a listing."""
+    program, *arguments = shlex.split(command)
+    if program == "cat":
+        return f"```python\n{(ROOT / arguments[0]).read_text()}```"
+    output = StringIO()
+    call_command(*arguments, stdout=output, stderr=StringIO())
+    text = output.getvalue().strip("\n")
+    return text if text.startswith("|") else f"```text\n{text}\n```"
 
 
 if __name__ == "__main__":

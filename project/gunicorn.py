@@ -3,13 +3,14 @@
 import os
 import signal
 import sys
+from io import StringIO
 from typing import Any
 
 import django
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
-from django.db import connections
+from django.db import connection, connections
 
 from project.embedded_postgres import hold
 
@@ -36,6 +37,11 @@ graceful_timeout = 20  # seconds that requests in flight have to finish
 # Load the application once, before the workers are forked: a mistake stops the start, not a worker.
 preload_app = True
 control_socket_disable = True
+# What a proxy says of the scheme is Django's to believe, and only with BEHIND_PROXY; gunicorn by
+# itself believes whoever comes from this machine.
+forwarded_allow_ips = ""
+secure_scheme_headers: dict[str, str] = {}
+forwarder_headers = ""
 errorlog = "-"
 loglevel = "warning"
 
@@ -46,13 +52,22 @@ def on_starting(server: Any) -> None:
     # leave the embedded PostgreSQL running.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        call_command("check", verbosity=0)
+        call_command("check", stdout=StringIO())
     except SystemCheckError as error:
         sys.exit(f"gunicorn: {error}")
     hold()  # for the workers' whole life, also when none of them is connected
     if LOCAL:
-        call_command("migrate", verbosity=1)
+        migrate()
     connections.close_all()  # a connection must not be shared over fork
+
+
+def migrate() -> None:
+    """Apply the migrations, one process at a time; whoever comes second finds nothing to do."""
+    with connection.cursor() as cursor:
+        # Ends with the connection, as do the two settings.
+        cursor.execute("SET lock_timeout = 0; SET statement_timeout = 0")
+        cursor.execute("SELECT pg_advisory_lock(hashtext('shorturl migrate'))")
+        call_command("migrate")
 
 
 def when_ready(server: Any) -> None:

@@ -231,6 +231,7 @@ INSTALLED_APPS = [
     "csp",
     "ninja",
     "shorturl.apps.ShortUrlConfig",
+    *(["shorturl.lab.apps.LabConfig"] if SHORTURL_LAB else []),
 ]
 
 MIDDLEWARE = [
@@ -295,8 +296,8 @@ STORAGES = {
     },
 }
 
-# The longest body that any form or API call needs is some 12 kB: a target URL with every
-# character percent-encoded three times over. Django's own default is 2.5 MB.
+# The longest body that a form or an API call needs is some 24 kB: a target URL of 2,000 characters
+# of four bytes each, every byte percent-encoded. Django's own default is 2.5 MB.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024
 
 # --- Security ------------------------------------------------------------------------------------
@@ -321,6 +322,7 @@ if flag("BEHIND_PROXY", default=False):
 CSRF_TRUSTED_ORIGINS = [o.strip() for o in text("CSRF_TRUSTED_ORIGINS").split(",") if o.strip()]
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True
+SESSION_ENGINE = "project.sessions"
 X_FRAME_OPTIONS = "DENY"
 
 CONTENT_SECURITY_POLICY = {

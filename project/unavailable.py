@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from django.db import InterfaceError, OperationalError, connections
+from django.db import connections
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
 from django.views import defaults
 
+from shorturl.outages import is_outage
+
 RETRY_AFTER = 5  # seconds: about what a restart of PostgreSQL takes
-UNAVAILABLE = (OperationalError, InterfaceError)
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ class DatabaseUnavailableMiddleware:
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Return the 503 for an error of the database, None for any other error of a view."""
-        if isinstance(exception, UNAVAILABLE):
+        if is_outage(exception):
             return unavailable(request, exception)
         return None
 
@@ -41,7 +42,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     read or saved. Django calls it while it handles the exception.
     """
     error = sys.exc_info()[1]
-    if isinstance(error, UNAVAILABLE):
+    if isinstance(error, Exception) and is_outage(error):
         return unavailable(request, error)
     return defaults.server_error(request)
 

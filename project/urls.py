@@ -1,5 +1,6 @@
 """Which part of the project answers which path."""
 
+from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
@@ -11,6 +12,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api", RedirectView.as_view(url="/api/docs")),
     path("api/", api.urls),
+    *([path("lab/", include("shorturl.lab.urls"))] if settings.SHORTURL_LAB else []),
     path("", include("shorturl.urls")),
 ]
 

@@ -109,10 +109,6 @@ class ShortUrlAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         keys = [str(short_url) for short_url in objs if short_url.deleted_at is None]
         return keys, {self.opts.verbose_name_plural: len(keys)}, set(), []
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[ShortUrl]) -> None:
-        """Delete the short URLs as ShortUrl.delete() does, in one statement; the rows stay."""
-        queryset.filter(deleted_at=None).update(deleted_at=Now())
-
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg]

@@ -11,14 +11,16 @@ class ShortUrlError(Exception):
 class KeySpaceExhausted(ShortUrlError):
     """Every candidate key was taken.
 
-    Takes the candidate keys, all of which were tried. `attempts` maps a key length to the number
-    of attempts made at that length.
+    Takes the candidate keys, all of which were tried: keys.candidates() or a list. `attempts` maps
+    a key length to the number of attempts made at that length; it is empty for an iterator, which
+    has nothing left to tell.
     """
 
     def __init__(self, keys: Iterable[str]) -> None:
-        self.attempts = dict(Counter(len(key) for key in keys))
+        planned = getattr(keys, "plan", None)  # of random candidates, which would be drawn anew
+        self.attempts = planned or dict(Counter(len(key) for key in keys))
         made = ", ".join(f"{count} of length {length}" for length, count in self.attempts.items())
-        super().__init__(f"Every candidate key was taken; tried {made or 'none'}.")
+        super().__init__(f"Every candidate key was taken{f'; tried {made}' if made else ''}.")
 
 
 class KeyTaken(ShortUrlError):

@@ -41,9 +41,14 @@ class Candidates:
     longest: int
     attempts: int = ATTEMPTS_PER_LENGTH
 
+    @property
+    def plan(self) -> dict[int, int]:
+        """How many keys of which length."""
+        return dict.fromkeys(range(self.shortest, self.longest + 1), self.attempts)
+
     def __iter__(self) -> Iterator[str]:
-        for length in range(self.shortest, self.longest + 1):
-            for _ in range(self.attempts):
+        for length, attempts in self.plan.items():
+            for _ in range(attempts):
                 yield draw(length)
 
 

@@ -12,6 +12,26 @@ from shorturl import exceptions, keys
 from shorturl.validators import TARGET_URL_MAX_LENGTH, validate_target_url
 
 
+class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
+    """Short URLs, which are deleted by marking them."""
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """Take the short URLs out of service; their rows, and so their keys, stay taken.
+
+        Returns the number of links deleted, in all and by model, as Django's delete() does;
+        links that were deleted before do not count.
+        """
+        count = self.filter(deleted_at=None).update(deleted_at=Now())
+        return count, {self.model._meta.label: count}
+
+    def erase(self) -> int:
+        """Remove the rows themselves, which gives their keys free, and return how many.
+
+        For tests and labs; a key that was passed on must not lead to somebody else's target.
+        """
+        return self._raw_delete(self.db)
+
+
 class ShortUrl(models.Model):
     """A short URL, and the two operations of the service.
 
@@ -32,6 +52,8 @@ class ShortUrl(models.Model):
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
 
+    objects = ShortUrlQuerySet.as_manager()
+
     class Meta:
         constraints = [models.UniqueConstraint(fields=["key"], name=keys.KEY_CONSTRAINT)]
         verbose_name = "short URL"
@@ -48,7 +70,7 @@ class ShortUrl(models.Model):
         Raises ValidationError for a target URL or a custom key that cannot be one, KeyTaken for a
         custom key that is or was somebody's, KeySpaceExhausted when no random key was free.
         """
-        from shorturl import creating
+        from shorturl import creating  # which imports this model
 
         validate_target_url(target_url)
         strategy = creating.STRATEGIES[settings.SHORTURL_CREATING]
@@ -68,9 +90,11 @@ class ShortUrl(models.Model):
     def resolve(cls, key: str) -> "ShortUrl":
         """Return the short URL of `key`, with this hit counted.
 
-        Raises ShortUrl.DoesNotExist when there is none, or it was deleted.
+        Raises ShortUrl.DoesNotExist when there is none, or it was deleted. Whether it was deleted
+        shows only in the row that the counting returns, so the counter of a deleted link goes on;
+        a look before would be a second statement, and a race.
         """
-        from shorturl import resolving
+        from shorturl import resolving  # which imports this model
 
         short_url = resolving.STRATEGIES[settings.SHORTURL_RESOLVING].function(key)
         if short_url.deleted_at is not None:
@@ -82,12 +106,9 @@ class ShortUrl(models.Model):
     ) -> tuple[int, dict[str, int]]:
         """Take the short URL out of service; its row, and so its key, stay taken.
 
-        Returns the number of links deleted, in all and by model, as Django's delete() does; 0 when
-        somebody else deleted it first.
+        Returns the number of links deleted, in all and by model; 0 when somebody was first.
         """
-        links = ShortUrl.objects.using(using).filter(pk=self.pk, deleted_at=None)
-        count = links.update(deleted_at=Now())
-        return count, {self._meta.label: count}
+        return ShortUrl.objects.using(using).filter(pk=self.pk).delete()
 
 
 class ApiToken(models.Model):

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pytest
 from django.db import connection
 from django.http import HttpRequest, HttpResponse

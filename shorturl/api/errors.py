@@ -11,13 +11,13 @@ from typing import Any
 
 from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
 from django.core.signals import got_request_exception
-from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 from django.http.multipartparser import MultiPartParserError
 from django.http.request import RawPostDataException
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from shorturl.exceptions import Contended, KeySpaceExhausted, KeyTaken
+from shorturl.outages import is_outage
 
 # Seconds. New candidate keys are drawn at every call, so it may well work the next time.
 RETRY_AFTER = 5
@@ -76,7 +76,7 @@ def shortened(text: str) -> str:
 
 def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
     """Return the response for what a call raised."""
-    if isinstance(error, (OperationalError, InterfaceError)):
+    if is_outage(error):
         raise error  # the same 503 as for every page: see project/unavailable.py
     if known := describe(error):
         return known.response()

@@ -12,7 +12,7 @@ from shorturl import keys
 from shorturl.api import access
 from shorturl.api.errors import ApiError, shortened, wrong_input
 from shorturl.api.schemas import Error, Link, LinkPage, NewLink, PageQuery, Target
-from shorturl.models import ShortUrl
+from shorturl.models import ShortUrl, ShortUrlQuerySet
 
 router = Router(tags=["links"])
 
@@ -97,11 +97,10 @@ def get_link(request: HttpRequest, key: str) -> Link:
 )
 def change_link(request: HttpRequest, key: str, body: Target) -> Link:
     """Have a short URL lead somewhere else. It keeps its key and its hits."""
-    short_url = existing(key)
-    short_url.target_url = body.target_url
-    # Only this column: the others may have changed since they were read, the hits above all.
-    short_url.save(update_fields=["target_url"])
-    return Link.of(short_url, request)
+    # One statement, so that no hit and no deletion can come in between.
+    if not in_service(key).update(target_url=body.target_url):
+        raise no_such_link(key)
+    return Link.of(existing(key), request)
 
 
 @router.delete(
@@ -125,13 +124,18 @@ def delete_link(request: HttpRequest, key: str) -> Status[None]:
 
 def existing(key: str) -> ShortUrl:
     """Return the short URL of `key`; raise a 404 where there is none, or it was deleted."""
-    # What cannot be a key is not looked for: it may hold a NUL, which no statement can.
-    if not keys.CUSTOM_KEY.fullmatch(key):
-        raise no_such_link(key)
     try:
-        return ShortUrl.objects.get(key=key, deleted_at=None)
+        return in_service(key).get()
     except ShortUrl.DoesNotExist as error:
         raise no_such_link(key) from error
+
+
+def in_service(key: str) -> ShortUrlQuerySet:
+    """Return the short URL of `key`, or none, as a query; a 404 for what cannot be a key."""
+    # It is not looked for: it may hold a NUL, which no statement can.
+    if not keys.CUSTOM_KEY.fullmatch(key):
+        raise no_such_link(key)
+    return ShortUrl.objects.filter(key=key, deleted_at=None)
 
 
 def no_such_link(key: str) -> ApiError:

@@ -16,7 +16,7 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
         BEGIN
         SELECT pg_advisory_xact_lock(hashtextextended(…, 0))
         SELECT 1 FROM shorturl_shorturl WHERE key = … LIMIT 1
-        INSERT INTO shorturl_shorturl (key, target_url, hits) VALUES (…) RETURNING id
+        INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
         COMMIT
 
     Why nothing can go wrong: two processes that draw the same key queue for it, and the second

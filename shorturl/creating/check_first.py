@@ -12,7 +12,7 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
 
     SQL:
         SELECT 1 FROM shorturl_shorturl WHERE key = … LIMIT 1
-        INSERT INTO shorturl_shorturl (key, target_url, hits) VALUES (…) RETURNING id
+        INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
 
     What goes wrong: time of check to time of use. Two processes draw the same key, both find it
     free, both insert it, and the second fails.

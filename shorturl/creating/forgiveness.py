@@ -13,7 +13,7 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
     returns the short URL, and raises ShortUrl.KeySpaceExhausted when it takes none.
 
     SQL:
-        INSERT INTO shorturl_shorturl (key, target_url, hits) VALUES (…) RETURNING id
+        INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
         … once more for each key that is taken
 
     What goes wrong: inside a caller's atomic() the first collision aborts the whole transaction;

@@ -11,10 +11,10 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
     found.
 
     SQL:
-        SELECT … FROM shorturl_shorturl WHERE key = …
-        SAVEPOINT …, or BEGIN
-        INSERT INTO shorturl_shorturl (key, target_url, hits) VALUES (…) RETURNING id
-        RELEASE SAVEPOINT …, or COMMIT
+        SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21
+        BEGIN, or SAVEPOINT …
+        INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
+        COMMIT, or RELEASE SAVEPOINT …
 
     What goes wrong: it never fails, and that is the trouble. Who draws a taken key gets the link
     that is already there, and its target: the user is handed somebody else's short URL, and their

@@ -10,7 +10,7 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
     URL, and raises IntegrityError when somebody has the key already.
 
     SQL:
-        INSERT INTO shorturl_shorturl (key, target_url, hits) VALUES (…) RETURNING id
+        INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
 
     What goes wrong: random keys do collide, the sooner the fuller the key space (with a million
     links and five characters, one create in 916 fails). The unique constraint keeps the data

@@ -29,10 +29,12 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
         ON CONFLICT (key) DO NOTHING RETURNING *
 
     Why nothing can go wrong: a sequence gives no value twice, to whichever process, committed or
-    not, and different numbers make different keys. Only a custom key can already stand where a
-    number leads, and ON CONFLICT then moves on to the next number.
+    not, and different numbers make different keys. Only a key that was made in another way, a
+    custom one or one from before, can already stand where a number leads, and ON CONFLICT then
+    moves on to the next number.
 
-    What it costs: two statements, however full the key space is. What it gives up: the keys are
+    What it costs: two statements, however full the key space is. The keys have seven characters
+    or more, whatever length the service is set to. What it gives up: the keys are
     shuffled, not secret. Whoever knows the alphabet counts your links and visits their
     neighbours, and whoever sees two keys knows how many were made between them.
 

@@ -15,12 +15,12 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
 
     SQL, in autocommit:
         BEGIN
-        INSERT INTO shorturl_shorturl (key, target_url, hits) VALUES (…) RETURNING id
+        INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
         COMMIT, or ROLLBACK and the next key
 
     SQL, inside a caller's atomic():
         SAVEPOINT …
-        INSERT INTO shorturl_shorturl (key, target_url, hits) VALUES (…) RETURNING id
+        INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
         RELEASE SAVEPOINT …, or ROLLBACK TO SAVEPOINT … and the next key
 
     Why nothing can go wrong: the unique constraint decides who has the key, and a refused INSERT

@@ -18,14 +18,15 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
         BEGIN
         LOCK TABLE shorturl_shorturl IN EXCLUSIVE MODE
         SELECT 1 FROM shorturl_shorturl WHERE key = … LIMIT 1
-        INSERT INTO shorturl_shorturl (key, target_url, hits) VALUES (…) RETURNING id
+        INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
         COMMIT
 
     Why nothing can go wrong: EXCLUSIVE MODE conflicts with every INSERT, UPDATE and DELETE, so
     nothing changes between the check and the use. Readers are let through.
 
     What it costs: one create at a time, and no hit is counted meanwhile, because counting is an
-    UPDATE of the same table. Inside a caller's transaction the lock is held until that one ends.
+    UPDATE of the same table. Inside a caller's transaction the lock is held until that one ends;
+    and if that one has written to the table before, two such callers deadlock over the lock.
 
     When to use it: for a rare job that must see a whole table stand still, never in a request.
     """

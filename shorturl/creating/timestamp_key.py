@@ -12,7 +12,7 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
     read the same time.
 
     SQL:
-        INSERT INTO shorturl_shorturl (key, target_url, hits) VALUES (…) RETURNING id
+        INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
 
     What goes wrong: one clock is read by many processes, on many machines, and is set back now
     and then. A finer clock makes it rarer, never impossible: two processes that read it at the

@@ -13,7 +13,7 @@ def resolve(key: str) -> ShortUrl:
     SQL:
         BEGIN
         SELECT pg_advisory_xact_lock(hashtextextended(…, 0))
-        SELECT … FROM shorturl_shorturl WHERE key = …
+        SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21
         UPDATE shorturl_shorturl SET hits = 1 WHERE id = …
         COMMIT
 

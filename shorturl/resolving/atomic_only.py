@@ -11,7 +11,7 @@ def resolve(key: str) -> ShortUrl:
 
     SQL:
         BEGIN
-        SELECT … FROM shorturl_shorturl WHERE key = …
+        SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21
         UPDATE shorturl_shorturl SET key = …, target_url = …, hits = 1, … WHERE id = …
         COMMIT
 

@@ -14,8 +14,8 @@ def resolve(key: str) -> ShortUrl:
     attempts.
 
     SQL:
-        SELECT … FROM shorturl_shorturl WHERE key = …
-        UPDATE shorturl_shorturl SET hits = 1 WHERE hits = 0 AND id = …
+        SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21
+        UPDATE shorturl_shorturl SET hits = 1 WHERE (hits = 0 AND id = …)
         … both once more when no row was updated
 
     Why nothing can go wrong: the condition is checked by the UPDATE itself, under the row lock

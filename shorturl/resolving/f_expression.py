@@ -10,7 +10,7 @@ def resolve(key: str) -> ShortUrl:
     by then. It returns the short URL, and raises ShortUrl.DoesNotExist when there is none.
 
     SQL:
-        SELECT … FROM shorturl_shorturl WHERE key = …
+        SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21
         UPDATE shorturl_shorturl SET hits = hits + 1 WHERE id = …
 
     Why nothing can go wrong: the UPDATE reads and writes the counter in one statement, under the

@@ -11,7 +11,7 @@ def resolve(key: str) -> ShortUrl:
     when there is none.
 
     SQL:
-        SELECT … FROM shorturl_shorturl WHERE key = …
+        SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21
         UPDATE shorturl_shorturl SET key = …, target_url = …, hits = hits + 1, … WHERE id = …
 
     What goes wrong: the counter is right, and the other columns are written back as they were

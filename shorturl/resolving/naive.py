@@ -8,7 +8,7 @@ def resolve(key: str) -> ShortUrl:
     It returns the short URL, and raises ShortUrl.DoesNotExist when there is none.
 
     SQL:
-        SELECT … FROM shorturl_shorturl WHERE key = …
+        SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21
         UPDATE shorturl_shorturl SET key = …, target_url = …, hits = 1, … WHERE id = …
 
     What goes wrong: the lost update. Two processes read the same number, both add one, both

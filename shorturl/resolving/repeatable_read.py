@@ -19,7 +19,7 @@ def resolve(key: str) -> ShortUrl:
     SQL:
         BEGIN
         SET TRANSACTION ISOLATION LEVEL REPEATABLE READ
-        SELECT … FROM shorturl_shorturl WHERE key = …
+        SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21
         UPDATE shorturl_shorturl SET hits = 1 WHERE id = …
         COMMIT, or a serialization failure, ROLLBACK, and all of it again
 

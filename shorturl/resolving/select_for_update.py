@@ -12,7 +12,7 @@ def resolve(key: str) -> ShortUrl:
 
     SQL:
         BEGIN
-        SELECT … FROM shorturl_shorturl WHERE key = … FOR UPDATE
+        SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21 FOR UPDATE
         UPDATE shorturl_shorturl SET hits = 1 WHERE id = …
         COMMIT
 

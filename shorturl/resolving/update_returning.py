@@ -1,4 +1,3 @@
-from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import ShortUrl
@@ -24,10 +23,7 @@ def resolve(key: str) -> ShortUrl:
 
     When to use it: on a hot path, where a round trip counts, and where the new value is wanted.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(UPDATE.format(sql.Identifier(ShortUrl._meta.db_table)), [key])
-        row = cursor.fetchone()
-        if row is None:
-            raise ShortUrl.DoesNotExist(f"There is no short URL {key!r}.")
-        columns = [column.name for column in cursor.description]
-    return ShortUrl.from_db(connection.alias, columns, row)
+    update = UPDATE.format(sql.Identifier(ShortUrl._meta.db_table))
+    for short_url in ShortUrl.objects.raw(update, [key]):
+        return short_url
+    raise ShortUrl.DoesNotExist(f"There is no short URL {key!r}.")

@@ -98,7 +98,7 @@ def break_at(
     first: Process,
     second: Process,
     *,
-    setup: Callable[[], None],
+    setup: Callable[[], object],
     broken: Callable[[Outcome, Outcome], str | None],
 ) -> dict[int, str]:
     """Let `second` come after each statement of `first` in turn; return what broke, by statement.

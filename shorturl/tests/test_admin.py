@@ -132,7 +132,7 @@ def test_hits_that_arrive_while_the_edit_is_saved() -> None:
     browser.force_login(User.objects.create_superuser("staff"))
 
     def setup() -> None:
-        ShortUrl.objects.all().delete()
+        ShortUrl.objects.all().erase()
         ShortUrl.objects.create(key="known", target_url=TARGET)
 
     def edit() -> Any:

@@ -53,7 +53,7 @@ def test_hits_that_arrive_meanwhile_are_not_lost(client: Client) -> None:
     headers: dict[str, str] = {}
 
     def setup() -> None:
-        ShortUrl.objects.all().delete()
+        ShortUrl.objects.all().erase()
         ShortUrl.objects.create(key="hot", target_url=TARGET)
         headers.update(bearer(f"test{len(used)}"))
         used.append(1)

@@ -185,3 +185,10 @@ def test_host_with_an_impossible_port(client: Client) -> None:
     """Django takes any digits for a port."""
     response = client.post("/", {"target_url": TARGET_URL}, headers={"host": "testserver:99999"})
     assert response.status_code == 303
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("cookie", ['"\\000aaaaaaaaaaaa"', "\u00e9aaaaaaaaaaa", "' OR 1=1 --aaaa"])
+def test_a_session_cookie_that_cannot_be_one_is_ignored(client: Client, cookie: str) -> None:
+    response = client.get("/", headers={"cookie": f"sessionid={cookie}"})
+    assert response.status_code == 200

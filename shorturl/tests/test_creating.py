@@ -142,7 +142,7 @@ def wounds(strategy: Strategy[Create], *, inside_atomic: bool = False) -> dict[i
     return break_at(
         lambda: create(MINE, "mine"),
         lambda: create(YOURS, "yours"),
-        setup=lambda: ShortUrl.objects.all().delete() and None,
+        setup=ShortUrl.objects.all().erase,
         broken=broken_creates,
     )
 

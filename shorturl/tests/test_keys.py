@@ -5,6 +5,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError
 
 from shorturl import keys
+from shorturl.exceptions import KeySpaceExhausted
 
 
 def test_candidates_are_a_bounded_number_at_each_length_and_then_longer(settings) -> None:  # type: ignore[no-untyped-def]
@@ -28,6 +29,15 @@ def test_a_reserved_word_is_never_drawn(monkeypatch: pytest.MonkeyPatch) -> None
     letters = iter("LaBx7Q")
     monkeypatch.setattr("secrets.choice", lambda alphabet: next(letters))
     assert keys.draw(3) == "x7Q"
+
+
+def test_exhausted_candidates_are_counted_without_drawing_them_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    candidates = keys.candidates(5)
+    monkeypatch.setattr(keys, "draw", lambda length: pytest.fail("drawn again"))
+    assert KeySpaceExhausted(candidates).attempts == {5: 10, 6: 10, 7: 10, 8: 10}
+    assert str(KeySpaceExhausted(iter(()))) == "Every candidate key was taken."
 
 
 @pytest.mark.parametrize("key", ["a", "A-b_9", "x" * 20, "-", "stats"])

@@ -27,7 +27,7 @@ def hot() -> ShortUrl:
 
 
 def setup() -> None:
-    ShortUrl.objects.all().delete()
+    ShortUrl.objects.all().erase()
     ShortUrl.objects.create(key="hot", target_url=OLD)
 
 
@@ -141,3 +141,22 @@ def test_an_optimist_gives_up_in_the_end(module: object, monkeypatch: pytest.Mon
     competitor.join()
     assert (raised.value.key, raised.value.attempts) == ("hot", 1)
     assert hot().hits == 1
+
+
+@every_strategy
+def test_columns_are_known_by_name(strategy: Strategy[Resolve]) -> None:
+    """A table's columns can have another order than the model, and others may have been added."""
+    setup()
+    table = ShortUrl._meta.db_table
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} ADD COLUMN note text NOT NULL DEFAULT 'new'")
+        cursor.execute(f"ALTER TABLE {table} RENAME COLUMN deleted_at TO old")
+        cursor.execute(f"ALTER TABLE {table} ADD COLUMN deleted_at timestamptz")
+    try:
+        short_url = strategy.function("hot")
+        assert (short_url.key, short_url.target_url, short_url.deleted_at) == ("hot", OLD, None)
+        assert short_url.created_at == hot().created_at
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER TABLE {table} DROP COLUMN deleted_at, DROP COLUMN note")
+            cursor.execute(f"ALTER TABLE {table} RENAME COLUMN old TO deleted_at")

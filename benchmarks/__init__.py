@@ -1,0 +1,1 @@
+"""How fast it is, measured. Each file that can be run says in its docstring how."""

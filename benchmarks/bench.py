@@ -1,0 +1,93 @@
+"""The rounds of the benchmark: every strategy behind a gunicorn of its own, and without one."""
+
+import random
+from collections.abc import Callable, Sequence
+from urllib.parse import urlencode
+
+from django.db import connection
+
+from benchmarks import pgbench, wrk
+from benchmarks.rows import CEILING, Load, Row
+from loadtests.serving import serving
+from shorturl.models import ShortUrl
+from shorturl.resolving import STRATEGIES
+from shorturl.strategies import Verdict
+
+KEYS = 10_000
+WARM_UP = 1  # seconds
+# A redirect that asks no database, through the same middleware and URLs.
+WITHOUT_DATABASE = "/admin"
+
+
+class Bench:
+    """The rows, measured round by round: what else the machine does meets all strategies alike.
+
+    Works in the database in use, which has to be an empty one. `lost` is the number of redirects
+    that were answered and not counted.
+    """
+
+    def __init__(self, connections: Sequence[int], *, seconds: int) -> None:
+        make_links()
+        right = [strategy for strategy in STRATEGIES.values() if strategy.verdict is Verdict.RIGHT]
+        self.scripts = {strategy.name: pgbench.script(strategy) for strategy in right}
+        self.seconds = seconds
+        self.lost = 0
+        self.rows = [Row(CEILING, Load(None, number)) for number in connections]
+        for name in self.scripts:
+            for keys in (1, KEYS):
+                self.rows += [Row(name, Load(keys, number)) for number in connections]
+
+    def round(self, *, program: str | None, progress: Callable[[str], object]) -> None:
+        """Measure every row once more, the strategies in random order; `program` is pgbench."""
+        names = [CEILING, *self.scripts]
+        for name in random.sample(names, len(names)):
+            progress(name)
+            mine = [row for row in self.rows if row.strategy == name]
+            chosen = {} if name == CEILING else {"SHORTURL_RESOLVING": name}
+            with serving(DATABASE_URL=database_url(), SHORTURL_LAB="off", **chosen) as service:
+                most = max(row.load.connections for row in mine)
+                wrk.run(service.url, keys=1, connections=most, seconds=WARM_UP)
+                for row in mine:
+                    self.ask(row, service.url)
+            if program and name != CEILING:
+                for row in mine:
+                    hits_per_second = pgbench.run(
+                        program,
+                        self.scripts[name],
+                        keys=row.load.keys or 1,
+                        connections=row.load.connections,
+                        seconds=self.seconds,
+                    )
+                    row.ceilings.append(hits_per_second)
+
+    def ask(self, row: Row, url: str) -> None:
+        """Measure `row` once, and hold the redirects answered against the hits counted."""
+        load, before = row.load, pgbench.hits()
+        sample = wrk.run(
+            url + WITHOUT_DATABASE,
+            keys=load.keys,
+            connections=load.connections,
+            seconds=self.seconds,
+        )
+        row.samples.append(sample)
+        if load.keys:
+            counted = pgbench.hits() - before  # those whose answer came too late for wrk, too
+            self.lost += max(0, sample.requests - sample.errors - counted)
+
+
+def make_links() -> None:
+    """Make the links /k1 to /k<KEYS>."""
+    ShortUrl.objects.bulk_create(
+        ShortUrl(key=f"k{number}", target_url=f"https://example.com/{number}")
+        for number in range(1, KEYS + 1)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE shorturl_shorturl")
+
+
+def database_url() -> str:
+    """Return the DATABASE_URL of the database in use, whichever server it is on."""
+    parameters = connection.get_connection_params()
+    name = parameters.pop("dbname")
+    texts = {name: value for name, value in parameters.items() if isinstance(value, (str, int))}
+    return f"postgres:///{name}?{urlencode(texts)}"

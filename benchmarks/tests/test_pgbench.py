@@ -1,0 +1,55 @@
+"""pgbench sends what a strategy sends."""
+
+import pytest
+
+from benchmarks import pgbench
+from shorturl.models import ShortUrl
+from shorturl.resolving import STRATEGIES
+from shorturl.strategies import Verdict
+
+RIGHT = [name for name, strategy in STRATEGIES.items() if strategy.verdict is Verdict.RIGHT]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_script_of_one_statement() -> None:
+    assert pgbench.script(STRATEGIES["update_returning"]).splitlines() == [
+        r"\set n random(1, :keys)",
+        "UPDATE \"shorturl_shorturl\" SET hits = hits + 1 WHERE key = 'k:n' RETURNING *;",
+    ]
+    assert not ShortUrl.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_script_of_a_transaction_hands_on_what_it_has_read() -> None:
+    _, begin, select, update, commit = pgbench.script(STRATEGIES["select_for_update"]).splitlines()
+    assert (begin, commit) == ("BEGIN;", "COMMIT;")
+    assert select.endswith(r"""."key" = 'k:n' LIMIT 21 FOR UPDATE \gset""")
+    assert update == (
+        'UPDATE "shorturl_shorturl" SET "hits" = :hits + 1 WHERE "shorturl_shorturl"."id" = :id;'
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("name", RIGHT)
+def test_every_script_counts_hits_of_every_key(name: str) -> None:
+    program = pgbench.find()
+    if program is None:
+        pytest.skip(pgbench.MISSING)
+    text = pgbench.script(STRATEGIES[name])
+    for number in (1, 2, 3):
+        ShortUrl.create("https://example.com/", key=f"k{number}")
+    per_second = pgbench.run(program, text, keys=2, connections=2, seconds=1)
+    hits = dict(ShortUrl.objects.values_list("key", "hits"))
+    assert hits["k1"] > 0
+    assert hits["k2"] > 0
+    assert hits["k3"] == 0
+    assert per_second > 0
+
+
+def test_seconds_without_the_connecting() -> None:
+    printed = (
+        "number of transactions actually processed: 1500\n"
+        "tps = 1000.0 (including reconnection times)\n"
+        "tps = 750.000000 (without initial connection time)\n"
+    )
+    assert pgbench.elapsed(printed) == 2

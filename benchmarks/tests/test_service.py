@@ -1,0 +1,73 @@
+"""The command, and what it takes for granted of the service."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from benchmarks.bench import WITHOUT_DATABASE, database_url
+
+ROOT = Path(__file__).parent.parent.parent
+TIMEOUT = 60  # seconds
+
+
+@pytest.mark.django_db
+def test_the_framework_alone_redirects_without_a_query(
+    client: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    with django_assert_num_queries(0):
+        response = client.get(WITHOUT_DATABASE)
+    assert response.status_code == 302
+    assert response["Content-Security-Policy"]  # it has been through the middleware
+
+
+def bench(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.service", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT,
+    )
+
+
+def test_without_wrk() -> None:
+    ended = bench(PATH="")
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "bench: wrk is not installed: apt-get install wrk (or brew install wrk)\n"
+    )
+
+
+def test_without_a_database() -> None:
+    ended = bench(DATABASE_URL="postgres://nobody@127.0.0.1:1/none")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("bench: ")
+    assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.django_db
+def test_the_service_is_led_to_the_database_in_use() -> None:
+    """What the test run works in is no database that a DATABASE_URL has ever named."""
+    script = (
+        "import django; django.setup();"
+        "from django.db import connection as c; c.ensure_connection();"
+        "print(c.connection.info.dbname)"
+    )
+    environment = {"SHORTURL_LOCAL": "on", "DJANGO_SETTINGS_MODULE": "project.settings"}
+    printed = subprocess.check_output(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={**os.environ, **environment, "DATABASE_URL": database_url()},
+        text=True,
+        timeout=TIMEOUT,
+    )
+    from django.db import connection
+
+    assert printed.strip() == connection.settings_dict["NAME"]

@@ -1,0 +1,230 @@
+"""Whatever the processes do, nothing is left behind: no session, lock, thread or setting."""
+
+import inspect
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection, connections, transaction
+
+from shorturl.lab.interleave import Outcome, StepTimeout, explore
+
+from . import counter
+from .counter import counter_table, sql  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("counter_table")
+
+SESSIONS = (
+    "SELECT count(*) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND backend_type = 'client backend'"
+)
+LOCKS = (
+    "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)"
+    " WHERE datname = current_database() AND backend_type = 'client backend'"
+    " AND pid != pg_backend_pid()"
+)
+
+
+def everything() -> tuple[Any, ...]:
+    threads = [thread.name for thread in threading.enumerate()]
+    return sql(SESSIONS), sql(LOCKS), sorted(threads)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(counter_table: None) -> Iterator[None]:  # noqa: F811
+    before = everything()
+    yield
+    assert everything() == before
+
+
+def run(*processes: Callable[[], object], **options: Any) -> list[tuple[str, list[Outcome]]]:
+    """Explore, and return the order and the outcomes of every schedule."""
+    options = {"setup": counter.setup, "invariant": lambda outcomes: "shown", **options}
+    found = explore(processes, **options)
+    assert found.complete
+    return [(schedule.order, [*schedule.outcomes]) for schedule in found.broken]
+
+
+def test_after_success_and_after_a_replay() -> None:
+    found = explore([counter.atomic_only] * 2, setup=counter.setup, invariant=counter.anything)
+    found.replay("111222")
+
+
+@pytest.mark.parametrize("part", ["setup", "invariant"])
+def test_after_an_error_in(part: str) -> None:
+    with pytest.raises(ZeroDivisionError):
+        run(counter.atomic_only, counter.atomic_only, **{part: lambda *outcomes: 1 / 0})
+
+
+def test_after_an_interruption_in_the_middle_of_a_schedule() -> None:
+    """Ctrl-C is struck while process 1 is in a transaction and process 2 waits for its lock."""
+    strikes = iter(["", "", KeyboardInterrupt])
+
+    def strike() -> None:
+        if next(strikes) is KeyboardInterrupt:
+            assert sql("SELECT count(*) FROM pg_locks WHERE NOT granted") == [(1,)]
+            raise KeyboardInterrupt
+
+    processes = [counter.select_for_update] * 2
+    found = explore(processes, setup=counter.setup, invariant=counter.anything)
+    with pytest.raises(KeyboardInterrupt):
+        found.replay("112122", observe=strike)
+
+
+def spin() -> None:
+    counter.hits()
+    while True:
+        pass
+
+
+def test_a_process_that_hangs_in_python_is_named_with_its_line() -> None:
+    """Process 2 is in a transaction at that time, and process 1 never comes to its next step."""
+    with pytest.raises(StepTimeout) as raised:
+        run(spin, counter.select_for_update, step_timeout=0.3)
+    line = inspect.getsourcelines(spin)[1] + 3
+    place = re.escape(f"{__file__}:{line}") + "|" + re.escape(f"{__file__}:{line - 1}")
+    assert re.search(rf"after '1'. Process 1 is in Python at ({place}) \(spin\)", str(raised.value))
+    assert "0.3 seconds" in str(raised.value)
+
+
+def test_a_thread_that_cannot_be_stopped_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits in C for something that only the test will give."""
+    monkeypatch.setattr("shorturl.lab.interleave.FAREWELL", 0.1)
+    gate = threading.Lock()
+    gate.acquire()
+
+    def hang() -> None:
+        counter.hits()
+        with gate:
+            counter.hits()
+
+    with pytest.raises(
+        StepTimeout, match=r"Process 1 is in Python at .* \(hang\): with gate:"
+    ) as raised:
+        run(hang, step_timeout=0.2)
+    assert "The thread of process 1 could not be stopped" in raised.value.__notes__[0]
+    (thread,) = [each for each in threading.enumerate() if each.name == "process 1"]
+    gate.release()
+    thread.join()
+
+
+def test_a_process_that_hangs_in_the_database_is_named_with_its_statement() -> None:
+    with pytest.raises(StepTimeout, match=r"Process 1 has sent 'SELECT pg_sleep\(60\)', at .*sql"):
+        run(partial(sql, "SELECT pg_sleep(60)"), counter.naive, step_timeout=0.2)
+
+
+def test_a_process_that_swallows_every_error_is_ended_nevertheless() -> None:
+    def stubborn() -> None:
+        for _ in range(100):
+            try:
+                counter.hits()
+            except Exception:
+                continue
+
+    with pytest.raises(StepTimeout):
+        run(stubborn, partial(sql, "SELECT pg_sleep(60)"), step_timeout=0.2)
+
+
+def test_a_process_killed_in_the_database_has_an_outcome_and_goes_on_afterwards() -> None:
+    """Process 2 ends the session of process 1, which may be before, in or after its steps."""
+    kill = (
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE application_name = 'interleave process 1'"
+    )
+    runs = dict(run(counter.atomic_only, partial(sql, kill)))
+    assert sorted(runs) == ["1112", "1121", "121", "21"]
+    assert runs["1112"][0].raised is None
+    failed = [outcomes[0].raised for order, outcomes in runs.items() if order != "1112"]
+    assert all(isinstance(error, DatabaseError) for error in failed)
+
+
+def test_a_second_connection_is_not_seen_and_does_not_hang() -> None:
+    """Its thread holds a lock that the other process wants, and nobody knows when it lets go."""
+    release = threading.Event()
+
+    def other_thread() -> None:
+        with transaction.atomic():
+            counter.update_returning()
+            locked.set()
+            release.wait()
+        connection.close()
+
+    def first() -> None:
+        thread.start()
+        locked.wait()
+
+    locked, thread = threading.Event(), threading.Thread(target=other_thread)
+    message = (
+        r"Process 2 has sent .UPDATE .* waits for session \d+, which is none of the processes'"
+    )
+    try:
+        with pytest.raises(StepTimeout, match=message):
+            run(first, counter.update_returning, step_timeout=0.2)
+    finally:
+        release.set()
+        thread.join()
+    while sql(SESSIONS + " AND pid != pg_backend_pid()")[0][0]:
+        time.sleep(0.001)
+
+
+def test_a_process_that_cannot_connect_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = connections.settings["default"] | {"OPTIONS": {"application_name": "x" * 5}}
+    monkeypatch.setitem(settings, "PORT", "1")
+    monkeypatch.setattr(connections["default"], "settings_dict", settings)
+    with pytest.raises(Exception, match=r"Process [12] cannot go on"):
+        run(counter.naive, counter.naive)
+
+
+STATE = [
+    "SET work_mem = '1MB'; SELECT current_setting('work_mem')",
+    "CREATE TEMP TABLE left_over (id int)",
+    "PREPARE left_over AS SELECT 1",
+    "DECLARE left_over CURSOR WITH HOLD FOR SELECT 1",
+    "LISTEN left_over",
+    "SELECT pg_try_advisory_lock(7), count(*) FROM pg_locks WHERE locktype = 'advisory'",
+    "SET ROLE pg_monitor; SELECT 1",
+    "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+]
+
+
+@pytest.mark.parametrize("statement", STATE)
+def test_the_state_of_a_session_does_not_reach_the_next_schedule(statement: str) -> None:
+    probe = (
+        "SELECT current_setting('work_mem'), current_setting('TimeZone'), current_user,"
+        " current_setting('default_transaction_isolation'),"
+        " (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),"
+        " (SELECT count(*) FROM pg_listening_channels())"
+    )
+
+    def process() -> list[Any]:
+        before = sql(probe)
+        sql(statement)
+        return before
+
+    expected = sql(probe)
+    for _, outcomes in run(process, counter.hits):
+        assert outcomes[0].raised is None
+        assert outcomes[0].returned == expected
+
+
+def test_hooks_and_wrappers_do_not_reach_the_next_schedule() -> None:
+    called: list[str] = []
+
+    def wrapper(execute: Callable[..., Any], *args: Any) -> Any:
+        called.append("wrapper")
+        return execute(*args)
+
+    def process() -> None:
+        transaction.atomic().__enter__()
+        transaction.on_commit(lambda: called.append("hook"))
+        counter.hits()
+        connection.execute_wrappers.append(wrapper)
+
+    runs = run(process, counter.naive)
+    assert len(runs) == 6
+    assert all(outcome.raised is None for _, outcomes in runs for outcome in outcomes)
+    assert called == []

@@ -1,0 +1,130 @@
+"""`manage.py race`: what it prints, and how it ends."""
+
+import json
+import subprocess
+import sys
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from project.docs import ROOT
+from shorturl.lab import matrix
+from shorturl.lab.races import RACES
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def race(*arguments: str) -> str:
+    output = StringIO()
+    call_command("race", *arguments, stdout=output, stderr=StringIO())
+    return output.getvalue()
+
+
+def test_list_names_every_race_and_what_must_hold() -> None:
+    printed = race("list")
+    for each in RACES.values():
+        assert each.name in printed
+        assert each.must_hold in printed
+
+
+def test_explore_counts_and_names_the_shortest() -> None:
+    printed = race("explore", "lost_update", "--strategy", "naive")
+    assert "naive: 4 of 6 schedules break, for example 1212: hits = 1, not 2" in printed
+    printed = race("explore", "lost_update", "--strategy", "naive", "--processes", "3")
+    assert "naive: 84 of 90 schedules break" in printed
+
+
+def test_explore_says_when_the_search_was_cut() -> None:
+    printed = race("explore", "lost_update", "--strategy", "f_expression", "--max-schedules", "2")
+    assert "0 of 2 schedules break; the search was cut: max_schedules=2" in printed
+
+
+def test_show_draws_the_shortest_that_breaks_in_columns() -> None:
+    printed = race("show", "lost_update", "naive")
+    assert "this is the shortest, 1212" in printed
+    assert "process 1" in printed
+    assert "process 2" in printed
+    assert printed.rstrip().endswith("Broken: hits = 1, not 2.")
+
+
+def test_show_draws_the_schedule_that_is_asked_for() -> None:
+    printed = race("show", "lost_update", "naive", "--schedule", "1122")
+    assert "schedule 1122" in printed
+    assert printed.rstrip().endswith("Holds: All are redirected, and each is counted.")
+
+
+def test_show_draws_a_wait() -> None:
+    printed = race("show", "lost_update", "select_for_update", "--schedule", "121122")
+    assert "waits for process 1" in printed
+
+
+def test_matrix_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    two = {name: RACES[name] for name in ("toctou", "lost_update")}
+    monkeypatch.setattr(matrix, "RACES", two)
+    cells = json.loads(race("matrix", "--json"))
+    naive: dict[str, Any] = next(c for c in cells if c["strategy"] == "naive")
+    assert naive == {
+        "race": "toctou",
+        "strategy": "naive",
+        "processes": 2,
+        "schedules": 2,
+        "broken": 2,
+        "witness": "12",
+        "complete": True,
+    }
+    assert {cell["race"] for cell in cells} == {"toctou", "lost_update"}
+
+
+def test_check_judges_a_function() -> None:
+    assert "holds. 0 of 2 schedules break" in race(
+        "check", "lost_update", "shorturl.resolving.update_returning:resolve"
+    )
+    with pytest.raises(CommandError, match="4 of 6 schedules break") as raised:
+        race("check", "lost_update", "shorturl.resolving.naive:resolve")
+    assert raised.value.returncode == 1
+    assert "Broken: hits = 1, not 2." in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["explore", "nothing"], "there is no race 'nothing'; there are collision, toctou"),
+        (["explore", "toctou", "--strategy", "magic"], "'magic' takes no part in toctou"),
+        (["explore", "toctou", "--processes", "1"], "toctou takes 2 to 9 processes, not 1"),
+        (["explore", "collision", "--processes", "2"], "collision takes 1 processes, not 2"),
+        (["explore", "toctou", "--max-schedules", "0"], "'0' is no whole number from 1 up"),
+        (["show", "lost_update", "naive", "--schedule", "12"], "ends before"),
+        (["show", "lost_update", "naive", "--schedule", "x"], "cannot be taken by process x"),
+        (["check", "lost_update", "nothing:here"], "cannot be imported"),
+        (["check", "lost_update", "shorturl.keys:ALPHABET"], "is no function but a str"),
+        (["dance"], "invalid choice: 'dance'"),
+    ],
+)
+def test_bad_use_is_told_what_was_wrong(arguments: list[str], message: str) -> None:
+    with pytest.raises(CommandError) as raised:
+        race(*arguments)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["check", "lost_update", "shorturl.resolving.update_returning:resolve"], 0),
+        (["check", "lost_update", "shorturl.resolving.naive:resolve"], 1),
+        (["check", "lost_update", "shorturl.resolving.naive:nothing"], 2),
+        (["check", "nothing", "shorturl.resolving.naive:resolve"], 2),
+        (["explore", "toctou", "--strategy", "magic"], 2),
+    ],
+)
+def test_the_exit_code(arguments: list[str], code: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "race", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,35 @@
+"""An error of the database is an outage, or somebody's mistake."""
+
+import psycopg2
+import pytest
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
+
+from shorturl.models import ShortUrl
+from shorturl.outages import is_outage
+
+
+def raised(error: type[Exception], cause: Exception | None) -> Exception:
+    with pytest.raises(error) as info:
+        raise error("no reason") from cause
+    return info.value
+
+
+def test_a_connection_that_broke_is_an_outage() -> None:
+    """What psycopg2 raises when PostgreSQL goes away: either of these, as it comes."""
+    message = "server closed the connection unexpectedly"
+    assert is_outage(raised(OperationalError, psycopg2.OperationalError(message)))
+    assert is_outage(raised(InterfaceError, psycopg2.InterfaceError("connection already closed")))
+    assert is_outage(raised(DatabaseError, psycopg2.DatabaseError(message)))
+
+
+@pytest.mark.django_db
+def test_what_django_itself_finds_wrong_is_no_outage() -> None:
+    with pytest.raises(DatabaseError) as info:
+        ShortUrl(pk=1).save(update_fields=["hits"])
+    assert not is_outage(info.value)
+
+
+def test_what_is_no_outage() -> None:
+    assert not is_outage(raised(IntegrityError, psycopg2.IntegrityError("taken")))
+    assert not is_outage(ValueError("a mistake"))
+    assert not is_outage(None)
