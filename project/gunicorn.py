@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import sys
 from io import StringIO
 from typing import Any
@@ -10,13 +11,16 @@ import django
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
-from django.db import connection, connections
+from django.db import OperationalError, connection, connections
+from django.http.request import validate_host
 
 from project.embedded_postgres import hold
 
+# Until there is something to stop, Ctrl-C just ends this, without a traceback.
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 try:
-    from project.settings import LOCAL, number, text
+    from project.settings import ALLOWED_HOSTS, LOCAL, number, text
 
     django.setup()
     HOST = text("HOST", default="127.0.0.1")
@@ -48,17 +52,34 @@ loglevel = "warning"
 
 def on_starting(server: Any) -> None:
     """Check the project; in a local run, keep the embedded PostgreSQL up, and migrate it."""
-    # gunicorn handles signals only later; until then SIGTERM would skip the exit handlers, and
-    # leave the embedded PostgreSQL running.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # gunicorn handles signals only later; until then they would skip the exit handlers, and leave
+    # the embedded PostgreSQL running.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
+    refuse_taken_port()
     try:
         call_command("check", stdout=StringIO())
+        hold()  # for the workers' whole life, also when none of them is connected
+        if LOCAL:
+            migrate()
     except SystemCheckError as error:
         sys.exit(f"gunicorn: {error}")
-    hold()  # for the workers' whole life, also when none of them is connected
-    if LOCAL:
-        migrate()
+    except OperationalError as error:
+        sys.exit(f"gunicorn: the database is unavailable: {error}".strip())
     connections.close_all()  # a connection must not be shared over fork
+
+
+def refuse_taken_port() -> None:
+    """End with one line, before anything is migrated, when somebody else has the address."""
+    if "GUNICORN_FD" in os.environ:  # a new master takes over the sockets of the old one
+        return
+    try:
+        socket.create_server((HOST, PORT)).close()
+    except OSError as error:
+        sys.exit(
+            f"gunicorn: cannot listen on {HOST}:{PORT} ({os.strerror(error.errno or 0)}): "
+            "choose another address, for example HOST=127.0.0.1 PORT=8080"
+        )
 
 
 def migrate() -> None:
@@ -74,6 +95,9 @@ def when_ready(server: Any) -> None:
     """Say where to look, and let Ctrl-C finish the requests in flight as SIGTERM does."""
     signal.signal(signal.SIGINT, _terminate)
     print(f"The URL shortener is at http://{HOST}:{PORT}/ – Ctrl-C stops it.", flush=True)
+    if not validate_host(HOST, ALLOWED_HOSTS):
+        names = ", ".join(ALLOWED_HOSTS)
+        print(f"It answers only to the hosts in ALLOWED_HOSTS, which are {names}.", flush=True)
 
 
 def _terminate(*_: Any) -> None:

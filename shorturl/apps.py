@@ -7,6 +7,7 @@ class ShortUrlConfig(AppConfig):
     """Registers the system checks."""
 
     name = "shorturl"
+    verbose_name = "Short URLs"
 
     def ready(self) -> None:
         from shorturl import checks  # noqa: F401

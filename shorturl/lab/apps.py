@@ -8,3 +8,4 @@ class LabConfig(AppConfig):
 
     name = "shorturl.lab"
     label = "lab"
+    verbose_name = "Lab"

@@ -1,0 +1,99 @@
+"""How the service starts, and what it says when it cannot."""
+
+import os
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from project.tests.conftest import run_in
+from project.tests.test_unavailable import TIMEOUT, gunicorn
+
+CONFIG = ("-m", "gunicorn", "-c", "project/gunicorn.py")
+NOWHERE = "postgres://user:secret@127.0.0.1:1/shorturl"
+
+
+@contextmanager
+def database(name: str) -> Iterator[str]:
+    """Make an empty database beside the tests' own, and yield its address."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name}")
+    try:
+        parameters = connection.get_connection_params()
+        user = parameters.get("user") or os.environ.get("USER", "")
+        password = f":{parameters['password']}" if parameters.get("password") else ""
+        host, port = parameters.get("host", ""), parameters.get("port") or 5432
+        yield f"postgres://{user}{password}@/{name}?host={host}&port={port}"
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_services_start_at_the_same_moment_on_a_new_database(
+    project_copy: Path, tmp_path: Path
+) -> None:
+    """Both migrate it, one after the other."""
+    with database("shorturl_two_at_once") as url:
+
+        def ready(number: int) -> int:
+            with gunicorn(project_copy, url, tmp_path / f"log{number}") as service:
+                return service.get("/readyz").status
+
+        with ThreadPoolExecutor() as pool:
+            assert list(pool.map(ready, range(2))) == [200, 200]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_forwarded_header_is_not_believed(project_copy: Path, tmp_path: Path) -> None:
+    """Not even from this machine: whether there is a proxy is for BEHIND_PROXY to say."""
+    with database("shorturl_forwarded") as url, gunicorn(project_copy, url, tmp_path / "log") as s:
+
+        def location(**headers: str) -> Any:
+            http = HTTPConnection("127.0.0.1", s.port, timeout=TIMEOUT)
+            try:
+                body = '{"target_url": "https://example.com/"}'
+                http.request(
+                    "POST",
+                    "/api/links",
+                    body,
+                    {"Content-Type": "application/json", **headers},
+                )
+                return http.getresponse().read().decode()
+            finally:
+                http.close()
+
+        assert f'"short_url": "http://127.0.0.1:{s.port}/' in location()
+        for headers in (
+            {"X-Forwarded-Proto": "https"},
+            {"X-Forwarded-Ssl": "on"},
+            {"X-Forwarded-Protocol": "ssl", "X-Forwarded-Proto": "http"},
+        ):
+            assert f'"short_url": "http://127.0.0.1:{s.port}/' in location(**headers)
+
+
+def test_a_taken_port_is_one_line(project_copy: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = run_in(
+            project_copy, *CONFIG, PORT=str(port), DATABASE_URL=NOWHERE, SHORTURL_LOCAL="on"
+        )
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"gunicorn: cannot listen on 127.0.0.1:{port} (Address already in use)")
+
+
+def test_a_database_that_is_away_is_one_line(project_copy: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    ended = run_in(project_copy, *CONFIG, PORT=str(port), DATABASE_URL=NOWHERE, SHORTURL_LOCAL="on")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("gunicorn: the database is unavailable: connection to server at")
+    assert "Traceback" not in ended.stderr
+    assert "secret" not in ended.stderr
