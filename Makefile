@@ -23,6 +23,12 @@ lint: .venv/installed  ## style, types, migrations, and what a production would 
 	$(PRODUCTION) $(BIN)/python manage.py collectstatic --noinput --verbosity 0
 	$(PRODUCTION) $(BIN)/python -W error manage.py check --deploy --fail-level WARNING
 
+races: .venv/installed  ## every strategy under load, and a report of what each lost
+	$(BIN)/python -m loadtests.races
+
+bench: .venv/installed  ## how fast each right strategy is, against the framework and PostgreSQL
+	$(BIN)/python -m benchmarks.service
+
 docs: .venv/installed  ## bring what the documents show of a command up to date
 	$(BIN)/python -m project.docs
 
@@ -35,4 +41,4 @@ screenshots: .venv/installed  ## take the README's pictures of a service that ru
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
 	touch $@
 
-.PHONY: run test lint docs screenshots
+.PHONY: run test lint races bench docs screenshots

@@ -239,7 +239,7 @@ MIDDLEWARE = [
     "project.head.HeadMiddleware",
     "project.health.HealthMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "csp.middleware.CSPMiddleware",
+    "project.security_policy.SecurityPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "project.limits.BodyLimitMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -350,7 +350,8 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": "WARNING"},
     "loggers": {
         "django": {"handlers": ["console"], "level": "WARNING", "propagate": False},
-        # Scanners ask for hosts of all kinds. Each gets its 400, and needs no traceback here.
+        # Scanners ask for hosts and paths of all kinds. Each gets its 400 or 404, and no line here.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
+        "django.request": {"level": "ERROR"},
     },
 }

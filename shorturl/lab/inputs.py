@@ -48,10 +48,10 @@ def named(name: str, strategies: dict[str, Strategy[F]]) -> Strategy[F]:
     return strategies[name]
 
 
-def find(name: str) -> KeySpace:
-    """Return the space `name`; raise a 404 where there is none."""
+def find(name: str, by: Callable[[str], KeySpace] = spaces.find) -> KeySpace:
+    """Return the space `name`, found by that function; raise a 404 where there is none."""
     try:
-        return spaces.find(name)
+        return by(name)
     except KeySpace.DoesNotExist as error:
         detail = f"There is no key space {shortened(name)!r}: open one with POST /lab/spaces."
         raise ApiError(HTTPStatus.NOT_FOUND, detail) from error

@@ -71,15 +71,25 @@ def a_raised(outcomes: list[Outcome]) -> str:
     return ""
 
 
+def not_redirected(outcomes: list[Outcome], resolving: int) -> str:
+    """Return which process got an error, or which of the first `resolving` was not redirected."""
+    if wrong := a_raised(outcomes):
+        return wrong
+    for process, outcome in enumerate(outcomes[:resolving], 1):
+        leads_to = getattr(outcome.returned, "target_url", None)
+        if leads_to not in (OLD, NEW):
+            return f"process {process} is redirected to {leads_to}"
+    return ""
+
+
 def every_hit_counts(outcomes: list[Outcome]) -> str:
-    hits = ShortUrl.objects.get(key="a").hits
-    due = len(outcomes)
-    return a_raised(outcomes) or ("" if hits == due else f"hits = {hits}, not {due}")
+    hits, due = ShortUrl.objects.get(key="a").hits, len(outcomes)
+    return not_redirected(outcomes, due) or ("" if hits == due else f"hits = {hits}, not {due}")
 
 
 def edit_stays_and_hits_count(outcomes: list[Outcome]) -> str:
     short_url, due = ShortUrl.objects.get(key="a"), len(outcomes) - 1
-    if wrong := a_raised(outcomes):
+    if wrong := not_redirected(outcomes, due):
         return wrong
     if short_url.target_url != NEW:
         return "the edit of the target is undone"

@@ -69,24 +69,29 @@ def open_space(key_length: int) -> KeySpace:
     return KeySpace.objects.create(name=name, key_length=key_length)
 
 
-@lru_cache(maxsize=100)
 def find(name: str) -> KeySpace:
-    """Return the space called `name`; raise KeySpace.DoesNotExist when there is none.
-
-    Kept in memory, because a query before each strategy would be part of what is measured. So a
-    process may take a create for a space that another one has just closed: `sweep` finds its link.
-    """
+    """Return the space called `name`; raise KeySpace.DoesNotExist when there is none."""
     if not NAME.fullmatch(name):
         raise KeySpace.DoesNotExist
     return KeySpace.objects.get(name=name)
 
 
+@lru_cache(maxsize=100)
+def remembered(name: str) -> KeySpace:
+    """Return the space called `name` as find() does, but ask the database only once.
+
+    A query before each strategy would be part of what is measured. The price is that a process
+    may take a create for a space that another one has just closed: sweep() finds its link.
+    """
+    return find(name)
+
+
 def space_of(key: str) -> KeySpace:
-    """Return the space that `key` is in; raise KeySpace.DoesNotExist for any other key."""
+    """Return the remembered space that `key` is in; raise KeySpace.DoesNotExist for other keys."""
     match = KEY.fullmatch(key)
     if match is None:
         raise KeySpace.DoesNotExist
-    return find(match[1])
+    return remembered(match[1])
 
 
 def targets(name: str) -> str:
@@ -104,7 +109,7 @@ def close(space: KeySpace) -> int:
     with transaction.atomic():
         count = links(space.name).erase()
         space.delete()
-    find.cache_clear()
+    remembered.cache_clear()
     return count
 
 

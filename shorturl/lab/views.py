@@ -38,7 +38,7 @@ def create(request: HttpRequest, strategy: str) -> HttpResponse:
     """Create a link in a space by `strategy`: {"space": …, "round": …, "target_url": …}."""
     chosen = named(strategy, creating.STRATEGIES)
     content = body(request)
-    space = find(field(content, "space", str))
+    space = find(field(content, "space", str), by=key_spaces.remembered)
     target_url = field(content, "target_url", str)
     check_target(target_url, space)
     number = field(content, "round", int)

@@ -1,11 +1,13 @@
 """An error of the database is an outage, or somebody's mistake."""
 
-import psycopg2
 import pytest
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
+from django.db.backends.postgresql.base import DatabaseWrapper
 
 from shorturl.models import ShortUrl
 from shorturl.outages import is_outage
+
+driver = DatabaseWrapper.Database
 
 
 def raised(error: type[Exception], cause: Exception | None) -> Exception:
@@ -17,9 +19,9 @@ def raised(error: type[Exception], cause: Exception | None) -> Exception:
 def test_a_connection_that_broke_is_an_outage() -> None:
     """What psycopg2 raises when PostgreSQL goes away: either of these, as it comes."""
     message = "server closed the connection unexpectedly"
-    assert is_outage(raised(OperationalError, psycopg2.OperationalError(message)))
-    assert is_outage(raised(InterfaceError, psycopg2.InterfaceError("connection already closed")))
-    assert is_outage(raised(DatabaseError, psycopg2.DatabaseError(message)))
+    assert is_outage(raised(OperationalError, driver.OperationalError(message)))
+    assert is_outage(raised(InterfaceError, driver.InterfaceError("connection already closed")))
+    assert is_outage(raised(DatabaseError, driver.DatabaseError(message)))
 
 
 @pytest.mark.django_db
@@ -30,6 +32,6 @@ def test_what_django_itself_finds_wrong_is_no_outage() -> None:
 
 
 def test_what_is_no_outage() -> None:
-    assert not is_outage(raised(IntegrityError, psycopg2.IntegrityError("taken")))
+    assert not is_outage(raised(IntegrityError, driver.IntegrityError("taken")))
     assert not is_outage(ValueError("a mistake"))
     assert not is_outage(None)

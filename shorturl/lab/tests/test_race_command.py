@@ -1,17 +1,21 @@
 """`manage.py race`: what it prints, and how it ends."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from project.docs import ROOT
 from shorturl.lab import matrix
 from shorturl.lab.races import RACES
+from shorturl.resolving import update_returning
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -87,11 +91,32 @@ def test_check_judges_a_function() -> None:
     assert "Broken: hits = 1, not 2." in str(raised.value)
 
 
+def without_a_redirect(key: str) -> None:
+    update_returning.resolve(key)
+
+
+def test_check_sees_who_is_not_redirected() -> None:
+    with pytest.raises(CommandError, match="process 1 is redirected to None"):
+        race("check", "lost_update", f"{__name__}:without_a_redirect")
+
+
+def test_explore_leaves_out_what_cannot_take_part() -> None:
+    printed = race("explore", "--strategy", "update_returning")
+    assert "lost_update" in printed
+    assert "toctou" not in printed
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["explore", "nothing"], "there is no race 'nothing'; there are collision, toctou"),
         (["explore", "toctou", "--strategy", "magic"], "'magic' takes no part in toctou"),
+        (["explore", "--strategy", "magic"], "No race has this strategy"),
+        (["matrix", "--processes", "4"], "There is a matrix for 1, 2, 3 processes"),
+        (
+            ["check", "toctou", "shorturl.creating.permuted_sequence:create"],
+            "did not use the candidate",
+        ),
         (["explore", "toctou", "--processes", "1"], "toctou takes 2 to 9 processes, not 1"),
         (["explore", "collision", "--processes", "2"], "collision takes 1 processes, not 2"),
         (["explore", "toctou", "--max-schedules", "0"], "'0' is no whole number from 1 up"),
@@ -128,3 +153,31 @@ def test_the_exit_code(arguments: list[str], code: int) -> None:
     )
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_is_ended_drops_its_database(number: signal.Signals) -> None:
+    """The databases there are tell when it is at work, and that it has cleaned up."""
+    command = [sys.executable, "manage.py", "race", "explore", "crossed_locks"]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not scratch_databases(process.pid):
+            assert process.poll() is None, process.stderr and process.stderr.read()
+            assert time.monotonic() < deadline
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert not scratch_databases(process.pid)
+    assert "Traceback" not in errors
+    assert process.returncode in (130, 143)
+
+
+def scratch_databases(pid: int) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_database WHERE datname LIKE %s", [f"%race_{pid}"])
+        count: int = cursor.fetchone()[0]
+    return count

@@ -2,7 +2,7 @@
 
 import json
 from argparse import ArgumentTypeError
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Any
@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from django.utils.module_loading import import_string
 
 from shorturl.lab import matrix
-from shorturl.lab.interleave import Exploration, InterleaveError
+from shorturl.lab.interleave import MOST_PROCESSES, Exploration, InterleaveError
 from shorturl.lab.race import Race
 from shorturl.lab.races import RACES
 from shorturl.lab.scratch import scratch_database
@@ -33,9 +33,10 @@ def function(path: str) -> Callable[..., Any]:
     """Return the function at `package.module:function`; raise ArgumentTypeError without one."""
     try:
         found = import_string(path.replace(":", ".", 1))
-    except ImportError as error:
+    except Exception as error:  # a module of the user's own can fail in any way
         raise ArgumentTypeError(
-            f"{path!r} cannot be imported ({error}); write it like package.module:function"
+            f"{path!r} cannot be imported ({type(error).__name__}: {error}); "
+            "write it like package.module:function"
         ) from error
     if not callable(found):
         raise ArgumentTypeError(f"{path!r} is no function but a {type(found).__name__}")
@@ -94,6 +95,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, run: Callable[..., None], **options: Any) -> None:
         try:
             run(**options)
+        except KeyboardInterrupt:
+            raise CommandError("Interrupted; its database is dropped.", returncode=130) from None
         except InterleaveError as error:
             raise CommandError(str(error), returncode=2) from error
         except DatabaseError as error:
@@ -107,10 +110,19 @@ class Command(BaseCommand):
             self.stdout.write(f"    Must hold: {race.must_hold}")
 
     def run_explore(self, race: Race | None, strategy: str | None, **options: Any) -> None:
-        races = [race] if race else list(RACES.values())
+        wanted = options["processes"]
+        if race:  # then what cannot take part is a mistake, said before anything is made
+            races = [race]
+            number_of_processes(race, wanted)
+            if strategy:
+                find(race, strategy)
+        else:
+            races = [each for each in RACES.values() if takes_part(each, strategy, wanted)]
+        if not races:
+            raise CommandError("No race has this strategy and so many processes.", returncode=2)
         with self._scratch():
             for each in races:
-                count = number_of_processes(each, options["processes"])
+                count = number_of_processes(each, wanted)
                 chosen = [find(each, strategy)] if strategy else each.strategies.values()
                 self.stdout.write(f"{each.name}, {count} processes. Must hold: {each.must_hold}")
                 for one in chosen:
@@ -132,16 +144,22 @@ class Command(BaseCommand):
         self.stdout.write(f"Broken: {shown.broken}." if shown.broken else holds)
 
     def run_matrix(self, as_json: bool, **options: Any) -> None:
+        wanted = options["processes"]
+        counts = {count for race in RACES.values() for count in race.counts}
+        if wanted and wanted not in counts:
+            there_are = ", ".join(map(str, sorted(counts)))
+            raise CommandError(f"There is a matrix for {there_are} processes.", returncode=2)
         with self._scratch():
-            cells = list(matrix.cells(options["processes"], **limits(options)))
+            cells = list(matrix.cells(wanted, **limits(options)))
         if as_json:
             self.stdout.write(json.dumps([asdict(cell) for cell in cells], indent=1))
         else:
             self.stdout.write(matrix.markdown(cells))
 
     def run_check(self, race: Race, function: Callable[..., Any], **options: Any) -> None:
-        name = f"{function.__module__}:{function.__name__}"
-        mine = Strategy(name, function, Verdict.RIGHT, "–", "")
+        name = f"{function.__module__}:{getattr(function, '__name__', function)}"
+        watched = Watched(function)
+        mine: Strategy[Any] = Strategy(name, watched, Verdict.RIGHT, "–", "")
         count = number_of_processes(race, options["processes"])
         with self._scratch():
             result = race.explore(mine, count, **limits(options))
@@ -149,6 +167,12 @@ class Command(BaseCommand):
                 shown = race.run(mine, count, result.witness.order)
                 text = f"{shown.draw()}\n\nBroken: {shown.broken}."
                 raise CommandError(f"{race.name} × {name}: {result}. The shortest:\n\n{text}")
+        if race.operation == "creating" and not watched.drew:
+            raise CommandError(
+                f"{name} did not use the candidate keys that it was handed, so nothing could "
+                "collide, and nothing is proven: draw from `keys`.",
+                returncode=2,
+            )
         if not result.complete:
             raise CommandError(f"{race.name} × {name}: not proven: {result}", returncode=2)
         self.stdout.write(f"{race.name} × {name}: holds. {result}.")
@@ -158,13 +182,43 @@ class Command(BaseCommand):
         return scratch_database()
 
 
+class Watched:
+    """A function of the user's own, and whether it drew from the keys that it was handed."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.drew = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if "keys" in kwargs:
+            kwargs["keys"] = self._watch(kwargs["keys"])
+        return self.function(*args, **kwargs)
+
+    def _watch(self, keys: Iterable[str]) -> Iterator[str]:
+        for key in keys:
+            self.drew = True
+            yield key
+
+
+def takes_part(race: Race, strategy: str | None, processes: int | None) -> bool:
+    """Return whether the race can be explored so."""
+    least, most = least_and_most(race)
+    fits = processes is None or least <= processes <= most
+    return fits and (strategy is None or strategy in race.strategies)
+
+
+def least_and_most(race: Race) -> tuple[int, int]:
+    """Return how few and how many processes the race can have."""
+    return min(race.counts), MOST_PROCESSES if max(race.counts) > 1 else 1
+
+
 def limits(options: dict[str, Any]) -> dict[str, Any]:
     return {name: options[name] for name in ("max_schedules", "max_seconds")}
 
 
 def number_of_processes(race: Race, wanted: int | None) -> int:
     """Return how many processes take part; raise CommandError for a number that cannot."""
-    least, most = min(race.counts), 9 if max(race.counts) > 1 else 1
+    least, most = least_and_most(race)
     if wanted and not least <= wanted <= most:
         between = str(most) if least == most else f"{least} to {most}"
         raise CommandError(f"{race.name} takes {between} processes, not {wanted}.", returncode=2)

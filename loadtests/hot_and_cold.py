@@ -1,0 +1,112 @@
+"""Hot and cold: the service itself, with a few links that everybody follows and many that few do.
+
+What it teaches: in daily use nobody hammers one key alone. The key of rank n is followed 1/n as
+often as the first (Zipf's law), people create links and look at their hits, and scanners ask for
+keys that do not exist. The service runs the strategies that it is configured for, and the same
+ledger has to hold: every acknowledged redirect counted, every link there, under its own target.
+
+How to run it, with the service up (`make run`):
+
+    locust -f loadtests/hot_and_cold.py --headless
+    locust -f loadtests/hot_and_cold.py --headless --keys 1000 --exponent 0.8 -t 60s --processes 2
+    locust -f loadtests/hot_and_cold.py                     # http://127.0.0.1:8089, tab "Ledger"
+    SHORTURL_RESOLVING=naive make run                       # and the ledger no longer holds
+
+The links lead to targets of a key space of the lab, so that they can be read and removed in the
+end. The exit code is 0 when nothing was lost (or something was, and a strategy in use is a wrong
+one), 1 when not, 2 when the run could not judge.
+"""
+
+import random
+import uuid
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+from locust import task
+
+from loadtests.hooks import Hooks, add_options
+from loadtests.lab import Lab, LabError
+from loadtests.load_run import LoadRun
+from loadtests.users import LedgerUser
+from loadtests.web_tab import add_tab
+
+KEYS = 200
+MAX_KEYS = 10_000  # made one after the other before the run begins
+
+
+def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
+    """Make the links that are to be followed."""
+    if not 1 <= options.keys <= MAX_KEYS:
+        raise LabError(f"--keys {options.keys} is out of range: use 1 to {MAX_KEYS}")
+    target_url = f"https://{space}.invalid/seed/"
+    keys = [lab.create(space, "on_conflict", f"{target_url}{n}") for n in range(options.keys)]
+    return {"seeds": keys}
+
+
+def more(parser: Any) -> None:
+    """Add what the mix is made of."""
+    parser.add_argument("--keys", type=int, default=KEYS, help="how many links are followed")
+    parser.add_argument(
+        "--exponent", type=float, default=1.0, help="of Zipf's law: the higher, the hotter"
+    )
+
+
+add_options(more=more)
+load = LoadRun("hot_and_cold", "service", prepare=prepare, key_length=3)
+Hooks(load)
+add_tab(load)
+
+
+class Public(LedgerUser):
+    """Everybody who uses the service. The tasks' weights are the mix."""
+
+    load = load
+
+    @cached_property
+    def weights(self) -> list[float]:
+        """The frequencies of the keys by rank, summed up as random.choices() likes them."""
+        exponent = self.load.options.exponent
+        return [*accumulate(rank**-exponent for rank in range(1, len(self.given["seeds"]) + 1))]
+
+    def drawn(self) -> str:
+        """Return a key, a hot one more often than a cold one."""
+        (key,) = random.choices(self.given["seeds"], cum_weights=self.weights)  # noqa: S311
+        return str(key)
+
+    @task(90)
+    def resolve(self) -> None:
+        """Follow a link."""
+        key = self.drawn()
+        self.follow(f"/{key}", key, name="/KEY")
+
+    @task(4)
+    def create(self) -> None:
+        """Create a link."""
+        target_url = f"{self.given['targets']}{uuid.uuid4().hex}"
+        response = self.ask(
+            "POST",
+            "/api/links",
+            name="/api/links",
+            expected=201,
+            unknown=lambda: self.load.ledger.unknown_creates.append(target_url),
+            json={"target_url": target_url},
+        )
+        if response is not None:
+            self.load.ledger.created(response.json()["key"], target_url)
+
+    @task(4)
+    def stats(self) -> None:
+        """Look at the hits of a link."""
+        self.look(f"/{self.drawn()}/stats", name="/KEY/stats", expected=200)
+
+    @task(2)
+    def scan(self) -> None:
+        """Ask for a key that does not exist."""
+        self.look(f"/{self.given['space']}-none", name="/none", expected=404)
+
+    def look(self, path: str, *, name: str, expected: int) -> None:
+        """Ask for something that changes nothing."""
+        response = self.ask("GET", path, name=name, expected=expected, unknown=lambda: None)
+        if response is not None:
+            self.load.ledger.other += 1

@@ -1,0 +1,87 @@
+"""The lab's API, as a load run uses it: open a key space, read what is in it, remove it."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
+
+TIMEOUT = 30  # seconds
+
+
+class LabError(Exception):
+    """The lab cannot be used. The message is one line for people."""
+
+
+class Link(NamedTuple):
+    """A short URL as the database has it."""
+
+    key: str
+    target_url: str
+    hits: int
+
+
+class Lab:
+    """The lab of the service at `host`, for example http://127.0.0.1:8000."""
+
+    def __init__(self, host: str) -> None:
+        split = urlsplit(host)
+        if split.scheme not in ("http", "https") or not split.hostname:
+            raise LabError(f"{host!r} is no host: write it like http://127.0.0.1:8000")
+        self.host = host.rstrip("/")
+        # No proxy of the environment: it would be part of what is measured, and see the loopback.
+        self._opener = build_opener(ProxyHandler({}))
+
+    def open_space(self, key_length: int) -> dict[str, Any]:
+        """Return a new key space, and what the service says of itself and of its strategies.
+
+        Raises LabError when there is no service, its lab is off, or the length is out of range.
+        """
+        return self._call("POST", "/lab/spaces", {"key_length": key_length})
+
+    def create(self, space: str, strategy: str, target_url: str) -> str:
+        """Return the key of a new link in `space`."""
+        content = {"space": space, "round": 0, "target_url": target_url}
+        return str(self._call("POST", f"/lab/create/{strategy}", content)["key"])
+
+    def links(self, space: str) -> Iterator[Link]:
+        """Yield the links of `space`, oldest first."""
+        page: str | None = f"/lab/spaces/{space}/links"
+        while page:
+            answer = self._call("GET", page)
+            yield from (Link(*row) for row in answer["links"])
+            page = answer["next"]
+
+    def close_space(self, space: str) -> int:
+        """Remove `space` and return how many links it had."""
+        return int(self._call("DELETE", f"/lab/spaces/{space}")["removed"])
+
+    def _call(self, method: str, path: str, content: Any = None) -> dict[str, Any]:
+        body = None if content is None else json.dumps(content).encode()
+        request = Request(  # noqa: S310 (the scheme is checked above)
+            self.host + path, data=body, method=method, headers={"Content-Type": "application/json"}
+        )
+        try:
+            with self._opener.open(request, timeout=TIMEOUT) as response:
+                answer: dict[str, Any] = json.load(response)
+                return answer
+        except HTTPError as error:
+            with error:
+                raise LabError(self._reason(error, path)) from error
+        except URLError as error:
+            raise LabError(
+                f"no service answers at {self.host} ({error.reason}): start one with `make run`"
+            ) from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise LabError(f"{self.host} does not answer as the service does: {error}") from error
+
+    def _reason(self, error: HTTPError, path: str) -> str:
+        try:
+            answer = json.load(error)
+            return str(answer.get("detail") or answer.get("message"))
+        except ValueError:
+            if error.code == 404 and path == "/lab/spaces":
+                return f"the lab of {self.host} is off: start the service with SHORTURL_LAB=on"
+            return f"{self.host}{path} answers {error.code}"

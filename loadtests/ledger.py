@@ -1,0 +1,164 @@
+"""What the clients of a load run were told: plain data that workers send and the master merges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+# How much is kept of what is only there to prove something. Two cases are shown in the end; the
+# rest is for finding two answers, noted by different workers, that contradict each other.
+MAX_CLAIMS = 20_000
+MAX_CASES = 20
+
+# What an answer says whose request may have taken effect all the same: the connection to the
+# database broke, perhaps after the COMMIT.
+AWAY = frozenset(
+    {"503 OperationalError", "503 InterfaceError", "503 DatabaseError", "503", "502", "504"}
+)
+
+
+def rounded(milliseconds: float) -> int:
+    """Return a time in tenths of a millisecond, rounded to three digits, to count it by."""
+    tenths = round(milliseconds * 10)
+    digits = len(str(tenths))
+    return round(tenths, 3 - digits) if digits > 3 else tenths
+
+
+@dataclass
+class Ledger:
+    """The answers that clients got, and the requests that never got one.
+
+    `redirects` are those acknowledged, by key, and `creates` the targets of those who were told
+    that a key is theirs. `edits` has the last acknowledged target of each edited key, or an empty
+    text when that edit was seen undone. `unknown_…` are requests whose outcome nobody knows.
+    `claims` has, by key and number, the answer that said to have made the counter that number, and
+    `contradictions` are pairs of answers that said the same; `undone` counts the redirects to what
+    had been edited away, and `refusals` are creates that failed.
+    """
+
+    sent: int = 0
+    redirects: Counter[str] = field(default_factory=Counter)
+    creates: dict[str, list[str]] = field(default_factory=dict)
+    edits: dict[str, str] = field(default_factory=dict)
+    edited: int = 0
+    undone: int = 0
+    other: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    unknown_redirects: Counter[str] = field(default_factory=Counter)
+    unknown_creates: list[str] = field(default_factory=list)
+    unknown_edits: int = 0
+    unknown_others: int = 0
+    claims: dict[str, str] = field(default_factory=dict)
+    contradictions: list[list[str]] = field(default_factory=list)
+    undone_cases: list[list[str]] = field(default_factory=list)
+    refusals: list[list[str]] = field(default_factory=list)
+    times: Counter[int] = field(default_factory=Counter)
+    began: float = 0.0
+    ended: float = 0.0
+    cpu: dict[str, float] = field(default_factory=dict)
+
+    # --- Noting ----------------------------------------------------------------------------------
+
+    def took(self, milliseconds: float, at: float) -> None:
+        """Note that a request that is measured was answered `at` that time, in seconds."""
+        self.times[rounded(milliseconds)] += 1
+        began = at - milliseconds / 1000
+        self.began = min(self.began, began) if self.began else began
+        self.ended = max(self.ended, at)
+
+    def redirected(self, key: str, *, hits: str | None, request: str) -> None:
+        """Note an acknowledged redirect, and the number of hits that it claims to have made."""
+        self.redirects[key] += 1
+        if hits is not None:
+            self._claim(f"{key} {hits}", request)
+
+    def created(self, key: str, target_url: str) -> None:
+        """Note that the client who asked for a link to `target_url` was told that it is `key`."""
+        self.creates.setdefault(key, []).append(target_url)
+
+    def refused(self, target_url: str, kind: str, message: str) -> None:
+        """Note, as a case, a create that failed."""
+        if len(self.refusals) < MAX_CASES:
+            self.refusals.append([target_url, kind, message])
+
+    def edit(self, key: str, target_url: str) -> None:
+        """Note an acknowledged edit. Each key has one editor, so the last one must stay."""
+        self.edits[key] = target_url
+        self.edited += 1
+
+    def undid(self, key: str, edited: str, seen: str) -> None:
+        """Note that `key` led to `seen` after its edit to `edited` had been acknowledged."""
+        self.undone += 1
+        self.edits[key] = ""  # it need not be looked for in the end
+        if len(self.undone_cases) < MAX_CASES:
+            self.undone_cases.append([key, edited, seen])
+
+    def _claim(self, claim: str, request: str) -> None:
+        first = self.claims.get(claim)
+        if first is not None:
+            if len(self.contradictions) < MAX_CASES:
+                self.contradictions.append([claim, first, request])
+        elif len(self.claims) < MAX_CLAIMS:
+            self.claims[claim] = request
+
+    # --- Sums ------------------------------------------------------------------------------------
+
+    @property
+    def acknowledged(self) -> int:
+        """The number of requests that were answered as asked."""
+        creates = sum(len(owners) for owners in self.creates.values())
+        return self.redirects.total() + creates + self.edited + self.other
+
+    @property
+    def unknown(self) -> int:
+        """The number of requests whose outcome nobody knows."""
+        unknown = self.unknown_redirects.total() + len(self.unknown_creates)
+        return unknown + self.unknown_edits + self.unknown_others
+
+    def percentile(self, share: float) -> float:
+        """Return the time, in milliseconds, within which that share of requests was answered."""
+        rank, passed = share * self.times.total(), 0
+        for tenths, count in sorted(self.times.items()):
+            passed += count
+            if passed >= rank:
+                return tenths / 10
+        return 0.0
+
+    # --- Sending and merging ---------------------------------------------------------------------
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the ledger as dicts, lists, texts and numbers."""
+        data = {known.name: getattr(self, known.name) for known in fields(self)}
+        for name, value in data.items():
+            if isinstance(value, (dict, list)):
+                data[name] = type(value)(value) if type(value) in (dict, list) else dict(value)
+        # The keys of a JSON object are texts.
+        return {**data, "times": [list(pair) for pair in self.times.items()]}
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Ledger:
+        """Return the ledger that as_data() made `data` of."""
+        ledger = cls(**{known.name: data[known.name] for known in fields(cls)})
+        ledger.times = Counter(dict(data["times"]))
+        for name in ("redirects", "errors", "unknown_redirects"):
+            setattr(ledger, name, Counter(data[name]))
+        return ledger
+
+    def merge(self, other: Ledger) -> None:
+        """Add what `other`, of another worker or of later on, has noted."""
+        for name in ("sent", "edited", "undone", "other", "unknown_edits", "unknown_others"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("redirects", "errors", "unknown_redirects", "times"):
+            getattr(self, name).update(getattr(other, name))
+        for key, owners in other.creates.items():
+            self.creates.setdefault(key, []).extend(owners)
+        self.edits.update(other.edits)
+        self.unknown_creates += other.unknown_creates
+        for claim, request in other.claims.items():
+            self._claim(claim, request)
+        for name in ("contradictions", "undone_cases", "refusals"):
+            setattr(self, name, (getattr(self, name) + getattr(other, name))[:MAX_CASES])
+        self.began = min(filter(None, (self.began, other.began)), default=0.0)
+        self.ended = max(self.ended, other.ended)
+        self.cpu.update(other.cpu)

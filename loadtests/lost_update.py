@@ -1,0 +1,98 @@
+"""Lost update: many users follow one hot key, and the counter does not show them all.
+
+What it teaches: between the SELECT that reads the counter and the UPDATE that writes it, others
+read the same number. Every user is redirected, every redirect is acknowledged, and the counter
+ends up short. One user edits the target meanwhile: a strategy that writes back every column undoes
+the edit, even when it counts right.
+
+How to run it, with the service up (`make run`):
+
+    locust -f loadtests/lost_update.py --headless --strategy naive
+    locust -f loadtests/lost_update.py --headless --strategy update_returning -u 64 -t 30s
+    locust -f loadtests/lost_update.py                      # http://127.0.0.1:8089, tab "Ledger"
+    locust -f loadtests/lost_update.py --headless --processes 2
+    locust -f loadtests/lost_update.py --master --expect-workers 1   # and in another terminal
+    locust -f loadtests/lost_update.py --worker
+
+The exit code is 0 when the strategy did what its table says, 1 when not, 2 when the run could not
+judge.
+"""
+
+from typing import Any
+
+from locust import task
+
+from loadtests import options
+from loadtests.hooks import Hooks, add_options
+from loadtests.lab import Lab
+from loadtests.load_run import LoadRun
+from loadtests.users import LedgerUser
+from loadtests.web_tab import add_tab
+
+# How often the editor looks whether an edit is still there before the next one.
+LOOKS = 4
+
+
+def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
+    """Make the hot key."""
+    hot = lab.create(space, "on_conflict", f"https://{space}.invalid/edit/0")
+    return {"hot": hot, "seeds": [hot]}
+
+
+add_options(options.RESOLVING, default="naive")
+load = LoadRun("lost_update", "resolving", prepare=prepare, key_length=3)
+Hooks(load)
+add_tab(load)
+
+
+class Follower(LedgerUser):
+    """Follows the hot key, again and again."""
+
+    load = load
+
+    @task
+    def resolve(self) -> None:
+        """Follow the hot key once."""
+        self.look()
+
+    def look(self) -> Any:
+        """Follow the hot key, and return the redirect."""
+        hot = self.given["hot"]
+        name = f"/lab/resolve/{self.strategy}/KEY"
+        return self.follow(f"/lab/resolve/{self.strategy}/{hot}", hot, name=name)
+
+
+class Editor(Follower):
+    """Has the hot key lead somewhere else, and looks whether it stays that way."""
+
+    fixed_count = 1  # in all, however many processes there are: nobody else may edit the key
+
+    edits = 0
+
+    @task
+    def resolve(self) -> None:
+        """Edit the target, and follow the key a few times."""
+        hot = self.given["hot"]
+        self.edits += 1
+        target_url = f"{self.given['targets']}edit/{self.edits}"
+
+        def unknown() -> None:
+            self.load.ledger.unknown_edits += 1
+
+        response = self.ask(
+            "POST",
+            f"/lab/edit/{hot}",
+            name="/lab/edit/KEY",
+            expected=200,
+            unknown=unknown,
+            json={"target_url": target_url},
+            measured=False,
+        )
+        if response is None:
+            return
+        self.load.ledger.edit(hot, target_url)
+        for _ in range(LOOKS):
+            redirect = self.look()
+            if redirect is not None and redirect.headers["Location"] != target_url:
+                self.load.ledger.undid(hot, target_url, redirect.headers["Location"])
+                return

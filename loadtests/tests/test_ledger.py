@@ -1,0 +1,148 @@
+"""The ledger: what is noted, in one process or in several, adds up to the same."""
+
+import json
+import random
+
+import pytest
+
+from loadtests import ledger as ledgers
+from loadtests.ledger import Ledger, rounded
+
+
+def note(ledger: Ledger, what: int) -> None:
+    """Note one of all the things that can happen, telling them apart by the number."""
+    key, target_url = f"k{what % 3}", f"https://lab-aaaaa.invalid/{what}"
+    ledger.sent += 1
+    ledger.took(what % 7 + 0.5, at=1000.0 + what)
+    match what % 8:
+        case 0:
+            ledger.redirected(key, hits=str(what // 16), request=f"request {what}")
+        case 1:
+            ledger.created(key, target_url)
+        case 2:
+            ledger.edit(key, target_url)
+        case 3:
+            ledger.undid(key, target_url, "before")
+        case 4:
+            ledger.errors["500 IntegrityError"] += 1
+            ledger.refused(target_url, "500 IntegrityError", "taken")
+        case 5:
+            ledger.unknown_redirects[key] += 1
+        case 6:
+            ledger.unknown_creates.append(target_url)
+        case 7:
+            ledger.unknown_edits += 1
+            ledger.unknown_others += 1
+            ledger.other += 1
+
+
+def noted(numbers: range) -> Ledger:
+    """Return a ledger with these notes."""
+    ledger = Ledger()
+    for number in numbers:
+        note(ledger, number)
+    return ledger
+
+
+def sums(ledger: Ledger) -> dict[str, object]:
+    """Return the ledger without what is cut: the cases."""
+    data = ledger.as_data()
+    for cut in ("contradictions", "undone_cases", "refusals"):
+        data[cut] = len(data[cut])
+    data["times"] = sorted(data["times"])
+    return data
+
+
+def test_what_it_says_travels_as_json() -> None:
+    ledger = noted(range(80))
+    assert Ledger.from_data(json.loads(json.dumps(ledger.as_data()))) == ledger
+
+
+def test_the_ledgers_of_workers_add_up() -> None:
+    """However the notes are spread and reported, the sum is that of one process."""
+    whole, merged = noted(range(200)), Ledger()
+    cuts = sorted(random.sample(range(1, 200), 5))
+    for start, end in zip([0, *cuts], [*cuts, 200], strict=True):
+        merged.merge(Ledger.from_data(noted(range(start, end)).as_data()))
+    assert sums(merged) == sums(whole)
+    assert merged.acknowledged == whole.acknowledged == 25 * 4
+    assert merged.unknown == whole.unknown == 25 * 4
+
+
+def test_merging_leaves_the_other_one_alone() -> None:
+    merged, other = Ledger(), noted(range(40))
+    before = sums(other)
+    merged.merge(other)
+    merged.merge(noted(range(40)))
+    assert sums(other) == before
+
+
+def test_the_copy_is_a_copy() -> None:
+    ledger = noted(range(40))
+    data = json.dumps(sums(ledger))
+    copy = Ledger.from_data(ledger.as_data())
+    copy.redirects["k0"] += 1
+    copy.unknown_creates.append("x")
+    copy.claims["x"] = "y"
+    assert json.dumps(sums(ledger)) == data
+
+
+def test_two_answers_that_contradict_each_other() -> None:
+    """Two workers are told that theirs is hit 7 of the same key."""
+    first, second = Ledger(), Ledger()
+    first.redirected("a", hits="7", request="one")
+    first.redirected("b", hits="7", request="other key")
+    first.redirected("a", hits="8", request="other number")
+    second.redirected("a", hits="7", request="two")
+    second.redirected("a", hits=None, request="does not say")
+    assert not first.contradictions
+    first.merge(second)
+    assert first.contradictions == [["a 7", "one", "two"]]
+
+
+def test_what_is_kept_for_proofs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledgers, "MAX_CLAIMS", 3)
+    monkeypatch.setattr(ledgers, "MAX_CASES", 2)
+    ledger = Ledger()
+    for number in range(10):
+        ledger.redirected("a", hits=str(number), request="one")
+        ledger.redirected("a", hits=str(number), request="two")
+        ledger.undid("a", "new", "old")
+        ledger.refused("target", "500", "taken")
+    assert (len(ledger.claims), ledger.redirects["a"], ledger.undone) == (3, 20, 10)
+    assert len(ledger.contradictions) == len(ledger.undone_cases) == len(ledger.refusals) == 2
+    ledger.merge(Ledger.from_data(ledger.as_data()))
+    assert (len(ledger.claims), ledger.redirects["a"], ledger.undone) == (3, 40, 20)
+    assert len(ledger.contradictions) == len(ledger.undone_cases) == len(ledger.refusals) == 2
+
+
+def test_an_edit_that_was_seen_undone_is_not_looked_for_again() -> None:
+    ledger = Ledger()
+    ledger.edit("a", "new")
+    ledger.undid("a", "new", "old")
+    assert ledger.edits == {"a": ""}
+    ledger.edit("a", "newer")
+    assert ledger.edits == {"a": "newer"}
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "tenths"),
+    [(0.04, 0), (0.26, 3), (99.94, 999), (123.45, 1230), (12345.6, 123000)],
+)
+def test_times_are_rounded_to_three_digits(milliseconds: float, tenths: int) -> None:
+    assert rounded(milliseconds) == tenths
+
+
+def test_percentiles() -> None:
+    ledger = Ledger()
+    for milliseconds in range(1, 101):
+        ledger.took(milliseconds, at=1000.0)
+    assert [ledger.percentile(share) for share in (0.5, 0.95, 0.99, 1.0)] == [50, 95, 99, 100]
+    assert Ledger().percentile(0.5) == 0
+
+
+def test_the_time_that_the_answers_span() -> None:
+    ledger = Ledger()
+    ledger.took(500, at=1002.0)
+    ledger.took(250, at=1001.0)
+    assert (ledger.began, ledger.ended) == (1000.75, 1002.0)

@@ -1,0 +1,112 @@
+"""A load run in one process, without Locust: what it opens, counts, waits for and says."""
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadtests import load_run
+from loadtests.lab import Lab, LabError
+from loadtests.load_run import LoadRun
+
+OPENED = {
+    "space": "lab-aaaaa",
+    "resolving": {"naive": "wrong", "f_expression": "right"},
+    "creating": {"naive": "wrong", "on_conflict": "right"},
+    "service": {"creating": "on_conflict", "resolving": "f_expression"},
+}
+
+
+def run(tmp_path: Path, operation: str = "resolving", strategy: str = "naive") -> LoadRun:
+    """Return a run that would be at a host where nobody answers."""
+    made = LoadRun("script", operation, prepare=lambda lab, space, options: {}, key_length=1)
+    made.host = "http://127.0.0.1:1"
+    made.options = Namespace(strategy=strategy, reports=str(tmp_path), faults=False)
+    return made
+
+
+def test_what_is_taken_is_not_taken_again(tmp_path: Path) -> None:
+    """Or the master would add up the same answers with every report of a worker."""
+    load = run(tmp_path)
+    load.ledger.redirected("a", hits="1", request="one")
+    assert load.take().redirects == {"a": 1}
+    assert load.take().redirects == {}
+
+
+def test_nothing_begins_after_the_end(tmp_path: Path) -> None:
+    load = run(tmp_path)
+    assert load.stopping
+    load.begin()
+    assert not load.stopping
+    load.drain("me")
+    assert load.stopping
+    assert load.ledger.cpu.keys() == {"me"}
+
+
+def test_nothing_begins_where_there_is_a_problem(tmp_path: Path) -> None:
+    load = run(tmp_path)
+    load.open()
+    assert load.problem.startswith("no service answers at http://127.0.0.1:1")
+    load.begin()
+    assert load.stopping
+
+
+def test_a_request_that_never_ends_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_run, "FINISH_TIMEOUT", 0.01)
+    load = run(tmp_path)
+    load.begin()
+    load.in_flight = 1
+    load.drain("me")
+    assert load.stopping
+
+
+@pytest.mark.parametrize(
+    ("operation", "strategy", "service", "table"),
+    [
+        ("resolving", "naive", {}, "wrong"),
+        ("creating", "on_conflict", {}, "right"),
+        ("service", "service", {}, "right"),
+        ("service", "service", {"resolving": "naive"}, "wrong"),
+        ("service", "service", {"creating": "naive"}, "wrong"),
+    ],
+)
+def test_what_the_table_says(
+    tmp_path: Path, operation: str, strategy: str, service: dict[str, str], table: str
+) -> None:
+    opened: dict[str, Any] = {**OPENED, "service": {**OPENED["service"], **service}}
+    assert run(tmp_path, operation, strategy).table(opened) == table
+
+
+def test_a_strategy_that_the_service_does_not_have(tmp_path: Path) -> None:
+    with pytest.raises(
+        LabError, match="there is no strategy 'nope'; there are naive, f_expression"
+    ):
+        run(tmp_path, strategy="nope").table(OPENED)
+
+
+def test_a_run_that_never_began_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load = run(tmp_path)
+    load.open()
+    assert load.finish().exit == 2
+    assert not [*tmp_path.iterdir()]
+    assert capsys.readouterr().out == ""
+
+
+def test_a_space_that_cannot_be_prepared_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
+        raise LabError("not today")
+
+    closed = []
+    monkeypatch.setattr(Lab, "open_space", lambda lab, key_length: OPENED)
+    monkeypatch.setattr(Lab, "close_space", lambda lab, space: closed.append(space))
+    load = run(tmp_path)
+    load.prepare = prepare
+    load.open()
+    assert (load.problem, load.opened, closed) == ("not today", False, ["lab-aaaaa"])

@@ -1,0 +1,228 @@
+"""The scripts as they are run: real Locust processes against a real gunicorn, and its exit codes.
+
+Locust is never imported here: it would patch this very process.
+"""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadtests.lab import Lab, LabError
+from loadtests.own_postgres import own_postgres
+from loadtests.serving import ROOT, free_port, serving
+
+TIMEOUT = 90  # seconds, many times what any of this takes
+LAB = {"SHORTURL_LAB": "on", "WORKERS": "2", "THREADS": "4"}
+
+
+@pytest.fixture(scope="module")
+def database_url() -> Iterator[str]:
+    """The URL of a database that nobody else uses."""
+    with own_postgres() as postgres:
+        yield postgres.url
+
+
+@pytest.fixture(scope="module")
+def host(database_url: str) -> Iterator[str]:
+    """The address of a service with its lab on."""
+    with serving(DATABASE_URL=database_url, **LAB) as service:
+        yield service.url
+
+
+def command(script: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "locust", "-f", f"loadtests/{script}.py", *arguments]
+
+
+def locust(script: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run a script headless, with an end to it; return how it ended."""
+    return subprocess.run(
+        command(script, "--headless", "--only-summary", *arguments),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT,
+    )
+
+
+def verdict(host: str, tmp_path: Path, script: str, strategy: str, *arguments: str) -> Any:
+    """Run a script for a second; return its verdict, which must be as the table says."""
+    named = [] if strategy == "service" else ["--strategy", strategy]
+    asked = ["--host", host, "--run-time", "1s", "--reports", str(tmp_path), *named, *arguments]
+    ended = locust(script, *asked)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return json.loads((tmp_path / f"{script}-{strategy}.json").read_text())
+
+
+HARM = ("lost", "doubled", "stolen", "missing", "undone", "failed", "unknown")
+
+
+def harm(verdict: Any) -> dict[str, int]:
+    """Return what is not zero of what must be."""
+    return {name: verdict[name] for name in HARM if verdict[name]}
+
+
+def test_the_naive_way_loses_hits_and_says_which(host: str, tmp_path: Path) -> None:
+    found = verdict(host, tmp_path, "lost_update", "naive")
+    assert found["lost"] > 0
+    assert len(found["proofs"]) == 2
+    case, *requests = found["proofs"][0]
+    assert re.fullmatch(r"Two redirects of lab-\w{5}-0-\w+ made the counter \d+:", case)
+    assert len({*requests}) == 2
+    assert (tmp_path / "lost_update-naive.csv").exists()
+
+
+def test_the_right_way_loses_none_whoever_sends_the_requests(host: str, tmp_path: Path) -> None:
+    """A master and two workers, whose ledgers are merged."""
+    found = verdict(host, tmp_path, "lost_update", "update_returning", "--processes", "2")
+    assert harm(found) == {}
+    assert found["requests"] == found["acknowledged"] > 100
+    assert found["edits"] > 0
+
+
+def test_an_edit_is_undone(host: str, tmp_path: Path) -> None:
+    found = verdict(host, tmp_path, "lost_update", "f_expression_full_save")
+    assert found["undone"] > 0
+    assert found["lost"] == 0
+
+
+def test_looking_first_is_not_enough(host: str, tmp_path: Path) -> None:
+    found = verdict(host, tmp_path, "toctou", "check_first")
+    assert found["failed"] == found["errors"]["500 IntegrityError"] > 0
+    assert found["stolen"] == 0
+
+
+def test_the_keys_are_free_again_in_every_round(host: str, tmp_path: Path) -> None:
+    """62 creates that draw from 62 keys: 37 in 100 come too late. In one round nearly all would."""
+    found = verdict(host, tmp_path, "toctou", "naive")
+    assert found["requests"] > 200
+    assert 0.2 < found["share"] < 0.55
+
+
+def test_somebody_elses_link(host: str, tmp_path: Path) -> None:
+    found = verdict(host, tmp_path, "toctou", "get_or_create")
+    assert found["stolen"] > 0
+    assert found["failed"] == 0
+
+
+def test_the_service_itself(host: str, tmp_path: Path) -> None:
+    found = verdict(host, tmp_path, "hot_and_cold", "service", "--keys", "20")
+    assert harm(found) == {}
+    assert found["acknowledged"] > 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--host", "http://127.0.0.1:1"], "no service answers at http://127.0.0.1:1"),
+        (["--host", "here"], "'here' is no host: write it like http://127.0.0.1:8000"),
+        (["--strategy", "nope"], "argument --strategy: invalid choice: 'nope'"),
+        (["--key-length", "4"], "key_length: 4 is out of range: use 1 to 3 characters"),
+        (["--users", "0"], "0 users cannot race: use --users 2 or more"),
+    ],
+)
+def test_bad_use_gets_one_line(host: str, arguments: list[str], line: str, tmp_path: Path) -> None:
+    asked = ["--host", host, "--loglevel", "ERROR", "--reports", str(tmp_path), *arguments]
+    ended = locust("toctou", *asked)
+    assert ended.returncode == 2
+    (said,) = ended.stderr.strip().splitlines()[:1]
+    assert line in said
+    assert "Traceback" not in ended.stderr
+
+
+def test_workers_go_home_when_there_can_be_no_run(tmp_path: Path) -> None:
+    nowhere = ["--host", "http://127.0.0.1:1", "--reports", str(tmp_path)]
+    ended = locust("toctou", "--processes", "2", *nowhere)
+    assert ended.returncode == 2
+    assert "no service answers at http://127.0.0.1:1" in ended.stderr
+
+
+def test_the_lab_is_off(database_url: str, host: str) -> None:
+    with serving(DATABASE_URL=database_url, **{**LAB, "SHORTURL_LAB": "off"}) as service:
+        ended = locust("lost_update", "--host", service.url, "--loglevel", "ERROR")
+    assert ended.returncode == 2
+    assert "is off: start the service with SHORTURL_LAB=on" in ended.stderr
+
+
+def live(port: int) -> dict[str, str]:
+    """Return what the tab shows, by name."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/stats/requests", timeout=5) as response:
+        (extended,) = json.load(response)["extended_stats"]
+    assert extended["key"] == "ledger"
+    return {row["what"]: row["value"] for row in extended["data"] if row["what"]}
+
+
+def test_the_web_ui_has_a_live_ledger_and_ctrl_c_leaves_nothing_behind(
+    host: str, tmp_path: Path
+) -> None:
+    """The losses are in the tab while the run goes on; then it is cut."""
+    port = free_port()
+    asked = ["--host", host, "--strategy", "naive", "--reports", str(tmp_path)]
+    asked += ["--autostart", "--web-port", str(port), "--run-time", "60s"]
+    with subprocess.Popen(
+        command("lost_update", *asked),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            deadline, lost = time.monotonic() + TIMEOUT, "0 of 0"
+            while lost.startswith("0 "):
+                assert time.monotonic() < deadline, lost
+                try:
+                    rows = live(port)
+                except OSError:  # it is not up yet
+                    continue
+                lost = rows.get("hits lost", lost)
+            assert rows["outcome"] == "still running"
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as response:
+                page = response.read().decode()
+            assert '"extended_tabs": [{"key": "ledger", "title": "Ledger"}]' in page
+        finally:
+            process.send_signal(signal.SIGINT)
+            printed, _ = process.communicate(timeout=TIMEOUT)
+    assert "lost_update naive: wrong, and it broke" in printed
+    space = re.search(r"lab-\w{5}", printed)
+    assert space
+    with pytest.raises(LabError, match="There is no key space"):
+        [*Lab(host).links(space[0])]
+
+
+def test_all_of_them_and_one_report(host: str, tmp_path: Path) -> None:
+    asked = ["--host", host, "--only", "naive", "--seconds", "1", "--reports", str(tmp_path)]
+    ended = subprocess.run(
+        [sys.executable, "-m", "loadtests.races", *asked, "--seed", "1"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "2 runs of 1 s" in ended.stdout
+    data = json.loads((tmp_path / "races.json").read_text())
+    assert {(run["script"], run["exit_code"]) for run in data["runs"]} == {
+        ("lost_update", 0),
+        ("toctou", 0),
+    }
+    assert data["versions"].keys() >= {"Django", "PostgreSQL"}
+    assert "<svg" in (tmp_path / "races.html").read_text()
+    assert (tmp_path / "races.md").read_text().count("| `naive` | ⛔ wrong |") == 2
+
+
+def test_no_request_is_sent_twice() -> None:
+    """The HTTP client would send a GET again by itself, and here a GET counts a hit."""
+    ask = "import loadtests.users, geventhttpclient.client as c; print(c.IDEMPOTENT_METHODS)"
+    printed = subprocess.check_output([sys.executable, "-c", ask], cwd=ROOT, text=True)
+    assert printed == "frozenset()\n"

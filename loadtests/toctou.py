@@ -1,0 +1,93 @@
+"""Time of check to time of use: many users create at once, in a key space that is soon full.
+
+What it teaches: a random key is free until somebody else takes it, and between the look and the
+INSERT somebody does. The naive create fails as soon as a key is drawn twice, the one that looks
+first fails when two look at the same moment, and get_or_create hands the second user the first
+one's link without a word. A full key space would be the end of the competition, so the users move
+on to a fresh round of it after as many creates as it has keys.
+
+How to run it, with the service up (`make run`):
+
+    locust -f loadtests/toctou.py --headless --strategy check_first
+    locust -f loadtests/toctou.py --headless --strategy on_conflict --key-length 2
+    locust -f loadtests/toctou.py                           # http://127.0.0.1:8089, tab "Ledger"
+    locust -f loadtests/toctou.py --headless --processes 2
+
+The exit code is 0 when the strategy did what its table says, 1 when not, 2 when the run could not
+judge.
+"""
+
+import uuid
+from typing import Any
+
+from locust import task
+
+from loadtests import options
+from loadtests.hooks import Hooks, add_options
+from loadtests.lab import Lab
+from loadtests.load_run import LoadRun
+from loadtests.users import LedgerUser
+from loadtests.web_tab import add_tab
+
+
+def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
+    """Make nothing: the space is to be empty."""
+    return {}
+
+
+KEYS = 62  # of one character
+ROUNDS = 4096  # that a key space has
+
+
+def more(parser: Any) -> None:
+    """Add --key-length."""
+    parser.add_argument(
+        "--key-length",
+        type=int,
+        default=options.KEY_LENGTH,
+        help="of the first keys that are drawn, in characters",
+    )
+
+
+add_options(options.CREATING, default="naive", more=more)
+load = LoadRun("toctou", "creating", prepare=prepare)
+Hooks(load)
+add_tab(load)
+
+
+class Creator(LedgerUser):
+    """Creates one link after the other, each with a target of its own."""
+
+    load = load
+    target_url = ""
+
+    @property
+    def round(self) -> int:
+        """The round that all users of this process are in, by what they have sent so far."""
+        in_a_round: int = KEYS**self.load.options.key_length
+        return self.load.total // in_a_round % ROUNDS
+
+    @task
+    def create(self) -> None:
+        """Create a link."""
+        self.target_url = f"{self.given['targets']}{uuid.uuid4().hex}"
+        response = self.ask(
+            "POST",
+            f"/lab/create/{self.strategy}",
+            name=f"/lab/create/{self.strategy}",
+            expected=201,
+            unknown=lambda: self.load.ledger.unknown_creates.append(self.target_url),
+            json={
+                "space": self.given["space"],
+                "round": self.round,
+                "target_url": self.target_url,
+            },
+        )
+        if response is not None:
+            self.load.ledger.created(response.json()["key"], self.target_url)
+
+    def failed(self, response: Any, kind: str) -> None:
+        """Note which key was in the way."""
+        if response.status_code:
+            message = str(response.json().get("message", "")) if response.text else ""
+            self.load.ledger.refused(self.target_url, kind, message)
