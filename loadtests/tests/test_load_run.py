@@ -1,6 +1,7 @@
 """A load run in one process, without Locust: what it opens, counts, waits for and says."""
 
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from loadtests import load_run
 from loadtests.lab import Lab, LabError
 from loadtests.load_run import LoadRun
 
-OPENED = {
+OPENED: dict[str, Any] = {
     "space": "lab-aaaaa",
     "resolving": {"naive": "wrong", "f_expression": "right"},
     "creating": {"naive": "wrong", "on_conflict": "right"},
@@ -35,12 +36,12 @@ def test_what_is_taken_is_not_taken_again(tmp_path: Path) -> None:
 
 
 def test_nothing_begins_after_the_end(tmp_path: Path) -> None:
-    load = run(tmp_path)
-    assert load.stopping
-    load.begin()
-    assert not load.stopping
-    load.drain("me")
-    assert load.stopping
+    load, stopping = run(tmp_path), []
+    changes: list[Callable[[], object]] = [lambda: None, load.begin, lambda: load.drain("me")]
+    for change in changes:
+        change()
+        stopping.append(load.stopping)
+    assert stopping == [True, False, True]
     assert load.ledger.cpu.keys() == {"me"}
 
 
@@ -76,7 +77,7 @@ def test_a_request_that_never_ends_is_not_waited_for_for_ever(
 def test_what_the_table_says(
     tmp_path: Path, operation: str, strategy: str, service: dict[str, str], table: str
 ) -> None:
-    opened: dict[str, Any] = {**OPENED, "service": {**OPENED["service"], **service}}
+    opened = {**OPENED, "service": {**OPENED["service"], **service}}
     assert run(tmp_path, operation, strategy).table(opened) == table
 
 
