@@ -30,7 +30,8 @@ def sentence(verdict: Verdict) -> str:
         return f"not judged: {verdict.reason}"
     outcome = "it broke" if verdict.broke else "nothing broke"
     link = "and" if verdict.exit is Exit.AS_THE_TABLE_SAYS else "BUT"
-    return f"{verdict.table}, {link} {outcome}"
+    table, *_ = verdict.table.split(",")  # right alone: its caller's transaction is not here
+    return f"{table}, {link} {outcome}"
 
 
 def rows(verdict: Verdict) -> list[tuple[str, str]]:

@@ -62,6 +62,7 @@ def test_the_text_of_a_run() -> None:
     [
         ({}, "right, and nothing broke"),
         ({"lost": 1}, "right, BUT it broke"),
+        ({"table": ALONE.table}, "right alone, and nothing broke"),
         ({"table": "wrong"}, "wrong, BUT nothing broke"),
         ({"table": "wrong", "doubled": 1}, "wrong, and it broke"),
         ({"reason": "cut short"}, "not judged: cut short"),

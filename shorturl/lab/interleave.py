@@ -95,6 +95,7 @@ SETTLING = 0.01  # seconds; a deadlock_timeout of 1 ms has passed by then, for c
 ATTEMPTS = 100  # at a schedule in which PostgreSQL woke several processes at the same moment
 FAIR_ATTEMPTS = 30  # of these, so many in which none of the woken may overtake another
 FAREWELL = 2.0  # seconds for all threads and sessions to end
+FIRST_FAREWELL = 0.1  # of these, so many for each to end by itself
 
 IDLE, AT_STEP, AWAY, BACK, DONE, FAILED = "idle", "at a step", "away", "back", "done", "failed"
 IN_TRANSACTION = (2, 3)  # libpq's PQTRANS_INTRANS and PQTRANS_INERROR
@@ -639,8 +640,9 @@ class Scheduler:
     def _check_order(self, moved: list[Process], back: list[Process]) -> None:
         """See to it that of several waiting processes, the one that came first goes first.
 
-        PostgreSQL wakes them at the same moment, and a later one may overtake. What comes of that
-        is not lost: it is what comes of the schedule in which the later one is sent first.
+        PostgreSQL wakes them at the same moment, and a later one may overtake. Mostly, what comes
+        of that is what comes of the schedule in which the later one is sent first. Where it is
+        not, as can be when further processes take steps in between, it is not explored.
         """
         self.raced = True
         since = {}
@@ -666,7 +668,8 @@ class Scheduler:
             others = any(process.state in (AT_STEP, BACK) for process in self.processes)
             if len(blocked) == len(away):  # nobody moves
                 for process in away:
-                    vars(process.sent).setdefault("waited_for", process.blockers)
+                    if process.sent:  # not in what is no step, such as putting a session back
+                        vars(process.sent).setdefault("waited_for", process.blockers)
                 self.stuck = not others or _circular(blocked)
                 if not self.stuck:
                     return
@@ -688,16 +691,19 @@ class Scheduler:
             raise InterleaveError(
                 f"Process {process.number} cannot go on: {process.failure}"
             ) from process.failure
+        blockers = process.blockers
         if process.state != BACK:
             process.blockers = ()
         step, process.sent = process.sent, None
         if step:
             step.until = len(self.taken)
-            self._check_wait(process, step, runner)
+            self._check_wait(process, step, runner, waited=bool(blockers))
         self.stuck = False
         return True
 
-    def _check_wait(self, process: Process, step: SimpleNamespace, runner: Process | None) -> None:
+    def _check_wait(
+        self, process: Process, step: SimpleNamespace, runner: Process | None, *, waited: bool
+    ) -> None:
         """See to it that what ended a wait is what would end it the next time."""
         if process.code == DEADLOCK_DETECTED:
             # A deadlock can be over before we have seen who waited for whom; its report says it.
@@ -710,10 +716,16 @@ class Scheduler:
                 self.unlucky = "The victim of a deadlock was not the process that closed it."
         elif process.code in (LOCK_NOT_AVAILABLE, QUERY_CANCELED):
             self.raced = True
-            if process.code == LOCK_NOT_AVAILABLE and process.blockers and not self.stuck:
+            name = "lock_timeout"
+            if process.code == QUERY_CANCELED:  # which ends what does not wait, too
+                name = "statement_timeout"
+            elif not process.strangers:  # it may be over before we have seen it wait
+                waited = True
+            if process.timed_out and waited and not self.stuck:
                 self.unlucky = (
-                    f"A lock_timeout ended the wait of process {process.number} while others "
-                    f"could still go on: it is too short. {process.describe()}"
+                    f"A {name} ended the wait of process {process.number} while others could "
+                    f"still go on: it is too short. It had sent {step.sql!r}, at "
+                    f"{step.filename}:{step.lineno} ({step.function})."
                 )
 
     def _who_waits(self, away: list[Process]) -> dict[Process, tuple[int, ...]]:
@@ -756,24 +768,41 @@ class Scheduler:
         hanging = [process for process in self.processes if process.state == AWAY]
         for process in self.processes:
             process.abandon()
-        with contextlib.suppress(Error):
-            if hanging:
-                self._ask(TERMINATE, pids=[process.pid for process in hanging])
+        self._terminate(hanging)
         for process in hanging:
             process.interrupt()
         for process in self.processes:
             if process.thread.ident:
-                process.thread.join(max(0.01, limit - time.monotonic()))
-        left = [process.number for process in self.processes if process.thread.is_alive()]
-        if left and error:
-            error.add_note(
-                f"The thread of {_names(left)} could not be stopped: it is left behind as a "
-                "daemon thread, its database session is closed."
-            )
+                process.thread.join(max(0.01, min(FIRST_FAREWELL, limit - time.monotonic())))
+        left = self._alive()
+        self._terminate(left)
+        while left and time.monotonic() < limit:
+            # A bare `except:` swallows this, but not when it comes between two rounds of its loop.
+            for process in left:
+                process.interrupt()
+            left[0].thread.join(0.001)
+            left = self._alive()
         with contextlib.suppress(Error):
             if self.synchronous_commit:
                 self._ask(RESTORE, value=self.synchronous_commit)
+        open_ = True
+        with contextlib.suppress(Error):
             self._wait_until_gone(*(process.pid for process in self.processes))
+            open_ = bool(left and self._ask(WHO_LIVES, pids=[process.pid for process in left]))
+        if left and error:
+            error.add_note(
+                f"The thread of {_names([process.number for process in left])} could not be "
+                "stopped: it is left behind as a daemon thread, and its database session "
+                + ("may still be open." if open_ else "is closed.")
+            )
+
+    def _alive(self) -> list[Process]:
+        return [process for process in self.processes if process.thread.is_alive()]
+
+    def _terminate(self, processes: list[Process]) -> None:
+        with contextlib.suppress(Error):
+            if processes:
+                self._ask(TERMINATE, pids=[process.pid for process in processes])
 
 
 class Process:
@@ -794,11 +823,12 @@ class Process:
         self.blockers: tuple[int, ...] = ()  # the processes it waits for
         self.strangers: list[int] = []  # the sessions it waits for that are none of ours
         self.code = self.detail = ""  # of the error its last step ended in
+        self.timed_out = False  # which came of a clock: not of NOWAIT, not of pg_cancel_backend
         self.outcome = Outcome()
         self.failure: BaseException | None = None
         self.pid = 0
         self.prompt = False  # whether its deadlocks are found at once
-        self.opening = self.sending = self.abandoned = False
+        self.opening = self.sending = self.abandoned = self.leaving = False
         self.thread = threading.Thread(target=self._live, name=f"process {number}", daemon=True)
         self._go: SimpleQueue[None] = SimpleQueue()
         self._stops, self._wait_until_gone = stops, wait_until_gone
@@ -831,7 +861,7 @@ class Process:
 
     def interrupt(self) -> None:
         """End Python that never comes to a stop; what hangs inside C is out of reach."""
-        if self.thread.is_alive():
+        if self.thread.is_alive() and not self.leaving:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(
                 ctypes.c_ulong(self.thread.ident or 0), ctypes.py_object(_Abandoned)
             )
@@ -883,7 +913,7 @@ class Process:
             function=code.co_qualname if code else "",
         )
         self._stop(AT_STEP)
-        self.code = self.detail = ""
+        self.code, self.detail, self.timed_out = "", "", False
         self.sending = True
         try:
             yield step
@@ -892,7 +922,12 @@ class Process:
             step.error = type(cause).__name__
             step.message = next(iter(str(cause).splitlines()), "")
             self.code = getattr(cause, "pgcode", None) or getattr(cause, "sqlstate", None) or ""
-            self.detail = getattr(getattr(cause, "diag", None), "message_detail", None) or ""
+            diag = getattr(cause, "diag", None)
+            self.detail = getattr(diag, "message_detail", None) or ""
+            self.timed_out = (
+                getattr(diag, "source_function", None) == "ProcessInterrupts"
+                and "user request" not in step.message
+            )
             raise
         finally:
             self.sending = False
@@ -910,6 +945,7 @@ class Process:
                 f"SET application_name = 'interleave process {self.number}';"
                 "SET synchronous_commit = off; SET idle_in_transaction_session_timeout = 0"
             )
+            cursor.execute(NO_TIMEOUTS)
             self.prompt = True
             try:
                 cursor.execute("SET deadlock_timeout = '1ms'")
@@ -925,14 +961,27 @@ class Process:
             self._wait_until_gone(self.pid)
 
     def _stop(self, state: str) -> None:
+        if not self.abandoned:
+            self._stops.put((self, state))
+            self._go.get()
         if self.abandoned:
-            raise _Abandoned
-        self._stops.put((self, state))
-        self._go.get()
-        if self.abandoned:
+            self._leave()  # it may swallow the exception, but must not keep its locks
             raise _Abandoned
 
+    def _leave(self) -> None:
+        for each in (self._session, *_sessions()):
+            with contextlib.suppress(Exception):
+                each.close()
+
     def _live(self) -> None:
+        with contextlib.suppress(_Abandoned):  # an interruption that came as it was leaving
+            try:
+                self._live_on()
+            finally:
+                self.leaving = True
+                self._leave()
+
+    def _live_on(self) -> None:
         try:
             self._open()
             while True:
@@ -945,10 +994,6 @@ class Process:
         except BaseException as error:
             self.failure = error
             self._stops.put((self, FAILED))
-        finally:
-            for each in (self._session, *_sessions()):
-                with contextlib.suppress(Exception):
-                    each.close()
 
     def _open(self) -> None:
         """Give the function a Django connection that knows nothing of earlier schedules."""
@@ -1003,9 +1048,15 @@ class Process:
 class _Connection(BaseDatabaseWrapper):
     """Mixed into Django's backend: takes commits, rollbacks and closing step by step."""
 
-    process: Process
+    # None for a copy(), which is a connection of its own: it works, unobserved.
+    process: Process | None = None
 
     def connect(self) -> None:
+        if self.process is None:
+            super().connect()
+            return
+        if self.process.abandoned:
+            raise _Abandoned  # a new session would outlive it
         self.process.opening = True
         try:
             super().connect()
@@ -1014,13 +1065,13 @@ class _Connection(BaseDatabaseWrapper):
             self.process.opening = False
 
     def make_cursor(self, cursor: Any) -> CursorWrapper:
-        return _Cursor(cursor, self)
+        return _Cursor(cursor, self) if self.process else super().make_cursor(cursor)
 
     def make_debug_cursor(self, cursor: Any) -> CursorDebugWrapper:
-        return _DebugCursor(cursor, self)
+        return _DebugCursor(cursor, self) if self.process else super().make_debug_cursor(cursor)
 
     def _stepping(self, kind: str) -> contextlib.AbstractContextManager[object]:
-        if self.connection is None or self.process.opening:
+        if self.process is None or self.connection is None or self.process.opening:
             return contextlib.nullcontext()
         if self.connection.info.transaction_status not in IN_TRANSACTION:
             return contextlib.nullcontext()  # there is nothing to end, and nothing is sent
@@ -1035,10 +1086,11 @@ class _Connection(BaseDatabaseWrapper):
             super()._rollback()  # type: ignore[misc]
 
     def _close(self) -> None:
-        if self.connection is None or self.connection.closed or self.process.opening:
+        process = self.process
+        if process is None or self.connection is None or self.connection.closed or process.opening:
             super()._close()  # type: ignore[misc]
         else:
-            self.process.closing(super()._close)  # type: ignore[misc]
+            process.closing(super()._close)  # type: ignore[misc]
 
 
 class _SteppingCursor(CursorWrapper):
@@ -1059,7 +1111,7 @@ class _SteppingCursor(CursorWrapper):
     def _send(self, send: Callable[[Any, Any], Any], sql: Any, params: Any) -> Any:
         text = sql if isinstance(sql, str) else sql.as_string(self.cursor)
         kind = _kind(text)
-        if self.db.process.opening or kind in {"BEGIN", "START"}:
+        if self.db.process.opening or _ONLY_BEGIN.fullmatch(text):
             return send(sql, params)
         self.db.validate_no_broken_transaction()  # Django sends nothing then
         with self.db.process.stepping(kind, text, params) as self._last:
@@ -1132,13 +1184,19 @@ WHO_LIVES = "SELECT pid FROM pg_stat_activity WHERE pid = ANY(%(pids)s)"
 TERMINATE = "SELECT pg_terminate_backend(pid) FROM unnest(%(pids)s::int[]) AS pid WHERE pid > 0"
 RESTORE = "SELECT set_config('synchronous_commit', %(value)s, false)"
 
+NO_TIMEOUTS = """
+    SELECT set_config(name, '0', false) FROM pg_settings
+    WHERE name IN ('transaction_timeout', 'idle_session_timeout')
+"""  # which not every version of PostgreSQL has
+
 # Makes the script that runs after each schedule: all back to how the session is now.
 NEW_SESSION = """
     SELECT 'RESET SESSION AUTHORIZATION; RESET ALL; SELECT pg_advisory_unlock_all(); CLOSE ALL; '
         || 'UNLISTEN *; DEALLOCATE ALL; DISCARD TEMP; DISCARD SEQUENCES; '
         || format('SELECT set_config(''role'', %L, false); ', current_setting('role'))
         || coalesce(string_agg(format('SELECT set_config(%L, %L, false)', name, setting), '; '), '')
-    FROM pg_settings WHERE source = 'session' AND name NOT LIKE 'transaction%'
+    FROM pg_settings WHERE source = 'session' AND name NOT IN
+        ('transaction_isolation', 'transaction_read_only', 'transaction_deferrable')
 """
 
 
@@ -1191,6 +1249,7 @@ def _circular(blocked: dict[Process, tuple[int, ...]]) -> bool:
 
 
 _COMMENTS = r"(?:/\*.*?\*/|--[^\n]*\n|[\s(;])*"
+_ONLY_BEGIN = re.compile(r"\s*(BEGIN|START\s+TRANSACTION)\b[^;]*;?\s*", re.IGNORECASE)
 _STATEMENT = re.compile(_COMMENTS + r"(rollback\s+to|\w+)", re.IGNORECASE | re.DOTALL)
 
 

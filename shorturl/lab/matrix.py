@@ -4,10 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from shorturl import creating, resolving
 from shorturl.lab.interleave import Exploration
 from shorturl.lab.race import Race
 from shorturl.lab.races import RACES
 from shorturl.strategies import Strategy
+
+TABLES: dict[str, dict[str, Strategy[Any]]] = {
+    "creating": creating.STRATEGIES,
+    "resolving": resolving.STRATEGIES,
+}
 
 
 @dataclass(frozen=True)
@@ -60,10 +66,10 @@ def cells(processes: int | None = None, **limits: Any) -> Iterator[Cell]:
 def markdown(cells: list[Cell]) -> str:
     """Return the cells as Markdown tables, one for each operation."""
     tables = []
-    for operation in dict.fromkeys(race.operation for race in RACES.values()):
+    for operation, table in TABLES.items():
         found = {(c.strategy, c.race): c for c in cells if RACES[c.race].operation == operation}
         races = list(dict.fromkeys(race for _, race in found))
-        strategies = list(dict.fromkeys(strategy for strategy, _ in found))
+        strategies = [name for name in table if any(name == strategy for strategy, _ in found)]
         if not found:
             continue
         lines = [f"| {operation} | {' | '.join(races)} |", "| --- |" + " --- |" * len(races)]

@@ -175,6 +175,43 @@ def test_several_statements_in_one_execute_are_one_step() -> None:
     assert (len(found.broken), found.schedules) == (0, 2)
 
 
+def test_a_script_that_begins_with_begin_is_a_step() -> None:
+    """It was taken for a bare BEGIN once, and what stood behind that ran unobserved."""
+
+    def script() -> None:
+        sql("BEGIN; SELECT hits FROM interleave_counter WHERE id = 1 FOR UPDATE")
+        sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = 1; COMMIT")
+
+    found = run(script, script, invariant=counter.counted(2))
+    # Not 1221 and 2112: who was sent second waits for the COMMIT of who was first.
+    assert (len(found.broken), found.orders) == (0, ("1122", "1212", "2121", "2211"))
+    whole = "START TRANSACTION; UPDATE interleave_counter SET hits = hits + 1; COMMIT"
+    assert run(*[partial(sql, whole)] * 2, invariant=counter.counted(2)).schedules == 2
+
+
+def test_a_copy_of_the_connection_works_unobserved() -> None:
+    def copied() -> int:
+        copy = connection.copy()
+        copy.force_debug_cursor = True
+        try:
+            with transaction.atomic(), copy.cursor() as cursor:
+                copy.set_autocommit(False)
+                cursor.execute("UPDATE interleave_counter SET hits = 7 WHERE id = 2")
+                copy.rollback()
+                cursor.execute("UPDATE interleave_counter SET hits = 1 WHERE id = 2")
+                copy.commit()
+        finally:
+            copy.close()
+        with connection._nodb_cursor() as cursor:  # Django's own copy
+            cursor.execute("SELECT 1")
+        return counter.hits("b")
+
+    seen: list[list[Outcome]] = []
+    run(copied, invariant=seen.append)
+    assert seen[0][0] == Outcome(returned=1)
+    assert kinds(copied) == ["SELECT"]
+
+
 def test_queries_are_still_logged_when_someone_asks() -> None:
     def logged() -> int:
         connection.force_debug_cursor = True

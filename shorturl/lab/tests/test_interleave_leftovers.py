@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection, connections, transaction
 
-from shorturl.lab.interleave import Outcome, StepTimeout, explore
+from shorturl.lab.interleave import InterleaveError, Outcome, StepTimeout, explore
 
 from . import counter
 from .counter import counter_table, sql  # noqa: F401
@@ -129,6 +129,41 @@ def test_a_process_that_swallows_every_error_is_ended_nevertheless() -> None:
         run(stubborn, partial(sql, "SELECT pg_sleep(60)"), step_timeout=0.2)
 
 
+def test_a_retry_loop_without_an_end_is_ended_though_it_swallows_exceptions() -> None:
+    """`except Exception` must not even see that it is to end: _Abandoned is a BaseException."""
+    caught: list[Exception] = []
+
+    def retry() -> None:
+        while True:
+            try:
+                counter.select_for_update()
+            except Exception as error:
+                caught.append(error)
+
+    with pytest.raises(InterleaveError, match="max_steps=9") as raised:
+        run(retry, retry, max_steps=9)
+    assert caught == []
+    assert not hasattr(raised.value, "__notes__")
+
+
+def test_a_bare_except_keeps_neither_the_thread_nor_the_row_lock() -> None:
+    """It swallows what ends a process, again and again, and holds a lock when it is to end."""
+
+    def retry() -> None:
+        while True:
+            try:
+                with transaction.atomic():
+                    counter.select_for_update()
+                    counter.naive()
+            except:  # noqa: E722
+                pass
+
+    with pytest.raises(InterleaveError, match="max_steps=9") as raised:
+        run(retry, retry, max_steps=9)
+    assert not hasattr(raised.value, "__notes__")  # which would admit that a thread is left
+    assert sql(SESSIONS + " AND application_name LIKE 'interleave process%'") == [(0,)]
+
+
 def test_a_process_killed_in_the_database_has_an_outcome_and_goes_on_afterwards() -> None:
     """Process 2 ends the session of process 1, which may be before, in or after its steps."""
     kill = (
@@ -209,6 +244,24 @@ def test_the_state_of_a_session_does_not_reach_the_next_schedule(statement: str)
     for _, outcomes in run(process, counter.hits):
         assert outcomes[0].raised is None
         assert outcomes[0].returned == expected
+
+
+def test_no_timeout_of_the_server_ends_a_session_that_stands_at_a_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = sql(
+        "SELECT name FROM pg_settings WHERE name IN ('transaction_timeout', 'idle_session_timeout')"
+    )
+    given = " ".join(f"-c {name}=9s" for (name,) in names)
+    options = connection.settings_dict["OPTIONS"] | {"options": given}
+    monkeypatch.setitem(connection.settings_dict, "OPTIONS", options)
+
+    def shown() -> list[Any]:
+        return [sql(f"SHOW {name}") for (name,) in names]
+
+    runs = run(shown, counter.hits)  # more than one schedule: it is so again after RESET ALL
+    assert len(runs) > 1
+    assert [outcomes[0].returned for _, outcomes in runs] == [[[("0",)]] * len(names)] * len(runs)
 
 
 def test_hooks_and_wrappers_do_not_reach_the_next_schedule() -> None:

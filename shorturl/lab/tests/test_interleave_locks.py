@@ -1,6 +1,7 @@
 """Locks of every kind, deadlocks, timeouts and isolation levels."""
 
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, OperationalError, connection, transaction
 
+from shorturl.lab import interleave
 from shorturl.lab.interleave import Exploration, Outcome, explore
 
 from . import counter
@@ -158,6 +160,52 @@ def impatient() -> str:
 
 def test_a_lock_timeout_does_not_pass_while_somebody_can_go_on() -> None:
     assert set(seen(impatient, impatient).values()) == {"done done"}
+
+
+@pytest.mark.parametrize(
+    ("timeout", "first_pause"),
+    [
+        ("lock_timeout", interleave.FIRST_PAUSE),
+        ("lock_timeout", 0.1),  # over before anybody has asked PostgreSQL who waits
+        ("statement_timeout", interleave.FIRST_PAUSE),
+    ],
+)
+def test_a_timeout_that_is_too_short_is_an_error_and_never_counts(
+    monkeypatch: pytest.MonkeyPatch, timeout: str, first_pause: float
+) -> None:
+    """Process 1 dawdles in Python with the lock, so that the wait of process 2 ends by a clock."""
+    monkeypatch.setattr(interleave, "ATTEMPTS", 3)
+    monkeypatch.setattr(interleave, "FIRST_PAUSE", first_pause)
+
+    def dawdle() -> None:
+        with transaction.atomic():
+            sql("SELECT pg_advisory_xact_lock(1)")
+            sql("SELECT 1")
+            time.sleep(0.1)
+
+    def hurried() -> None:
+        with transaction.atomic():
+            sql(f"SET LOCAL {timeout} = '30ms'")
+            sql("SELECT pg_advisory_xact_lock(1)")
+
+    message = rf"A {timeout} ended the wait of process 2 .* too short.*xact_lock.*\(3 attempts\)"
+    with pytest.raises(interleave.NotDeterministic, match=message):
+        seen(dawdle, hurried)
+
+
+def test_a_wait_that_another_process_cancels_is_an_outcome() -> None:
+    """It has the code of a statement_timeout, but no clock had a part in it."""
+
+    def cancel() -> None:
+        with transaction.atomic():
+            sql("SELECT pg_advisory_xact_lock(1)")
+            sql(
+                "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE state = 'active'"
+                " AND application_name = 'interleave process 2'"
+            )
+
+    outcomes = seen(cancel, partial(sql, "SELECT pg_advisory_xact_lock(1)"))
+    assert outcomes["1211"] == "None QueryCanceled"
 
 
 def test_a_lock_timeout_ends_a_wait_for_somebody_else() -> None:
