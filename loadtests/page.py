@@ -43,7 +43,8 @@ def section(operation: str, rows: list[Row], verdicts: list[Verdict]) -> str:
 
 def table(operation: str, rows: list[Row]) -> str:
     """Return the table of the strategies."""
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in report.headings(operation))
+    headings = ["strategy", *report.headings(operation)[1:]]  # the title is above
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     body = "\n".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in report.cells(row)) + "</tr>"
         for row in rows

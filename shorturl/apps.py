@@ -7,7 +7,7 @@ class ShortUrlConfig(AppConfig):
     """Registers the system checks."""
 
     name = "shorturl"
-    verbose_name = "Short URLs"
+    verbose_name = "URL shortener"
 
     def ready(self) -> None:
         from shorturl import checks  # noqa: F401

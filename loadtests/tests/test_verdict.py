@@ -154,7 +154,8 @@ def test_a_request_that_fails(kind: str) -> None:
     ],
 )
 def test_faults_on_purpose_excuse_a_database_that_is_away(kind: str, failed: int) -> None:
-    assert judged(failing(kind), links(), faults=True).failed == failed
+    verdict = judged(failing(kind), links(), faults=True)
+    assert (verdict.failed, verdict.reason) == (failed, "")
 
 
 def test_a_failed_create_is_a_lost_one() -> None:

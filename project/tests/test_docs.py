@@ -7,6 +7,7 @@ import pytest
 
 from project.docs import BLOCK, ROOT, documents, regenerated
 from shorturl.lab import matrix
+from shorturl.strategies import Verdict
 
 every_document = pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
 
@@ -21,7 +22,21 @@ def test_the_blocks_are_what_the_commands_print(path: Path, cells: list[matrix.C
 
 def test_the_readme_shows_the_strategies() -> None:
     commands = [block["command"] for block in BLOCK.finditer((ROOT / "README.md").read_text())]
-    assert {"manage.py strategies", "manage.py race matrix"} <= set(commands)
+    shown = ("strategies", "race matrix", "race show lost_update naive")
+    assert {f"manage.py {command}" for command in shown} <= set(commands)
+
+
+def test_the_readme_shows_every_strategy_under_load() -> None:
+    """And that in every run the wrong ones broke, and the others did not."""
+    section = (
+        (ROOT / "README.md").read_text().split("## Reproduced under load")[1].split("\n## ")[0]
+    )
+    for title, table in matrix.TABLES.items():
+        operation = {"creating": "To create", "resolving": "To resolve"}[title]
+        rows = section.split(f"| {operation}")[1].split("\n\n")[0]
+        for name, strategy in table.items():
+            broke, runs = re.findall(rf"^\| `{name}` .* (\d+) of (\d+) \|$", rows, re.MULTILINE)[0]
+            assert broke == (runs if strategy.verdict is Verdict.WRONG else "0"), name
 
 
 @every_document
