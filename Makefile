@@ -23,6 +23,9 @@ lint: .venv/installed  ## style, types, migrations, and what a production would 
 	$(PRODUCTION) $(BIN)/python manage.py collectstatic --noinput --verbosity 0
 	$(PRODUCTION) $(BIN)/python -W error manage.py check --deploy --fail-level WARNING
 
+prove: .venv/installed  ## every schedule of every race, against the tables and the README (minutes)
+	$(BIN)/python -m pytest -m exhaustive
+
 races: .venv/installed  ## every strategy under load, and a report of what each lost
 	$(BIN)/python -m loadtests.races
 
@@ -41,4 +44,4 @@ screenshots: .venv/installed  ## take the README's pictures of a service that ru
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
 	touch $@
 
-.PHONY: run test lint races bench docs screenshots
+.PHONY: run test prove lint races bench docs screenshots
