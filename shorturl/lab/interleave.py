@@ -91,7 +91,8 @@ MOST_PROCESSES = 9  # a schedule is written with one digit for each step
 ROWS_KEPT = 10  # of what a statement returned, for the timeline
 FIRST_PAUSE = 0.0003  # seconds a statement gets before PostgreSQL is asked whether it waits
 LONGEST_PAUSE = 0.005  # seconds between two such questions
-SETTLING = 0.01  # seconds; a deadlock_timeout of 1 ms has passed by then, for certain
+FIRST_PATIENCE = 0.0015  # seconds; a deadlock_timeout of 1 ms has passed by then, nearly always
+LONGEST_PATIENCE = 0.05
 ATTEMPTS = 100  # at a schedule in which PostgreSQL woke several processes at the same moment
 FAIR_ATTEMPTS = 30  # of these, so many in which none of the woken may overtake another
 FAREWELL = 2.0  # seconds for all threads and sessions to end
@@ -525,7 +526,7 @@ class Scheduler:
         self.synchronous_commit = ""  # the caller's, to be set again
         self.fair = True  # whether a process may not be overtaken by one that came later
         self.known = 0  # how many steps of the schedule have been run before
-        self.patient = False  # give every wait the time for its deadlock check
+        self.patience = 0.0  # seconds each wait gets for its deadlock check
 
     def __enter__(self) -> Scheduler:
         try:
@@ -634,8 +635,8 @@ class Scheduler:
             back[0].go()
             self._wait(runner)
             back = [process for process in self.processes if process.state == BACK]
-        if self.patient and any(p.blockers and p not in waited for p in self.processes):
-            time.sleep(SETTLING)
+        since = max((each.since for each in self.processes if each.blockers), default=0.0)
+        time.sleep(max(0.0, since + self.patience - time.monotonic()))
 
     def _check_order(self, moved: list[Process], back: list[Process]) -> None:
         """See to it that of several waiting processes, the one that came first goes first.
@@ -712,7 +713,7 @@ class Scheduler:
             pids = re.findall(r"\d+", first)
             step.waited_for = tuple(others[pid] for pid in pids if pid in others)
             if process.prompt and process != runner:
-                self.patient = True
+                self.patience = min(LONGEST_PATIENCE, max(FIRST_PATIENCE, 2 * self.patience))
                 self.unlucky = "The victim of a deadlock was not the process that closed it."
         elif process.code in (LOCK_NOT_AVAILABLE, QUERY_CANCELED):
             self.raced = True
@@ -735,12 +736,13 @@ class Scheduler:
             process.strangers = []
         blocked = {}
         # pg_locks is one consistent snapshot: if all of them wait in it, nobody is moving.
-        for pid, blockers in self._ask(WHO_WAITS, pids=[process.pid for process in away]):
+        for pid, age, blockers in self._ask(WHO_WAITS, pids=[process.pid for process in away]):
             process = pids[pid]
             process.strangers += sorted(set(blockers) - pids.keys())
             numbers = tuple(sorted({pids[each].number for each in blockers if each in pids}))
             if numbers:
                 blocked[process] = process.blockers = numbers
+                process.since = time.monotonic() - (age or 0.0)
         return blocked
 
     def _wait_until_gone(self, *pids: int) -> None:
@@ -821,6 +823,7 @@ class Process:
         self.step: Any = None  # the step it stands at, or took last
         self.sent: Any = None  # the step it has not come back from
         self.blockers: tuple[int, ...] = ()  # the processes it waits for
+        self.since = 0.0  # when it began to wait, by time.monotonic()
         self.strangers: list[int] = []  # the sessions it waits for that are none of ours
         self.code = self.detail = ""  # of the error its last step ended in
         self.timed_out = False  # which came of a clock: not of NOWAIT, not of pg_cancel_backend
@@ -1174,9 +1177,10 @@ class _DebugCursor(_SteppingCursor, CursorDebugWrapper):
 
 
 WHO_WAITS = """
-    SELECT pid, pg_blocking_pids(pid) FROM pg_locks WHERE NOT granted AND pid = ANY(%(pids)s)
+    SELECT pid, extract(epoch FROM clock_timestamp() - waitstart)::float8, pg_blocking_pids(pid)
+    FROM pg_locks WHERE NOT granted AND pid = ANY(%(pids)s)
     UNION ALL
-    SELECT pid, pg_safe_snapshot_blocking_pids(pid) FROM unnest(%(pids)s::int[]) AS pid
+    SELECT pid, NULL, pg_safe_snapshot_blocking_pids(pid) FROM unnest(%(pids)s::int[]) AS pid
 """
 
 IDLE_SINCE = "SELECT pid, state_change FROM pg_stat_activity WHERE pid = ANY(%(pids)s)"
