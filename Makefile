@@ -7,8 +7,8 @@ export DJANGO_SETTINGS_MODULE := project.settings
 run: .venv/installed  ## install what is needed, migrate, and serve (HOST, PORT, WORKERS, THREADS)
 	@exec $(BIN)/python -m gunicorn -c project/gunicorn.py
 
-test: .venv/installed  ## the whole test suite
-	$(BIN)/python -m pytest
+test: .venv/installed  ## the whole test suite, on all processors
+	$(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile
 
 # What a production has to say, with values of no meaning.
 PRODUCTION := SHORTURL_LOCAL=off DATABASE_URL=postgres://shorturl@localhost/shorturl \
@@ -23,7 +23,7 @@ lint: .venv/installed  ## style, types, migrations, and what a production would 
 	$(PRODUCTION) $(BIN)/python manage.py collectstatic --noinput --verbosity 0
 	$(PRODUCTION) $(BIN)/python -W error manage.py check --deploy --fail-level WARNING
 
-prove: .venv/installed  ## every schedule of every race, against the tables and the README (minutes)
+prove: .venv/installed  ## what takes long: every schedule of every race, against the tables and the README
 	$(BIN)/python -m pytest -m exhaustive
 
 races: .venv/installed  ## every strategy under load, and a report of what each lost

@@ -29,6 +29,7 @@ def test_the_script_of_a_transaction_hands_on_what_it_has_read() -> None:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", RIGHT)
 def test_every_script_counts_hits_of_every_key(name: str) -> None:

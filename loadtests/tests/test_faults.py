@@ -6,6 +6,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from loadtests import faults, trial
 from loadtests.serving import ROOT
 from loadtests.verdict import Exit, Verdict
@@ -40,6 +42,7 @@ def test_short(tmp_path: Path) -> None:
     assert (verdict["lost"], verdict["doubled"], verdict["failed"]) == (0, 0, 0)
 
 
+@pytest.mark.exhaustive
 def test_a_commit_that_is_not_on_the_disk_is_lost_in_a_crash(tmp_path: Path) -> None:
     """PostgreSQL says COMMIT and writes later; what this loses, the ledger shows."""
     ended = run("--short", "--async", "--reports", str(tmp_path))

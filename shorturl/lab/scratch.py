@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from django.contrib.contenttypes.models import ContentType
 from django.core.management import CommandError
 from django.db import connection
 
@@ -36,6 +37,7 @@ def scratch_database() -> Iterator[str]:
             connection.settings_dict["NAME"] = name
             connection.creation.destroy_test_db(own, verbosity=0)
             test["NAME"] = before
+            ContentType.objects.clear_cache()  # which holds the ids of the scratch database
 
 
 def sweep(own: str) -> None:

@@ -46,7 +46,8 @@ def test_three_processes_that_count(
     resolve: Callable[[], object], broken: int, schedules: int
 ) -> None:
     found = explore([resolve] * 3, setup=counter.setup, invariant=counter.counted(3))
-    assert (len(found.broken), found.schedules, found.complete) == (broken, schedules, True)
+    counts = (len(found.broken), found.schedules, found.complete)
+    assert counts == (broken, schedules, True), found.witness and found.witness.draw()
 
 
 def test_four_processes_that_count_in_one_statement() -> None:
