@@ -26,7 +26,7 @@ def emptied_by_delete() -> Iterator[None]:
     anew: 80 ms for each of 400 tests, to remove a few rows.
     """
 
-    def sql_flush(_style: object, tables: Sequence[str], **_: object) -> list[str]:
+    def sql_flush(_self: object, _style: object, tables: Sequence[str], **_: object) -> list[str]:
         from django.contrib.contenttypes.models import ContentType
 
         ContentType.objects.clear_cache()  # as the signal does that is not sent
@@ -34,7 +34,7 @@ def emptied_by_delete() -> Iterator[None]:
         return [f"DELETE FROM {name}" for name in names]  # noqa: S608 - Django's own tables
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection.ops, "sql_flush", sql_flush)
+        patch.setattr(type(connection.ops), "sql_flush", sql_flush)
         patch.setattr(flush, "emit_post_migrate_signal", lambda *_, **__: None)
         yield
 
