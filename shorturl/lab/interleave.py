@@ -298,6 +298,8 @@ def explore(
     setup: Setup,
     invariant: Invariant,
     using: str = DEFAULT_DB_ALIAS,
+    observe: Observe | None = None,
+    each: Callable[[Schedule], object] = lambda _: None,
     max_schedules: int = 10_000,
     max_seconds: float = 60.0,
     max_steps: int = 200,
@@ -315,6 +317,8 @@ def explore(
             outcomes. Returns what is broken, or None or "" if nothing is; a failing assert in
             it is also something broken.
         using: the alias of the database.
+        observe: see `run_schedule`; it makes an exploration slower.
+        each: called with every schedule after it ran, the broken and the others.
         max_schedules: the search is cut after so many schedules.
         max_seconds: the search is cut after the schedule that ends later than this.
         max_steps: a longer schedule is an error, as a loop may never end.
@@ -346,8 +350,11 @@ def explore(
     began = time.monotonic()
     with new_scheduler() as scheduler, contextlib.closing(bar):
         while True:
-            schedule = scheduler.run(search.choose, before=search.rewind, known=search.known)
+            schedule = scheduler.run(
+                search.choose, before=search.rewind, observe=observe, known=search.known
+            )
             orders.append(schedule.order)
+            each(schedule)
             if schedule.broken:
                 broken.append(schedule)
             seconds = time.monotonic() - began

@@ -22,3 +22,74 @@ class KeySpace(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Recording(models.Model):
+    """An exploration as it was run: how many schedules, how many of them broke, where and when.
+
+    `raised` is the number of broken schedules in which a process got an error, and the others
+    broke without a word. `cut` says which limit ended it early, and `witness` is the order of its shortest broken
+    schedule; both can be empty.
+    """
+
+    race = models.CharField(max_length=40)
+    strategy = models.CharField(max_length=40)
+    processes = models.PositiveSmallIntegerField()
+    isolation = models.CharField(max_length=20)
+    schedules = models.PositiveIntegerField()
+    broken = models.PositiveIntegerField()
+    raised = models.PositiveIntegerField()
+    cut = models.CharField(max_length=100, blank=True)
+    witness = models.CharField(max_length=200, blank=True)
+    seconds = models.FloatField()
+    postgresql = models.CharField(max_length=40)
+    recorded_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["race", "strategy", "processes", "isolation"], name="lab_recording_uk"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.race} × {self.strategy}"
+
+
+class RecordedSchedule(models.Model):
+    """One schedule of a recording: see recording.written() for its `steps` and `outcomes`."""
+
+    recording = models.ForeignKey(Recording, models.CASCADE, related_name="recorded")
+    number = models.PositiveIntegerField()
+    order = models.CharField(max_length=200)
+    broken = models.TextField(blank=True)
+    steps = models.JSONField()
+    outcomes = models.JSONField()
+
+    class Meta:
+        ordering = ["number"]
+        constraints = [
+            models.UniqueConstraint(fields=["recording", "order"], name="lab_schedule_uk")
+        ]
+
+    def __str__(self) -> str:
+        return self.order
+
+
+class Run(models.Model):
+    """Explorations that are asked for together, and how far they are.
+
+    `what` is what the command `record` was told, `current` the exploration that goes on, and
+    `problem` why it ended before all were `done`.
+    """
+
+    what = models.CharField(max_length=200)
+    total = models.PositiveSmallIntegerField(default=0)
+    done = models.PositiveSmallIntegerField(default=0)
+    current = models.CharField(max_length=200, blank=True)
+    problem = models.TextField(blank=True)
+    started_at = models.DateTimeField(db_default=Now())
+    ended_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return self.what

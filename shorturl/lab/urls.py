@@ -2,11 +2,19 @@
 
 from django.urls import path
 
-from shorturl.lab import views
+from shorturl.lab import pages, views
 
 app_name = "lab"
 
 urlpatterns = [
+    path("", pages.index, name="index"),
+    path("races/<str:name>/", pages.race, name="race"),
+    path("races/<str:name>/<str:strategy>/<int:processes>/", pages.exploration, name="exploration"),
+    path("isolation/", pages.isolation, name="isolation"),
+    path("museum/", pages.museum, name="museum"),
+    path("explore", pages.explore, name="explore"),
+    path("runs/<int:number>/", pages.run, name="run"),
+    # What the load tests call.
     path("create/<str:strategy>", views.create, name="create"),
     path("resolve/<str:strategy>/<str:key>", views.resolve, name="resolve"),
     path("edit/<str:key>", views.edit, name="edit"),

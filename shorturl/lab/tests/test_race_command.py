@@ -14,6 +14,7 @@ from django.db import connection
 
 from project.docs import ROOT
 from shorturl.lab import matrix
+from shorturl.lab.museum import MUSEUM
 from shorturl.lab.races import RACES
 from shorturl.resolving import update_returning
 
@@ -31,6 +32,50 @@ def test_list_names_every_race_and_what_must_hold() -> None:
     for each in RACES.values():
         assert each.name in printed
         assert each.must_hold in printed
+
+
+def test_list_ends_with_the_museum_and_its_sources() -> None:
+    races, heading, museum = race("list").partition("The museum:")
+    assert heading
+    for exhibit in MUSEUM.values():
+        assert exhibit.race.name not in races
+        for text in (exhibit.race.name, exhibit.race.situation, exhibit.race.must_hold):
+            assert text in museum
+        assert f"Found in: {exhibit.source}" in museum
+        assert exhibit.signature in museum
+
+
+def test_the_museum_is_explored_and_shown_like_the_other_races() -> None:
+    printed = race("explore", "null_in_a_unique_key")
+    assert "as_found: 18 of 20 schedules break, for example 112122: 2 links are called" in printed
+    assert "mended: 0 of 2 schedules break" in printed
+    printed = race("show", "limited_use", "as_found")
+    assert "limited_use × as_found: 4 of 6 schedules break; this is the shortest, 1212" in printed
+    assert "gift: 2 of 1 uses" in printed
+    assert printed.rstrip().endswith("Broken: redeemed 2 times, not 1.")
+
+
+def test_the_museum_is_explored_by_name_only() -> None:
+    with pytest.raises(CommandError, match="No race has this strategy"):
+        race("explore", "--strategy", "as_found")
+
+
+def test_check_judges_a_function_by_a_race_of_the_museum() -> None:
+    module = "shorturl.lab.museum.limited_use"
+    assert "holds. 0 of 2 schedules break" in race("check", "limited_use", f"{module}:mended")
+    with pytest.raises(CommandError, match="4 of 6 schedules break") as raised:
+        race("check", "limited_use", f"{module}:as_found")
+    assert raised.value.returncode == 1
+    assert "Broken: redeemed 2 times, not 1." in str(raised.value)
+
+
+def nobody_may(key: str) -> bool:
+    return False
+
+
+def test_check_sees_that_nobody_may_follow_the_link() -> None:
+    with pytest.raises(CommandError, match="redeemed 0 times, not 1"):
+        race("check", "limited_use", f"{__name__}:nobody_may")
 
 
 def test_explore_counts_and_names_the_shortest() -> None:

@@ -12,7 +12,11 @@ from django.db import DatabaseError
 from django.utils.module_loading import import_string
 
 from shorturl.lab import matrix
+from shorturl.lab.exercises import EXERCISES, Exercise, write
+from shorturl.lab.exercises.puzzle import PUZZLES, Puzzle
+from shorturl.lab.exercises.races import RACES as EXERCISE_RACES
 from shorturl.lab.interleave import MOST_PROCESSES, Exploration, InterleaveError
+from shorturl.lab.museum import MUSEUM
 from shorturl.lab.race import Race
 from shorturl.lab.races import RACES
 from shorturl.lab.scratch import scratch_database
@@ -20,13 +24,26 @@ from shorturl.strategies import Strategy, Verdict
 
 MAX_SCHEDULES = 20_000
 MAX_SECONDS = 120
+EVERY_RACE = {**RACES, **{name: exhibit.race for name, exhibit in MUSEUM.items()}}
 
 
 def race(name: str) -> Race:
     """Return the race called `name`; raise ArgumentTypeError, naming them all, without one."""
-    if name not in RACES:
-        raise ArgumentTypeError(f"there is no race {name!r}; there are {', '.join(RACES)}")
-    return RACES[name]
+    if name not in EVERY_RACE:
+        raise ArgumentTypeError(f"there is no race {name!r}; there are {', '.join(EVERY_RACE)}")
+    return EVERY_RACE[name]
+
+
+def judge(name: str) -> Race | Puzzle:
+    """Return the race or puzzle called `name`, those of the exercises too; raise as race() does."""
+    return PUZZLES.get(name) or EXERCISE_RACES.get(name) or race(name)
+
+
+def exercise(name: str) -> Exercise:
+    """Return the exercise called `name`; raise ArgumentTypeError, naming them all, without one."""
+    if name not in EXERCISES:
+        raise ArgumentTypeError(f"there is no exercise {name!r}; there are {', '.join(EXERCISES)}")
+    return EXERCISES[name]
 
 
 def function(path: str) -> Callable[..., Any]:
@@ -83,9 +100,13 @@ class Command(BaseCommand):
         self._add_limits(table)
 
         check = action("check", self.run_check, "Judge a function of your own as a strategy.")
-        check.add_argument("race", type=race)
+        check.add_argument("race", type=judge, help="a race, or what judges an exercise")
         check.add_argument("function", type=function, help="package.module:function")
         self._add_limits(check)
+
+        one = action("exercise", self.run_exercise, "List the exercises, or begin one of them.")
+        one.add_argument("exercise", nargs="?", type=exercise, metavar="NAME")
+        one.add_argument("file", nargs="?", help="by default exercises/NAME.py")
 
     def _add_limits(self, parser: CommandParser) -> None:
         parser.add_argument("--processes", type=limit, help="how many; by default the race's own")
@@ -104,10 +125,18 @@ class Command(BaseCommand):
 
     def run_list(self, **options: Any) -> None:
         for race in RACES.values():
-            counts = " or ".join(map(str, race.counts))
-            self.stdout.write(f"{race.name} ({race.operation}, {counts} processes)")
-            self.stdout.write(f"    {race.situation}")
-            self.stdout.write(f"    Must hold: {race.must_hold}")
+            self._list(race)
+        self.stdout.write("\nThe museum: races that were found in real shorteners.\n\n")
+        for exhibit in MUSEUM.values():
+            self._list(exhibit.race)
+            self.stdout.write(f"    Found in: {exhibit.source}")
+            self.stdout.write(f"    A function of your own: {exhibit.signature}")
+
+    def _list(self, race: Race) -> None:
+        counts = " or ".join(map(str, race.counts))
+        self.stdout.write(f"{race.name} ({race.operation}, {counts} processes)")
+        self.stdout.write(f"    {race.situation}")
+        self.stdout.write(f"    Must hold: {race.must_hold}")
 
     def run_explore(self, race: Race | None, strategy: str | None, **options: Any) -> None:
         wanted = options["processes"]
@@ -156,7 +185,14 @@ class Command(BaseCommand):
         else:
             self.stdout.write(matrix.markdown(cells))
 
-    def run_check(self, race: Race, function: Callable[..., Any], **options: Any) -> None:
+    def run_exercise(self, exercise: Exercise | None, file: str | None, **options: Any) -> None:
+        self.stdout.write(write.write(exercise, file) if exercise else "\n".join(write.listing()))
+
+    def run_check(self, race: Race | Puzzle, function: Callable[..., Any], **options: Any) -> None:
+        if isinstance(race, Puzzle):
+            with self._scratch():
+                self.stdout.write(race.judge(function))
+            return
         name = f"{function.__module__}:{getattr(function, '__name__', function)}"
         watched = Watched(function)
         mine: Strategy[Any] = Strategy(name, watched, Verdict.RIGHT, "–", "")

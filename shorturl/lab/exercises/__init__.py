@@ -1,0 +1,70 @@
+"""The exercises of the workshop: what is to be written, and what judges it.
+
+A student's file begins as the one of `templates/`, which does not hold; the one of `solutions/`
+does. Both are judged in the tests, by `manage.py race check`, as the student's is.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise: `function` is what the student writes, `judges` what `race check` runs on it.
+
+    `task` is what to do, in one sentence.
+    """
+
+    name: str
+    task: str
+    function: str
+    judges: tuple[str, ...]
+
+    @property
+    def template(self) -> Path:
+        """The file that the student's own begins as."""
+        return HERE / "templates" / f"{self.name}.py"
+
+    @property
+    def solution(self) -> Path:
+        """One file, of several that are possible, that holds."""
+        return HERE / "solutions" / f"{self.name}.py"
+
+
+EXERCISES: dict[str, Exercise] = {
+    exercise.name: exercise
+    for exercise in (
+        Exercise(
+            "create",
+            "Write a create that holds, also when two draw the same key at once.",
+            "create",
+            ("collision", "toctou", "toctou_in_a_transaction"),
+        ),
+        Exercise(
+            "resolve",
+            "Write a resolve that counts every hit, and leaves alone what others edit.",
+            "resolve",
+            ("lost_update", "clobbered_edit"),
+        ),
+        Exercise(
+            "schedule",
+            "Find the schedule in which a resolve that looks twice still loses a hit.",
+            "schedule",
+            ("find_the_schedule",),
+        ),
+        Exercise(
+            "limited_use",
+            "Let a link be redeemed as often as it may be, and not once more.",
+            "redeem",
+            ("limited_use",),
+        ),
+        Exercise(
+            "crossed_locks",
+            "Mend a caller that resolves two keys in one transaction, and meets a deadlock.",
+            "resolve_both",
+            ("crossed_calls", "half_a_call"),
+        ),
+    )
+}

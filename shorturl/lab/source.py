@@ -1,0 +1,58 @@
+"""The source of strategies: with numbered lines, and two of them as a diff."""
+
+import difflib
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from shorturl.strategies import Strategy
+
+
+@dataclass(frozen=True)
+class Source:
+    """A strategy's source: its file (relative to the checkout), and its numbered lines."""
+
+    path: str
+    lines: list[tuple[int, str]]
+
+
+def source(strategy: Strategy[Any]) -> Source:
+    """Return the source of a strategy: its file, or its function where the file holds several."""
+    function = inspect.unwrap(strategy.function)
+    path = Path(inspect.getsourcefile(function) or "")
+    if path.stem == strategy.name:
+        lines, first = path.read_text().splitlines(), 1
+    else:
+        block, first = inspect.getsourcelines(function)
+        lines = "".join(block).splitlines()
+    if path.is_relative_to(settings.BASE_DIR):
+        path = path.relative_to(settings.BASE_DIR)
+    return Source(str(path), list(enumerate(lines, start=first)))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a diff; `sign` is "+", "-" or " ", and `number` is None where it is absent."""
+
+    sign: str
+    left: int | None
+    right: int | None
+    text: str
+
+
+def diff(left: Source, right: Source) -> list[Line]:
+    """Return every line of both, those they share once."""
+    before, after = ([text for _, text in each.lines] for each in (left, right))
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    found = []
+    for tag, a, b, c, d in matcher.get_opcodes():
+        if tag == "equal":
+            pairs = zip(left.lines[a:b], right.lines[c:d], strict=True)
+            found += [Line(" ", number, other, text) for (number, text), (other, _) in pairs]
+        else:
+            found += [Line("-", number, None, text) for number, text in left.lines[a:b]]
+            found += [Line("+", None, number, text) for number, text in right.lines[c:d]]
+    return found

@@ -1,0 +1,120 @@
+"""Processes that wait for each other: who is the victim, and when, whoever else could go on."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from django.db import transaction
+
+from shorturl.lab.interleave import Schedule, explore, run_schedule
+
+from . import counter
+from .counter import counter_table, sql  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("counter_table")
+
+
+def replay(order: str, *processes: Callable[[], object]) -> Schedule:
+    return run_schedule(order, processes, setup=counter.setup, invariant=counter.anything)
+
+
+def add_hit(row: int) -> None:
+    sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = %s", row)
+
+
+def lock(*numbers: int, settings: str = "") -> None:
+    """Take advisory locks in this order, in one transaction."""
+    with transaction.atomic():
+        if settings:
+            sql(settings)
+        for number in numbers:
+            sql("SELECT pg_advisory_xact_lock(%s)", number)
+
+
+def bystander() -> None:
+    sql("SELECT 1")
+
+
+# Nobody but the process that closes the circle may look for it, and late, so that the explorer is
+# sure to see it closed.
+LATE_CHECK = "SET LOCAL deadlock_timeout = '250ms'"
+GIVES_UP = "SET LOCAL deadlock_timeout = '60s'; SET LOCAL lock_timeout = '250ms'"
+
+
+@pytest.mark.parametrize("settings", [LATE_CHECK, GIVES_UP])
+def test_a_circle_of_two_ends_before_a_third_goes_on(settings: str) -> None:
+    """2 takes lock 2, 1 takes lock 1 and waits for 2, 2 waits for 1; process 3 could go on."""
+    closing = partial(lock, 2, 1, settings=settings)
+    schedule = replay("221122" + "13", partial(lock, 1, 2), closing, bystander)
+    waits, closes, then = schedule.timeline[3:6]
+    assert (waits.waited_for, waits.until) == ((2,), 5)
+    assert (closes.waited_for, closes.until) == ((1,), 5)
+    victim = "DeadlockDetected" if settings == LATE_CHECK else "LockNotAvailable"
+    assert (closes.error, then.kind) == (victim, "ROLLBACK")
+
+
+def test_a_circle_of_three_ends_before_a_fourth_goes_on() -> None:
+    """1 waits for 2, 2 waits for 3, and 3 for 1."""
+    closing = partial(lock, 3, 1, settings=LATE_CHECK)
+    first, second = partial(lock, 1, 2), partial(lock, 2, 3)
+    schedule = replay("33" + "1212" + "33" + "214", first, second, closing, bystander)
+    assert [step.waited_for for step in schedule.timeline[4:7]] == [(2,), (3,), (1,)]
+    closes = schedule.timeline[6]
+    assert (closes.error, closes.until) == ("DeadlockDetected", 7)
+
+
+def test_a_wait_without_a_circle_does_not_end_while_a_third_can_go_on() -> None:
+    """2 waits for 1 until 3 is done and 1 commits, though its lock_timeout is short."""
+    waits = partial(lock, 1, settings=GIVES_UP)
+    schedule = replay("1223" + "12", partial(lock, 1), waits, bystander)
+    assert [outcome.raised for outcome in schedule.outcomes] == [None] * 3
+    assert (schedule.timeline[2].waited_for, schedule.timeline[2].until) == ((1,), 5)
+
+
+def savepoint_first(settings: str = "SELECT 1") -> None:
+    """Write row 1 in a subtransaction, and then row 2."""
+    with transaction.atomic():
+        sql(settings)
+        with transaction.atomic():
+            add_hit(1)
+        add_hit(2)
+
+
+def other_way_round(settings: str = "SELECT 1") -> None:
+    with transaction.atomic():
+        sql(settings)
+        sql("SELECT pg_advisory_xact_lock(3)")
+        add_hit(2)
+        add_hit(1)
+
+
+def test_a_wait_that_begins_again_is_given_its_deadlock_check_again() -> None:
+    """Process 1 closes the circle when process 2 has just begun its second wait.
+
+    Process 3 waits for lock 3 all the time. Process 2 waits for the subtransaction of process 1,
+    and after its RELEASE for the transaction. It looks for a circle 40 ms after it began to wait,
+    and process 1 after 100 ms: whoever does not give process 2 the time to look before the circle
+    is closed has process 2 end it, every time.
+    """
+    first = partial(savepoint_first, "SET LOCAL deadlock_timeout = '100ms'")
+    second = partial(other_way_round, "SET LOCAL deadlock_timeout = '40ms'")
+    schedule = replay(
+        "222" + "3" + "111" + "2" + "11" + "1" + "23", first, second, partial(lock, 3)
+    )
+    again, release, closes = schedule.timeline[7:10]
+    assert (release.kind, again.waited_for, again.until) == ("RELEASE", (1,), 10)
+    assert (closes.process, closes.error, closes.until) == (1, "DeadlockDetected", 10)
+    assert schedule.timeline[3].waited_for == (2,)
+
+
+def test_the_process_that_closed_the_circle_is_the_victim_in_every_schedule() -> None:
+    """Also in those in which a subtransaction is released while another process waits for it."""
+    found = explore(
+        [savepoint_first, other_way_round], setup=counter.setup, invariant=lambda _: "shown"
+    )
+    assert found.complete
+    deadlocks = [
+        step for each in found.broken for step in each.timeline if step.error == "DeadlockDetected"
+    ]
+    assert {step.process for step in deadlocks} == {1, 2}
+    assert [step for step in deadlocks if step.until != step.number] == []
