@@ -168,7 +168,7 @@ def test_a_process_killed_in_the_database_has_an_outcome_and_goes_on_afterwards(
     """Process 2 ends the session of process 1, which may be before, in or after its steps."""
     kill = (
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-        " WHERE application_name = 'interleave process 1'"
+        " WHERE application_name = 'interleave process 1' AND datname = current_database()"
     )
     runs = dict(run(counter.atomic_only, partial(sql, kill)))
     assert sorted(runs) == ["1112", "1121", "121", "21"]

@@ -201,7 +201,7 @@ def test_a_wait_that_another_process_cancels_is_an_outcome() -> None:
             sql("SELECT pg_advisory_xact_lock(1)")
             sql(
                 "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE state = 'active'"
-                " AND application_name = 'interleave process 2'"
+                " AND application_name = 'interleave process 2' AND datname = current_database()"
             )
 
     outcomes = seen(cancel, partial(sql, "SELECT pg_advisory_xact_lock(1)"))

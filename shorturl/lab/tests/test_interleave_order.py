@@ -21,6 +21,7 @@ WAIT_AND_WRITE = """
             SELECT FROM pg_stat_activity, interleave_counter
             WHERE interleave_counter.id = 2 AND interleave_counter.hits = {number}
             AND application_name = 'interleave process {other}' AND state = 'active'
+            AND datname = current_database()
         ) LOOP
             PERFORM pg_stat_clear_snapshot();
         END LOOP;

@@ -1,0 +1,62 @@
+"""Recordings for the tests of the pages: explored once, and put into the tables where wanted."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from shorturl.lab import recording
+from shorturl.lab.models import RecordedSchedule, Recording
+from shorturl.lab.scratch import scratch_database
+
+WHAT = (
+    "lost_update/naive",
+    "lost_update/naive/2/serializable",
+    "lost_update/select_for_update",
+    "lost_update/update_returning",
+    "clobbered_edit/f_expression_full_save",
+    "toctou/check_first",
+    "toctou/on_conflict",
+    "limited_use/as_found",
+)
+
+
+class Kept:
+    """An exploration that was recorded, apart from the tables, which every test leaves empty."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = Recording.objects.get(pk=recording.pk)
+        self.schedules = list(self.recording.recorded.all())
+
+    def schedule(self, order: str) -> RecordedSchedule:
+        """Return the schedule that is written `order`."""
+        return next(each for each in self.schedules if each.order == order)
+
+
+def databases() -> set[str]:
+    """Return the names of the scratch databases of the database that is connected to."""
+    with connection.cursor() as cursor:
+        prefix = f"{connection.settings_dict['NAME'][:40]}_race_"
+        cursor.execute("SELECT datname FROM pg_database WHERE starts_with(datname, %s)", [prefix])
+        return {name for (name,) in cursor.fetchall()}
+
+
+@pytest.fixture(scope="session")
+def explored(django_db_setup: None, django_db_blocker: Any) -> dict[str, Kept]:
+    """What came of WHAT."""
+    with django_db_blocker.unblock():
+        with recording.service_connection(), scratch_database():
+            made = {what: recording.record(*recording.jobs(what)) for what in WHAT}
+        kept = {what: Kept(each) for what, each in made.items()}
+        Recording.objects.all().delete()
+        return kept
+
+
+@pytest.fixture
+def recorded(db: None, explored: dict[str, Kept]) -> dict[str, Kept]:
+    """WHAT, in the tables of the test's database."""
+    Recording.objects.bulk_create(each.recording for each in explored.values())
+    RecordedSchedule.objects.bulk_create(
+        schedule for each in explored.values() for schedule in each.schedules
+    )
+    return explored
