@@ -8,13 +8,6 @@ from django.core.management.commands import flush
 from django.db import connection
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs the whole matrix, for `make prove`."""
-    for item in items:
-        if "cells" in getattr(item, "fixturenames", ()):
-            item.add_marker("exhaustive")
-
-
 KEPT = {"django_content_type", "auth_permission"}  # what a migration puts there
 
 
@@ -41,7 +34,7 @@ def emptied_by_delete() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def cells(django_db_setup: None, django_db_blocker: Any) -> list[Any]:
-    """The cells of the matrix, explored once for all tests that need them (it takes minutes)."""
+    """The cells of the matrix, explored once for all tests that need them."""
     from shorturl.lab import matrix
     from shorturl.lab.scratch import scratch_database
 

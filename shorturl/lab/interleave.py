@@ -30,8 +30,9 @@ and that is a step too. A *schedule* is one order of all the steps, written as t
 on, and PostgreSQL itself (`pg_blocking_pids`) says who waits and for whom.
 
 The search is depth-first and exhaustive, in lexicographic order; every schedule counts, also
-those that differ only in steps that cannot affect each other. Between two steps of the schedule
-Python runs in one process at a time, so that shared Python objects are safe to use.
+those that differ only in steps that cannot affect each other. Those need not all be run: with
+`distinct=True` one of them stands for the others, and they are counted. Between two steps of the
+schedule Python runs in one process at a time, so that shared Python objects are safe to use.
 
 What it cannot see: state outside the database; other connections and threads that a process opens
 (they work, unobserved, and a process that waits for one of their locks ends in `StepTimeout`);
@@ -245,23 +246,21 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Exploration:
-    """The result of `explore`: the `orders` of all schedules that ran, and those that broke.
+    """The result of `explore`: the `orders` of the schedules that ran, and those that broke.
 
-    `cut` says which limit ended the search early, and is empty when it is complete. `seconds`
-    is the time it took.
+    `schedules` is the number of all schedules, and `breaking` that of those that break; without
+    `distinct` all of them ran. `cut` says which limit ended the search early, and is empty when
+    it is complete. `seconds` is the time it took.
     """
 
     orders: tuple[str, ...]
     broken: tuple[Schedule, ...]
+    schedules: int
+    breaking: int
     cut: str
     seconds: float
     processes: int
     _scheduler: Callable[[], Scheduler] = field(repr=False, compare=False)
-
-    @property
-    def schedules(self) -> int:
-        """How many schedules ran."""
-        return len(self.orders)
 
     @property
     def complete(self) -> bool:
@@ -288,8 +287,10 @@ class Exploration:
             raise AssertionError(f"Not proven: {self}.")
 
     def __str__(self) -> str:
-        ran = f"{len(self.broken)} of {self.schedules} schedules break"
-        return f"{ran}; the search was cut: {self.cut}" if self.cut else ran
+        text = f"{self.breaking} of {self.schedules} schedules break"
+        if len(self.orders) < self.schedules:
+            text += f" ({len(self.orders)} distinct ones ran)"
+        return f"{text}; the search was cut: {self.cut}" if self.cut else text
 
 
 def explore(
@@ -300,6 +301,7 @@ def explore(
     using: str = DEFAULT_DB_ALIAS,
     observe: Observe | None = None,
     each: Callable[[Schedule], object] = lambda _: None,
+    distinct: bool = False,
     max_schedules: int = 10_000,
     max_seconds: float = 60.0,
     max_steps: int = 200,
@@ -319,7 +321,10 @@ def explore(
         using: the alias of the database.
         observe: see `run_schedule`; it makes an exploration slower.
         each: called with every schedule after it ran, the broken and the others.
-        max_schedules: the search is cut after so many schedules.
+        distinct: of the schedules that differ only in the order of steps that cannot affect each
+            other, run one and count the others. Such steps are savepoints, and plain SELECTs
+            beside each other; the processes must share nothing in Python.
+        max_schedules: the search is cut after so many schedules have run.
         max_seconds: the search is cut after the schedule that ends later than this.
         max_steps: a longer schedule is an error, as a loop may never end.
         step_timeout: seconds for one step, and for the Python up to the next one.
@@ -344,7 +349,7 @@ def explore(
         max_steps=max_steps,
         step_timeout=step_timeout,
     )
-    search, broken, cut = _Search(), [], ""
+    search, broken, cut = _Search(len(processes), distinct), [], ""
     orders: list[str] = []
     bar = _ProgressBar(sys.stderr.isatty() if progress is None else progress)
     began = time.monotonic()
@@ -353,10 +358,11 @@ def explore(
             schedule = scheduler.run(
                 search.choose, before=search.rewind, observe=observe, known=search.known
             )
-            orders.append(schedule.order)
-            each(schedule)
-            if schedule.broken:
-                broken.append(schedule)
+            if search.count(broken=bool(schedule.broken)):
+                orders.append(schedule.order)
+                each(schedule)
+                if schedule.broken:
+                    broken.append(schedule)
             seconds = time.monotonic() - began
             bar.show(search.share(), len(orders), len(broken), seconds)
             if not search.advance():
@@ -367,9 +373,12 @@ def explore(
                 cut = f"max_seconds={max_seconds} passed after {len(orders)} schedules"
             if cut:
                 break
+    schedules, breaking = search.counted()
     return Exploration(
         orders=tuple(orders),
         broken=tuple(broken),
+        schedules=schedules,
+        breaking=breaking,
         cut=cut,
         seconds=time.monotonic() - began,
         processes=len(processes),
@@ -416,7 +425,7 @@ def run_schedule(
 def _run_one(
     order: str, new_scheduler: Callable[[], Scheduler], observe: Observe | None
 ) -> Schedule:
-    def choose(ready: list[int], _: Situation) -> int:
+    def choose(ready: dict[int, str], _: Situation) -> int:
         taken = len(scheduler.taken)
         if taken == len(order):
             left = [each.number for each in scheduler.processes if each.state != DONE]
@@ -424,7 +433,7 @@ def _run_one(
         if order[taken] not in map(str, ready):
             raise ImpossibleSchedule(
                 f"Step {taken + 1} of {order!r} cannot be taken by process {order[taken]}: "
-                f"only {_names(ready)} can go on after {order[:taken]!r}."
+                f"only {_names(list(ready))} can go on after {order[:taken]!r}."
             )
         return int(order[taken])
 
@@ -437,7 +446,13 @@ def _run_one(
 
 Place = tuple[Any, ...]
 Situation = tuple[Place, ...]  # where each process stands: at which step, waiting for whom, done
-Choose = Callable[[list[int], Situation], int]  # who of the ready takes the next step
+# Who of the ready, each with the reach of its next step, takes it.
+Choose = Callable[[dict[int, str], Situation], int]
+
+# The reach of a step: it affects nobody else, no other read, or possibly everybody.
+OWN, READ, ALL = "own", "read", "all"
+Event = tuple[str, str, str, tuple[int, ...]]  # kind, SQL, reach, what of each process came before
+Trace = tuple[tuple[Event, ...], ...]  # the events of each process: the same for equivalent orders
 
 
 @dataclass
@@ -445,27 +460,60 @@ class _Fork:
     """A point of the schedule: where everyone stood, who was chosen, who is left to choose."""
 
     situation: Situation
+    ready: dict[int, str]
     chosen: int
     left: list[int]
-    choices: int
+    trace: Trace
+    schedules: int = 0  # how many of those that begin like this are counted already
+    breaking: int = 0
+
+    def after(self, number: int) -> Trace:
+        """Return the trace when that process has taken the next step.
+
+        Two orders have the same trace when they differ only in steps that are next to each other
+        and independent. They lead to the same state, and what follows is the same.
+        """
+        kind, sql, *_ = self.situation[number - 1]
+        reach = self.ready[number]
+        before = tuple(
+            sum(_dependent(reach, event[2]) for event in events) for events in self.trace
+        )
+        own = (*self.trace[number - 1], (kind, sql, reach, before))
+        return (*self.trace[: number - 1], own, *self.trace[number:])
+
+
+def _dependent(reach: str, other: str) -> bool:
+    return OWN not in (reach, other) and (reach, other) != (READ, READ)
 
 
 class _Search:
     """Depth-first search over the choices of who takes the next step."""
 
-    def __init__(self) -> None:
+    def __init__(self, processes: int, distinct: bool) -> None:
         self.path: list[_Fork] = []
         self.known = 0  # how much of the path is a prefix that has been run before
         self.depth = 0
+        self.distinct = distinct
+        self.start: Trace = ((),) * processes
+        self.done: dict[Trace, tuple[int, int]] = {}  # schedules from there on, and breaking ones
+        self.total = (0, 0)
+        self.idle = False  # all that this schedule can come to is counted already
 
     def rewind(self) -> None:
         """Begin a schedule, possibly one that was begun before."""
-        self.depth = 0
+        self.depth, self.idle = 0, False
         del self.path[self.known :]
 
-    def choose(self, ready: list[int], situation: Situation) -> int:
+    def choose(self, ready: dict[int, str], situation: Situation) -> int:
+        if self.idle:
+            return next(iter(ready))
         if self.depth == len(self.path):
-            self.path.append(_Fork(situation, ready[0], ready[1:], len(ready)))
+            before = self.path[-1] if self.path else None
+            trace = before.after(before.chosen) if before and self.distinct else self.start
+            self.path.append(_Fork(situation, ready, 0, list(ready), trace))
+            self.idle = not self._turn(self.path[-1])
+            if self.idle:
+                return next(iter(ready))
         fork = self.path[self.depth]
         if fork.situation != situation:
             order = "".join(str(each.chosen) for each in self.path[: self.depth])
@@ -486,12 +534,47 @@ class _Search:
         self.depth += 1
         return fork.chosen
 
+    def _turn(self, fork: _Fork) -> bool:
+        """Choose the next one who leads to something new, and count what the others lead to."""
+        while fork.left:
+            fork.chosen = fork.left.pop(0)
+            known = self.done.get(fork.after(fork.chosen)) if self.distinct else None
+            if known is None:
+                return True
+            fork.schedules, fork.breaking = fork.schedules + known[0], fork.breaking + known[1]
+        return False
+
+    def count(self, *, broken: bool) -> bool:
+        """Count the schedule that has run; return False when it was counted before."""
+        if self.idle:
+            return False
+        if not self.path:  # nobody took a step
+            self.total = (1, int(broken))
+            return True
+        last = self.path[-1]
+        last.schedules, last.breaking = last.schedules + 1, last.breaking + broken
+        if self.distinct:
+            self.done[last.after(last.chosen)] = (1, int(broken))
+        return True
+
+    def counted(self) -> tuple[int, int]:
+        """Return how many schedules were counted, and how many of them break."""
+        return (
+            self.total[0] + sum(fork.schedules for fork in self.path),
+            self.total[1] + sum(fork.breaking for fork in self.path),
+        )
+
     def advance(self) -> bool:
         """Go to the next schedule in lexicographic order; False when there is none."""
-        while self.path and not self.path[-1].left:
-            self.path.pop()
-        if self.path:
-            self.path[-1].chosen = self.path[-1].left.pop(0)
+        while self.path and not self._turn(self.path[-1]):
+            fork = self.path.pop()
+            if self.distinct:
+                self.done[fork.trace] = (fork.schedules, fork.breaking)
+            if self.path:
+                self.path[-1].schedules += fork.schedules
+                self.path[-1].breaking += fork.breaking
+            else:
+                self.total = (fork.schedules, fork.breaking)
         self.known = len(self.path)
         return bool(self.path)
 
@@ -499,8 +582,8 @@ class _Search:
         """Estimate which share of the search is behind us, from 0 to 1."""
         share, whole = 0.0, 1.0
         for fork in self.path:
-            whole /= fork.choices
-            share += whole * (fork.choices - len(fork.left) - 1)
+            whole /= len(fork.ready)
+            share += whole * (len(fork.ready) - len(fork.left) - 1)
         return share + whole
 
 
@@ -585,7 +668,8 @@ class Scheduler:
             process = ready[0]
             if not self.unlucky:
                 try:
-                    number = choose([each.number for each in ready], self._situation())
+                    reaches = {each.number: self._reach(each) for each in ready}
+                    number = choose(reaches, self._situation())
                     process = self.processes[number - 1]
                 except NotDeterministic as error:
                     if not self.raced:
@@ -626,6 +710,21 @@ class Scheduler:
         if broken is not None and not isinstance(broken, str):
             raise CannotExplore(f"The invariant must return a str or None, not {broken!r}.")
         return broken or ""
+
+    def _reach(self, process: Process) -> str:
+        """Return whom the step that the process stands at can affect."""
+        kind, sql = process.step.kind, process.step.sql
+        if kind == "SELECT":
+            return ALL if _MORE_THAN_READS.search(sql) else READ
+        if kind in ("SAVEPOINT", "RELEASE"):
+            return OWN  # whoever waits for a subtransaction goes on to wait for the whole one
+        if kind != "ROLLBACK TO":
+            return ALL
+        own = [step for step in self.taken if step.process == process.number]
+        savepoints = [step.sql for step in own if step.kind == "SAVEPOINT"]
+        # An error has undone all since the last savepoint already.
+        undone = bool(savepoints) and bool(getattr(own[-1], "error", ""))
+        return OWN if undone and _savepoint(savepoints[-1]) == _savepoint(sql) else ALL
 
     def _situation(self) -> Situation:
         return tuple(process.place() for process in self.processes)
@@ -1262,6 +1361,14 @@ def _circular(blocked: dict[Process, tuple[int, ...]]) -> bool:
 _COMMENTS = r"(?:/\*.*?\*/|--[^\n]*\n|[\s(;])*"
 _ONLY_BEGIN = re.compile(r"\s*(BEGIN|START\s+TRANSACTION)\b[^;]*;?\s*", re.IGNORECASE)
 _STATEMENT = re.compile(_COMMENTS + r"(rollback\s+to|\w+)", re.IGNORECASE | re.DOTALL)
+
+
+_MORE_THAN_READS = re.compile(r"[(]|\bFOR\b|\bINTO\b|;\s*\S", re.IGNORECASE)
+
+
+def _savepoint(sql: str) -> str:
+    """Return the name in SAVEPOINT name, RELEASE SAVEPOINT name, ROLLBACK TO SAVEPOINT name."""
+    return sql.rstrip("; \n").split()[-1].strip('"').lower()
 
 
 @functools.lru_cache(maxsize=1024)

@@ -44,7 +44,7 @@ def cell(race: Race, strategy: Strategy[Any], processes: int, result: Exploratio
         strategy=strategy.name,
         processes=processes,
         schedules=result.schedules,
-        broken=len(result.broken),
+        broken=result.breaking,
         complete=result.complete,
         witness=result.witness.order if result.witness else None,
     )
@@ -60,7 +60,9 @@ def cells(processes: int | None = None, **limits: Any) -> Iterator[Cell]:
         count = processes or race.counts[0]
         if count in race.counts:
             for strategy in race.strategies.values():
-                yield cell(race, strategy, count, race.explore(strategy, count, **limits))
+                yield cell(
+                    race, strategy, count, race.explore(strategy, count, distinct=True, **limits)
+                )
 
 
 def markdown(cells: list[Cell]) -> str:

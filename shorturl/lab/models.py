@@ -27,17 +27,18 @@ class KeySpace(models.Model):
 class Recording(models.Model):
     """An exploration as it was run: how many schedules, how many of them broke, where and when.
 
-    `raised` is the number of broken schedules in which a process got an error, and the others
-    broke without a word. `cut` says which limit ended it early, and `witness` is the order of its shortest broken
-    schedule; both can be empty.
+    `distinct` schedules ran and are kept, and stand for all of them; `raised` of these break with
+    an error that a process got, the others without a word. `cut` says which limit ended it early,
+    and `witness` is the order of the shortest that breaks; both can be empty.
     """
 
     race = models.CharField(max_length=40)
     strategy = models.CharField(max_length=40)
     processes = models.PositiveSmallIntegerField()
     isolation = models.CharField(max_length=20)
-    schedules = models.PositiveIntegerField()
-    broken = models.PositiveIntegerField()
+    schedules = models.PositiveBigIntegerField()
+    distinct = models.PositiveIntegerField()
+    broken = models.PositiveBigIntegerField()
     raised = models.PositiveIntegerField()
     cut = models.CharField(max_length=100, blank=True)
     witness = models.CharField(max_length=200, blank=True)

@@ -1,5 +1,6 @@
 """The lab's pages: they show what was explored on this machine, and start explorations."""
 
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
@@ -100,11 +101,13 @@ def exploration(request: HttpRequest, name: str, strategy: str, processes: int) 
     if kept:
         orders = list(kept.recorded.values_list("order", "broken"))
         order = request.GET.get("schedule") or kept.witness or orders[0][0]
-        schedule = kept.recorded.filter(order=order).first()
-        if schedule is None:
+        if order not in dict(orders):
             raise Http404(f"{order[:50]!r} is none of the schedules that were run.")
+        schedule = kept.recorded.get(order=order)
         context |= {"orders": orders, "schedule": schedule, **around(orders, schedule)}
         context |= steps(request, schedule, processes)
+        if context["predict"] is not None:
+            context["source"] = source(chosen, bare=True)
     return render(request, "lab/exploration.html", context)
 
 
@@ -180,7 +183,8 @@ def explore(request: HttpRequest) -> HttpResponse:
     except ValueError as error:
         raise Http404(str(error)) from error
     except runs.Busy:
-        return redirect("lab:run", Run.objects.latest("pk").pk)
+        newest = Run.objects.order_by("-pk").first()
+        return redirect("lab:run", newest.pk) if newest else redirect("lab:index")
 
 
 @never_cache
@@ -188,8 +192,9 @@ def explore(request: HttpRequest) -> HttpResponse:
 def run(request: HttpRequest, number: int) -> HttpResponse:
     """Show how far a run is."""
     found = get_object_or_404(Run, pk=number)
-    one = recording.jobs(found.what)[0] if "/" in found.what else None
-    cell = Cell(one, None) if one else None
+    cell = None
+    with suppress(ValueError):  # for what the catalogue has no longer
+        cell = Cell(recording.jobs(found.what)[0], None) if "/" in found.what else None
     context = {"run": found, "lost": runs.is_lost(found), "cell": cell}
     return render(request, "lab/run.html", context)
 

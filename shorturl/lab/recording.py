@@ -127,6 +127,7 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
         job.processes,
         observe=job.race.observe,
         each=keep,
+        distinct=job.processes > 2,  # there would be thousands
         max_schedules=MAX_SCHEDULES,
         max_seconds=MAX_SECONDS,
     )
@@ -135,7 +136,8 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
         recording = Recording.objects.using(SERVICE).create(
             **job.where(),
             schedules=result.schedules,
-            broken=len(result.broken),
+            distinct=len(kept),
+            broken=result.breaking,
             raised=sum(any(each.raised for each in one.outcomes) for one in result.broken),
             cut=result.cut,
             witness=result.witness.order if result.witness else "",

@@ -1,5 +1,6 @@
 """The source of strategies: with numbered lines, and two of them as a diff."""
 
+import ast
 import difflib
 import inspect
 from dataclasses import dataclass
@@ -19,8 +20,11 @@ class Source:
     lines: list[tuple[int, str]]
 
 
-def source(strategy: Strategy[Any]) -> Source:
-    """Return the source of a strategy: its file, or its function where the file holds several."""
+def source(strategy: Strategy[Any], *, bare: bool = False) -> Source:
+    """Return the source of a strategy: its file, or its function where the file holds several.
+
+    `bare` leaves out the docstring, which tells how it ends.
+    """
     function = inspect.unwrap(strategy.function)
     path = Path(inspect.getsourcefile(function) or "")
     if path.stem == strategy.name:
@@ -28,9 +32,21 @@ def source(strategy: Strategy[Any]) -> Source:
     else:
         block, first = inspect.getsourcelines(function)
         lines = "".join(block).splitlines()
+    numbered = list(enumerate(lines, start=first))
+    if bare:
+        start, end = docstring(path, function.__name__)
+        numbered = [(number, text) for number, text in numbered if not start <= number <= end]
     if path.is_relative_to(settings.BASE_DIR):
         path = path.relative_to(settings.BASE_DIR)
-    return Source(str(path), list(enumerate(lines, start=first)))
+    return Source(str(path), numbered)
+
+
+def docstring(path: Path, function: str) -> tuple[int, int]:
+    """Return the first and the last line of a function's docstring; (0, 0) without one."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef) and node.name == function and ast.get_docstring(node):
+            return node.body[0].lineno, node.body[0].end_lineno or 0
+    return 0, 0
 
 
 @dataclass(frozen=True)

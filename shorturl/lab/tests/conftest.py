@@ -1,11 +1,12 @@
 """Recordings for the tests of the pages: explored once, and put into the tables where wanted."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.db import connection
 
-from shorturl.lab import recording
+from shorturl.lab import recording, runs
 from shorturl.lab.models import RecordedSchedule, Recording
 from shorturl.lab.scratch import scratch_database
 
@@ -60,3 +61,15 @@ def recorded(db: None, explored: dict[str, Kept]) -> dict[str, Kept]:
         schedule for each in explored.values() for schedule in each.schedules
     )
     return explored
+
+
+@pytest.fixture
+def somebody_explores(db: None) -> Iterator[None]:
+    """Another session holds the lock of whoever explores."""
+    other = connection.copy("other")
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(%s)", [runs.LOCK])
+        yield
+    finally:
+        other.close()

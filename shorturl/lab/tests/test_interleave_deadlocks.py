@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 from django.db import transaction
 
+from shorturl.lab import interleave
 from shorturl.lab.interleave import Schedule, explore, run_schedule
 
 from . import counter
@@ -88,23 +89,34 @@ def other_way_round(settings: str = "SELECT 1") -> None:
         add_hit(1)
 
 
-def test_a_wait_that_begins_again_is_given_its_deadlock_check_again() -> None:
+@pytest.mark.parametrize("with_a_third", [False, True])
+def test_a_wait_that_begins_again_is_given_its_deadlock_check_again(
+    monkeypatch: pytest.MonkeyPatch, with_a_third: bool
+) -> None:
     """Process 1 closes the circle when process 2 has just begun its second wait.
 
-    Process 3 waits for lock 3 all the time. Process 2 waits for the subtransaction of process 1,
-    and after its RELEASE for the transaction. It looks for a circle 40 ms after it began to wait,
-    and process 1 after 100 ms: whoever does not give process 2 the time to look before the circle
-    is closed has process 2 end it, every time.
+    Process 3, if there is one, waits for lock 3 all the time. Process 2 waits for the subtransaction of process 1,
+    and after its RELEASE for the transaction. It looks for a circle 100 ms after it began to wait,
+    and process 1 after 200 ms: whoever does not give process 2 the time to look before the circle
+    is closed has process 2 end it. That happens three times, until the patience is long enough.
     """
-    first = partial(savepoint_first, "SET LOCAL deadlock_timeout = '100ms'")
-    second = partial(other_way_round, "SET LOCAL deadlock_timeout = '40ms'")
-    schedule = replay(
-        "222" + "3" + "111" + "2" + "11" + "1" + "23", first, second, partial(lock, 3)
-    )
-    again, release, closes = schedule.timeline[7:10]
-    assert (release.kind, again.waited_for, again.until) == ("RELEASE", (1,), 10)
-    assert (closes.process, closes.error, closes.until) == (1, "DeadlockDetected", 10)
-    assert schedule.timeline[3].waited_for == (2,)
+    monkeypatch.setattr(interleave, "FIRST_PATIENCE", 0.04)
+    monkeypatch.setattr(interleave, "LONGEST_PATIENCE", 0.16)
+    monkeypatch.setattr(interleave, "ATTEMPTS", 6)
+    first = partial(savepoint_first, "SET LOCAL deadlock_timeout = '200ms'")
+    second = partial(other_way_round, "SET LOCAL deadlock_timeout = '100ms'")
+    processes: list[Callable[[], object]] = [first, second]
+    order = "222" + "111" + "2" + "11" + "12"
+    if with_a_third:
+        processes.append(partial(lock, 3))
+        order = "222" + "3" + "111" + "2" + "11" + "12" + "3"
+    steps = {(each.process, each.kind): each for each in replay(order, *processes).timeline}
+    release = steps[1, "RELEASE"]
+    closes, again = steps[1, "UPDATE"], steps[2, "UPDATE"]  # the last of each
+    assert (again.waited_for, again.until) == ((1,), release.number + 1)
+    assert (closes.error, closes.until) == ("DeadlockDetected", release.number + 1)
+    if with_a_third:
+        assert steps[3, "SELECT"].waited_for == (2,)
 
 
 def test_the_process_that_closed_the_circle_is_the_victim_in_every_schedule() -> None:

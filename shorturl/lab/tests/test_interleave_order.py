@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 from django.db import transaction
 
+from shorturl.lab import interleave
 from shorturl.lab.interleave import Outcome, explore
 
 from .counter import counter_table, sql  # noqa: F401
@@ -81,3 +82,38 @@ def test_the_first_that_waited_writes_first_in_every_schedule(in_a_transaction: 
         order: "".join(dict.fromkeys(order.replace("1", ""))) for order in found.orders
     }
     assert len([order for order in found.orders if order[:4] in ("1231", "1321")]) == 2
+
+
+class WokenTheOtherWayRound(Woken):
+    """Process 3 writes first until a schedule of that kind counts, and then not at once.
+
+    Process 1 has another step after the one that wakes the others, so that more than one schedule
+    begins like that.
+    """
+
+    kept = False
+
+    def setup(self) -> None:
+        super().setup()
+        dawdler = 3 if self.kept and self.attempts == 1 else 2
+        sql("UPDATE interleave_counter SET hits = %s WHERE id = 2", dawdler)
+
+    def holds(self) -> None:
+        super().holds()
+        sql("SELECT 1")
+
+    def written(self, outcomes: list[Outcome]) -> str:
+        self.kept = self.kept or self.attempts > 1
+        return super().written(outcomes)
+
+
+def test_the_way_that_counted_once_is_the_way_of_all_schedules_that_begin_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """When the fair attempts are used up, 3 may write first; then 1231 goes on with 3 each time."""
+    monkeypatch.setattr(interleave, "FAIR_ATTEMPTS", 1)
+    woken = WokenTheOtherWayRound(in_a_transaction=True)
+    found = explore(woken.processes(), setup=woken.setup, invariant=woken.written)
+    assert found.complete
+    begun = {each.order: each.broken for each in found.broken if each.order.startswith("1231")}
+    assert begun == {"1231132": "32", "1231312": "32", "1231321": "32"}

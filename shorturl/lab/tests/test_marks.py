@@ -5,7 +5,6 @@ import pytest
 from shorturl.lab.marks import marks
 from shorturl.lab.tests.conftest import Kept
 
-
 pytestmark = pytest.mark.django_db  # else there is no database to explore in
 
 
@@ -15,7 +14,44 @@ def marked(explored: dict[str, Kept], what: str, order: str) -> dict[int, list[s
     return marks(schedule.steps)
 
 
-def test_the_stale_read_and_the_lost_write(explored: dict[str, Kept]) -> None:
-    """Both read 0; process 1 writes 1, and process 2 writes 1 over it."""
-    print([(k, s.order, s.broken, marks(s.steps)) for k, e in explored.items() for s in e.schedules])
-    assert 0
+@pytest.mark.parametrize(
+    ("order", "stale", "other"), [("1212", 2, 1), ("1221", 1, 2), ("2121", 2, 2)]
+)
+def test_the_stale_read_and_the_lost_write(
+    explored: dict[str, Kept], order: str, stale: int, other: int
+) -> None:
+    """Both read 0, one writes 1, and the other, whose read is stale by then, writes 1 too."""
+    assert marked(explored, "lost_update/naive", order) == {
+        stale: [f"stale: process {other} writes after it"],
+        3: ["lost: overwritten by step 4"],
+        4: ["overwrites step 3"],
+    }
+
+
+def test_the_edit_that_is_written_over(explored: dict[str, Kept]) -> None:
+    """Process 1 reads the old target, process 2 edits it, and process 1 saves all it has read."""
+    assert marked(explored, "clobbered_edit/f_expression_full_save", "121") == {
+        1: ["stale: process 2 writes after it"],
+        2: ["lost: overwritten by step 3"],
+        3: ["overwrites step 2"],
+    }
+
+
+def test_the_insert_that_fails(explored: dict[str, Kept]) -> None:
+    """Both see that the key is free, process 1 takes it, and process 2 cannot."""
+    assert marked(explored, "toctou/check_first", "1212") == {
+        2: ["stale: process 1 writes after it"],
+        4: ["fails: what it read is no longer so"],
+    }
+
+
+def test_every_broken_schedule_has_marks(explored: dict[str, Kept]) -> None:
+    broken = [each for kept in explored.values() for each in kept.schedules if each.broken]
+    assert len(broken) == 17
+    assert all(marks(schedule.steps) for schedule in broken)
+
+
+def test_nothing_is_marked_where_nothing_breaks(explored: dict[str, Kept]) -> None:
+    held = [each for kept in explored.values() for each in kept.schedules if not each.broken]
+    assert {each.recording.strategy for each in held} > {"naive", "select_for_update"}
+    assert not any(marks(schedule.steps) for schedule in held)

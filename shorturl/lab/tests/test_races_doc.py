@@ -30,7 +30,7 @@ CLAIMS = [
 
 
 def found(race: str, strategy: str, processes: int = 2) -> Exploration:
-    result = RACES[race].explore(RACES[race].strategies[strategy], processes)
+    result = RACES[race].explore(RACES[race].strategies[strategy], processes, max_seconds=600)
     assert result.complete
     return result
 

@@ -155,7 +155,7 @@ class Command(BaseCommand):
                 chosen = [find(each, strategy)] if strategy else each.strategies.values()
                 self.stdout.write(f"{each.name}, {count} processes. Must hold: {each.must_hold}")
                 for one in chosen:
-                    result = each.explore(one, count, **limits(options))
+                    result = each.explore(one, count, distinct=True, **limits(options))
                     self.stdout.write(f"    {one.name}: {describe(result)}")
 
     def run_show(self, race: Race, strategy: str, schedule: str | None, **options: Any) -> None:
@@ -272,7 +272,8 @@ def find(race: Race, name: str) -> Strategy[Any]:
 
 
 def describe(result: Exploration) -> str:
-    """Return the count, and the witness if there is one."""
+    """Return the counts, of all schedules, and the witness if there is one."""
+    text = str(result) if result.cut else f"{result.breaking} of {result.schedules} schedules break"
     if result.witness is None:
-        return str(result)
-    return f"{result}, for example {result.witness.order}: {result.witness.broken}"
+        return text
+    return f"{text}, for example {result.witness.order}: {result.witness.broken}"

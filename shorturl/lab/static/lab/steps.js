@@ -12,7 +12,8 @@
     rows.forEach((row, index) => {
       row.hidden = at > 0 && index >= at;
       row.classList.toggle("now", index === at - 1);
-      row.toggleAttribute("aria-current", index === at - 1);
+      if (index === at - 1) row.setAttribute("aria-current", "step");
+      else row.removeAttribute("aria-current");
     });
     verdict.hidden = at > 0 && at < rows.length;
     document.querySelectorAll(".line.now").forEach((line) => line.classList.remove("now"));
@@ -40,6 +41,9 @@
     const typing = event.target.closest("input, select, textarea");
     if (typing || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
     if (!keys[event.key]) return;
+    // What is wider than its frame has to be scrolled with the arrow keys.
+    const frame = event.target.closest(".scroll");
+    if (frame && frame.scrollWidth > frame.clientWidth) return;
     event.preventDefault();
     moves[keys[event.key]]();
   });

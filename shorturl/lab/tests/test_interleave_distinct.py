@@ -1,0 +1,202 @@
+"""Of schedules that differ only in the order of independent steps one runs; all are counted."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from django.db import DatabaseError, transaction
+
+from shorturl.lab.interleave import Exploration, Outcome, explore
+from shorturl.lab.museum import MUSEUM
+from shorturl.lab.race import Race
+from shorturl.lab.races import RACES
+from shorturl.lab.scratch import scratch_database
+
+from . import counter
+from .counter import counter_table, sql  # noqa: F401
+
+Process = Callable[[], object]
+
+
+def both(
+    *processes: Process, invariant: Callable[[list[Outcome]], str]
+) -> tuple[Exploration, Exploration]:
+    """Explore all schedules, and the distinct ones; see to it that they agree."""
+    every, distinct = (
+        explore(list(processes), setup=counter.setup, invariant=invariant, distinct=distinct)
+        for distinct in (False, True)
+    )
+    agree(every, distinct)
+    return every, distinct
+
+
+def agree(every: Exploration, distinct: Exploration) -> None:
+    counts = (every.schedules, every.breaking, every.cut)
+    assert counts == (len(every.orders), len(every.broken), "")
+    assert (distinct.schedules, distinct.breaking, distinct.cut) == counts
+    assert set(distinct.orders) <= set(every.orders)
+    assert len(set(distinct.orders)) == len(distinct.orders)
+    witnesses = [each.witness.order if each.witness else None for each in (every, distinct)]
+    assert witnesses[0] == witnesses[1]
+
+
+@pytest.mark.usefixtures("counter_table")
+class TestReach:
+    """Which steps are taken for independent, on a table of their own."""
+
+    def test_reads_beside_each_other(self) -> None:
+        _, distinct = both(counter.naive, counter.naive, invariant=counter.counted(2))
+        # The two reads of 1212, 1221, 2112 and 2121 are; whoever writes first is another matter.
+        assert distinct.orders == ("1122", "1212", "1221", "2211")
+
+    def test_three_that_read(self) -> None:
+        _, distinct = both(*[counter.atomic_only] * 3, invariant=counter.counted(3))
+        assert (distinct.schedules, len(distinct.orders)) == (636, 306)
+
+    def test_savepoints(self) -> None:
+        def process(number: int) -> None:
+            with transaction.atomic(), transaction.atomic():
+                sql("UPDATE interleave_counter SET hits = hits + %s WHERE id = %s", number, number)
+
+        _, distinct = both(partial(process, 1), partial(process, 2), invariant=lambda _: "")
+        # SAVEPOINT, UPDATE, RELEASE, COMMIT: what is left are the orders of two and two.
+        assert (distinct.schedules, len(distinct.orders)) == (70, 6)
+
+    def test_a_savepoint_that_gives_its_locks_back(self) -> None:
+        """It is rolled back though nothing has failed, and whoever waits for its row goes on."""
+
+        def undo() -> None:
+            with transaction.atomic():
+                point = transaction.savepoint()
+                counter.f_expression()
+                transaction.savepoint_rollback(point)
+                sql("SELECT pg_advisory_xact_lock(1)")
+
+        def skip() -> int:
+            locked = "SELECT id FROM interleave_counter WHERE key = 'a' FOR UPDATE SKIP LOCKED"
+            with transaction.atomic():
+                return len(sql(locked))
+
+        def invariant(outcomes: list[Outcome]) -> str:
+            return "" if outcomes[1].returned else "the row was locked"
+
+        every, _ = both(undo, skip, invariant=invariant)
+        assert 0 < every.breaking < every.schedules
+
+    def test_a_savepoint_after_an_error(self) -> None:
+        def insert(key: str) -> str:
+            with transaction.atomic():
+                for each in (key, f"{key}{key}"):
+                    try:
+                        with transaction.atomic():
+                            sql("INSERT INTO interleave_counter VALUES (3, %s, 0)", each)
+                            return each
+                    except DatabaseError:
+                        sql("SELECT count(*) FROM interleave_counter")
+            return ""
+
+        def invariant(outcomes: list[Outcome]) -> str:
+            return "" if outcomes[0].returned else "the first has nothing"
+
+        every, distinct = both(partial(insert, "x"), partial(insert, "y"), invariant=invariant)
+        assert len(distinct.orders) < len(every.orders)
+        assert every.broken
+
+    def test_a_read_that_does_more(self) -> None:
+        """SELECT nextval() is a write, and so is what takes a lock."""
+        sql("CREATE SEQUENCE interleave_sequence")
+        try:
+
+            def process() -> int:
+                return int(sql("SELECT nextval('interleave_sequence')")[0][0])
+
+            def ordered(outcomes: list[Outcome]) -> str:
+                first, second = (outcome.returned for outcome in outcomes)
+                return "" if first < second else "the second was first"
+
+            found = explore([process] * 2, setup=lambda: None, invariant=ordered, distinct=True)
+            assert (found.breaking, found.schedules, len(found.orders)) == (1, 2, 2)
+        finally:
+            sql("DROP SEQUENCE interleave_sequence")
+
+    def test_a_read_sees_what_is_committed_before_it(self) -> None:
+        def read() -> int:
+            return counter.hits()
+
+        def invariant(outcomes: list[Outcome]) -> str:
+            return f"read {outcomes[1].returned}" if outcomes[1].returned else ""
+
+        every, _ = both(counter.select_for_update, read, invariant=invariant)
+        assert [schedule.order for schedule in every.broken] == ["1112"]
+
+    def test_the_limit_is_on_those_that_run(self) -> None:
+        found = explore(
+            [counter.atomic_only] * 3,
+            setup=counter.setup,
+            invariant=counter.counted(3),
+            distinct=True,
+            max_schedules=20,
+        )
+        assert len(found.orders) == 20
+        assert found.schedules > 20
+        assert str(found).endswith("(20 distinct ones ran); the search was cut: "
+                                   "max_schedules=20 reached")  # fmt: skip
+
+    def test_processes_that_send_nothing(self) -> None:
+        found = explore(
+            [lambda: None] * 2, setup=lambda: None, invariant=lambda _: "broken", distinct=True
+        )
+        assert (found.breaking, found.schedules, found.orders) == (1, 1, ("",))
+
+
+RACE_BY_NAME = RACES | {name: exhibit.race for name, exhibit in MUSEUM.items()}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("race", "strategy"),
+    [
+        ("toctou_in_a_transaction", "table_lock"),
+        ("toctou_in_a_transaction", "savepoint"),
+        ("toctou_in_a_transaction", "get_or_create"),
+        ("lost_update", "repeatable_read"),
+        ("crossed_locks", "compare_and_swap"),
+    ],
+)
+def test_some_races(race: str, strategy: str) -> None:
+    with scratch_database():
+        compare(RACE_BY_NAME[race], strategy, 2)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("race", RACE_BY_NAME)
+def test_every_race(race: str) -> None:
+    with scratch_database():
+        for strategy in RACE_BY_NAME[race].strategies:
+            compare(RACE_BY_NAME[race], strategy, RACE_BY_NAME[race].counts[0])
+
+
+@pytest.mark.exhaustive
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("race", "strategy"),
+    [
+        ("toctou", "savepoint"),
+        ("toctou", "get_or_create"),
+        ("toctou_in_a_transaction", "check_first"),
+        ("toctou_in_a_transaction", "on_conflict"),
+        ("lost_update", "compare_and_swap"),
+        ("clobbered_edit", "atomic_only"),
+    ],
+)
+def test_three_processes(race: str, strategy: str) -> None:
+    with scratch_database():
+        compare(RACE_BY_NAME[race], strategy, 3)
+
+
+def compare(race: Race, strategy: str, processes: int) -> None:
+    limits = {"max_schedules": 20_000, "max_seconds": 600}
+    chosen = race.strategies[strategy]
+    every = race.explore(chosen, processes, **limits)
+    agree(every, race.explore(chosen, processes, distinct=True, **limits))
