@@ -40,10 +40,10 @@ what the driver is asked to do behind Django's back (`connection.connection`); t
 inside a function or a trigger, which are one step with the statement that calls them. Sequences
 and clocks go on from schedule to schedule, so `setup` should choose its own primary keys. Time
 stands still while a step can be taken: a `lock_timeout` ends a wait only when nobody else can go
-on, so give it 100 ms or more; that it might run out while others dawdle is not explored. A deadlock
-is found at once if the role may set `deadlock_timeout`, and its victim is the process that closed
-the circle; otherwise it takes the server's `deadlock_timeout`, and the victim is the one that
-waited longest.
+on, so give it and `statement_timeout` 100 ms or more; that they might run out while others dawdle
+is not explored. A deadlock is found at once if the role may set `deadlock_timeout`, and its victim
+is the process that closed the circle; otherwise it takes the server's `deadlock_timeout`, and the
+victim is the one that waited longest.
 """
 
 from __future__ import annotations
@@ -323,7 +323,8 @@ def explore(
         each: called with every schedule after it ran, the broken and the others.
         distinct: of the schedules that differ only in the order of steps that cannot affect each
             other, run one and count the others. Such steps are savepoints, and plain SELECTs
-            beside each other; the processes must share nothing in Python.
+            beside each other or beside what is written and not committed, unless transactions
+            are SERIALIZABLE; the processes must share nothing in Python.
         max_schedules: the search is cut after so many schedules have run.
         max_seconds: the search is cut after the schedule that ends later than this.
         max_steps: a longer schedule is an error, as a loop may never end.
@@ -449,8 +450,9 @@ Situation = tuple[Place, ...]  # where each process stands: at which step, waiti
 # Who of the ready, each with the reach of its next step, takes it.
 Choose = Callable[[dict[int, str], Situation], int]
 
-# The reach of a step: it affects nobody else, no other read, or possibly everybody.
-OWN, READ, ALL = "own", "read", "all"
+# The reach of a step: it affects nobody else; it is a plain SELECT; it writes inside a transaction,
+# so that no SELECT of another one sees it; or it can affect everybody.
+OWN, READ, WRITE, ALL = "own", "read", "write", "all"
 Event = tuple[str, str, str, tuple[int, ...]]  # kind, SQL, reach, what of each process came before
 Trace = tuple[tuple[Event, ...], ...]  # the events of each process: the same for equivalent orders
 
@@ -483,7 +485,8 @@ class _Fork:
 
 
 def _dependent(reach: str, other: str) -> bool:
-    return OWN not in (reach, other) and (reach, other) != (READ, READ)
+    """Return whether it can make a difference which of two steps of two processes goes first."""
+    return not (OWN in (reach, other) or (READ in (reach, other) and ALL not in (reach, other)))
 
 
 class _Search:
@@ -714,13 +717,19 @@ class Scheduler:
     def _reach(self, process: Process) -> str:
         """Return whom the step that the process stands at can affect."""
         kind, sql = process.step.kind, process.step.sql
-        if kind == "SELECT":
-            return ALL if _MORE_THAN_READS.search(sql) else READ
+        own = [step for step in self.taken if step.process == process.number]
+        # Whom PostgreSQL ends to keep transactions serializable depends on who reads when.
+        serializable = process.is_serializable() or any(
+            "SERIALIZABLE" in s.sql.upper() for s in own
+        )
+        if kind == "SELECT" and not _MORE_THAN_READS.search(sql):
+            return ALL if serializable else READ
+        if kind in ("INSERT", "UPDATE", "DELETE"):
+            return WRITE if process.is_in_transaction() and not serializable else ALL
         if kind in ("SAVEPOINT", "RELEASE"):
             return OWN  # whoever waits for a subtransaction goes on to wait for the whole one
         if kind != "ROLLBACK TO":
             return ALL
-        own = [step for step in self.taken if step.process == process.number]
         savepoints = [step.sql for step in own if step.kind == "SAVEPOINT"]
         # An error has undone all since the last savepoint already.
         undone = bool(savepoints) and bool(getattr(own[-1], "error", ""))
@@ -826,7 +835,8 @@ class Scheduler:
             name = "lock_timeout"
             if process.code == QUERY_CANCELED:  # which ends what does not wait, too
                 name = "statement_timeout"
-            elif not process.strangers:  # it may be over before we have seen it wait
+            # It may be over before we have seen it wait.
+            if not process.strangers and (name == "lock_timeout" or process.asked < 2):
                 waited = True
             if process.timed_out and waited and not self.stuck:
                 self.unlucky = (
@@ -840,6 +850,7 @@ class Scheduler:
         pids = {process.pid: process for process in self.processes}
         for process in away:
             process.strangers = []
+            process.asked += 1
         blocked = {}
         # pg_locks is one consistent snapshot: if all of them wait in it, nobody is moving.
         for pid, age, blockers in self._ask(WHO_WAITS, pids=[process.pid for process in away]):
@@ -931,11 +942,13 @@ class Process:
         self.blockers: tuple[int, ...] = ()  # the processes it waits for
         self.since = 0.0  # when it began to wait, by time.monotonic()
         self.strangers: list[int] = []  # the sessions it waits for that are none of ours
+        self.asked = 0  # how often PostgreSQL was asked whether the step under way waits
         self.code = self.detail = ""  # of the error its last step ended in
         self.timed_out = False  # which came of a clock: not of NOWAIT, not of pg_cancel_backend
         self.outcome = Outcome()
         self.failure: BaseException | None = None
         self.pid = 0
+        self.serializable = False  # by default
         self.prompt = False  # whether its deadlocks are found at once
         self.opening = self.sending = self.abandoned = self.leaving = False
         self.thread = threading.Thread(target=self._live, name=f"process {number}", daemon=True)
@@ -960,7 +973,7 @@ class Process:
 
     def go(self) -> None:
         """Let it go on to its next stop."""
-        self.state, self.blockers, self.strangers = AWAY, (), []
+        self.state, self.blockers, self.strangers, self.asked = AWAY, (), [], 0
         self._go.put(None)
 
     def abandon(self) -> None:
@@ -978,6 +991,16 @@ class Process:
     def place(self) -> Place:
         """Where it stands, in a form that is the same whenever it stands there again."""
         return (DONE,) if self.state == DONE else (self.step.kind, self.step.sql, *self.blockers)
+
+    def is_in_transaction(self) -> bool:
+        """Whether what it does next takes effect only with a later COMMIT."""
+        session = self._db.connection
+        return not session.autocommit or session.info.transaction_status in IN_TRANSACTION
+
+    def is_serializable(self) -> bool:
+        """Whether its transactions are SERIALIZABLE, unless it says so with SET TRANSACTION."""
+        level = self._db.connection.isolation_level  # 3 is psycopg2's, psycopg has names
+        return self.serializable or getattr(level, "name", level) in ("SERIALIZABLE", 3)
 
     def describe(self) -> str:
         """Say what it is doing, for an error message."""
@@ -1060,6 +1083,8 @@ class Process:
                 cursor.execute("SET deadlock_timeout = '1ms'")
             except self._db.Database.Error:
                 self.prompt = False
+            cursor.execute("SHOW default_transaction_isolation")
+            self.serializable = cursor.fetchone()[0] == "serializable"
             cursor.execute(NEW_SESSION)
             self._new_session = cursor.fetchone()[0]
 

@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, connections, transaction
 
-from shorturl.lab.interleave import Schedule, Step
+from shorturl.lab.interleave import Exploration, Schedule, Step
 from shorturl.lab.models import RecordedSchedule, Recording
 from shorturl.lab.museum import MUSEUM
 from shorturl.lab.race import Race
@@ -23,6 +23,7 @@ READ_COMMITTED, *STRICTER = LEVELS = ("read committed", "repeatable read", "seri
 ISOLATED = ("lost_update", "clobbered_edit", "toctou_in_a_transaction")  # raced at every level
 GROUPS = ("matrix", "museum", "isolation")
 MAX_SCHEDULES, MAX_SECONDS = 20_000, 120  # for each exploration
+FEW = 300  # of more schedules than that, the distinct ones are enough for a page
 SERVICE = "service"  # the alias of the service's database while the default is a scratch one
 
 
@@ -116,21 +117,27 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
         kept.append(written(schedule, len(kept), source))
         progress(len(kept))
 
+    def explore(*, distinct: bool) -> Exploration:
+        kept.clear()
+        return job.race.explore(
+            job.strategy,
+            job.processes,
+            observe=job.race.observe,
+            each=keep,
+            distinct=distinct,
+            max_schedules=MAX_SCHEDULES,
+            max_seconds=MAX_SECONDS,
+        )
+
     with connection.cursor() as cursor:
         name = connection.ops.quote_name(connection.settings_dict["NAME"])
         # For the sessions that are opened from now on, which are those of the processes.
         cursor.execute(
             f"ALTER DATABASE {name} SET default_transaction_isolation = %s", [job.isolation]
         )
-    result = job.race.explore(
-        job.strategy,
-        job.processes,
-        observe=job.race.observe,
-        each=keep,
-        distinct=job.processes > 2,  # there would be thousands
-        max_schedules=MAX_SCHEDULES,
-        max_seconds=MAX_SECONDS,
-    )
+    result = explore(distinct=True)
+    if len(kept) < result.schedules <= FEW:
+        result = explore(distinct=False)
     with transaction.atomic(using=SERVICE):
         Recording.objects.using(SERVICE).filter(**job.where()).delete()
         recording = Recording.objects.using(SERVICE).create(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 
 from shorturl.lab import recording, runs
 from shorturl.lab.models import RecordedSchedule, Recording
@@ -21,6 +22,9 @@ WHAT = (
     "limited_use/as_found",
 )
 
+NAIVE = "/lab/races/lost_update/naive/2/"
+RIGHT = "/lab/races/lost_update/update_returning/2/"
+
 
 class Kept:
     """An exploration that was recorded, apart from the tables, which every test leaves empty."""
@@ -32,6 +36,14 @@ class Kept:
     def schedule(self, order: str) -> RecordedSchedule:
         """Return the schedule that is written `order`."""
         return next(each for each in self.schedules if each.order == order)
+
+
+def get(client: Client, path: str) -> str:
+    """Return a page with its white space made even."""
+    response = client.get(path)
+    assert response.status_code == 200, path
+    assert "no-store" in response["Cache-Control"]
+    return " ".join(response.content.decode().split())
 
 
 def databases() -> set[str]:
@@ -47,7 +59,7 @@ def explored(django_db_setup: None, django_db_blocker: Any) -> dict[str, Kept]:
     """What came of WHAT."""
     with django_db_blocker.unblock():
         with recording.service_connection(), scratch_database():
-            made = {what: recording.record(*recording.jobs(what)) for what in WHAT}
+            made = {what: recording.record(recording.jobs(what)[0]) for what in WHAT}
         kept = {what: Kept(each) for what, each in made.items()}
         Recording.objects.all().delete()
         return kept

@@ -95,10 +95,11 @@ def test_a_wait_that_begins_again_is_given_its_deadlock_check_again(
 ) -> None:
     """Process 1 closes the circle when process 2 has just begun its second wait.
 
-    Process 3, if there is one, waits for lock 3 all the time. Process 2 waits for the subtransaction of process 1,
-    and after its RELEASE for the transaction. It looks for a circle 100 ms after it began to wait,
-    and process 1 after 200 ms: whoever does not give process 2 the time to look before the circle
-    is closed has process 2 end it. That happens three times, until the patience is long enough.
+    Process 3, if there is one, waits for lock 3 all the time. Process 2 waits for the
+    subtransaction of process 1, and after its RELEASE for the transaction. It looks for a circle
+    100 ms after it began to wait, and process 1 after 200 ms: whoever does not give process 2 the
+    time to look before the circle is closed has process 2 end it. That happens three times, until
+    the patience is long enough.
     """
     monkeypatch.setattr(interleave, "FIRST_PATIENCE", 0.04)
     monkeypatch.setattr(interleave, "LONGEST_PATIENCE", 0.16)

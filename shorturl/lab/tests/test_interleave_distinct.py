@@ -51,7 +51,7 @@ class TestReach:
 
     def test_three_that_read(self) -> None:
         _, distinct = both(*[counter.atomic_only] * 3, invariant=counter.counted(3))
-        assert (distinct.schedules, len(distinct.orders)) == (636, 306)
+        assert (distinct.schedules, len(distinct.orders)) == (636, 96)
 
     def test_savepoints(self) -> None:
         def process(number: int) -> None:

@@ -168,6 +168,7 @@ def test_a_lock_timeout_does_not_pass_while_somebody_can_go_on() -> None:
         ("lock_timeout", interleave.FIRST_PAUSE),
         ("lock_timeout", 0.1),  # over before anybody has asked PostgreSQL who waits
         ("statement_timeout", interleave.FIRST_PAUSE),
+        ("statement_timeout", 0.1),
     ],
 )
 def test_a_timeout_that_is_too_short_is_an_error_and_never_counts(

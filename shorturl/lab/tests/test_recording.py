@@ -1,7 +1,5 @@
 """Explorations that are kept, and `manage.py record`, which keeps them."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from io import StringIO
@@ -9,7 +7,6 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
 
 from project.docs import ROOT
 from shorturl.lab import recording, runs
@@ -26,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def any_alias(transactional_db: None, django_db_blocker: Any) -> Iterator[None]:
-    """Let the command name a connection as it likes; Django keeps tests to those of the settings."""
+    """Let the command name a connection as it likes, which Django's own test cases forbid."""
     with django_db_blocker.unblock():
         yield
 
@@ -176,26 +173,6 @@ def test_a_newer_recording_replaces_the_older(recorded: dict[str, Kept]) -> None
     )
     assert run.problem == ""
     assert run.ended_at
-    assert databases() == set()
-
-
-def test_it_is_recorded_in_a_process_of_its_own_as_a_page_has_it() -> None:
-    run = Run.objects.create(what="lost_update/update_returning", total=1)
-    name = connection.settings_dict["NAME"]
-    command = ["manage.py", "record", run.what, f"--run={run.pk}", f"--database={name}"]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", *command],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    run.refresh_from_db()
-    assert (run.done, run.problem) == (1, "")
-    assert run.ended_at
-    assert Run.objects.count() == 1
-    assert Recording.objects.get().schedules == 2
     assert databases() == set()
 
 
