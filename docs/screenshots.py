@@ -2,7 +2,8 @@
 
     python docs/screenshots.py [http://127.0.0.1:8000]
 
-It makes the short URL "spring" there, unless that key is taken, and follows it a few times.
+It makes the short URL "spring" there, unless that key is taken, and follows it a few times; and it
+explores the races from the lab's page, unless they were explored before.
 """
 
 import argparse
@@ -17,6 +18,9 @@ FOLDER = Path(__file__).parent / "screenshots"
 KEY = "spring"
 TARGET_URL = "https://example.com/catalogue/2026/spring?from=newsletter"
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1200, "height": 760}}
+WIDE: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
+SCHEDULE = "/lab/races/lost_update/naive/2/?schedule=1212"
+MINUTES = 10 * 60_000  # milliseconds that all explorations may take
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 760}, "device_scale_factor": 2}
 
 
@@ -37,8 +41,10 @@ def main() -> None:
         take(page, "index")
         make(page, service)
         take(page, "created")
-        phone(browser, service, "phone-light", "light")
-        phone(browser, service, "phone-dark", "dark")
+        phone(browser, f"{service}/{KEY}/stats", "phone-light", "light")
+        phone(browser, f"{service}/{KEY}/stats", "phone-dark", "dark")
+        lab(browser, service)
+        phone(browser, f"{service}{SCHEDULE}", "schedule-phone", "dark")
         browser.close()
 
 
@@ -52,18 +58,40 @@ def make(page: Page, service: str) -> None:
     page.goto(f"{service}/{KEY}/stats")
 
 
-def phone(browser: Browser, service: str, name: str, colours: Any) -> None:
-    """Take a picture of the short URL's page on a phone."""
+def lab(browser: Browser, service: str) -> None:
+    """Take pictures of the matrix and of a schedule, as a teacher shows them."""
+    page = browser.new_page(**WIDE)
+    page.goto(f"{service}/lab/")
+    if page.get_by_text("Nothing was explored").is_visible():
+        page.get_by_role("button", name="Explore all of it").click()
+        page.get_by_text("Done.").wait_for(timeout=MINUTES)
+        page.goto(f"{service}/lab/")
+    page.evaluate("document.querySelector('#matrix').scrollIntoView()")
+    take(page, "lab")
+    page.goto(f"{service}{SCHEDULE}")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    page.evaluate("scrollTo(0, 0)")
+    take(page, "schedule", full_page=True)
+    page.close()
+    page = browser.new_page(color_scheme="dark", **WIDE)
+    page.goto(f"{service}{SCHEDULE}")
+    take(page, "schedule-dark", full_page=True)
+    page.close()
+
+
+def phone(browser: Browser, address: str, name: str, colours: Any) -> None:
+    """Take a picture of a page on a phone."""
     page = browser.new_page(color_scheme=colours, **PHONE)
-    page.goto(f"{service}/{KEY}/stats")
+    page.goto(address)
     take(page, name)
     page.close()
 
 
-def take(page: Page, name: str) -> None:
-    """Write one picture and say so."""
+def take(page: Page, name: str, *, full_page: bool = False) -> None:
+    """Write one picture, of the window or of the whole page, and say so."""
     path = FOLDER / f"{name}.png"
-    page.screenshot(path=path)
+    page.screenshot(path=path, full_page=full_page)
     print(f"{path} ({path.stat().st_size:,} bytes)")
 
 
