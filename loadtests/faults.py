@@ -30,8 +30,8 @@ from django.core.exceptions import ImproperlyConfigured
 
 from loadtests import options, result
 from loadtests.own_postgres import own_postgres
-from loadtests.serving import ROOT, NotServed, serving
-from loadtests.trial import TIMEOUT, NotBack, NotJudged, Recovery, Trial
+from loadtests.serving import ROOT, NotServed, serving, stop
+from loadtests.trial import NotBack, NotJudged, Recovery, Trial
 from loadtests.verdict import Exit, Verdict
 
 WORKERS, THREADS = 4, 4
@@ -58,11 +58,7 @@ def load(url: str, strategy: str, reports: Path) -> Iterator["subprocess.Popen[b
         try:
             yield process
         finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(TIMEOUT)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            stop(process)
         if not verdict_path(reports, strategy).exists():
             log.seek(0)
             printed = log.read().decode(errors="replace").strip().splitlines()

@@ -19,13 +19,14 @@ from loadtests import options
 from loadtests.ledger import Ledger
 from loadtests.load_run import FINISH_TIMEOUT, POLL_INTERVAL, LoadRun
 from loadtests.verdict import Exit
+from loadtests.web_tab import add_tab
 
 # Seconds. A run that ends earlier than it was asked to was cut short, but for what a start takes.
 TOLERANCE = 1
 
 
 class Hooks:
-    """The listeners of a load run."""
+    """The listeners of a load run, and its tab in the web UI."""
 
     def __init__(self, load: LoadRun) -> None:
         self.load = load
@@ -39,6 +40,7 @@ class Hooks:
             getattr(hooks, name).add_listener(getattr(self, f"on_{name}"))
         hooks.report_to_master.add_listener(self.on_report_to_master)
         hooks.worker_report.add_listener(self.on_worker_report)
+        add_tab(load)
 
     @property
     def is_worker(self) -> bool:
@@ -74,7 +76,7 @@ class Hooks:
     def on_test_start(self, **kwargs: Any) -> None:
         """Begin, in a key space that the workers are told of."""
         load = self.load
-        self._workers, self._finished = set(), set()
+        self._workers, self._finished = self.living(), set()
         if self.is_worker:
             load.given, load.problem = load.options.given, load.options.problem
         else:
@@ -110,13 +112,17 @@ class Hooks:
 
     def finish_workers(self) -> None:
         """Have all workers drain, and wait for the rest of their ledgers."""
-        self._workers |= set(self.runner.clients)
+        self._workers |= self.living()
         self.runner.send_message("finish")
         with gevent.Timeout(FINISH_TIMEOUT, False):
             while any(self.is_alive(worker) for worker in self._workers - self._finished):
                 gevent.sleep(POLL_INTERVAL)
         if gone := len(self._workers - self._finished):
             self.load.problem = self.load.problem or f"the ledgers of {gone} workers are lost"
+
+    def living(self) -> set[str]:
+        """Return the workers, of a master, that it hears from."""
+        return {worker for worker in getattr(self.runner, "clients", ()) if self.is_alive(worker)}
 
     def is_alive(self, worker: str) -> bool:
         """Return whether the master still hears from that worker."""

@@ -29,16 +29,18 @@ from loadtests.hooks import Hooks, add_options
 from loadtests.lab import Lab, LabError
 from loadtests.load_run import LoadRun
 from loadtests.users import LedgerUser
-from loadtests.web_tab import add_tab
 
 KEYS = 200
 MAX_KEYS = 10_000  # made one after the other before the run begins
+MAX_EXPONENT = 10  # then the first key is followed a thousand times as often as all others
 
 
 def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
     """Make the links that are to be followed."""
     if not 1 <= options.keys <= MAX_KEYS:
         raise LabError(f"--keys {options.keys} is out of range: use 1 to {MAX_KEYS}")
+    if not 0 <= options.exponent <= MAX_EXPONENT:  # nor is nan
+        raise LabError(f"--exponent {options.exponent} is out of range: use 0 to {MAX_EXPONENT}")
     target_url = f"https://{space}.invalid/seed/"
     keys = [lab.create(space, "on_conflict", f"{target_url}{n}") for n in range(options.keys)]
     return {"seeds": keys}
@@ -55,7 +57,6 @@ def more(parser: Any) -> None:
 add_options(more=more)
 load = LoadRun("hot_and_cold", "service", prepare=prepare, key_length=3)
 Hooks(load)
-add_tab(load)
 
 
 class Public(LedgerUser):

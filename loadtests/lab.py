@@ -27,8 +27,12 @@ class Lab:
     """The lab of the service at `host`, for example http://127.0.0.1:8000."""
 
     def __init__(self, host: str) -> None:
-        split = urlsplit(host)
-        if split.scheme not in ("http", "https") or not split.hostname:
+        try:
+            split = urlsplit(host)
+            good = split.scheme in ("http", "https") and split.hostname and split.port != 0
+        except ValueError:  # a port that is no number, half of an IPv6 address
+            good = False
+        if not good:
             raise LabError(f"{host!r} is no host: write it like http://127.0.0.1:8000")
         self.host = host.rstrip("/")
         # No proxy of the environment: it would be part of what is measured, and see the loopback.

@@ -27,7 +27,6 @@ from loadtests.hooks import Hooks, add_options
 from loadtests.lab import Lab
 from loadtests.load_run import LoadRun
 from loadtests.users import LedgerUser
-from loadtests.web_tab import add_tab
 
 # How often the editor looks whether an edit is still there before the next one.
 LOOKS = 4
@@ -42,7 +41,6 @@ def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
 add_options(options.RESOLVING, default="naive")
 load = LoadRun("lost_update", "resolving", prepare=prepare, key_length=3)
 Hooks(load)
-add_tab(load)
 
 
 class Follower(LedgerUser):

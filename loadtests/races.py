@@ -57,7 +57,7 @@ def main() -> int:
     try:
         with service(asked.host) as host:
             return measure(host, asked)
-    except (LabError, NotServed) as error:
+    except (LabError, NotServed, OSError) as error:
         print(f"races: {error}", file=sys.stderr)
     except Stopped:
         print("races: stopped", file=sys.stderr)
@@ -106,6 +106,7 @@ def service(host: str | None) -> Iterator[str]:
 def measure(host: str, asked: argparse.Namespace) -> int:
     """Run what was asked for against `host`, and report."""
     lab = Lab(host)
+    asked.reports.mkdir(parents=True, exist_ok=True)  # or find out after all the runs
     opened = lab.open_space(1)  # is there a service, with its lab on?
     lab.close_space(opened["space"])
     runs = [run for run in RUNS if not asked.only or run.strategy in asked.only] * asked.repeat
@@ -211,7 +212,6 @@ def tell(verdicts: list[Verdict], about: dict[str, Any], directory: Path) -> int
     print(f"\n{report.plain(found)}\n")
     for note in about["notes"]:
         print(note)
-    directory.mkdir(parents=True, exist_ok=True)
     data = {**about, "runs": [result.as_data(verdict) for verdict in verdicts]}
     (directory / "races.json").write_text(json.dumps(data, indent=2) + "\n")
     (directory / "races.html").write_text(page(verdicts, about))

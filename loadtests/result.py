@@ -46,9 +46,10 @@ def rows(verdict: Verdict) -> list[tuple[str, str]]:
         ("unknown outcome", f"{verdict.unknown:,}"),
         (HARMED[verdict.operation], lost),
     ]
+    if verdict.operation == "creating":
+        table.append(("… that failed", f"{verdict.failed:,}"))
     if verdict.operation != "resolving":
         table += [
-            ("… that failed", f"{verdict.failed:,}"),
             ("… that are another's", f"{verdict.stolen:,}"),
             ("… that are not there", f"{verdict.missing:,}"),
         ]

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = "The URL shortener is at "
@@ -83,8 +83,8 @@ def is_ready(process: "subprocess.Popen[str]") -> bool:
         timer.cancel()
 
 
-def stop(process: "subprocess.Popen[str]") -> None:
-    """Let the requests in flight finish, and stop the service."""
+def stop(process: "subprocess.Popen[Any]") -> None:
+    """Let the requests in flight finish, and stop the service, or who asks it."""
     process.terminate()
     try:
         process.wait(STOP_TIMEOUT)

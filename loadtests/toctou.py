@@ -27,7 +27,6 @@ from loadtests.hooks import Hooks, add_options
 from loadtests.lab import Lab
 from loadtests.load_run import LoadRun
 from loadtests.users import LedgerUser
-from loadtests.web_tab import add_tab
 
 
 def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
@@ -52,7 +51,6 @@ def more(parser: Any) -> None:
 add_options(options.CREATING, default="naive", more=more)
 load = LoadRun("toctou", "creating", prepare=prepare)
 Hooks(load)
-add_tab(load)
 
 
 class Creator(LedgerUser):
@@ -89,5 +87,4 @@ class Creator(LedgerUser):
     def failed(self, response: Any, kind: str) -> None:
         """Note which key was in the way."""
         if response.status_code:
-            message = str(response.json().get("message", "")) if response.text else ""
-            self.load.ledger.refused(self.target_url, kind, message)
+            self.load.ledger.refused(self.target_url, kind, self.told(response, "message"))

@@ -12,7 +12,7 @@ from loadtests.own_postgres import OwnPostgres, Stop
 
 # As many hits before a fault, for all users to be at work, and after it, for the service to be.
 HITS = 200
-TIMEOUT = 30  # seconds, for the load to begin, for the service to come back, and for the verdict
+TIMEOUT = 30  # seconds, for the load to begin, and for the service to come back
 POLL_INTERVAL = 0.01  # seconds
 
 
@@ -77,8 +77,17 @@ class Trial:
 
     def wait_for_hits(self, problem: str) -> None:
         """Wait until the load has made HITS more hits."""
-        target = (self.postgres.hits() or 0) + HITS
-        self.wait(lambda: (self.postgres.hits() or 0) >= target, problem)
+        target: int | None = None
+
+        def made() -> bool:
+            nonlocal target
+            hits = self.postgres.hits()  # None while PostgreSQL does not tell, or has no tables yet
+            if hits is None:
+                return False
+            target = hits + HITS if target is None else target
+            return hits >= target
+
+        self.wait(made, problem)
 
     def wait(self, condition: Callable[[], bool], problem: str) -> None:
         """Wait until `condition`; raise NotBack with the problem after TIMEOUT seconds."""

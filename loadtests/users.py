@@ -111,10 +111,14 @@ class LedgerUser(FastHttpUser):
             error = response.error
             sent = "not sent" if isinstance(error, ConnectionRefusedError) else "no answer"
             return f"{sent}: {type(error).__name__}"
+        return f"{response.status_code} {self.told(response, 'exception')}".strip()
+
+    def told(self, response: Any, name: str) -> str:
+        """Return what the lab says of an error; nothing when it is not the lab that answers."""
         try:
-            return f"{response.status_code} {response.json()['exception']}"
+            return str(response.json()[name])
         except (ValueError, KeyError, TypeError):
-            return str(response.status_code)
+            return ""
 
     def label(self, path: str) -> str:
         """Return how a request is called in a proof."""

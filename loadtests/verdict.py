@@ -138,10 +138,12 @@ def judge(
 
 
 def _count_hits(verdict: Verdict, ledger: Ledger, links: dict[str, Link]) -> None:
+    # Of two answers with the same number one is lost, also where an unknown hit makes up for it.
+    contradicted = Counter(claim.split(" ")[0] for claim, *_ in ledger.contradictions)
     for key in links.keys() | ledger.redirects.keys():
         counted = links[key].hits if key in links else 0
         acknowledged, unknown = ledger.redirects[key], ledger.unknown_redirects[key]
-        verdict.lost_hits += max(0, acknowledged - counted)
+        verdict.lost_hits += max(0, acknowledged - counted, contradicted[key])
         verdict.doubled += max(0, counted - acknowledged - unknown)
 
 
@@ -185,7 +187,8 @@ def _measure(verdict: Verdict, ledger: Ledger, *, faults: bool) -> None:
     verdict.unknown = ledger.unknown
     verdict.seconds = ledger.ended - ledger.began
     if verdict.seconds > 0:
-        verdict.per_second = ledger.times.total() / verdict.seconds
+        # Those answered as asked, without the edits, which are not measured.
+        verdict.per_second = (ledger.acknowledged - ledger.edited) / verdict.seconds
     verdict.p50, verdict.p95, verdict.p99 = map(ledger.percentile, (0.5, 0.95, 0.99))
     verdict.cpu = max(ledger.cpu.values(), default=0.0)
 

@@ -165,7 +165,9 @@ def test_a_lab_that_is_off(live_server: LiveServer) -> None:
         lab.open_space(1)
 
 
-@pytest.mark.parametrize("host", ["", "localhost:8000", "ftp://localhost", "http://", "/"])
+@pytest.mark.parametrize(
+    "host", ["", "localhost:8000", "ftp://localhost", "http://", "/", "http://[::1", "http://a:b"]
+)
 def test_a_host_that_is_none(host: str) -> None:
     with pytest.raises(LabError, match="is no host: write it like http://127"):
         Lab(host)

@@ -11,6 +11,8 @@ import pytest
 from loadtests import faults, trial
 from loadtests.serving import ROOT
 from loadtests.verdict import Exit, Verdict
+from shorturl import strategies
+from shorturl.resolving import STRATEGIES
 
 TIMEOUT = 240  # seconds; it takes some 15
 
@@ -60,6 +62,11 @@ def test_a_lost_hit_is_a_failure() -> None:
 def test_faults_that_nobody_has_met_prove_nothing() -> None:
     assert faults.judge(replace(MET, errors={})) is Exit.NOT_JUDGED
     assert faults.judge(replace(MET, errors={}, unknown=1)) is Exit.AS_THE_TABLE_SAYS
+
+
+def test_the_wrong_strategies_are_those_of_the_table() -> None:
+    wrong = {s.name for s in STRATEGIES.values() if s.verdict is strategies.Verdict.WRONG}
+    assert wrong == faults.WRONG
 
 
 def test_a_wrong_strategy_is_refused() -> None:

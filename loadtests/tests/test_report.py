@@ -72,6 +72,14 @@ def test_the_sentence(changes: dict[str, Any], sentence: str) -> None:
     assert result.sentence(verdict("resolving", "naive", "right", **changes)) == sentence
 
 
+@pytest.mark.parametrize(
+    ("operation", "parts"), [("resolving", 0), ("creating", 3), ("service", 2)]
+)
+def test_what_is_lost_has_its_parts(operation: str, parts: int) -> None:
+    rows = result.rows(Verdict("script", "naive", operation, "wrong", failed=1))
+    assert sum(name.startswith("…") for name, _ in rows) == parts
+
+
 def test_a_busy_load_generator_is_told() -> None:
     assert "load generator was busy" in result.text(
         verdict("resolving", "naive", "wrong", cpu=0.95)

@@ -11,9 +11,12 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+import psutil
 import pytest
 
 from loadtests.lab import Lab, LabError
@@ -121,22 +124,46 @@ def test_the_service_itself(host: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "line"),
+    ("script", "arguments", "line"),
     [
-        (["--host", "http://127.0.0.1:1"], "no service answers at http://127.0.0.1:1"),
-        (["--host", "here"], "'here' is no host: write it like http://127.0.0.1:8000"),
-        (["--strategy", "nope"], "argument --strategy: invalid choice: 'nope'"),
-        (["--key-length", "4"], "key_length: 4 is out of range: use 1 to 3 characters"),
-        (["--users", "0"], "0 users cannot race: use --users 2 or more"),
+        ("toctou", ["--host", "http://127.0.0.1:1"], "no service answers at http://127.0.0.1:1"),
+        ("toctou", ["--host", "here"], "'here' is no host: write it like http://127.0.0.1:8000"),
+        ("toctou", ["--strategy", "nope"], "argument --strategy: invalid choice: 'nope'"),
+        ("toctou", ["--key-length", "4"], "key_length: 4 is out of range: use 1 to 3 characters"),
+        ("toctou", ["--users", "0"], "0 users cannot race: use --users 2 or more"),
+        ("hot_and_cold", ["--keys", "0"], "--keys 0 is out of range: use 1 to 10000"),
+        ("hot_and_cold", ["--exponent", "nan"], "--exponent nan is out of range: use 0 to 10"),
     ],
 )
-def test_bad_use_gets_one_line(host: str, arguments: list[str], line: str, tmp_path: Path) -> None:
+def test_bad_use_gets_one_line(
+    host: str, script: str, arguments: list[str], line: str, tmp_path: Path
+) -> None:
     asked = ["--host", host, "--loglevel", "ERROR", "--reports", str(tmp_path), *arguments]
-    ended = locust("toctou", *asked)
+    ended = locust(script, *asked)
     assert ended.returncode == 2
     (said,) = ended.stderr.strip().splitlines()[:1]
     assert line in said
     assert "Traceback" not in ended.stderr
+
+
+def test_a_worker_that_is_killed_takes_its_ledger_along(host: str, tmp_path: Path) -> None:
+    asked = ["--host", host, "--reports", str(tmp_path), "--run-time", "6s", "--processes", "2"]
+    asked += ["--strategy", "update_returning", "--headless", "--only-summary"]
+    with subprocess.Popen(
+        command("lost_update", *asked),
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        for line in process.stderr or ():
+            if "All users spawned" in line:
+                psutil.Process(process.pid).children()[0].kill()
+                break
+        process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 2
+    found = json.loads((tmp_path / "lost_update-update_returning.json").read_text())
+    assert found["reason"] == "the ledgers of 1 workers are lost"
 
 
 def test_workers_go_home_when_there_can_be_no_run(tmp_path: Path) -> None:
@@ -221,8 +248,46 @@ def test_all_of_them_and_one_report(host: str, tmp_path: Path) -> None:
     assert (tmp_path / "races.md").read_text().count("| `naive` | ⛔ wrong |") == 2
 
 
+ASK_TWICE = """
+import sys
+import loadtests.users
+from geventhttpclient import HTTPClient
+
+client = HTTPClient("127.0.0.1", int(sys.argv[1]))
+client.get("/first").read()
+try:
+    client.get("/second")
+except Exception as error:
+    print(type(error).__name__)
+"""
+
+
 def test_no_request_is_sent_twice() -> None:
-    """The HTTP client would send a GET again by itself, and here a GET counts a hit."""
-    ask = "import loadtests.users, geventhttpclient.client as c; print(c.IDEMPOTENT_METHODS)"
-    printed = subprocess.check_output([sys.executable, "-c", ask], cwd=ROOT, text=True)
-    assert printed == "frozenset()\n"
+    """The HTTP client would send a GET again by itself, and here a GET counts a hit.
+
+    The server answers the first request and hangs up on every later one, which it has read.
+    """
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            if len(asked) == 1:
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+            self.close_connection = len(asked) > 1
+
+        def log_message(self, *args: Any) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever).start()
+        try:
+            command = [sys.executable, "-c", ASK_TWICE, str(server.server_port)]
+            printed = subprocess.check_output(command, cwd=ROOT, text=True, timeout=TIMEOUT)
+        finally:
+            server.shutdown()
+    assert (printed, asked) == ("HTTPConnectionClosed\n", ["/first", "/second"])

@@ -1,5 +1,6 @@
 """The verdict: a ledger that holds, the same with one thing broken on purpose, and what follows."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -213,12 +214,14 @@ def test_no_interval_of_nothing() -> None:
 
 
 def test_throughput_and_times() -> None:
-    of = Ledger()
+    of = Ledger(errors=Counter({"500 IntegrityError": 60}))
     for number in range(100):
         of.took(number + 1, at=1000.0 + (number + 1) / 10)
+    of.redirects["hot"], of.other = 30, 10
+    of.edit("hot", f"{HOT}/new")  # which is not measured
     verdict = judged(of, [])
     assert (verdict.p50, verdict.p95, verdict.p99) == (50, 95, 99)
-    assert verdict.per_second == pytest.approx(100 / verdict.seconds)
+    assert verdict.per_second == pytest.approx(40 / verdict.seconds)
     assert verdict.seconds == pytest.approx(9.9, abs=0.11)
 
 
@@ -228,6 +231,15 @@ def test_the_load_generator_is_watched() -> None:
     assert not judged(of, links()).busy
     of.cpu["two"] = BUSY + 0.01
     assert judged(of, links()).busy
+
+
+def test_an_unknown_hit_does_not_hide_a_lost_one() -> None:
+    """Two answers have the same number: one of them is lost, and the sum only seems to be right."""
+    of = ledger()
+    of.redirected("hot", hits="3", request="another request")
+    unknown_redirect(of)
+    verdict = judged(of, links(hot=Link("hot", f"{HOT}/new", 4)))
+    assert (broken(verdict), verdict.exit) == ({"lost_hits": 1}, Exit.OTHERWISE)
 
 
 # --- Proofs --------------------------------------------------------------------------------------
