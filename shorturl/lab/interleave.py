@@ -324,7 +324,10 @@ def explore(
         distinct: of the schedules that differ only in the order of steps that cannot affect each
             other, run one and count the others. Such steps are savepoints, and plain SELECTs
             beside each other or beside what is written and not committed, unless transactions
-            are SERIALIZABLE; the processes must share nothing in Python.
+            are SERIALIZABLE. What a step does is taken from its SQL and from what came of it: so
+            there must be no view, trigger, rule, sequence or system catalogue through which a
+            statement reads or does more than it says, and the processes must share nothing in
+            Python.
         max_schedules: the search is cut after so many schedules have run.
         max_seconds: the search is cut after the schedule that ends later than this.
         max_steps: a longer schedule is an error, as a loop may never end.
@@ -359,7 +362,7 @@ def explore(
             schedule = scheduler.run(
                 search.choose, before=search.rewind, observe=observe, known=search.known
             )
-            if search.count(broken=bool(schedule.broken)):
+            if search.count(broken=bool(schedule.broken), rippled=scheduler.rippled):
                 orders.append(schedule.order)
                 each(schedule)
                 if schedule.broken:
@@ -426,7 +429,7 @@ def run_schedule(
 def _run_one(
     order: str, new_scheduler: Callable[[], Scheduler], observe: Observe | None
 ) -> Schedule:
-    def choose(ready: dict[int, str], _: Situation) -> int:
+    def choose(ready: dict[int, str], *_: object) -> int:
         taken = len(scheduler.taken)
         if taken == len(order):
             left = [each.number for each in scheduler.processes if each.state != DONE]
@@ -447,8 +450,9 @@ def _run_one(
 
 Place = tuple[Any, ...]
 Situation = tuple[Place, ...]  # where each process stands: at which step, waiting for whom, done
-# Who of the ready, each with the reach of its next step, takes it.
-Choose = Callable[[dict[int, str], Situation], int]
+# Who of the ready, each with the reach of its next step, takes it; and whether the last step did
+# more than its reach says.
+Choose = Callable[[dict[int, str], Situation, bool], int]
 
 # The reach of a step: it affects nobody else; it is a plain SELECT; it writes inside a transaction,
 # so that no SELECT of another one sees it; or it can affect everybody.
@@ -507,9 +511,10 @@ class _Search:
         self.depth, self.idle = 0, False
         del self.path[self.known :]
 
-    def choose(self, ready: dict[int, str], situation: Situation) -> int:
+    def choose(self, ready: dict[int, str], situation: Situation, rippled: bool) -> int:
         if self.idle:
             return next(iter(ready))
+        self._widen(rippled)
         if self.depth == len(self.path):
             before = self.path[-1] if self.path else None
             trace = before.after(before.chosen) if before and self.distinct else self.start
@@ -547,10 +552,18 @@ class _Search:
             fork.schedules, fork.breaking = fork.schedules + known[0], fork.breaking + known[1]
         return False
 
-    def count(self, *, broken: bool) -> bool:
+    def _widen(self, rippled: bool) -> None:
+        """Take the last step for one that affects everybody, if it turned out to be."""
+        if rippled and self.depth:
+            fork = self.path[self.depth - 1]
+            if fork.ready[fork.chosen] != OWN:
+                fork.ready[fork.chosen] = ALL
+
+    def count(self, *, broken: bool, rippled: bool) -> bool:
         """Count the schedule that has run; return False when it was counted before."""
         if self.idle:
             return False
+        self._widen(rippled)
         if not self.path:  # nobody took a step
             self.total = (1, int(broken))
             return True
@@ -613,6 +626,7 @@ class Scheduler:
             Process(number, function, self.caller, self.stops, self._wait_until_gone)
             for number, function in enumerate(processes, start=1)
         ]
+        self.rippled = False  # the last step failed, or ended somebody's wait
         self.raced = False  # PostgreSQL woke several at once: what came of it may differ
         self.unlucky = ""  # why this run of the schedule does not count
         self.stuck = False  # nobody can go on until PostgreSQL ends a wait
@@ -672,7 +686,7 @@ class Scheduler:
             if not self.unlucky:
                 try:
                     reaches = {each.number: self._reach(each) for each in ready}
-                    number = choose(reaches, self._situation())
+                    number = choose(reaches, self._situation(), self.rippled)
                     process = self.processes[number - 1]
                 except NotDeterministic as error:
                     if not self.raced:
@@ -702,6 +716,7 @@ class Scheduler:
         process.sent = step
         process.go()
         self._settle(process)
+        self.rippled = self.rippled or bool(getattr(step, "error", ""))
 
     def _judge(self, outcomes: list[Outcome], order: str) -> str:
         try:
@@ -718,9 +733,11 @@ class Scheduler:
         """Return whom the step that the process stands at can affect."""
         kind, sql = process.step.kind, process.step.sql
         own = [step for step in self.taken if step.process == process.number]
+        if _SEVERAL.search(sql):
+            return ALL
         # Whom PostgreSQL ends to keep transactions serializable depends on who reads when.
         serializable = process.is_serializable() or any(
-            "SERIALIZABLE" in s.sql.upper() for s in own
+            "SERIALIZABLE" in f"{step.sql} {step.params}".upper() for step in own
         )
         if kind == "SELECT" and not _MORE_THAN_READS.search(sql):
             return ALL if serializable else READ
@@ -728,12 +745,13 @@ class Scheduler:
             return WRITE if process.is_in_transaction() and not serializable else ALL
         if kind in ("SAVEPOINT", "RELEASE"):
             return OWN  # whoever waits for a subtransaction goes on to wait for the whole one
-        if kind != "ROLLBACK TO":
-            return ALL
-        savepoints = [step.sql for step in own if step.kind == "SAVEPOINT"]
-        # An error has undone all since the last savepoint already.
-        undone = bool(savepoints) and bool(getattr(own[-1], "error", ""))
-        return OWN if undone and _savepoint(savepoints[-1]) == _savepoint(sql) else ALL
+        savepoints = [_savepoint(step.sql) for step in own if step.kind == "SAVEPOINT"]
+        if process.code and savepoints == [] and kind == "ROLLBACK":
+            return OWN  # PostgreSQL's error has undone all there was
+        if process.code and kind == "ROLLBACK TO" and savepoints[-1:] == [_savepoint(sql)]:
+            # It has undone all since the last savepoint, if that is the one of this name.
+            return OWN if savepoints.count(savepoints[-1]) == 1 else ALL
+        return ALL
 
     def _situation(self) -> Situation:
         return tuple(process.place() for process in self.processes)
@@ -744,6 +762,7 @@ class Scheduler:
         self._wait(runner)
         back = [process for process in self.processes if process.state == BACK]
         moved = [each for each in waited if each in back or each.blockers != waited[each]]
+        self.rippled = bool(moved)
         if len(moved) > 1:
             self._check_order(moved, back)
         while back:  # one after the other, so that Python runs in one process at a time
@@ -826,8 +845,10 @@ class Scheduler:
             first, *_ = process.detail.splitlines() or [""]
             others = {str(each.pid): each.number for each in self.processes if each != process}
             pids = re.findall(r"\d+", first)
-            step.waited_for = tuple(others[pid] for pid in pids if pid in others)
-            if process.prompt and process != runner:
+            told = (others[pid] for pid in pids if pid in others)
+            step.waited_for = tuple(dict.fromkeys((*getattr(step, "waited_for", ()), *told)))
+            circle = re.findall(r"\d+", process.detail)
+            if process.prompt and runner not in (None, process) and str(runner.pid) in circle:
                 self.patience = min(LONGEST_PATIENCE, max(FIRST_PATIENCE, 2 * self.patience))
                 self.unlucky = "The victim of a deadlock was not the process that closed it."
         elif process.code in (LOCK_NOT_AVAILABLE, QUERY_CANCELED):
@@ -1246,6 +1267,7 @@ class _SteppingCursor(CursorWrapper):
         text = sql if isinstance(sql, str) else sql.as_string(self.cursor)
         kind = _kind(text)
         if self.db.process.opening or _ONLY_BEGIN.fullmatch(text):
+            self.db.process.serializable |= "SERIALIZABLE" in text.upper()
             return send(sql, params)
         self.db.validate_no_broken_transaction()  # Django sends nothing then
         with self.db.process.stepping(kind, text, params) as self._last:
@@ -1388,7 +1410,8 @@ _ONLY_BEGIN = re.compile(r"\s*(BEGIN|START\s+TRANSACTION)\b[^;]*;?\s*", re.IGNOR
 _STATEMENT = re.compile(_COMMENTS + r"(rollback\s+to|\w+)", re.IGNORECASE | re.DOTALL)
 
 
-_MORE_THAN_READS = re.compile(r"[(]|\bFOR\b|\bINTO\b|;\s*\S", re.IGNORECASE)
+_SEVERAL = re.compile(r";\s*\S")
+_MORE_THAN_READS = re.compile(r"[(]|\bFOR\b|\bINTO\b", re.IGNORECASE)
 
 
 def _savepoint(sql: str) -> str:

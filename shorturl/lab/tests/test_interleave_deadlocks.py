@@ -131,3 +131,17 @@ def test_the_process_that_closed_the_circle_is_the_victim_in_every_schedule() ->
     ]
     assert {step.process for step in deadlocks} == {1, 2}
     assert [step for step in deadlocks if step.until != step.number] == []
+
+
+def test_a_circle_is_closed_by_a_process_that_was_let_go_on() -> None:
+    """1's COMMIT lets 2 go on from lock 1 to lock 2, for which 3 made it close the circle."""
+
+    def several() -> None:
+        with transaction.atomic():
+            sql("SELECT pg_advisory_xact_lock(3)")
+            sql("SELECT pg_advisory_xact_lock(1); SELECT pg_advisory_xact_lock(2)")
+
+    processes = [partial(lock, 1), several, partial(lock, 2, 3)]
+    found = explore(processes, setup=counter.setup, invariant=counter.anything)
+    assert found.complete
+    assert "1232313" in {order[:7] for order in found.orders}

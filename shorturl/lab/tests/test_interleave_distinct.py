@@ -1,5 +1,6 @@
 """Of schedules that differ only in the order of independent steps one runs; all are counted."""
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 
@@ -40,6 +41,18 @@ def agree(every: Exploration, distinct: Exploration) -> None:
     assert witnesses[0] == witnesses[1]
 
 
+def skip() -> int:
+    """Update row `a` unless it is locked; return how many rows that were."""
+    unlocked = "SELECT id FROM interleave_counter WHERE key = 'a' FOR UPDATE SKIP LOCKED"
+    update = f"UPDATE interleave_counter SET hits = 7 WHERE id = ({unlocked}) RETURNING id"
+    with transaction.atomic():
+        return len(sql(update))
+
+
+def was_locked(outcomes: list[Outcome]) -> str:
+    return "" if outcomes[1].returned else "the row was locked"
+
+
 @pytest.mark.usefixtures("counter_table")
 class TestReach:
     """Which steps are taken for independent, on a table of their own."""
@@ -72,15 +85,7 @@ class TestReach:
                 transaction.savepoint_rollback(point)
                 sql("SELECT pg_advisory_xact_lock(1)")
 
-        def skip() -> int:
-            locked = "SELECT id FROM interleave_counter WHERE key = 'a' FOR UPDATE SKIP LOCKED"
-            with transaction.atomic():
-                return len(sql(locked))
-
-        def invariant(outcomes: list[Outcome]) -> str:
-            return "" if outcomes[1].returned else "the row was locked"
-
-        every, _ = both(undo, skip, invariant=invariant)
+        every, _ = both(undo, skip, invariant=was_locked)
         assert 0 < every.breaking < every.schedules
 
     def test_a_savepoint_after_an_error(self) -> None:
@@ -101,6 +106,93 @@ class TestReach:
         every, distinct = both(partial(insert, "x"), partial(insert, "y"), invariant=invariant)
         assert len(distinct.orders) < len(every.orders)
         assert every.broken
+
+    def test_an_error_gives_locks_back(self) -> None:
+        """Whether a statement fails is not to be seen before; whoever waits goes on then."""
+
+        def fail() -> None:
+            with transaction.atomic():
+                counter.f_expression()
+                sql("INSERT INTO interleave_counter VALUES (2, 'c', 0)")
+
+        processes = (fail, counter.update_returning, counter.hits)
+        every, _ = both(*processes, invariant=lambda outcomes: str(outcomes[2].returned or ""))
+        assert 0 < every.breaking < every.schedules
+
+    def test_an_error_in_a_read_gives_locks_back(self) -> None:
+        def fail() -> None:
+            with transaction.atomic():
+                counter.f_expression()
+                sql("SELECT id / hits FROM interleave_counter WHERE key = 'b'")
+
+        every, distinct = both(fail, skip, invariant=was_locked)
+        assert 0 < every.breaking < every.schedules
+        assert len(distinct.orders) < every.schedules
+
+    def test_several_statements_at_once(self) -> None:
+        def write() -> None:
+            sql("UPDATE interleave_counter SET hits = 1; SELECT 1")
+
+        def commit() -> None:
+            with transaction.atomic():
+                sql("UPDATE interleave_counter SET hits = 1; COMMIT")
+
+        def point() -> None:
+            with transaction.atomic():
+                sql("SAVEPOINT a; UPDATE interleave_counter SET hits = 2 WHERE key = 'a'")
+
+        for process in (write, commit, point):
+            every, _ = both(
+                process, counter.hits, invariant=lambda outcomes: str(outcomes[1].returned or "")
+            )
+            assert 0 < every.breaking < every.schedules
+
+    def test_an_error_of_the_driver_gives_nothing_back(self) -> None:
+        def fail() -> None:
+            with transaction.atomic():
+                with contextlib.suppress(ValueError), transaction.atomic():
+                    counter.f_expression()
+                    sql("SELECT id FROM interleave_counter WHERE key = %s", "\0")
+                sql("SELECT pg_advisory_xact_lock(1)")
+
+        both(fail, skip, invariant=was_locked)
+
+    def test_a_savepoint_of_a_name_that_is_used_twice(self) -> None:
+        def fail() -> None:
+            with transaction.atomic():
+                sql("SAVEPOINT a")
+                counter.update_returning()
+                sql("SAVEPOINT a")
+                sql("RELEASE a")
+                with contextlib.suppress(DatabaseError):
+                    sql("SELECT 1 / 0")
+                sql("ROLLBACK TO a")
+                sql("SELECT pg_advisory_xact_lock(1)")
+
+        both(fail, skip, invariant=was_locked)
+
+    def test_a_transaction_that_says_it_is_serializable(self) -> None:
+        serializable = "BEGIN ISOLATION LEVEL SERIALIZABLE"
+
+        def one() -> None:
+            for statement in ("UPDATE interleave_counter SET hits = 1 WHERE id = 1",
+                              "SELECT hits FROM interleave_counter WHERE id = 2"):  # fmt: skip
+                sql(serializable)
+                sql(statement)
+                sql("COMMIT")
+
+        def two() -> None:
+            try:
+                sql(serializable)
+                sql("UPDATE interleave_counter SET hits = 2 WHERE id = 2")
+                for key in "ab":
+                    sql(f"SELECT hits FROM interleave_counter WHERE key = '{key}'")
+                sql("COMMIT")
+            except DatabaseError:
+                sql("ROLLBACK")
+                raise
+
+        both(one, two, invariant=lambda outcomes: "refused" if outcomes[1].raised else "")
 
     def test_a_read_that_does_more(self) -> None:
         """SELECT nextval() is a write, and so is what takes a lock."""
