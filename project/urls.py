@@ -1,18 +1,28 @@
 """Which part of the project answers which path."""
 
+from http import HTTPStatus
+
 from django.conf import settings
 from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.urls import include, path
 from django.views.generic import RedirectView
 
 from shorturl.api import api
+
+
+def lab_is_off(request: HttpRequest) -> HttpResponse:
+    """Say how to turn the lab on."""
+    return render(request, "lab_is_off.html", status=HTTPStatus.NOT_FOUND)
+
 
 urlpatterns = [
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
     path("api", RedirectView.as_view(url="/api/docs")),
     path("api/", api.urls),
-    *([path("lab/", include("shorturl.lab.urls"))] if settings.SHORTURL_LAB else []),
+    path("lab/", include("shorturl.lab.urls") if settings.SHORTURL_LAB else lab_is_off),
     path("", include("shorturl.urls")),
 ]
 

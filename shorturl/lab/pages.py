@@ -37,7 +37,7 @@ def index(request: HttpRequest) -> HttpResponse:
     context = {
         "races": [(race, STORIES[race.name]) for race in RACES.values()],
         "tables": [recorded.matrix(operation) for operation in ("creating", "resolving")],
-        "newest": Recording.objects.filter(race__in=RACES).order_by("-recorded_at").first(),
+        "newest": newest(race__in=RACES, isolation=READ_COMMITTED),
         "load": measured.last_run(recorded),
         "run": Run.objects.order_by("-pk").first(),
         "may_explore": may_explore(request),
@@ -142,7 +142,7 @@ def steps(request: HttpRequest, schedule: RecordedSchedule, processes: int) -> d
                 cell["waiting"] = True
         hidden = hidden_after is not None and number > hidden_after
         rows.append({"number": number, "step": step, "cells": cells, "hidden": hidden})
-    known = schedule.steps[: hidden_after or None] if hidden_after != 0 else []
+    known = schedule.steps[:hidden_after]
     return {
         "rows": rows,
         "predict": hidden_after,
@@ -158,7 +158,11 @@ def steps(request: HttpRequest, schedule: RecordedSchedule, processes: int) -> d
 def isolation(request: HttpRequest) -> HttpResponse:
     """Show what the isolation levels change: race × strategy × level."""
     recorded = Recorded(Recording.objects.filter(race__in=ISOLATED))
-    context = {"tables": recorded.isolation(), "may_explore": may_explore(request)}
+    context = {
+        "tables": recorded.isolation(),
+        "newest": newest(race__in=ISOLATED),
+        "may_explore": may_explore(request),
+    }
     return render(request, "lab/isolation.html", context)
 
 
@@ -167,7 +171,11 @@ def isolation(request: HttpRequest) -> HttpResponse:
 def museum(request: HttpRequest) -> HttpResponse:
     """Show the museum: races of real URL shorteners."""
     recorded = Recorded(Recording.objects.filter(race__in=MUSEUM))
-    context = {"exhibits": recorded.museum(), "may_explore": may_explore(request)}
+    context = {
+        "exhibits": recorded.museum(),
+        "newest": newest(race__in=MUSEUM),
+        "may_explore": may_explore(request),
+    }
     return render(request, "lab/museum.html", context)
 
 
@@ -197,6 +205,11 @@ def run(request: HttpRequest, number: int) -> HttpResponse:
         cell = Cell(recording.jobs(found.what)[0], None) if "/" in found.what else None
     context = {"run": found, "lost": runs.is_lost(found), "cell": cell}
     return render(request, "lab/run.html", context)
+
+
+def newest(**where: Any) -> Recording | None:
+    """Return the recording that was made last, of those; None when there is none."""
+    return Recording.objects.filter(**where).order_by("-recorded_at").first()
 
 
 def named(name: str) -> Race:

@@ -41,7 +41,9 @@ def is_locked() -> bool:
 def start(what: str, total: int) -> Run:
     """Begin to explore `what`, in a process that ends with this one; return the run.
 
-    Raises Busy while another one goes on.
+    Where this process is killed, the other one goes on to its end, which is bounded. Raises Busy
+    while another run goes on. Two that begin at the same moment both pass here: the lock decides
+    which of them goes on, and the other one says so on its page.
     """
     if is_locked():
         raise Busy
@@ -49,7 +51,11 @@ def start(what: str, total: int) -> Run:
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "record", what]
     command += [f"--run={run.pk}", f"--database={connection.settings_dict['NAME']}"]
     process = subprocess.Popen(  # noqa: S603 - `what` was found among the explorations there are
-        command, cwd=settings.BASE_DIR, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command,
+        cwd=settings.BASE_DIR,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     atexit.register(process.terminate)
     threading.Thread(target=_wait, args=[process], daemon=True).start()
@@ -63,5 +69,7 @@ def _wait(process: "subprocess.Popen[bytes]") -> None:
 
 def is_lost(run: Run) -> bool:
     """Return whether `run` ended without a word: it was killed, or never began."""
+    if run.ended_at:
+        return False
     old = (timezone.now() - run.started_at).total_seconds() > GRACE
-    return run.ended_at is None and old and not is_locked()
+    return old and (not is_locked() or Run.objects.filter(pk__gt=run.pk, ended_at=None).exists())

@@ -141,7 +141,7 @@ def test_a_circle_is_closed_by_a_process_that_was_let_go_on() -> None:
             sql("SELECT pg_advisory_xact_lock(3)")
             sql("SELECT pg_advisory_xact_lock(1); SELECT pg_advisory_xact_lock(2)")
 
-    processes = [partial(lock, 1), several, partial(lock, 2, 3)]
+    processes: list[Callable[[], object]] = [partial(lock, 1), several, partial(lock, 2, 3)]
     found = explore(processes, setup=counter.setup, invariant=counter.anything)
     assert found.complete
     assert "1232313" in {order[:7] for order in found.orders}

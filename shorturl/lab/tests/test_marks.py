@@ -55,3 +55,39 @@ def test_nothing_is_marked_where_nothing_breaks(explored: dict[str, Kept]) -> No
     held = [each for kept in explored.values() for each in kept.schedules if not each.broken]
     assert {each.recording.strategy for each in held} > {"naive", "select_for_update"}
     assert not any(marks(schedule.steps) for schedule in held)
+
+
+def step(process: int, sql: str, result: str = "", rows: int = 1) -> dict[str, object]:
+    kind = sql.split()[0]
+    return {"process": process, "kind": kind, "sql": sql, "result": result, "error": "",
+            "rows": rows}  # fmt: skip
+
+
+def numbered(*steps: dict[str, object]) -> list[dict[str, object]]:
+    return [each | {"until": number} for number, each in enumerate(steps, start=1)]
+
+
+def read(process: int, row: int) -> dict[str, object]:
+    return step(process, f"SELECT … FROM links WHERE id = {row}", f"→ id = {row}, hits = 0")
+
+
+def write(process: int, row: int, hits: str = "1") -> dict[str, object]:
+    return step(process, f"UPDATE links SET hits = {hits} WHERE id = {row}")
+
+
+def test_another_row_is_another_matter() -> None:
+    assert marks(numbered(read(1, 1), read(2, 2), write(2, 2), write(1, 1))) == {}
+
+
+def test_another_table_is_another_matter() -> None:
+    note = step(2, "INSERT INTO notes (id, text) VALUES (1, 'x')")
+    assert marks(numbered(read(1, 1), note, write(1, 1))) == {}
+
+
+def test_what_is_rolled_back_is_not_lost() -> None:
+    assert marks(numbered(read(1, 1), write(2, 1), step(2, "ROLLBACK"), write(1, 1))) == {}
+
+
+def test_what_is_added_is_not_lost() -> None:
+    found = marks(numbered(read(1, 1), write(2, 1), write(1, 1, "(links.hits + 1)")))
+    assert found == {1: ["stale: process 2 writes after it"]}

@@ -189,6 +189,16 @@ def test_only_one_at_a_time(somebody_explores: None) -> None:
     assert not Run.objects.exists()
 
 
+def test_a_run_that_comes_second_says_so_on_its_page(somebody_explores: None) -> None:
+    """Two are begun at the same moment, when nobody has the lock yet."""
+    run = Run.objects.create(what="lost_update/naive", total=1)
+    with pytest.raises(CommandError):
+        record("lost_update/naive", f"--run={run.pk}")
+    run.refresh_from_db()
+    assert run.problem == "Something is being explored already; wait for it."
+    assert run.ended_at
+
+
 # What comes of a run does not depend on what it explores, so that these explore nothing.
 
 

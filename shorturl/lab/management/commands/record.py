@@ -5,7 +5,7 @@ from argparse import ArgumentTypeError
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from shorturl.lab import recording, runs
@@ -14,6 +14,7 @@ from shorturl.lab.models import Run
 from shorturl.lab.recording import SERVICE, Job
 from shorturl.lab.scratch import scratch_database
 
+BUSY = "Something is being explored already; wait for it."
 PROGRESS = 0.2  # seconds between two notes of how far it is
 
 
@@ -50,14 +51,20 @@ class Command(BaseCommand):
         if options["database"]:
             connection.settings_dict["NAME"] = options["database"]
         with recording.service_connection():
-            if not runs.lock(SERVICE):
-                raise CommandError("Something is being explored already; wait for it.")
+            free = runs.lock(SERVICE)
+            if not free and not options["run"]:
+                raise CommandError(BUSY)
             run = self._run(options["run"], jobs)
             try:
+                if not free:
+                    raise CommandError(BUSY)
                 self._record(run, jobs)
-            except InterleaveError as error:
+            except CommandError as error:
                 run.problem = str(error)
-                raise CommandError(str(error)) from error
+                raise
+            except (InterleaveError, DatabaseError) as error:
+                run.problem = str(error).strip()
+                raise CommandError(run.problem) from error
             except BaseException as error:
                 run.problem = f"It was ended ({type(error).__name__})."
                 raise
