@@ -218,7 +218,11 @@ def test_the_web_ui_has_a_live_ledger_and_ctrl_c_leaves_nothing_behind(
             assert '"extended_tabs": [{"key": "ledger", "title": "Ledger"}]' in page
         finally:
             process.send_signal(signal.SIGINT)
-            printed, _ = process.communicate(timeout=TIMEOUT)
+            try:
+                printed, _ = process.communicate(timeout=TIMEOUT)
+            except subprocess.TimeoutExpired:
+                process.kill()  # or leaving the block would wait for it for ever
+                raise
     assert "lost_update naive: wrong, and it broke" in printed
     space = re.search(r"lab-\w{5}", printed)
     assert space
