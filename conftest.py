@@ -7,7 +7,6 @@ import pytest
 from django.core.management.commands import flush
 from django.db import connection
 
-
 KEPT = {"django_content_type", "auth_permission"}  # what a migration puts there
 
 

@@ -10,7 +10,10 @@ import pytest
 
 from benchmarks import wrk
 
-pytestmark = pytest.mark.skipif(shutil.which("wrk") is None, reason=wrk.MISSING)
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.skipif(shutil.which("wrk") is None, reason=wrk.MISSING),
+]
 
 
 @contextmanager

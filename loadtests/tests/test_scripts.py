@@ -146,6 +146,7 @@ def test_bad_use_gets_one_line(
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_is_killed_takes_its_ledger_along(host: str, tmp_path: Path) -> None:
     asked = ["--host", host, "--reports", str(tmp_path), "--run-time", "6s", "--processes", "2"]
     asked += ["--strategy", "update_returning", "--headless", "--only-summary"]

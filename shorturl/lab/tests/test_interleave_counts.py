@@ -24,7 +24,6 @@ TWO_HITS = [
 
 THREE_HITS = [
     (counter.naive, 84, 90),
-    (counter.atomic_only, 630, 636),
     (counter.select_for_update, 0, 72),
     (counter.f_expression, 0, 90),
     (counter.update_returning, 0, 6),

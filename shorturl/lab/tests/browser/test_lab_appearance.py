@@ -58,6 +58,7 @@ def still(new_page: NewPage) -> Page:
     return new_page(reduced_motion="reduce")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("path", PATHS)
 def test_axe_finds_nothing_serious(still: Page, path: str) -> None:
     """By light and in the dark, with the page's own policy in force."""
