@@ -358,6 +358,7 @@ def explore(
     bar = _ProgressBar(sys.stderr.isatty() if progress is None else progress)
     began = time.monotonic()
     with new_scheduler() as scheduler, contextlib.closing(bar):
+        scheduler.distinct = distinct
         while True:
             schedule = scheduler.run(
                 search.choose, before=search.rewind, observe=observe, known=search.known
@@ -626,6 +627,7 @@ class Scheduler:
             Process(number, function, self.caller, self.stops, self._wait_until_gone)
             for number, function in enumerate(processes, start=1)
         ]
+        self.distinct = False  # whether the reach of a step is of interest
         self.rippled = False  # the last step failed, or ended somebody's wait
         self.raced = False  # PostgreSQL woke several at once: what came of it may differ
         self.unlucky = ""  # why this run of the schedule does not count
@@ -685,7 +687,9 @@ class Scheduler:
             process = ready[0]
             if not self.unlucky:
                 try:
-                    reaches = {each.number: self._reach(each) for each in ready}
+                    reaches = {
+                        each.number: self._reach(each) if self.distinct else ALL for each in ready
+                    }
                     number = choose(reaches, self._situation(), self.rippled)
                     process = self.processes[number - 1]
                 except NotDeterministic as error:
