@@ -35,6 +35,8 @@ def section(operation: str, rows: list[Row], verdicts: list[Verdict]) -> str:
     parts += [f"<h3>{LOST[operation]}</h3>", bars(LOST[operation], [lost(row) for row in rows])]
     if any(row.edits for row in rows):
         parts += ["<h3>Edits undone</h3>", bars("Edits undone", [undone(row) for row in rows])]
+    if any(row.errors for row in rows):
+        parts += ["<h3>Errors</h3>", bars("Errors", [errors(row) for row in rows])]
     title = "Throughput against the slowest hundredth"
     points = [Point(row.strategy, row.per_second, row.p99, row.table == "wrong") for row in rows]
     parts += [f"<h3>{title}</h3>", scatter(title, "per second", "p99 in ms", points)]
@@ -62,6 +64,13 @@ def undone(row: Row) -> Bar:
     """Return the bar of the edits that a strategy undid."""
     share = min(1.0, row.undone / row.edits) if row.edits else 0.0
     value = f"{result.percent(share)} ({row.undone:,})" if row.undone else "0"
+    return Bar(row.strategy, share, value, row.table == "wrong")
+
+
+def errors(row: Row) -> Bar:
+    """Return the bar of the requests that ended in an error."""
+    share = min(1.0, row.errors / row.of) if row.of else 0.0
+    value = f"{result.percent(share)} ({row.errors:,})" if row.errors else "0"
     return Bar(row.strategy, share, value, row.table == "wrong")
 
 
