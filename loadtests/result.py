@@ -28,8 +28,9 @@ def sentence(verdict: Verdict) -> str:
     """Return the outcome in one sentence."""
     if verdict.exit is Exit.NOT_JUDGED:
         return f"not judged: {verdict.reason}"
-    outcome = "it broke" if verdict.broke else "nothing broke"
-    link = "and" if verdict.exit is Exit.AS_THE_TABLE_SAYS else "BUT"
+    as_said = verdict.exit is Exit.AS_THE_TABLE_SAYS
+    outcome = "it broke" if as_said == verdict.wrong else "nothing broke"
+    link = "and" if as_said else "BUT"
     table, *_ = verdict.table.split(",")  # right alone: its caller's transaction is not here
     return f"{table}, {link} {outcome}"
 

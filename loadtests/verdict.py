@@ -80,7 +80,10 @@ class Verdict:
         """The exit code."""
         if self.reason:
             return Exit.NOT_JUDGED
-        return Exit.AS_THE_TABLE_SAYS if self.broke == self.wrong else Exit.OTHERWISE
+        # That a redirect failed is no race: anything can fail. A create that fails is lost.
+        harmed = self.lost + self.doubled + self.undone > 0
+        as_said = harmed if self.wrong else not self.broke
+        return Exit.AS_THE_TABLE_SAYS if as_said else Exit.OTHERWISE
 
     @property
     def busy(self) -> bool:

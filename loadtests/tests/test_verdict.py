@@ -291,3 +291,11 @@ def test_two_proofs_are_enough() -> None:
     for _ in range(5):
         of.redirected("hot", hits="2", request="another request")
     assert len(judged(of, links()).proofs) == 2
+
+
+def test_a_redirect_that_fails_is_no_race() -> None:
+    """A wrong strategy has to lose something, for its run to be as the table says."""
+    failing = Verdict("lost_update", "some", "resolving", "wrong", failed=1, acknowledged=9)
+    assert failing.exit is Exit.OTHERWISE
+    losing = Verdict("lost_update", "some", "resolving", "wrong", lost=1, acknowledged=9)
+    assert losing.exit is Exit.AS_THE_TABLE_SAYS
