@@ -774,7 +774,9 @@ class Scheduler:
             self._wait(runner)
             back = [process for process in self.processes if process.state == BACK]
         since = max((each.since for each in self.processes if each.blockers), default=0.0)
-        time.sleep(max(0.0, since + self.patience - time.monotonic()))
+        left = since + self.patience - time.monotonic()
+        if left > 0:
+            time.sleep(left)
 
     def _check_order(self, moved: list[Process], back: list[Process]) -> None:
         """See to it that of several waiting processes, the one that came first goes first.
