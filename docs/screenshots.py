@@ -69,8 +69,7 @@ def lab(browser: Browser, service: str) -> None:
     page.evaluate("document.querySelector('#matrix').scrollIntoView()")
     take(page, "lab")
     page.goto(f"{service}{SCHEDULE}")
-    for _ in range(3):
-        page.keyboard.press("ArrowRight")
+    page.keyboard.press("End")
     page.evaluate("scrollTo(0, 0)")
     take(page, "schedule", full_page=True)
     page.close()

@@ -102,6 +102,7 @@ def test_keyboard_only(page: Page, target_url: str) -> None:
         page.get_by_role("link", name="QR code of"),
         page.get_by_role("link", name=target_url),
         page.get_by_role("link", name="Shorten another URL"),
+        page.get_by_role("link", name="Lab"),
         page.get_by_role("link", name="API"),
         page.get_by_role("link", name="Admin"),
     ]

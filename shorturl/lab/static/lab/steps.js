@@ -15,7 +15,9 @@
       if (index === at - 1) row.setAttribute("aria-current", "step");
       else row.removeAttribute("aria-current");
     });
-    verdict.hidden = at > 0 && at < rows.length;
+    const onTheWay = at > 0 && at < rows.length;
+    verdict.hidden = onTheWay;
+    document.querySelector(".lanes").classList.toggle("on-the-way", onTheWay);
     document.querySelectorAll(".line.now").forEach((line) => line.classList.remove("now"));
     const row = rows[at - 1];
     const line = row && document.getElementById(`L${row.dataset.line}`);
@@ -24,6 +26,7 @@
       line.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
     if (row) row.scrollIntoView({ block: "nearest", inline: "nearest" });
+    if (at === rows.length) verdict.scrollIntoView({ block: "nearest" });
     said.textContent = row ? `Step ${at} of ${rows.length}` : "All steps";
     history.replaceState(null, "", row ? `#step-${at}` : location.pathname + location.search);
   };
