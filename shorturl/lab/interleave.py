@@ -90,7 +90,7 @@ __all__ = [
 
 MOST_PROCESSES = 9  # a schedule is written with one digit for each step
 ROWS_KEPT = 10  # of what a statement returned, for the timeline
-FIRST_PAUSE = 0.0003  # seconds a statement gets before PostgreSQL is asked whether it waits
+FIRST_PAUSE = 0.0006  # seconds a statement gets before PostgreSQL is asked whether it waits
 LONGEST_PAUSE = 0.005  # seconds between two such questions
 FIRST_PATIENCE = 0.0015  # seconds; a deadlock_timeout of 1 ms has passed by then, nearly always
 LONGEST_PATIENCE = 0.05
