@@ -324,6 +324,15 @@ def test_keyboard_only(page: Page, recorded: dict[str, Kept]) -> None:
     expect(page.get_by_text("You predicted: hits = 1.")).to_be_visible()
 
 
+# Scrolling is smooth and takes a moment. Waiting for it with wait_for_function() would evaluate a
+# string in the page, which its policy forbids.
+SCROLLS = """frame => new Promise((done, failed) => {
+    const look = () => frame.scrollLeft > 0 ? done(frame.scrollLeft) : requestAnimationFrame(look);
+    look();
+    setTimeout(() => failed(new Error("it does not scroll")), 20_000);
+})"""
+
+
 def test_arrows_scroll_what_is_wider_than_its_frame(
     new_page: NewPage, recorded: dict[str, Kept]
 ) -> None:
@@ -332,5 +341,5 @@ def test_arrows_scroll_what_is_wider_than_its_frame(
     source = page.get_by_role("region", name="Source of naive")
     source.focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.querySelector('.source .scroll').scrollLeft > 0")
+    assert source.evaluate(SCROLLS) > 0
     expect(shown(page)).to_have_count(4)
