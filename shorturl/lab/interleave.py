@@ -264,7 +264,7 @@ class Exploration:
 
     @property
     def complete(self) -> bool:
-        """Whether every schedule was run. Only then does finding nothing prove anything."""
+        """Whether every schedule was counted. Only then does finding nothing prove anything."""
         return not self.cut
 
     @property

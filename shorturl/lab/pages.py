@@ -16,8 +16,8 @@ from shorturl.lab.marks import marks
 from shorturl.lab.models import RecordedSchedule, Recording, Run
 from shorturl.lab.museum import MUSEUM
 from shorturl.lab.race import Race
-from shorturl.lab.races import RACES
-from shorturl.lab.recording import ALL, ISOLATED, LEVELS, READ_COMMITTED
+from shorturl.lab.races import EVERY_RACE, RACES
+from shorturl.lab.recording import ISOLATED, LEVELS, READ_COMMITTED
 from shorturl.lab.source import diff, source
 from shorturl.lab.stories import STORIES
 from shorturl.lab.tables import Cell, Recorded
@@ -35,7 +35,7 @@ def index(request: HttpRequest) -> HttpResponse:
     """Show the races in the order of the story, the matrix, and the last load runs."""
     recorded = Recorded(Recording.objects.all())
     context = {
-        "races": [(race, STORIES[race.name]) for race in RACES.values()],
+        "races": RACES.values(),
         "tables": [recorded.matrix(operation) for operation in ("creating", "resolving")],
         "newest": newest(race__in=RACES, isolation=READ_COMMITTED),
         "load": measured.last_run(recorded),
@@ -214,17 +214,17 @@ def newest(**where: Any) -> Recording | None:
 
 def named(name: str) -> Race:
     """Return the race `name`; raise Http404 without one."""
-    if name not in ALL:
-        raise Http404(f"There is no race {name!r}; there are {', '.join(ALL)}.")
-    return ALL[name]
+    if name not in EVERY_RACE:
+        raise Http404(f"There is no race {name!r}; there are {', '.join(EVERY_RACE)}.")
+    return EVERY_RACE[name]
 
 
 def strategy_of(race: Race, name: str) -> Strategy[Any]:
     """Return the strategy `name`; raise Http404 when it takes no part."""
-    if name not in race.strategies:
-        there_are = ", ".join(race.strategies)
-        raise Http404(f"{name!r} takes no part in {race.name}; there are {there_are}.")
-    return race.strategies[name]
+    try:
+        return race.strategy(name)
+    except ValueError as error:
+        raise Http404(str(error)) from error
 
 
 def number_in(request: HttpRequest, name: str, *, most: int) -> int | None:

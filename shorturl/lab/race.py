@@ -11,6 +11,7 @@ from shorturl.lab.interleave import Exploration, Outcome, Schedule, explore, run
 from shorturl.strategies import Strategy
 
 Process = Callable[[], object]
+MAX_SCHEDULES, MAX_SECONDS = 20_000, 120  # of one exploration that a command or a page asks for
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,13 @@ class Race:
     processes: Callable[[Strategy[Any], int], list[Process]]
     invariant: Callable[[list[Outcome]], str]
     observe: Callable[[], object]
+
+    def strategy(self, name: str) -> Strategy[Any]:
+        """Return the strategy called `name`; raise ValueError when it does not take part."""
+        if name not in self.strategies:
+            there_are = ", ".join(self.strategies)
+            raise ValueError(f"{name!r} takes no part in {self.name}; there are {there_are}.")
+        return self.strategies[name]
 
     def explore(self, strategy: Strategy[Any], processes: int, **limits: Any) -> Exploration:
         """Run every schedule of this race against `strategy`; `limits` are interleave.explore's."""

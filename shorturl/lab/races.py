@@ -1,8 +1,11 @@
-"""The catalogue of races, in the order of the story."""
+"""The catalogue of races, in the order of the story, and with those of the museum."""
 
 from shorturl.lab import creating_races, resolving_races
+from shorturl.lab.museum import MUSEUM
 from shorturl.lab.race import Race
 
 RACES: dict[str, Race] = {
     race.name: race for race in (*creating_races.RACES, *resolving_races.RACES)
 }
+
+EVERY_RACE: dict[str, Race] = RACES | {name: exhibit.race for name, exhibit in MUSEUM.items()}

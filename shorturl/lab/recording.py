@@ -14,15 +14,13 @@ from django.db import connection, connections, transaction
 from shorturl.lab.interleave import Exploration, Schedule, Step
 from shorturl.lab.models import RecordedSchedule, Recording
 from shorturl.lab.museum import MUSEUM
-from shorturl.lab.race import Race
-from shorturl.lab.races import RACES
+from shorturl.lab.race import MAX_SCHEDULES, MAX_SECONDS, Race
+from shorturl.lab.races import EVERY_RACE, RACES
 from shorturl.strategies import Strategy
 
-ALL: dict[str, Race] = RACES | {name: exhibit.race for name, exhibit in MUSEUM.items()}
 READ_COMMITTED, *STRICTER = LEVELS = ("read committed", "repeatable read", "serializable")
 ISOLATED = ("lost_update", "clobbered_edit", "toctou_in_a_transaction")  # raced at every level
 GROUPS = ("matrix", "museum", "isolation")
-MAX_SCHEDULES, MAX_SECONDS = 20_000, 120  # for each exploration
 FEW = 300  # of more schedules than that, the distinct ones are enough for a page
 SERVICE = "service"  # the alias of the service's database while the default is a scratch one
 
@@ -75,20 +73,18 @@ def job(
     race: str = "", strategy: str = "", processes: str = "", level: str = "", *rest: str
 ) -> Job:
     """Return the exploration of these names; raise ValueError, saying what would be right."""
-    if race not in ALL:
-        there_are = ", ".join((*GROUPS, *ALL))
+    if race not in EVERY_RACE:
+        there_are = ", ".join((*GROUPS, *EVERY_RACE))
         raise ValueError(f"There is nothing called {race!r} to explore; there are {there_are}.")
-    found = ALL[race]
-    if strategy not in found.strategies:
-        there_are = ", ".join(found.strategies)
-        raise ValueError(f"{strategy!r} takes no part in {race}; there are {there_are}.")
+    found = EVERY_RACE[race]
+    chosen = found.strategy(strategy)
     counts = [str(count) for count in found.counts]
     if (processes or counts[0]) not in counts:
         raise ValueError(f"{race} takes {' or '.join(counts)} processes, not {processes}.")
     isolation = level.replace("-", " ") or READ_COMMITTED
     if isolation not in LEVELS or rest:
         raise ValueError(f"The isolation levels are {', '.join(LEVELS)}, not {level!r}.")
-    return Job(found, found.strategies[strategy], int(processes or counts[0]), isolation)
+    return Job(found, chosen, int(processes or counts[0]), isolation)
 
 
 @contextmanager

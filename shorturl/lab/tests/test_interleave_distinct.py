@@ -8,9 +8,8 @@ import pytest
 from django.db import DatabaseError, transaction
 
 from shorturl.lab.interleave import Exploration, Outcome, explore
-from shorturl.lab.museum import MUSEUM
 from shorturl.lab.race import Race
-from shorturl.lab.races import RACES
+from shorturl.lab.races import EVERY_RACE
 from shorturl.lab.scratch import scratch_database
 
 from . import counter
@@ -241,9 +240,6 @@ class TestReach:
         assert (found.breaking, found.schedules, found.orders) == (1, 1, ("",))
 
 
-RACE_BY_NAME = RACES | {name: exhibit.race for name, exhibit in MUSEUM.items()}
-
-
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("race", "strategy"),
@@ -254,16 +250,16 @@ RACE_BY_NAME = RACES | {name: exhibit.race for name, exhibit in MUSEUM.items()}
 )
 def test_some_races(race: str, strategy: str) -> None:
     with scratch_database():
-        compare(RACE_BY_NAME[race], strategy, 2)
+        compare(EVERY_RACE[race], strategy, 2)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("race", RACE_BY_NAME)
+@pytest.mark.parametrize("race", EVERY_RACE)
 def test_every_race(race: str) -> None:
     with scratch_database():
-        for strategy in RACE_BY_NAME[race].strategies:
-            compare(RACE_BY_NAME[race], strategy, RACE_BY_NAME[race].counts[0])
+        for strategy in EVERY_RACE[race].strategies:
+            compare(EVERY_RACE[race], strategy, EVERY_RACE[race].counts[0])
 
 
 @pytest.mark.exhaustive
@@ -281,7 +277,7 @@ def test_every_race(race: str) -> None:
 )
 def test_three_processes(race: str, strategy: str) -> None:
     with scratch_database():
-        compare(RACE_BY_NAME[race], strategy, 3)
+        compare(EVERY_RACE[race], strategy, 3)
 
 
 def compare(race: Race, strategy: str, processes: int) -> None:

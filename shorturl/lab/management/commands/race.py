@@ -17,14 +17,10 @@ from shorturl.lab.exercises.puzzle import PUZZLES, Puzzle
 from shorturl.lab.exercises.races import RACES as EXERCISE_RACES
 from shorturl.lab.interleave import MOST_PROCESSES, Exploration, InterleaveError
 from shorturl.lab.museum import MUSEUM
-from shorturl.lab.race import Race
-from shorturl.lab.races import RACES
+from shorturl.lab.race import MAX_SCHEDULES, MAX_SECONDS, Race
+from shorturl.lab.races import EVERY_RACE, RACES
 from shorturl.lab.scratch import scratch_database
 from shorturl.strategies import Strategy, Verdict
-
-MAX_SCHEDULES = 20_000
-MAX_SECONDS = 120
-EVERY_RACE = {**RACES, **{name: exhibit.race for name, exhibit in MUSEUM.items()}}
 
 
 def race(name: str) -> Race:
@@ -263,12 +259,10 @@ def number_of_processes(race: Race, wanted: int | None) -> int:
 
 def find(race: Race, name: str) -> Strategy[Any]:
     """Return the strategy called `name`; raise CommandError when it does not take part."""
-    if name not in race.strategies:
-        there_are = ", ".join(race.strategies)
-        raise CommandError(
-            f"{name!r} takes no part in {race.name}; there are {there_are}.", returncode=2
-        )
-    return race.strategies[name]
+    try:
+        return race.strategy(name)
+    except ValueError as error:
+        raise CommandError(str(error), returncode=2) from error
 
 
 def describe(result: Exploration) -> str:
