@@ -24,7 +24,7 @@ lint: .venv/installed  ## style, types, migrations, and what a production would 
 	$(PRODUCTION) $(BIN)/python -W error manage.py check --deploy --fail-level WARNING
 
 prove: .venv/installed  ## what takes long: every schedule of every race, against the tables and the README
-	$(BIN)/python -m pytest -m exhaustive
+	$(BIN)/python -m pytest -m exhaustive --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
 races: .venv/installed  ## every strategy under load, and a report of what each lost
 	$(BIN)/python -m loadtests.races

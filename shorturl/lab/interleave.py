@@ -377,6 +377,7 @@ def explore(
             elif seconds >= max_seconds:
                 cut = f"max_seconds={max_seconds} passed after {len(orders)} schedules"
             if cut:
+                cut += scheduler.why_slow()
                 break
     schedules, breaking = search.counted()
     return Exploration(
@@ -636,6 +637,7 @@ class Scheduler:
         self.fair = True  # whether a process may not be overtaken by one that came later
         self.known = 0  # how many steps of the schedule have been run before
         self.patience = 0.0  # seconds each wait gets for its deadlock check
+        self.slow_deadlocks = 0  # which took PostgreSQL its own deadlock_timeout to find
 
     def __enter__(self) -> Scheduler:
         try:
@@ -747,6 +749,8 @@ class Scheduler:
             return ALL if serializable else READ
         if kind in ("INSERT", "UPDATE", "DELETE"):
             return WRITE if process.is_in_transaction() and not serializable else ALL
+        if _SET_ISOLATION.fullmatch(sql):
+            return OWN  # the snapshot comes with the first query, not with this
         if kind in ("SAVEPOINT", "RELEASE"):
             return OWN  # whoever waits for a subtransaction goes on to wait for the whole one
         savepoints = [_savepoint(step.sql) for step in own if step.kind == "SAVEPOINT"]
@@ -854,6 +858,7 @@ class Scheduler:
             told = (others[pid] for pid in pids if pid in others)
             step.waited_for = tuple(dict.fromkeys((*getattr(step, "waited_for", ()), *told)))
             circle = re.findall(r"\d+", process.detail)
+            self.slow_deadlocks += not process.prompt
             if process.prompt and runner not in (None, process) and str(runner.pid) in circle:
                 self.patience = min(LONGEST_PATIENCE, max(FIRST_PATIENCE, 2 * self.patience))
                 self.unlucky = "The victim of a deadlock was not the process that closed it."
@@ -897,6 +902,15 @@ class Scheduler:
             if not self._ask(WHO_LIVES, pids=list(pids)):
                 return
             time.sleep(0.001)
+
+    def why_slow(self) -> str:
+        """Say what made a search slow and can be mended, to go behind why it was cut."""
+        if not self.slow_deadlocks:
+            return ""
+        return (
+            f"; {self.slow_deadlocks} times a deadlock took the server's deadlock_timeout, which "
+            "this role may not set (GRANT SET ON PARAMETER deadlock_timeout)"
+        )
 
     def _ask(self, sql: str, **params: Any) -> list[Any]:
         """Ask PostgreSQL over the caller's connection, which is idle while the processes run.
@@ -1417,6 +1431,7 @@ _STATEMENT = re.compile(_COMMENTS + r"(rollback\s+to|\w+)", re.IGNORECASE | re.D
 
 
 _SEVERAL = re.compile(r";\s*\S")
+_SET_ISOLATION = re.compile(r"SET\s+TRANSACTION\s+ISOLATION\s+LEVEL[\s\w]+;?\s*", re.IGNORECASE)
 _MORE_THAN_READS = re.compile(r"[(]|\bFOR\b|\bINTO\b", re.IGNORECASE)
 
 

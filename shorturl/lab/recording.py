@@ -14,13 +14,14 @@ from django.db import connection, connections, transaction
 from shorturl.lab.interleave import Exploration, Schedule, Step
 from shorturl.lab.models import RecordedSchedule, Recording
 from shorturl.lab.museum import MUSEUM
-from shorturl.lab.race import MAX_SCHEDULES, MAX_SECONDS, Race
+from shorturl.lab.race import Race
 from shorturl.lab.races import EVERY_RACE, RACES
 from shorturl.strategies import Strategy
 
 READ_COMMITTED, *STRICTER = LEVELS = ("read committed", "repeatable read", "serializable")
 ISOLATED = ("lost_update", "clobbered_edit", "toctou_in_a_transaction")  # raced at every level
 GROUPS = ("matrix", "museum", "isolation")
+MAX_SCHEDULES, MAX_SECONDS = 20_000, 120  # of one exploration, whose schedules are all kept
 FEW = 300  # of more schedules than that, the distinct ones are enough for a page
 SERVICE = "service"  # the alias of the service's database while the default is a scratch one
 

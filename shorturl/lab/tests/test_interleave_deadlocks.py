@@ -1,13 +1,14 @@
 """Processes that wait for each other: who is the victim, and when, whoever else could go on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from unittest import mock
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from shorturl.lab import interleave
-from shorturl.lab.interleave import Schedule, explore, run_schedule
+from shorturl.lab.interleave import Exploration, Schedule, explore, run_schedule
 
 from . import counter
 from .counter import counter_table, sql  # noqa: F401
@@ -145,3 +146,36 @@ def test_a_circle_is_closed_by_a_process_that_was_let_go_on() -> None:
     found = explore(processes, setup=counter.setup, invariant=counter.anything)
     assert found.complete
     assert "1232313" in {order[:7] for order in found.orders}
+
+
+@pytest.fixture
+def role_that_may_not() -> Iterator[None]:
+    """Connect as a role that may not set deadlock_timeout; its own is 20 ms."""
+    sql("CREATE ROLE interleave_role")
+    options = {"options": "-c role=interleave_role -c deadlock_timeout=20ms"}
+    connection.close()
+    with mock.patch.dict(connection.settings_dict["OPTIONS"], options):
+        yield
+        connection.close()
+    sql("DROP ROLE interleave_role")
+
+
+def crossed(max_schedules: int = 100) -> Exploration:
+    return explore(
+        [partial(lock, 1, 2), partial(lock, 2, 1)],
+        setup=lambda: None,
+        invariant=lambda outcomes: " ".join(str(each.raised) for each in outcomes if each.raised),
+        max_schedules=max_schedules,
+    )
+
+
+def test_a_role_that_may_not_set_the_timeout(request: pytest.FixtureRequest) -> None:
+    """It comes to the same counts, and is told why it takes longer."""
+    prompt, cut = crossed(), crossed(max_schedules=5)
+    assert prompt.broken
+    assert "deadlock" not in cut.cut
+    request.getfixturevalue("role_that_may_not")
+    slow, cut = crossed(), crossed(max_schedules=5)
+    assert (slow.breaking, slow.schedules) == (prompt.breaking, prompt.schedules)
+    assert all("deadlock detected" in each.broken for each in slow.broken)
+    assert "the server's deadlock_timeout, which this role may not set" in cut.cut

@@ -193,6 +193,30 @@ class TestReach:
 
         both(one, two, invariant=lambda outcomes: "refused" if outcomes[1].raised else "")
 
+    def test_setting_the_isolation_level(self) -> None:
+        def process(level: str, read: str, write: str) -> None:
+            with transaction.atomic():
+                sql(f"SET TRANSACTION ISOLATION LEVEL {level}")
+                (hits,) = sql("SELECT hits FROM interleave_counter WHERE key = %s", read)[0]
+                sql("UPDATE interleave_counter SET hits = %s WHERE key = %s", hits + 1, write)
+
+        def skewed(outcomes: list[Outcome]) -> str:
+            values = sql("SELECT hits FROM interleave_counter ORDER BY key")
+            return "" if {(1,), (2,)} == set(values) else f"{values}"
+
+        def explored(level: str) -> tuple[Exploration, Exploration]:
+            processes = (partial(process, level, *keys) for keys in ("ab", "ba"))
+            return both(*processes, invariant=skewed)
+
+        every, distinct = explored("REPEATABLE READ")
+        assert 0 < every.breaking < every.schedules
+        # UPDATE and COMMIT of both have 6 orders. In the two in which one commits before the
+        # other's UPDATE, it can do so before or after the other's SELECT.
+        assert (every.schedules, len(distinct.orders)) == (70, 8)
+        # Whom PostgreSQL refuses now depends on who reads when. Only where SET stands does not.
+        every, distinct = explored("SERIALIZABLE")
+        assert (every.breaking > 0, len(distinct.orders)) == (True, 20)
+
     def test_a_read_that_does_more(self) -> None:
         """SELECT nextval() is a write, and so is what takes a lock."""
         sql("CREATE SEQUENCE interleave_sequence")

@@ -107,10 +107,6 @@ def test_what_it_says_of_whole_races(cells: list[Cell]) -> None:
         assert counts("crossed_locks")[strategy][0] == 0
 
 
-# Each takes some minutes, and is left to `manage.py race explore … --processes 3`.
-TOO_LONG = {("toctou", "advisory_lock"), ("toctou_in_a_transaction", "permuted_sequence")}
-
-
 def three_processes() -> list[tuple[str, str, str]]:
     """Return race, strategy and count of each cell of the tables for three processes."""
     counted: list[tuple[str, str, str]] = []
@@ -133,10 +129,7 @@ def test_the_tables_for_three_processes_show_every_strategy() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(
-    ("race", "strategy", "count"),
-    [each for each in three_processes() if each[2] != "…" and each[:2] not in TOO_LONG],
-)
+@pytest.mark.parametrize(("race", "strategy", "count"), three_processes())
 def test_a_count_with_three_processes(race: str, strategy: str, count: str) -> None:
     result = found(race, strategy, processes=3)
     shown = f"{result.breaking} / {result.schedules}"
