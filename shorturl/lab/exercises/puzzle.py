@@ -21,11 +21,10 @@ class Puzzle:
     strategy: Strategy[Any]
     processes: int = 2
 
-    def judge(self, function: Callable[..., Any]) -> str:
-        """Run the schedule that `function()` returns, and return it drawn when it breaks.
+    def judge(self, function: Callable[..., Any]) -> tuple[bool, str]:
+        """Run the schedule that `function()` returns; return whether it breaks, and it drawn.
 
-        Raises CommandError, with the schedule drawn and exit code 1, when it holds, and with exit
-        code 2 when `function` returns none that could be run.
+        Raises CommandError, with exit code 2, when `function` returns none that could be run.
         """
         order = self._schedule(function)
         try:
@@ -36,8 +35,8 @@ class Puzzle:
             )
         title = f"{self.race.name} × {self.strategy.name}, schedule {order}"
         if not shown.broken:
-            raise CommandError(f"{title} holds. Look for one that breaks.\n\n{shown.draw()}")
-        return f"{title} breaks, as it was to.\n\n{shown.draw()}\n\nFound: {shown.broken}."
+            return False, f"{title} holds. Look for one that breaks.\n\n{shown.draw()}"
+        return True, f"{title} breaks, as it was to.\n\n{shown.draw()}\n\nFound: {shown.broken}."
 
     def _schedule(self, function: Callable[..., Any]) -> str:
         try:

@@ -27,10 +27,14 @@ def race(*arguments: str) -> str:
 
 def judged(judge: str, function: str) -> tuple[int, str]:
     """Return the exit code of `race check`, and what it says."""
+    output = StringIO()
     try:
-        return 0, race("check", judge, function)
+        call_command("race", "check", judge, function, stdout=output, stderr=StringIO())
+    except SystemExit as ended:
+        return int(ended.code or 0), output.getvalue()
     except CommandError as error:
         return error.returncode, str(error)
+    return 0, output.getvalue()
 
 
 # What the judges say of each template, in their order.
@@ -253,7 +257,7 @@ def test_the_command_that_it_prints_judges_the_file(tmp_path: Path) -> None:
     first, _second = written.stdout.splitlines()[2:]
     handed_out = run(*shlex.split(first))
     assert handed_out.returncode == 1, handed_out.stderr
-    assert "Broken: hits = 1, not 2." in handed_out.stderr
+    assert "Broken: hits = 1, not 2." in handed_out.stdout
     mine.write_text(EXERCISES["resolve"].solution.read_text())
     solved = run(*shlex.split(first))
     assert solved.returncode == 0, solved.stderr

@@ -187,8 +187,8 @@ class Command(BaseCommand):
     def run_check(self, race: Race | Puzzle, function: Callable[..., Any], **options: Any) -> None:
         if isinstance(race, Puzzle):
             with self._scratch():
-                self.stdout.write(race.judge(function))
-            return
+                found, drawn = race.judge(function)
+            return self._pronounce(found, drawn)
         name = f"{function.__module__}:{getattr(function, '__name__', function)}"
         watched = Watched(function)
         mine: Strategy[Any] = Strategy(name, watched, Verdict.RIGHT, "–", "")
@@ -197,8 +197,10 @@ class Command(BaseCommand):
             result = race.explore(mine, count, **limits(options))
             if result.witness:
                 shown = race.run(mine, count, result.witness.order)
-                text = f"{shown.draw()}\n\nBroken: {shown.broken}."
-                raise CommandError(f"{race.name} × {name}: {result}. The shortest:\n\n{text}")
+                drawn = f"{shown.draw()}\n\nBroken: {shown.broken}."
+        if result.witness:
+            title = f"{race.name} × {name}: {result}. The shortest, {result.witness.order}:"
+            return self._pronounce(False, f"{title}\n\n{drawn}")
         if race.operation == "creating" and not watched.drew:
             raise CommandError(
                 f"{name} did not use the candidate keys that it was handed, so nothing could "
@@ -207,7 +209,13 @@ class Command(BaseCommand):
             )
         if not result.complete:
             raise CommandError(f"{race.name} × {name}: not proven: {result}", returncode=2)
-        self.stdout.write(f"{race.name} × {name}: holds. {result}.")
+        return self._pronounce(True, f"{race.name} × {name}: holds. {result}.")
+
+    def _pronounce(self, passed: bool, verdict: str) -> None:
+        """Print what a check came to, and exit with 1 when that was nothing good."""
+        self.stdout.write(verdict)
+        if not passed:
+            raise SystemExit(1)
 
     def _scratch(self) -> AbstractContextManager[str]:
         self.stderr.write("Working in a database of its own, which is dropped at the end.")
