@@ -29,7 +29,8 @@ class Recording(models.Model):
 
     `distinct` schedules ran and are kept, and stand for all of them; `raised` of these break with
     an error that a process got, the others without a word. `cut` says which limit ended it early,
-    and `witness` is the order of the shortest that breaks; both can be empty.
+    and `witness` is the order of the shortest that breaks; both can be empty. `source` is what
+    source.digest() said of the strategy's file; empty when it was not kept.
     """
 
     race = models.CharField(max_length=40)
@@ -40,8 +41,9 @@ class Recording(models.Model):
     distinct = models.PositiveIntegerField()
     broken = models.PositiveBigIntegerField()
     raised = models.PositiveIntegerField()
-    cut = models.CharField(max_length=100, blank=True)
+    cut = models.CharField(max_length=300, blank=True)
     witness = models.CharField(max_length=200, blank=True)
+    source = models.CharField(max_length=64, blank=True)
     seconds = models.FloatField()
     postgresql = models.CharField(max_length=40)
     recorded_at = models.DateTimeField(db_default=Now())

@@ -18,7 +18,7 @@ from shorturl.lab.museum import MUSEUM
 from shorturl.lab.race import Race
 from shorturl.lab.races import EVERY_RACE, RACES
 from shorturl.lab.recording import ISOLATED, LEVELS, READ_COMMITTED
-from shorturl.lab.source import diff, source
+from shorturl.lab.source import diff, digest, source
 from shorturl.lab.stories import STORIES
 from shorturl.lab.tables import Cell, Recorded
 from shorturl.strategies import Strategy
@@ -104,6 +104,7 @@ def exploration(request: HttpRequest, name: str, strategy: str, processes: int) 
         if order not in dict(orders):
             raise Http404(f"{order[:50]!r} is none of the schedules that were run.")
         schedule = kept.recorded.get(order=order)
+        context["changed"] = kept.source not in ("", digest(chosen))
         context |= {"orders": orders, "schedule": schedule, **around(orders, schedule)}
         context |= steps(request, schedule, processes)
         if context["predict"] is not None:

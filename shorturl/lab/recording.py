@@ -1,6 +1,5 @@
 """Explorations that are kept: every schedule with what each step did, for the pages to show."""
 
-import inspect
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from shorturl.lab.models import RecordedSchedule, Recording
 from shorturl.lab.museum import MUSEUM
 from shorturl.lab.race import Race
 from shorturl.lab.races import EVERY_RACE, RACES
+from shorturl.lab.source import digest, file_of
 from shorturl.strategies import Strategy
 
 READ_COMMITTED, *STRICTER = LEVELS = ("read committed", "repeatable read", "serializable")
@@ -108,7 +108,7 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
     of the same. Raises what Race.explore() does.
     """
     kept: list[RecordedSchedule] = []
-    source = inspect.getsourcefile(inspect.unwrap(job.strategy.function)) or ""
+    source = str(file_of(job.strategy))
 
     def keep(schedule: Schedule) -> None:
         kept.append(written(schedule, len(kept), source))
@@ -144,6 +144,7 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
             broken=result.breaking,
             raised=sum(any(each.raised for each in one.outcomes) for one in result.broken),
             cut=result.cut,
+            source=digest(job.strategy),
             witness=result.witness.order if result.witness else "",
             seconds=result.seconds,
             postgresql=version(),

@@ -2,6 +2,7 @@
 
 import ast
 import difflib
+import hashlib
 import inspect
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +21,22 @@ class Source:
     lines: list[tuple[int, str]]
 
 
+def file_of(strategy: Strategy[Any]) -> Path:
+    """Return the file that a strategy is written in."""
+    return Path(inspect.getsourcefile(inspect.unwrap(strategy.function)) or "")
+
+
+def digest(strategy: Strategy[Any]) -> str:
+    """Return the SHA-256 of a strategy's file, in hex: another one when it was changed."""
+    return hashlib.sha256(file_of(strategy).read_bytes()).hexdigest()
+
+
 def source(strategy: Strategy[Any], *, bare: bool = False) -> Source:
     """Return the source of a strategy: its file, or its function where the file holds several.
 
     `bare` leaves out the docstring, which tells how it ends.
     """
-    function = inspect.unwrap(strategy.function)
-    path = Path(inspect.getsourcefile(function) or "")
+    function, path = inspect.unwrap(strategy.function), file_of(strategy)
     if path.stem == strategy.name:
         lines, first = path.read_text().splitlines(), 1
     else:

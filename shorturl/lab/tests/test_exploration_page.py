@@ -3,6 +3,7 @@
 import pytest
 from django.test import Client
 
+from shorturl.lab.models import Recording
 from shorturl.lab.tests.conftest import NAIVE, RIGHT, Kept, get
 
 pytestmark = pytest.mark.django_db
@@ -98,6 +99,15 @@ def test_the_source_has_the_line_that_sent_each_step(
         assert f'data-line="{step["line"]}"' in page
         assert f'<a href="#L{step["line"]}">line {step["line"]}</a>' in page
         assert f'id="L{step["line"]}"' in page
+
+
+def test_a_file_that_has_changed_since(client: Client, recorded: dict[str, Kept]) -> None:
+    assert "has changed since" not in get(client, NAIVE)
+    Recording.objects.update(source="of an older file")
+    changed = "<code>shorturl/resolving/naive.py</code> has changed since."
+    assert changed in get(client, NAIVE)
+    Recording.objects.update(source="")  # nobody knows
+    assert "has changed since" not in get(client, NAIVE)
 
 
 def test_another_isolation_level(client: Client, recorded: dict[str, Kept]) -> None:
