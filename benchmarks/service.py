@@ -58,6 +58,9 @@ def main() -> int:
         print(
             f"bench: {program} ended with exit code {error.returncode}: {reason}", file=sys.stderr
         )
+    except subprocess.TimeoutExpired as error:
+        program, limit = Path(error.cmd[0]).name, f"{error.timeout:.0f} seconds"
+        print(f"bench: {program} did not come to an end within {limit}", file=sys.stderr)
     except KeyboardInterrupt:
         print("bench: stopped", file=sys.stderr)
     return 2

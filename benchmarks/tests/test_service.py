@@ -1,6 +1,7 @@
 """The command, and what it takes for granted of the service."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from benchmarks import service, wrk
 from benchmarks.bench import WITHOUT_DATABASE, database_url
 
 ROOT = Path(__file__).parent.parent.parent
@@ -50,6 +52,20 @@ def test_without_a_database() -> None:
     assert ended.returncode == 2
     assert ended.stderr.startswith("bench: ")
     assert ended.stderr.count("\n") == 1
+
+
+def test_a_program_that_does_not_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure(**_: object) -> int:
+        raise subprocess.TimeoutExpired(["/usr/bin/wrk", "--threads=1"], 31)
+
+    monkeypatch.setattr(service, "measure", measure)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # it is for a process of its own
+    monkeypatch.setattr(sys, "argv", ["bench"])
+    monkeypatch.setattr(wrk, "find", lambda: "wrk")
+    assert service.main() == 2
+    assert capsys.readouterr().err == "bench: wrk did not come to an end within 31 seconds\n"
 
 
 @pytest.mark.django_db
