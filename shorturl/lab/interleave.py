@@ -322,12 +322,12 @@ def explore(
         observe: see `run_schedule`; it makes an exploration slower.
         each: called with every schedule after it ran, the broken and the others.
         distinct: of the schedules that differ only in the order of steps that cannot affect each
-            other, run one and count the others. Such steps are savepoints, and plain SELECTs
-            beside each other or beside what is written and not committed, unless transactions
-            are SERIALIZABLE. What a step does is taken from its SQL and from what came of it: so
-            there must be no view, trigger, rule, sequence or system catalogue through which a
-            statement reads or does more than it says, and the processes must share nothing in
-            Python.
+            other, run one and count the others. Such steps are savepoints, setting the isolation
+            level, and plain SELECTs beside each other or beside what is written and not
+            committed, unless transactions are SERIALIZABLE. What a step does is taken from its
+            SQL and from what came of it: so there must be no view, trigger, rule, sequence or
+            system catalogue through which a statement reads or does more than it says, and the
+            processes must share nothing in Python.
         max_schedules: the search is cut after so many schedules have run.
         max_seconds: the search is cut after the schedule that ends later than this.
         max_steps: a longer schedule is an error, as a loop may never end.
