@@ -24,21 +24,29 @@ schedule to schedule and put back to its first state after each. A *step* is one
 sends through Django (ORM, raw cursor, savepoint, `executemany`, a FETCH from a server-side
 cursor; several statements in one `execute` go to PostgreSQL in one message and are one step), or
 a COMMIT or ROLLBACK that ends a transaction, or closing the connection. BEGIN is not a step, nor
-is a COMMIT with nothing to commit. A transaction still open when a process ends is rolled back,
-and that is a step too. A *schedule* is one order of all the steps, written as the process of each:
-`1212`. A step that has to wait for a lock stands in the schedule where it was sent; the others go
-on, and PostgreSQL itself (`pg_blocking_pids`) says who waits and for whom.
+is a COMMIT with nothing to commit. When a process ends, its session does: a transaction that is
+still open is rolled back, advisory locks of the session are let go, and each is a step too.
+A *schedule* is one order of all the steps, written as the process of each: `1212`. A step that has
+to wait for a lock stands in the schedule where it was sent; the others go on, and PostgreSQL
+itself (`pg_blocking_pids`) says who waits and for whom.
 
 The search is depth-first and exhaustive, in lexicographic order; every schedule counts, also
 those that differ only in steps that cannot affect each other. Those need not all be run: with
 `distinct=True` one of them stands for the others, and they are counted. Between two steps of the
 schedule Python runs in one process at a time, so that shared Python objects are safe to use.
 
-What it cannot see: state outside the database; other connections and threads that a process opens
-(they work, unobserved, and a process that waits for one of their locks ends in `StepTimeout`);
-what the driver is asked to do behind Django's back (`connection.connection`); the statements
-inside a function or a trigger, which are one step with the statement that calls them. Sequences
-and clocks go on from schedule to schedule, so `setup` should choose its own primary keys. Time
+A statement outside a transaction commits by itself, and that is part of its step. In production
+another statement can come before this COMMIT: so two that look and write in one statement, as in
+INSERT … WHERE NOT EXISTS (…), can both find nothing. With `overlap=True` the COMMIT of each
+statement that writes is a step of its own, and such a race is found.
+
+What it cannot see: what happens within a statement while another one runs, as when two lock many
+rows in opposite order; state outside the database; other connections and threads that a process
+opens (they work, unobserved, and a process that waits for one of their locks ends in
+`StepTimeout`); what the driver is asked to do behind Django's back (`connection.connection`); the
+statements inside a function or a trigger, which are one step with the statement that calls them.
+Sequences and clocks go on from schedule to schedule, so `setup` should choose its own primary
+keys, far above what the sequence hands out; parameters are not compared from run to run. Time
 stands still while a step can be taken: a `lock_timeout` ends a wait only when nobody else can go
 on, so give it and `statement_timeout` 100 ms or more; that they might run out while others dawdle
 is not explored. A deadlock is found at once if the role may set `deadlock_timeout`, and its victim
@@ -51,6 +59,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import inspect
 import itertools
 import linecache
 import os
@@ -102,6 +111,9 @@ FIRST_FAREWELL = 0.1  # of these, so many for each to end by itself
 IDLE, AT_STEP, AWAY, BACK, DONE, FAILED = "idle", "at a step", "away", "back", "done", "failed"
 IN_TRANSACTION = (2, 3)  # libpq's PQTRANS_INTRANS and PQTRANS_INERROR
 DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE, QUERY_CANCELED = "40P01", "55P03", "57014"
+
+# What is raised by mistake: an outcome, but one that leaves nothing proven.
+SLIPS = (AttributeError, ImportError, NameError, TypeError, KeyboardInterrupt, SystemExit)
 
 Timeline = tuple["Step", ...]
 Setup = Callable[[], object]
@@ -235,12 +247,23 @@ class Schedule:
             lines += [list(row) for row in rows]
         for number, outcome in zip(processes, self.outcomes, strict=True):
             if outcome.raised is not None:
-                error = f"{type(outcome.raised).__name__}: {outcome.raised}".splitlines()[0]
-                lines.append(["", *("" for _ in range(1, number)), f"raises {error}"])
+                error = f"raises {_what_and_where(outcome.raised)}"
+                lines.append(["", *("" for _ in range(1, number)), error])
         margin = len(str(len(self.timeline))) + 2
         return "\n".join(
             (line[0].ljust(margin) + "  ".join(cell.ljust(width) for cell in line[1:])).rstrip()
             for line in lines
+        )
+
+    def slip(self) -> str:
+        """Say who raised what nobody means to raise, if nothing is broken."""
+        return next(
+            (
+                f"process {number} raises {_what_and_where(outcome.raised)} in {self.order!r}"
+                for number, outcome in enumerate(self.outcomes, start=1)
+                if isinstance(outcome.raised, SLIPS) and not self.broken
+            ),
+            "",
         )
 
 
@@ -250,7 +273,8 @@ class Exploration:
 
     `schedules` is the number of all schedules, and `breaking` that of those that break; without
     `distinct` all of them ran. `cut` says which limit ended the search early, and is empty when
-    it is complete. `seconds` is the time it took.
+    it is complete. `seconds` is the time it took. `slip` says who raised an error in which a
+    process ends by mistake (of those in SLIPS), in a schedule where nothing was found broken.
     """
 
     orders: tuple[str, ...]
@@ -260,6 +284,7 @@ class Exploration:
     cut: str
     seconds: float
     processes: int
+    slip: str
     _scheduler: Callable[[], Scheduler] = field(repr=False, compare=False)
 
     @property
@@ -277,7 +302,12 @@ class Exploration:
         return _run_one(order, self._scheduler, observe)
 
     def assert_safe(self) -> None:
-        """Raise AssertionError with the witness drawn, or because the search was cut."""
+        """Raise AssertionError with the witness drawn, or because nothing is proven.
+
+        That is when the search was cut, when no process has sent anything, and when one raised
+        what speaks of a slip in the code, such as an AttributeError.
+        """
+        __tracebackhide__ = True  # for pytest: the witness says it all
         if self.witness:
             raise AssertionError(
                 f"{self}. The shortest is {self.witness.order}:\n\n"
@@ -285,9 +315,14 @@ class Exploration:
             )
         if self.cut:
             raise AssertionError(f"Not proven: {self}.")
+        if self.orders == ("",):
+            raise AssertionError("Not proven: no process has sent anything to the database.")
+        if self.slip:
+            raise AssertionError(f"Not proven: {self}, but {self.slip}.")
 
     def __str__(self) -> str:
-        text = f"{self.breaking} of {self.schedules} schedules break"
+        so_far = "the first " if self.cut else ""
+        text = f"{self.breaking} of {so_far}{self.schedules} schedules break"
         if len(self.orders) < self.schedules:
             text += f" ({len(self.orders)} distinct ones ran)"
         return f"{text}; the search was cut: {self.cut}" if self.cut else text
@@ -302,6 +337,7 @@ def explore(
     observe: Observe | None = None,
     each: Callable[[Schedule], object] = lambda _: None,
     distinct: bool = False,
+    overlap: bool = False,
     max_schedules: int = 10_000,
     max_seconds: float = 60.0,
     max_steps: int = 200,
@@ -328,6 +364,8 @@ def explore(
             SQL and from what came of it: so there must be no view, trigger, rule, sequence or
             system catalogue through which a statement reads or does more than it says, and the
             processes must share nothing in Python.
+        overlap: whether the COMMIT of an INSERT, UPDATE, DELETE or MERGE outside a transaction is
+            a step of its own, so that others can come between.
         max_schedules: the search is cut after so many schedules have run.
         max_seconds: the search is cut after the schedule that ends later than this.
         max_steps: a longer schedule is an error, as a loop may never end.
@@ -340,7 +378,8 @@ def explore(
         StepTimeout: a process hangs; the message says where.
         NotDeterministic: a process took another way than the last time.
         InterleaveError: see `max_steps`; and when a process cannot connect.
-        Exception: whatever `setup` or `invariant` raises, with a note saying when.
+        Exception: whatever `setup`, `invariant` or `observe` raises, with a note saying when,
+            and whatever `each` raises.
     """
     if max_schedules < 1 or max_seconds <= 0:
         raise CannotExplore("max_schedules and max_seconds must be greater than zero.")
@@ -350,10 +389,11 @@ def explore(
         setup=setup,
         invariant=invariant,
         using=using,
+        overlap=overlap,
         max_steps=max_steps,
         step_timeout=step_timeout,
     )
-    search, broken, cut = _Search(len(processes), distinct), [], ""
+    search, broken, cut, slip = _Search(len(processes), distinct), [], "", ""
     orders: list[str] = []
     bar = _ProgressBar(sys.stderr.isatty() if progress is None else progress)
     began = time.monotonic()
@@ -368,6 +408,7 @@ def explore(
                 each(schedule)
                 if schedule.broken:
                     broken.append(schedule)
+                slip = slip or schedule.slip()
             seconds = time.monotonic() - began
             bar.show(search.share(), len(orders), len(broken), seconds)
             if not search.advance():
@@ -388,6 +429,7 @@ def explore(
         cut=cut,
         seconds=time.monotonic() - began,
         processes=len(processes),
+        slip=slip,
         _scheduler=new_scheduler,
     )
 
@@ -400,6 +442,7 @@ def run_schedule(
     invariant: Invariant,
     using: str = DEFAULT_DB_ALIAS,
     observe: Observe | None = None,
+    overlap: bool = False,
     max_steps: int = 200,
     step_timeout: float = 10.0,
 ) -> Schedule:
@@ -422,6 +465,7 @@ def run_schedule(
         setup=setup,
         invariant=invariant,
         using=using,
+        overlap=overlap,
         max_steps=max_steps,
         step_timeout=step_timeout,
     )
@@ -538,8 +582,9 @@ class _Search:
                 f"After the same steps {order!r}, process {number} "
                 f"{_told(fork.situation[number - 1])} the first time and "
                 f"{_told(situation[number - 1])} now. A process has to do the same whenever the "
-                "same schedule is run: give it fixed keys, clocks and seeds, and let setup undo "
-                "what it leaves in Python and in the database."
+                "same schedule is run: give it fixed keys, clocks and seeds, and an "
+                "order where it takes the first row, and let setup undo what it leaves in Python "
+                "and in the database."
             )
         self.depth += 1
         return fork.chosen
@@ -558,8 +603,7 @@ class _Search:
         """Take the last step for one that affects everybody, if it turned out to be."""
         if rippled and self.depth:
             fork = self.path[self.depth - 1]
-            if fork.ready[fork.chosen] != OWN:
-                fork.ready[fork.chosen] = ALL
+            fork.ready[fork.chosen] = ALL
 
     def count(self, *, broken: bool, rippled: bool) -> bool:
         """Count the schedule that has run; return False when it was counted before."""
@@ -615,6 +659,7 @@ class Scheduler:
         setup: Setup,
         invariant: Invariant,
         using: str,
+        overlap: bool,
         max_steps: int,
         step_timeout: float,
     ) -> None:
@@ -625,15 +670,15 @@ class Scheduler:
         self.taken: list[SimpleNamespace] = []
         self.stops: SimpleQueue[tuple[Process, str]] = SimpleQueue()
         self.processes = [
-            Process(number, function, self.caller, self.stops, self._wait_until_gone)
+            Process(number, function, self.caller, self.stops, self._wait_until_gone, overlap)
             for number, function in enumerate(processes, start=1)
         ]
         self.distinct = False  # whether the reach of a step is of interest
-        self.rippled = False  # the last step failed, or ended somebody's wait
+        self.rippled = False  # the last step did more than its reach says
         self.raced = False  # PostgreSQL woke several at once: what came of it may differ
         self.unlucky = ""  # why this run of the schedule does not count
         self.stuck = False  # nobody can go on until PostgreSQL ends a wait
-        self.synchronous_commit = ""  # the caller's, to be set again
+        self.settings: dict[str, str] = {}  # the caller's, to be set again
         self.fair = True  # whether a process may not be overtaken by one that came later
         self.known = 0  # how many steps of the schedule have been run before
         self.patience = 0.0  # seconds each wait gets for its deadlock check
@@ -642,9 +687,14 @@ class Scheduler:
     def __enter__(self) -> Scheduler:
         try:
             # What a crash of the server would lose is of no interest here; the order in which
-            # transactions become visible is the same.
-            self.synchronous_commit = self._ask("SHOW synchronous_commit")[0][0]
-            self._ask("SET synchronous_commit = off")
+            # transactions become visible is the same. And setup, the invariant and observe may
+            # not wait for ever for what a process has locked.
+            limit = f"{self.step_timeout:.3f}s"
+            for name, value in (("synchronous_commit", "off"), ("lock_timeout", limit)):
+                before = self._ask(f"SHOW {name}")[0][0]
+                if name == "synchronous_commit" or before == "0":
+                    self.settings[name] = before
+                    self._ask(SET, name=name, value=value)
             for process in self.processes:
                 process.start()
             self._settle()
@@ -679,14 +729,14 @@ class Scheduler:
 
     def _try(self, choose: Choose, observe: Observe | None) -> Schedule:
         self.taken, self.raced, self.unlucky = [], False, ""
-        with _noted("in setup"):
+        with self._noted("in setup"):
             self.setup()
         _refuse_transaction(self.caller, "setup has left a transaction open on")
         for process in self.processes:
             process.go()
             self._settle(process)
         while ready := [process for process in self.processes if process.state == AT_STEP]:
-            process = ready[0]
+            process, reaches = ready[0], {}
             if not self.unlucky:
                 try:
                     reaches = {
@@ -698,9 +748,10 @@ class Scheduler:
                     if not self.raced:
                         raise
                     self.unlucky = str(error)  # the way to the end no longer matters
-            self._take(process)
+            self._take(process, reaches.get(process.number, ALL))
             if observe:
-                self.taken[-1].observed = observe()
+                with self._noted("in observe"):
+                    self.taken[-1].observed = observe()
         outcomes = [process.outcome for process in self.processes]
         order = "".join(str(step.process) for step in self.taken)
         return Schedule(
@@ -710,7 +761,7 @@ class Scheduler:
             broken="" if self.unlucky else self._judge(outcomes, order),
         )
 
-    def _take(self, process: Process) -> None:
+    def _take(self, process: Process, reach: str) -> None:
         if len(self.taken) == self.max_steps:
             raise InterleaveError(
                 f"A schedule is longer than max_steps={self.max_steps}; a loop may never end. "
@@ -721,12 +772,13 @@ class Scheduler:
         step.number = len(self.taken)
         process.sent = step
         process.go()
-        self._settle(process)
-        self.rippled = self.rippled or bool(getattr(step, "error", ""))
+        moved = self._settle(process)
+        # An error gives locks back. Who waited for a subtransaction waits on, for the whole one.
+        self.rippled = bool(getattr(step, "error", "")) or (moved and reach != OWN)
 
     def _judge(self, outcomes: list[Outcome], order: str) -> str:
         try:
-            with _noted(f"in the invariant, after schedule {order}"):
+            with self._noted(f"in the invariant, after schedule {order}"):
                 broken = self.invariant(outcomes)
         except AssertionError as error:
             return str(error) or "an assertion of the invariant failed"
@@ -748,13 +800,14 @@ class Scheduler:
         if kind == "SELECT" and not _MORE_THAN_READS.search(sql):
             return ALL if serializable else READ
         if kind in ("INSERT", "UPDATE", "DELETE"):
-            return WRITE if process.is_in_transaction() and not serializable else ALL
+            committed = not (process.is_in_transaction() or process.overlap)
+            return ALL if committed or serializable else WRITE
         if _SET_ISOLATION.fullmatch(sql):
             return OWN  # the snapshot comes with the first query, not with this
         if kind in ("SAVEPOINT", "RELEASE"):
             return OWN  # whoever waits for a subtransaction goes on to wait for the whole one
         savepoints = [_savepoint(step.sql) for step in own if step.kind == "SAVEPOINT"]
-        if process.code and savepoints == [] and kind == "ROLLBACK":
+        if process.code and savepoints == [] and sql == "ROLLBACK":
             return OWN  # PostgreSQL's error has undone all there was
         if process.code and kind == "ROLLBACK TO" and savepoints[-1:] == [_savepoint(sql)]:
             # It has undone all since the last savepoint, if that is the one of this name.
@@ -764,13 +817,15 @@ class Scheduler:
     def _situation(self) -> Situation:
         return tuple(process.place() for process in self.processes)
 
-    def _settle(self, runner: Process | None = None) -> None:
-        """Wait until every process is at its next step, done, or blocked by another."""
+    def _settle(self, runner: Process | None = None) -> bool:
+        """Wait until every process is at its next step, done, or blocked by another.
+
+        Returns whether somebody who waited before does so no more, or for others.
+        """
         waited = {process: process.blockers for process in self.processes if process.blockers}
         self._wait(runner)
         back = [process for process in self.processes if process.state == BACK]
         moved = [each for each in waited if each in back or each.blockers != waited[each]]
-        self.rippled = bool(moved)
         if len(moved) > 1:
             self._check_order(moved, back)
         while back:  # one after the other, so that Python runs in one process at a time
@@ -781,6 +836,7 @@ class Scheduler:
         left = since + self.patience - time.monotonic()
         if left > 0:
             time.sleep(left)
+        return bool(moved)
 
     def _check_order(self, moved: list[Process], back: list[Process]) -> None:
         """See to it that of several waiting processes, the one that came first goes first.
@@ -795,7 +851,8 @@ class Scheduler:
             since = dict(self._ask(IDLE_SINCE, pids=[process.pid for process in back]))
         for first, second in itertools.combinations(sorted(moved, key=lambda p: p.step.number), 2):
             if second in back and first in back:
-                overtaken = since[second.pid] < since[first.pid]
+                then = (since[second.pid], since[first.pid])
+                overtaken = None not in then and then[0] < then[1]  # None: the role may not know
             else:
                 new = len(self.taken) >= self.known  # otherwise, it is how it always goes
                 overtaken = second in back and second.number in first.blockers and new
@@ -857,9 +914,14 @@ class Scheduler:
             pids = re.findall(r"\d+", first)
             told = (others[pid] for pid in pids if pid in others)
             step.waited_for = tuple(dict.fromkeys((*getattr(step, "waited_for", ()), *told)))
-            circle = re.findall(r"\d+", process.detail)
-            self.slow_deadlocks += not process.prompt
-            if process.prompt and runner not in (None, process) and str(runner.pid) in circle:
+            pids = re.findall(r"\d+", process.detail)
+            circle = [each for each in self.processes if str(each.pid) in pids]
+            if not process.prompt:
+                self.slow_deadlocks += 1
+                self.raced = True
+                if self.fair and process != min(circle, key=lambda each: each.since):
+                    self.unlucky = "The victim of a deadlock was not the one that waited longest."
+            elif runner not in (None, process) and runner in circle:
                 self.patience = min(LONGEST_PATIENCE, max(FIRST_PATIENCE, 2 * self.patience))
                 self.unlucky = "The victim of a deadlock was not the process that closed it."
         elif process.code in (LOCK_NOT_AVAILABLE, QUERY_CANCELED):
@@ -879,13 +941,15 @@ class Scheduler:
 
     def _who_waits(self, away: list[Process]) -> dict[Process, tuple[int, ...]]:
         """Ask PostgreSQL which of these processes wait for which others."""
+        # Read once: a process that connects gets another.
         pids = {process.pid: process for process in self.processes}
+        asked = [pid for pid, process in pids.items() if process in away]
         for process in away:
             process.strangers = []
             process.asked += 1
         blocked = {}
         # pg_locks is one consistent snapshot: if all of them wait in it, nobody is moving.
-        for pid, age, blockers in self._ask(WHO_WAITS, pids=[process.pid for process in away]):
+        for pid, age, blockers in self._ask(WHO_WAITS, pids=asked):
             process = pids[pid]
             process.strangers += sorted(set(blockers) - pids.keys())
             numbers = tuple(sorted({pids[each].number for each in blockers if each in pids}))
@@ -911,6 +975,17 @@ class Scheduler:
             f"; {self.slow_deadlocks} times a deadlock took the server's deadlock_timeout, which "
             "this role may not set (GRANT SET ON PARAMETER deadlock_timeout)"
         )
+
+    @contextlib.contextmanager
+    def _noted(self, where: str) -> Iterator[None]:
+        """Say of an error where it was raised and, if it waited, what the processes were at."""
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"Raised {where}.")
+            if _code(error) == LOCK_NOT_AVAILABLE:
+                error.add_note(" ".join(process.describe() for process in self.processes))
+            raise
 
     def _ask(self, sql: str, **params: Any) -> list[Any]:
         """Ask PostgreSQL over the caller's connection, which is idle while the processes run.
@@ -943,8 +1018,8 @@ class Scheduler:
             left[0].thread.join(0.001)
             left = self._alive()
         with contextlib.suppress(Error):
-            if self.synchronous_commit:
-                self._ask(RESTORE, value=self.synchronous_commit)
+            for name, value in self.settings.items():
+                self._ask(SET, name=name, value=value)
         open_ = True
         with contextlib.suppress(Error):
             self._wait_until_gone(*(process.pid for process in self.processes))
@@ -960,9 +1035,11 @@ class Scheduler:
         return [process for process in self.processes if process.thread.is_alive()]
 
     def _terminate(self, processes: list[Process]) -> None:
+        copies = [copy for process in processes for copy in process.copies if not copy.closed]
         with contextlib.suppress(Error):
             if processes:
-                self._ask(TERMINATE, pids=[process.pid for process in processes])
+                pids = [process.pid for process in processes]
+                self._ask(TERMINATE, pids=pids + [copy.info.backend_pid for copy in copies])
 
 
 class Process:
@@ -975,8 +1052,9 @@ class Process:
         caller: BaseDatabaseWrapper,
         stops: SimpleQueue[tuple[Process, str]],
         wait_until_gone: Callable[[int], None],
+        overlap: bool,
     ) -> None:
-        self.number, self.function = number, function
+        self.number, self.function, self.overlap = number, function, overlap
         self.state = IDLE
         self.step: Any = None  # the step it stands at, or took last
         self.sent: Any = None  # the step it has not come back from
@@ -997,13 +1075,14 @@ class Process:
         self._stops, self._wait_until_gone = stops, wait_until_gone
         options = {k: v for k, v in caller.settings_dict["OPTIONS"].items() if k != "pool"}
         kept = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": False, "OPTIONS": options}
-        backend: Any = type("SteppingWrapper", (_Connection, type(caller)), {})
+        backend: Any = type("SteppingWrapper", (_Connection, type(caller)), {"owner": self})
         self._new_wrapper: Callable[[], Any] = lambda: backend(
             caller.settings_dict | kept, caller.alias
         )
         self._alias = caller.alias
         self._db: Any = None  # Django's connection, a new one for each schedule ...
         self._session: Any = None  # ... round the driver's, which is kept
+        self.copies: list[Any] = []  # the driver's connections of copies of it
         self._first_state: dict[str, Any] = {}
         self._new_session = ""
 
@@ -1058,7 +1137,7 @@ class Process:
                 for_whom = f" and waits for {_names(self.blockers)}"
             elif self.strangers:
                 pids = ", ".join(map(str, self.strangers))
-                for_whom = f" and waits for session {pids}, which is none of the processes'"
+                for_whom = f" and waits for session {pids}, which belongs to no process"
             return f"{who} {what} {self.step.sql!r}{for_whom}, at {where}."
         frame = _their_frame(sys._current_frames().get(self.thread.ident or 0))
         if frame is None:
@@ -1094,7 +1173,7 @@ class Process:
             cause: Any = error.__cause__ or error
             step.error = type(cause).__name__
             step.message = next(iter(str(cause).splitlines()), "")
-            self.code = getattr(cause, "pgcode", None) or getattr(cause, "sqlstate", None) or ""
+            self.code = _code(error)
             diag = getattr(cause, "diag", None)
             self.detail = getattr(diag, "message_detail", None) or ""
             self.timed_out = (
@@ -1129,6 +1208,22 @@ class Process:
             cursor.execute(NEW_SESSION)
             self._new_session = cursor.fetchone()[0]
 
+    @contextlib.contextmanager
+    def uncommitted(self) -> Iterator[None]:
+        """Begin a transaction for one statement; end it when the statement fails."""
+        self.control("BEGIN")
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(Error):
+                self.control("ROLLBACK")
+            raise
+
+    def control(self, sql: str) -> None:
+        """Begin or end a transaction past Django, which believes that there is none."""
+        with self._db.wrap_database_errors, self._db.connection.cursor() as cursor:
+            cursor.execute(sql)
+
     def closing(self, close: Callable[[], None]) -> None:
         """Close the session as a step, which is over when PostgreSQL has let its locks go."""
         with self.stepping("CLOSE", "CLOSE"):
@@ -1144,7 +1239,7 @@ class Process:
             raise _Abandoned
 
     def _leave(self) -> None:
-        for each in (self._session, *_sessions()):
+        for each in (self._session, *_sessions(), *self.copies):
             with contextlib.suppress(Exception):
                 each.close()
 
@@ -1187,7 +1282,11 @@ class Process:
 
     def _run(self) -> None:
         try:
-            self.outcome = Outcome(returned=self.function())
+            returned = self.function()
+            if inspect.iscoroutine(returned):
+                returned.close()
+                raise TypeError("an async function was called and not run: use async_to_sync")
+            self.outcome = Outcome(returned=returned)
         except _Abandoned:
             raise
         except BaseException as error:
@@ -1199,9 +1298,10 @@ class Process:
 
     def _end_session(self) -> None:
         """Put the session back to its first state, as if the process had ended."""
-        for each in _sessions():
+        for each in (*_sessions(), *self.copies):
             if each is not self._db.connection:
                 each.close()
+        self.copies.clear()
         session, self._session = self._db.connection, None
         if session is None or session.closed:
             return
@@ -1214,7 +1314,11 @@ class Process:
                     setattr(session, name, value)
             self._db.autocommit = session.autocommit
             with session.cursor() as cursor:
-                cursor.execute(self._new_session)
+                cursor.execute(HOLDS_LOCKS)
+                # Then its end is a step, because whoever waits for them goes on.
+                ends = self.stepping("CLOSE", "CLOSE") if cursor.fetchone() else None
+                with ends or contextlib.nullcontext():
+                    cursor.execute(self._new_session)
             self._session = session
         except self._db.Database.Error:
             session.close()
@@ -1223,12 +1327,14 @@ class Process:
 class _Connection(BaseDatabaseWrapper):
     """Mixed into Django's backend: takes commits, rollbacks and closing step by step."""
 
+    owner: Process
     # None for a copy(), which is a connection of its own: it works, unobserved.
     process: Process | None = None
 
     def connect(self) -> None:
         if self.process is None:
             super().connect()
+            self.owner.copies.append(self.connection)
             return
         if self.process.abandoned:
             raise _Abandoned  # a new session would outlive it
@@ -1274,7 +1380,7 @@ class _SteppingCursor(CursorWrapper):
     _last: SimpleNamespace | None = None
 
     def _execute(self, sql: Any, params: Any, *ignored: Any) -> Any:
-        return self._send(super()._execute, sql, params)  # type: ignore[misc]
+        return self._send(super()._execute, sql, params, once=True)  # type: ignore[misc]
 
     def _executemany(self, sql: Any, param_list: Any, *ignored: Any) -> Any:
         return self._send(super()._executemany, sql, param_list)  # type: ignore[misc]
@@ -1283,16 +1389,24 @@ class _SteppingCursor(CursorWrapper):
         with self.db.process.stepping("CALL", f"CALL {procname}", params) as self._last:
             return super().callproc(procname, params, kparams)
 
-    def _send(self, send: Callable[[Any, Any], Any], sql: Any, params: Any) -> Any:
+    def _send(
+        self, send: Callable[[Any, Any], Any], sql: Any, params: Any, *, once: bool = False
+    ) -> Any:
         text = sql if isinstance(sql, str) else sql.as_string(self.cursor)
         kind = _kind(text)
         if self.db.process.opening or _ONLY_BEGIN.fullmatch(text):
             self.db.process.serializable |= "SERIALIZABLE" in text.upper()
             return send(sql, params)
         self.db.validate_no_broken_transaction()  # Django sends nothing then
-        with self.db.process.stepping(kind, text, params) as self._last:
-            result = send(sql, params)
+        process = self.db.process
+        apart = once and process.overlap and _writes(text) and not process.is_in_transaction()
+        with process.stepping(kind, text, params) as self._last:
+            with process.uncommitted() if apart else contextlib.nullcontext():
+                result = send(sql, params)
             self._last.rowcount = self.cursor.rowcount
+        if apart:
+            with process.stepping("COMMIT", "COMMIT"):
+                process.control("COMMIT")
         return result
 
     def _fetch(self, method: str, *args: Any) -> list[Any]:
@@ -1357,9 +1471,10 @@ WHO_WAITS = """
 """
 
 IDLE_SINCE = "SELECT pid, state_change FROM pg_stat_activity WHERE pid = ANY(%(pids)s)"
+HOLDS_LOCKS = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
 WHO_LIVES = "SELECT pid FROM pg_stat_activity WHERE pid = ANY(%(pids)s)"
 TERMINATE = "SELECT pg_terminate_backend(pid) FROM unnest(%(pids)s::int[]) AS pid WHERE pid > 0"
-RESTORE = "SELECT set_config('synchronous_commit', %(value)s, false)"
+SET = "SELECT set_config(%(name)s, %(value)s, false)"
 
 NO_TIMEOUTS = """
     SELECT set_config(name, '0', false) FROM pg_settings
@@ -1401,13 +1516,10 @@ def _refuse_transaction(connection: BaseDatabaseWrapper, what: str) -> None:
         )
 
 
-@contextlib.contextmanager
-def _noted(where: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        error.add_note(f"Raised {where}.")
-        raise
+def _code(error: BaseException) -> str:
+    """Return the SQLSTATE of an error that came from PostgreSQL, or ""."""
+    cause = error.__cause__ or error
+    return getattr(cause, "pgcode", None) or getattr(cause, "sqlstate", None) or ""
 
 
 def _sessions() -> list[Any]:
@@ -1433,6 +1545,14 @@ _STATEMENT = re.compile(_COMMENTS + r"(rollback\s+to|\w+)", re.IGNORECASE | re.D
 _SEVERAL = re.compile(r";\s*\S")
 _SET_ISOLATION = re.compile(r"SET\s+TRANSACTION\s+ISOLATION\s+LEVEL[\s\w]+;?\s*", re.IGNORECASE)
 _MORE_THAN_READS = re.compile(r"[(]|\bFOR\b|\bINTO\b", re.IGNORECASE)
+
+
+def _writes(sql: str) -> bool:
+    """Whether it is one statement that changes rows."""
+    kinds = ("INSERT", "UPDATE", "DELETE", "MERGE")
+    kind = _kind(sql)
+    within = kind == "WITH" and any(each in sql.upper() for each in kinds)
+    return (kind in kinds or within) and not _SEVERAL.search(sql)
 
 
 def _savepoint(sql: str) -> str:
@@ -1480,7 +1600,20 @@ def _literal(value: object) -> str:
     """Write a parameter as a reader of SQL expects it."""
     if value is None or isinstance(value, bool):
         return "NULL" if value is None else str(value).lower()
-    return repr(value if isinstance(value, int | float | str) else str(value))
+    if isinstance(value, int | float):  # psycopg's Int4 is an int, and an IntegerChoices too
+        return repr(int(value) if isinstance(value, int) else float(value))
+    return repr(str(value))
+
+
+def _what_and_where(error: BaseException) -> str:
+    """Write an exception in a line, with the line of theirs that raised it; SQL has its step."""
+    text = next(iter(f"{type(error).__name__}: {error}".splitlines()))
+    lines = [(tb.f_code.co_filename, line) for tb, line in traceback.walk_tb(error.__traceback__)]
+    theirs = [(filename, line) for filename, line in lines if _is_theirs(filename)]
+    if not theirs or isinstance(error, Error):
+        return text
+    filename, line = theirs[-1]
+    return f"{text} ({Path(filename).name}:{line})"
 
 
 def _wrap(text: str, width: int) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, OperationalError, transaction
 
 from shorturl.lab.interleave import Exploration, Outcome, explore
 from shorturl.lab.race import Race
@@ -13,7 +13,7 @@ from shorturl.lab.races import EVERY_RACE
 from shorturl.lab.scratch import scratch_database
 
 from . import counter
-from .counter import counter_table, sql  # noqa: F401
+from .counter import Counter, counter_table, sql  # noqa: F401
 
 Process = Callable[[], object]
 
@@ -127,6 +127,29 @@ class TestReach:
         every, distinct = both(fail, skip, invariant=was_locked)
         assert 0 < every.breaking < every.schedules
         assert len(distinct.orders) < every.schedules
+
+    @pytest.mark.parametrize(
+        "statement",
+        ["SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "RELEASE SAVEPOINT x", "SAVEPOINT 1"],
+    )
+    def test_an_error_in_what_is_its_own_gives_locks_back(self, statement: str) -> None:
+        """SET comes too late here, there is no x, and 1 is no name."""
+
+        def fail() -> None:
+            with transaction.atomic():
+                counter.update_returning()
+                sql(statement)
+
+        def without_waiting() -> None:
+            with transaction.atomic():
+                Counter.objects.select_for_update(nowait=True).get(key="a")
+
+        def locked(outcomes: list[Outcome]) -> str:
+            return "locked" if any(isinstance(o.raised, OperationalError) for o in outcomes) else ""
+
+        for processes in ((fail, without_waiting), (without_waiting, fail)):
+            every, _ = both(*processes, invariant=locked)
+            assert 0 < every.breaking < every.schedules
 
     def test_several_statements_at_once(self) -> None:
         def write() -> None:

@@ -193,9 +193,7 @@ def test_a_second_connection_is_not_seen_and_does_not_hang() -> None:
         locked.wait()
 
     locked, thread = threading.Event(), threading.Thread(target=other_thread)
-    message = (
-        r"Process 2 has sent .UPDATE .* waits for session \d+, which is none of the processes'"
-    )
+    message = r"Process 2 has sent .UPDATE .* waits for session \d+, which belongs to no process"
     try:
         with pytest.raises(StepTimeout, match=message):
             run(first, counter.update_returning, step_timeout=0.2)
@@ -281,3 +279,66 @@ def test_hooks_and_wrappers_do_not_reach_the_next_schedule() -> None:
     assert len(runs) == 6
     assert all(outcome.raised is None for _, outcomes in runs for outcome in outcomes)
     assert called == []
+
+
+def held_by_a_copy() -> Any:
+    """Lock row 1 by a copy of the connection, and return the copy."""
+    copy = connection.copy()
+    with copy.cursor() as cursor:
+        cursor.execute("BEGIN; UPDATE interleave_counter SET hits = 5 WHERE id = 1")
+    return copy
+
+
+def test_a_copy_of_the_connection_ends_with_its_process() -> None:
+    """Though somebody keeps it, and the setup of the next schedule wants its row."""
+    kept = []
+
+    def process() -> None:
+        kept.append(held_by_a_copy())
+        sql("SELECT 1")
+
+    assert len(run(process, counter.hits)) == 2
+
+
+def test_a_process_that_waits_for_its_own_copy() -> None:
+    def process() -> None:
+        copy = held_by_a_copy()
+        counter.update_returning()
+        copy.close()
+
+    with pytest.raises(StepTimeout, match="which belongs to no process"):
+        run(process, step_timeout=0.2)
+
+
+def lock_row() -> None:
+    with transaction.atomic():
+        counter.update_returning()
+
+
+def test_whoever_observes_does_not_wait_for_ever() -> None:
+    """For a row that a process has locked, which goes on only when the observation has ended."""
+    sql("SET lock_timeout = 0")
+    try:
+        with pytest.raises(DatabaseError, match="lock timeout") as raised:
+            run(lock_row, observe=counter.update_returning, step_timeout=0.2)
+        raised_in, doing = raised.value.__notes__
+        assert raised_in == "Raised in observe."
+        assert doing.startswith("Process 1 is about to send 'COMMIT'")
+        assert sql("SHOW lock_timeout") == [("0",)]
+    finally:
+        sql("RESET lock_timeout")
+
+
+def test_a_lock_of_the_session_is_let_go_in_a_step() -> None:
+    def lock() -> None:
+        sql("SELECT pg_advisory_lock(1)")
+        counter.update_returning()
+
+    found = explore([lock] * 2, setup=counter.setup, invariant=counter.counted(2))
+    assert (found.breaking, set(found.orders)) == (
+        0,
+        {"111222", "112122", "121122", "212211", "221211", "222111"},
+    )
+    waits = found.replay("121122").timeline[1]
+    assert (waits.waited_for, waits.until) == ((1,), 4)
+    assert [step.kind for step in found.replay("121122").timeline][3] == "CLOSE"

@@ -12,7 +12,7 @@ from shorturl.lab import interleave
 from shorturl.lab.interleave import CannotExplore, InterleaveError, NotDeterministic, explore
 
 from . import counter
-from .counter import counter_table, sql  # noqa: F401
+from .counter import Counter, counter_table, sql  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -47,10 +47,47 @@ def test_a_shorter_witness_wins_over_an_earlier_one() -> None:
 def test_a_search_that_was_cut_is_not_a_proof() -> None:
     found = run(*[counter.update_returning] * 2, max_schedules=1)
     assert (found.schedules, found.complete) == (1, False)
-    with pytest.raises(AssertionError, match=r"Not proven: 0 of 1 .*cut: max_schedules=1 reached"):
+    with pytest.raises(
+        AssertionError, match=r"Not proven: 0 of the first 1 .*cut: max_schedules=1 reached"
+    ):
         found.assert_safe()
     found = run(*[counter.update_returning] * 2, max_seconds=1e-9)
     assert (found.schedules, found.cut) == (1, "max_seconds=1e-09 passed after 1 schedules")
+
+
+def test_nothing_is_proven_where_nothing_was_sent() -> None:
+    found = run(lambda: Counter.objects.filter(key="a"), invariant=counter.anything)
+    assert str(found) == "0 of 1 schedules break"
+    with pytest.raises(AssertionError, match="Not proven: no process has sent anything"):
+        found.assert_safe()
+
+
+def test_nothing_is_proven_by_a_slip() -> None:
+    def slips() -> None:
+        counter.naive()
+        Counter.objects.hits()  # type: ignore[attr-defined]
+
+    found = run(counter.naive, slips, invariant=counter.anything)
+    slip = r"process 2 raises AttributeError: .* no attribute 'hits' \(test_\w+\.py:\d+\) in '1122'"
+    with pytest.raises(AssertionError, match=rf"Not proven: 0 of 6 schedules break, but {slip}"):
+        found.assert_safe()
+
+
+def test_a_slip_that_was_expected_is_an_outcome() -> None:
+    def refuses() -> None:
+        counter.naive()
+        raise LookupError("no more of it")
+
+    run(refuses, invariant=counter.anything).assert_safe()
+
+
+def test_an_async_function_is_no_process() -> None:
+    async def process() -> None:
+        """Do nothing."""
+
+    found = run(process, counter.naive, invariant=counter.anything)
+    with pytest.raises(AssertionError, match="an async function was called and not run"):
+        found.assert_safe()
 
 
 def test_a_limit_that_is_not_reached_does_not_cut() -> None:

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -106,6 +107,29 @@ def test_an_exploration_replays_its_own_schedules() -> None:
 def test_a_schedule_that_cannot_be_run_is_refused(order: str, message: str) -> None:
     with pytest.raises(ImpossibleSchedule, match=message):
         run(order, counter.select_for_update, counter.select_for_update)
+
+
+class Number(int):
+    """What psycopg makes of a number that it sends, and IntegerChoices of one of theirs."""
+
+    def __repr__(self) -> str:
+        return f"Number({int(self)})"
+
+
+def test_the_parameters_are_drawn_as_they_are_sent() -> None:
+    process = partial(sql, "SELECT %s, %s, %s, %s", Number(7), 0.5, "it", None)
+    (step,) = run("1", process).timeline
+    assert step.statement() == "SELECT 7, 0.5, 'it', NULL"
+
+
+def test_an_error_is_drawn_with_its_line() -> None:
+    def fails() -> None:
+        sql("SELECT 1")
+        raise LookupError("gone")
+
+    line = fails.__code__.co_firstlineno + 2
+    drawn = run("12", lambda: sql("SELECT 1"), fails).draw(width=20)
+    assert f"  raises LookupError: gone (test_interleave_replay.py:{line})" in drawn
 
 
 def test_the_timeline_is_drawn_in_columns() -> None:
