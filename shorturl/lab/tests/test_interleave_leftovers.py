@@ -66,7 +66,7 @@ def test_after_an_interruption_in_the_middle_of_a_schedule() -> None:
 
     def strike() -> None:
         if next(strikes) is KeyboardInterrupt:
-            assert sql("SELECT count(*) FROM pg_locks WHERE NOT granted") == [(1,)]
+            assert sql(f"{LOCKS} AND NOT granted") == [(1,)]
             raise KeyboardInterrupt
 
     processes = [counter.select_for_update] * 2
