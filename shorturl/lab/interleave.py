@@ -41,17 +41,22 @@ INSERT … WHERE NOT EXISTS (…), can both find nothing. With `overlap=True` th
 statement that writes is a step of its own, and such a race is found.
 
 What it cannot see: what happens within a statement while another one runs, as when two lock many
-rows in opposite order; state outside the database; other connections and threads that a process
-opens (they work, unobserved, and a process that waits for one of their locks ends in
-`StepTimeout`); what the driver is asked to do behind Django's back (`connection.connection`); the
-statements inside a function or a trigger, which are one step with the statement that calls them.
-Sequences and clocks go on from schedule to schedule, so `setup` should choose its own primary
-keys, far above what the sequence hands out; parameters are not compared from run to run. Time
-stands still while a step can be taken: a `lock_timeout` ends a wait only when nobody else can go
-on, so give it and `statement_timeout` 100 ms or more; that they might run out while others dawdle
-is not explored. A deadlock is found at once if the role may set `deadlock_timeout`, and its victim
-is the process that closed the circle; otherwise it takes the server's `deadlock_timeout`, and the
-victim is the one that waited longest.
+rows in opposite order; of several that wait for the same lock, a later one that overtakes; state
+outside the database; other connections and threads that a process opens (they work, unobserved,
+and a process that waits for one of their locks ends in `StepTimeout`); what the driver is asked to
+do behind Django's back (`connection.connection`); the statements inside a function or a trigger,
+which are one step with the statement that calls them.
+
+What it cannot hold still: sequences and clocks go on from schedule to schedule, so `setup` should
+choose its own primary keys, far above what the sequence hands out; rows come in the order in which
+they lie, unless there is an ORDER BY; whom PostgreSQL refuses under SERIALIZABLE can depend on
+where they lie, too, and on what else the server does. Parameters are not compared from run to run.
+
+Time stands still while a step can be taken: a `lock_timeout` ends a wait only when nobody else can
+go on, so give it and `statement_timeout` 100 ms or more; that they might run out while others
+dawdle is not explored. A deadlock is found at once if the role may set `deadlock_timeout`, and its
+victim is the process that closed the circle; otherwise it takes the server's `deadlock_timeout`,
+and the victim is the one that waited longest.
 """
 
 from __future__ import annotations
@@ -256,12 +261,13 @@ class Schedule:
         )
 
     def slip(self) -> str:
-        """Say who raised what nobody means to raise, if nothing is broken."""
+        """Say who raised what nobody means to raise: one of SLIPS."""
         return next(
             (
-                f"process {number} raises {_what_and_where(outcome.raised)} in {self.order!r}"
+                f"process {number} raises {_what_and_where(outcome.raised)}"
+                + (f" in schedule {self.order}" if self.order else "")
                 for number, outcome in enumerate(self.outcomes, start=1)
-                if isinstance(outcome.raised, SLIPS) and not self.broken
+                if isinstance(outcome.raised, SLIPS)
             ),
             "",
         )
@@ -408,7 +414,8 @@ def explore(
                 each(schedule)
                 if schedule.broken:
                     broken.append(schedule)
-                slip = slip or schedule.slip()
+                else:
+                    slip = slip or schedule.slip()
             seconds = time.monotonic() - began
             bar.show(search.share(), len(orders), len(broken), seconds)
             if not search.advance():

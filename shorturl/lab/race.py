@@ -45,7 +45,7 @@ class Race:
         return self.strategies[name]
 
     def explore(self, strategy: Strategy[Any], processes: int, **limits: Any) -> Exploration:
-        """Run every schedule of this race against `strategy`; `limits` are interleave.explore's."""
+        """Run every schedule of this race against `strategy`; `limits` go to interleave.explore."""
         with stopped_clock():
             return explore(
                 self.processes(strategy, processes),
@@ -54,7 +54,9 @@ class Race:
                 **limits,
             )
 
-    def run(self, strategy: Strategy[Any], processes: int, order: str) -> Schedule:
+    def run(
+        self, strategy: Strategy[Any], processes: int, order: str, *, overlap: bool = False
+    ) -> Schedule:
         """Run the one schedule written `order`, observing the rows after each step."""
         with stopped_clock():
             return run_schedule(
@@ -63,6 +65,7 @@ class Race:
                 setup=lambda: self.setup(strategy),
                 invariant=self.invariant,
                 observe=self.observe,
+                overlap=overlap,
             )
 
 

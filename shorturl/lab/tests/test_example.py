@@ -1,7 +1,7 @@
 """The example of docs/testing-for-races.md: two people redeem a link that may be used once."""
 
 import pytest
-from django.db.models import F
+from django.db.models import F, Subquery
 
 from shorturl.lab.interleave import explore
 from shorturl.models import ShortUrl
@@ -18,6 +18,11 @@ def redeem_checking_first(key: str) -> bool:
 
 def redeem_in_one_statement(key: str) -> bool:
     return ShortUrl.objects.filter(key=key, hits=0).update(hits=F("hits") + 1) == 1
+
+
+def redeem_what_it_finds(key: str) -> bool:
+    found = ShortUrl.objects.filter(key=key, hits=0).values("pk")
+    return ShortUrl.objects.filter(pk=Subquery(found)).update(hits=F("hits") + 1) == 1
 
 
 def setup() -> None:
@@ -44,3 +49,12 @@ def test_checking_first_redeems_twice() -> None:
     assert (len(result.broken), result.schedules) == (4, 6)
     with pytest.raises(AssertionError, match="redeemed 2 times"):
         result.assert_safe()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_statements_that_overlap() -> None:
+    processes = [lambda: redeem_in_one_statement("once")] * 2
+    explore(processes, setup=setup, invariant=invariant, overlap=True).assert_safe()
+    processes = [lambda: redeem_what_it_finds("once")] * 2
+    result = explore(processes, setup=setup, invariant=invariant, overlap=True)
+    assert (len(result.broken), result.schedules) == (2, 4)

@@ -68,7 +68,7 @@ def test_nothing_is_proven_by_a_slip() -> None:
         Counter.objects.hits()  # type: ignore[attr-defined]
 
     found = run(counter.naive, slips, invariant=counter.anything)
-    slip = r"process 2 raises AttributeError: .* no attribute 'hits' \(test_\w+\.py:\d+\) in '1122'"
+    slip = r"process 2 raises AttributeError: .* 'hits' \(test_\w+\.py:\d+\) in schedule 1122"
     with pytest.raises(AssertionError, match=rf"Not proven: 0 of 6 schedules break, but {slip}"):
         found.assert_safe()
 

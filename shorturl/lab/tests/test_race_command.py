@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.models import F, Subquery
 
 from project.docs import ROOT
 from shorturl.lab import matrix
 from shorturl.lab.museum import MUSEUM
+from shorturl.lab.museum.limited_use import LimitedLink
 from shorturl.lab.races import RACES
 from shorturl.resolving import update_returning
 
@@ -41,6 +43,7 @@ def test_list_names_every_race_and_what_must_hold() -> None:
     for each in RACES.values():
         assert each.name in printed
         assert each.must_hold in printed
+    assert printed.count("A function of your own: ") == len(RACES) + len(MUSEUM)
 
 
 def test_list_ends_with_the_museum_and_its_sources() -> None:
@@ -77,6 +80,21 @@ def test_check_judges_a_function_by_a_race_of_the_museum() -> None:
     assert "Broken: redeemed 2 times, not 1." in printed
 
 
+def redeem_what_it_has_found(key: str) -> bool:
+    found = LimitedLink.objects.filter(key=key, uses__lt=F("max_uses")).values("pk")[:1]
+    return LimitedLink.objects.filter(pk=Subquery(found)).update(uses=F("uses") + 1) == 1
+
+
+def test_check_lets_statements_overlap() -> None:
+    """One statement looks and writes. The other one's COMMIT can come between."""
+    printed = refused("limited_use", f"{__name__}:redeem_what_it_has_found")
+    assert "2 of 4 schedules break when statements overlap. The shortest, 1212:" in printed
+    assert "… waits for process 1" in printed
+    assert "COMMIT" in printed
+    mended = race("check", "limited_use", "shorturl.lab.museum.limited_use:mended")
+    assert "holds. 0 of 2 schedules break, and 0 of 4 when statements overlap." in mended
+
+
 def nobody_may(key: str) -> bool:
     return False
 
@@ -94,7 +112,7 @@ def test_explore_counts_and_names_the_shortest() -> None:
 
 def test_explore_says_when_the_search_was_cut() -> None:
     printed = race("explore", "lost_update", "--strategy", "f_expression", "--max-schedules", "2")
-    assert "0 of 2 schedules break; the search was cut: max_schedules=2" in printed
+    assert "0 of the first 2 schedules break; the search was cut: max_schedules=2" in printed
 
 
 def test_show_draws_the_shortest_that_breaks_in_columns() -> None:
@@ -169,12 +187,21 @@ def test_explore_leaves_out_what_cannot_take_part() -> None:
             "did not use the candidate",
         ),
         (["explore", "toctou", "--processes", "1"], "toctou takes 2 to 9 processes, not 1"),
-        (["explore", "collision", "--processes", "2"], "collision takes 1 processes, not 2"),
+        (["explore", "collision", "--processes", "2"], "collision takes 1 process, not 2"),
         (["explore", "toctou", "--max-schedules", "0"], "'0' is no whole number from 1 up"),
         (["show", "lost_update", "naive", "--schedule", "12"], "ends before"),
         (["show", "lost_update", "naive", "--schedule", "x"], "cannot be taken by process x"),
         (["check", "lost_update", "nothing:here"], "cannot be imported"),
-        (["check", "lost_update", "shorturl.keys:ALPHABET"], "is no function but a str"),
+        (["check", "lost_update", "shorturl.keys:ALPHABET"], "is not a function: its type is str"),
+        (
+            ["check", "toctou", "shorturl.resolving.naive:resolve"],
+            "does not work, with or without a race: process 1 raises TypeError: resolve() got an "
+            "unexpected keyword argument 'keys'",
+        ),
+        (
+            ["check", "toctou", "shorturl.resolving.naive:resolve"],
+            "It is called like create(target",
+        ),
         (["dance"], "invalid choice: 'dance'"),
     ],
 )
@@ -204,6 +231,17 @@ def test_the_exit_code(arguments: list[str], code: int) -> None:
     )
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_whoever_reads_may_stop_reading() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} manage.py race list | head -1"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == ("collision (creating, 1 process)\n", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

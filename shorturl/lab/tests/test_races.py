@@ -7,7 +7,8 @@ from django.db import connection
 
 from shorturl import creating, resolving
 from shorturl.lab.matrix import Cell
-from shorturl.lab.races import RACES
+from shorturl.lab.race import Race
+from shorturl.lab.races import EVERY_RACE, RACES
 from shorturl.lab.scratch import scratch_database
 from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy, Verdict
@@ -40,6 +41,21 @@ def test_the_tables_verdict_is_what_the_exploration_found(
     if broken == {"toctou_in_a_transaction"}:
         found = Verdict.RIGHT_ALONE
     assert OPERATIONS[operation][name].verdict is found, broken
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("race", EVERY_RACE.values(), ids=lambda race: race.name)
+def test_a_verdict_is_the_same_when_statements_overlap(race: Race) -> None:
+    """The COMMIT of a statement outside a transaction is a step of its own then."""
+    with scratch_database():
+        for strategy in race.strategies.values():
+            plain, overlap = (
+                race.explore(strategy, race.counts[0], distinct=True, overlap=overlap)
+                for overlap in (False, True)
+            )
+            assert overlap.complete
+            assert overlap.schedules >= plain.schedules
+            assert bool(overlap.broken) is bool(plain.broken), strategy.name
 
 
 def test_every_search_was_complete(cells: list[Cell]) -> None:

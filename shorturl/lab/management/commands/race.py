@@ -1,6 +1,8 @@
 """`manage.py race`: list, explore and show races, and judge a strategy of one's own."""
 
 import json
+import os
+import sys
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -47,12 +49,12 @@ def function(path: str) -> Callable[..., Any]:
     try:
         found = import_string(path.replace(":", ".", 1))
     except Exception as error:  # a module of the user's own can fail in any way
+        hint = "" if ":" in path else "; write it like package.module:function"
         raise ArgumentTypeError(
-            f"{path!r} cannot be imported ({type(error).__name__}: {error}); "
-            "write it like package.module:function"
+            f"{path!r} cannot be imported ({type(error).__name__}: {error}){hint}"
         ) from error
     if not callable(found):
-        raise ArgumentTypeError(f"{path!r} is no function but a {type(found).__name__}")
+        raise ArgumentTypeError(f"{path!r} is not a function: its type is {type(found).__name__}")
     return found  # type: ignore[no-any-return]
 
 
@@ -112,6 +114,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, run: Callable[..., None], **options: Any) -> None:
         try:
             run(**options)
+        except BrokenPipeError:  # whoever reads has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(1) from None
         except KeyboardInterrupt:
             raise CommandError("Interrupted; its database is dropped.", returncode=130) from None
         except InterleaveError as error:
@@ -126,13 +131,14 @@ class Command(BaseCommand):
         for exhibit in MUSEUM.values():
             self._list(exhibit.race)
             self.stdout.write(f"    Found in: {exhibit.source}")
-            self.stdout.write(f"    A function of your own: {exhibit.signature}")
 
     def _list(self, race: Race) -> None:
         counts = " or ".join(map(str, race.counts))
-        self.stdout.write(f"{race.name} ({race.operation}, {counts} processes)")
+        processes = "process" if race.counts == (1,) else "processes"
+        self.stdout.write(f"{race.name} ({race.operation}, {counts} {processes})")
         self.stdout.write(f"    {race.situation}")
         self.stdout.write(f"    Must hold: {race.must_hold}")
+        self.stdout.write(f"    A function of your own: {signature(race)}")
 
     def run_explore(self, race: Race | None, strategy: str | None, **options: Any) -> None:
         wanted = options["processes"]
@@ -194,12 +200,21 @@ class Command(BaseCommand):
         mine: Strategy[Any] = Strategy(name, watched, Verdict.RIGHT, "–", "")
         count = number_of_processes(race, options["processes"])
         with self._scratch():
-            result = race.explore(mine, count, **limits(options))
+            plain = result = race.explore(mine, count, **limits(options))
+            if overlaps := plain.complete and not plain.witness:
+                result = race.explore(mine, count, overlap=True, **limits(options))
             if result.witness:
-                shown = race.run(mine, count, result.witness.order)
-                drawn = f"{shown.draw()}\n\nBroken: {shown.broken}."
+                shown = race.run(mine, count, result.witness.order, overlap=overlaps)
+        when = " when statements overlap" if overlaps else ""
         if result.witness:
-            title = f"{race.name} × {name}: {result}. The shortest, {result.witness.order}:"
+            if shown.slip() and result.breaking == result.schedules:
+                raise CommandError(
+                    f"{name} does not work, with or without a race: {shown.slip()}. "
+                    f"It is called like {signature(race)}.",
+                    returncode=2,
+                )
+            title = f"{race.name} × {name}: {result}{when}. The shortest, {shown.order}:"
+            drawn = f"{shown.draw()}\n\nBroken: {shown.broken}."
             return self._pronounce(False, f"{title}\n\n{drawn}")
         if race.operation == "creating" and not watched.drew:
             raise CommandError(
@@ -208,8 +223,11 @@ class Command(BaseCommand):
                 returncode=2,
             )
         if not result.complete:
-            raise CommandError(f"{race.name} × {name}: not proven: {result}", returncode=2)
-        return self._pronounce(True, f"{race.name} × {name}: holds. {result}.")
+            text = f"{race.name} × {name}: not proven: {result}{when}"
+            raise CommandError(text, returncode=2)
+        more = result.schedules > plain.schedules
+        also = f", and 0 of {result.schedules}{when}" if more else ""
+        return self._pronounce(True, f"{race.name} × {name}: holds. {plain}{also}.")
 
     def _pronounce(self, passed: bool, verdict: str) -> None:
         """Print what a check came to, and exit with 1 when that was nothing good."""
@@ -218,7 +236,8 @@ class Command(BaseCommand):
             raise SystemExit(1)
 
     def _scratch(self) -> AbstractContextManager[str]:
-        self.stderr.write("Working in a database of its own, which is dropped at the end.")
+        text = "Working in a database of its own, which is dropped at the end."
+        self.stderr.write(text, style_func=str)  # which is no error
         return scratch_database()
 
 
@@ -238,6 +257,17 @@ class Watched:
         for key in keys:
             self.drew = True
             yield key
+
+
+def signature(race: Race) -> str:
+    """Return how a function of the user's own is called, and what it returns."""
+    if race.name in MUSEUM:
+        return MUSEUM[race.name].signature
+    if race.name in EXERCISE_RACES:
+        return "resolve_both(first: str, second: str) -> tuple[ShortUrl, ShortUrl]"
+    if race.operation == "creating":
+        return "create(target_url: str, *, keys: Iterable[str]) -> ShortUrl"
+    return "resolve(key: str) -> ShortUrl"
 
 
 def takes_part(race: Race, strategy: str | None, processes: int | None) -> bool:
@@ -260,8 +290,8 @@ def number_of_processes(race: Race, wanted: int | None) -> int:
     """Return how many processes take part; raise CommandError for a number that cannot."""
     least, most = least_and_most(race)
     if wanted and not least <= wanted <= most:
-        between = str(most) if least == most else f"{least} to {most}"
-        raise CommandError(f"{race.name} takes {between} processes, not {wanted}.", returncode=2)
+        between = f"{least} process" if least == most else f"{least} to {most} processes"
+        raise CommandError(f"{race.name} takes {between}, not {wanted}.", returncode=2)
     return wanted or least
 
 
