@@ -289,7 +289,6 @@ class Exploration:
     breaking: int
     cut: str
     seconds: float
-    processes: int
     slip: str
     _scheduler: Callable[[], Scheduler] = field(repr=False, compare=False)
 
@@ -435,7 +434,6 @@ def explore(
         breaking=breaking,
         cut=cut,
         seconds=time.monotonic() - began,
-        processes=len(processes),
         slip=slip,
         _scheduler=new_scheduler,
     )
@@ -486,7 +484,7 @@ def _run_one(
         taken = len(scheduler.taken)
         if taken == len(order):
             left = [each.number for each in scheduler.processes if each.state != DONE]
-            raise ImpossibleSchedule(f"{order!r} ends before {_names(left)}.")
+            raise ImpossibleSchedule(f"{order!r} is over before {_names(left)}.")
         if order[taken] not in map(str, ready):
             raise ImpossibleSchedule(
                 f"Step {taken + 1} of {order!r} cannot be taken by process {order[taken]}: "
@@ -1593,7 +1591,8 @@ def _their_frame(frame: FrameType | None) -> FrameType | None:
 
 
 def _names(numbers: Sequence[int]) -> str:
-    return "process " + " and ".join(map(str, numbers))
+    who = "process " if len(numbers) == 1 else "processes "
+    return who + " and ".join(map(str, numbers))
 
 
 def _told(place: Place) -> str:

@@ -96,9 +96,9 @@ def test_an_exploration_replays_its_own_schedules() -> None:
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        ("121", "ends before process 1 and 2"),
+        ("121", "is over before processes 1 and 2"),
         ("1111", "cannot be taken by process 1: only process 2 can go on"),
-        ("1311", "cannot be taken by process 3: only process 1 and 2 can go on"),
+        ("1311", "cannot be taken by process 3: only processes 1 and 2 can go on"),
         ("12a2", "cannot be taken by process a"),
         ("122", "cannot be taken by process 2: only process 1 can go on after '12'"),
         ("1211223", "goes on after all have ended, at '121122'"),

@@ -151,6 +151,21 @@ def test_matrix_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {cell["race"] for cell in cells} == {"toctou", "lost_update"}
 
 
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_drawing_is_no_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    widest = []
+    for columns in ("80", "300"):
+        monkeypatch.setenv("COLUMNS", columns)
+        terminal = Terminal()
+        call_command("race", "show", "lost_update", "naive", stdout=terminal, stderr=StringIO())
+        widest.append(max(map(len, terminal.getvalue().splitlines())))
+    assert widest[0] <= 80 < widest[1]
+
+
 def test_check_judges_a_function() -> None:
     assert "holds. 0 of 2 schedules break" in race(
         "check", "lost_update", "shorturl.resolving.update_returning:resolve"
@@ -189,7 +204,7 @@ def test_explore_leaves_out_what_cannot_take_part() -> None:
         (["explore", "toctou", "--processes", "1"], "toctou takes 2 to 9 processes, not 1"),
         (["explore", "collision", "--processes", "2"], "collision takes 1 process, not 2"),
         (["explore", "toctou", "--max-schedules", "0"], "'0' is no whole number from 1 up"),
-        (["show", "lost_update", "naive", "--schedule", "12"], "ends before"),
+        (["show", "lost_update", "naive", "--schedule", "12"], "is over before"),
         (["show", "lost_update", "naive", "--schedule", "x"], "cannot be taken by process x"),
         (["check", "lost_update", "nothing:here"], "cannot be imported"),
         (["check", "lost_update", "shorturl.keys:ALPHABET"], "is not a function: its type is str"),

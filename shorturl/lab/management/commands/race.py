@@ -7,6 +7,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict
+from shutil import get_terminal_size
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -17,7 +18,7 @@ from shorturl.lab import matrix
 from shorturl.lab.exercises import EXERCISES, Exercise, write
 from shorturl.lab.exercises.puzzle import PUZZLES, Puzzle
 from shorturl.lab.exercises.races import RACES as EXERCISE_RACES
-from shorturl.lab.interleave import MOST_PROCESSES, Exploration, InterleaveError
+from shorturl.lab.interleave import MOST_PROCESSES, Exploration, InterleaveError, Schedule
 from shorturl.lab.museum import MUSEUM
 from shorturl.lab.race import MAX_SCHEDULES, MAX_SECONDS, Race
 from shorturl.lab.races import EVERY_RACE, RACES
@@ -170,7 +171,7 @@ class Command(BaseCommand):
                 which = "the shortest" if result.witness else "the first"
                 title = f"{result}; this is {which}, {schedule}"
             shown = race.run(one, count, schedule)
-        self.stdout.write(f"{race.name} × {one.name}: {title}\n\n{shown.draw()}\n")
+        self.stdout.write(f"{race.name} × {one.name}: {title}\n\n{self._draw(shown)}\n")
         holds = f"Holds: {race.must_hold}"
         self.stdout.write(f"Broken: {shown.broken}." if shown.broken else holds)
 
@@ -214,7 +215,7 @@ class Command(BaseCommand):
                     returncode=2,
                 )
             title = f"{race.name} × {name}: {result}{when}. The shortest, {shown.order}:"
-            drawn = f"{shown.draw()}\n\nBroken: {shown.broken}."
+            drawn = f"{self._draw(shown)}\n\nBroken: {shown.broken}."
             return self._pronounce(False, f"{title}\n\n{drawn}")
         if race.operation == "creating" and not watched.drew:
             raise CommandError(
@@ -228,6 +229,13 @@ class Command(BaseCommand):
         more = result.schedules > plain.schedules
         also = f", and 0 of {result.schedules}{when}" if more else ""
         return self._pronounce(True, f"{race.name} × {name}: holds. {plain}{also}.")
+
+    def _draw(self, schedule: Schedule) -> str:
+        """Return the schedule drawn, on a terminal no wider than that, if it can be read then."""
+        if not self.stdout.isatty():
+            return schedule.draw()
+        columns = len(schedule.outcomes) + 1
+        return schedule.draw(max(24, min(40, get_terminal_size().columns // columns - 3)))
 
     def _pronounce(self, passed: bool, verdict: str) -> None:
         """Print what a check came to, and exit with 1 when that was nothing good."""
