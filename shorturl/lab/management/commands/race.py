@@ -3,8 +3,7 @@
 import json
 import os
 import sys
-from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from shutil import get_terminal_size
@@ -12,58 +11,16 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
-from django.utils.module_loading import import_string
 
-from shorturl.lab import matrix
-from shorturl.lab.exercises import EXERCISES, Exercise, write
-from shorturl.lab.exercises.puzzle import PUZZLES, Puzzle
-from shorturl.lab.exercises.races import RACES as EXERCISE_RACES
+from shorturl.lab import arguments, check, matrix
+from shorturl.lab.exercises import Exercise, write
+from shorturl.lab.exercises.puzzle import Puzzle
 from shorturl.lab.interleave import MOST_PROCESSES, Exploration, InterleaveError, Schedule
 from shorturl.lab.museum import MUSEUM
 from shorturl.lab.race import MAX_SCHEDULES, MAX_SECONDS, Race
-from shorturl.lab.races import EVERY_RACE, RACES
+from shorturl.lab.races import RACES
 from shorturl.lab.scratch import scratch_database
-from shorturl.strategies import Strategy, Verdict
-
-
-def race(name: str) -> Race:
-    """Return the race called `name`; raise ArgumentTypeError, naming them all, without one."""
-    if name not in EVERY_RACE:
-        raise ArgumentTypeError(f"there is no race {name!r}; there are {', '.join(EVERY_RACE)}")
-    return EVERY_RACE[name]
-
-
-def judge(name: str) -> Race | Puzzle:
-    """Return the race or puzzle called `name`, those of the exercises too; raise as race() does."""
-    return PUZZLES.get(name) or EXERCISE_RACES.get(name) or race(name)
-
-
-def exercise(name: str) -> Exercise:
-    """Return the exercise called `name`; raise ArgumentTypeError, naming them all, without one."""
-    if name not in EXERCISES:
-        raise ArgumentTypeError(f"there is no exercise {name!r}; there are {', '.join(EXERCISES)}")
-    return EXERCISES[name]
-
-
-def function(path: str) -> Callable[..., Any]:
-    """Return the function at `package.module:function`; raise ArgumentTypeError without one."""
-    try:
-        found = import_string(path.replace(":", ".", 1))
-    except Exception as error:  # a module of the user's own can fail in any way
-        hint = "" if ":" in path else "; write it like package.module:function"
-        raise ArgumentTypeError(
-            f"{path!r} cannot be imported ({type(error).__name__}: {error}){hint}"
-        ) from error
-    if not callable(found):
-        raise ArgumentTypeError(f"{path!r} is not a function: its type is {type(found).__name__}")
-    return found  # type: ignore[no-any-return]
-
-
-def limit(text: str) -> int:
-    """Return the whole number from 1 up that `text` is; raise ArgumentTypeError otherwise."""
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"{text!r} is no whole number from 1 up")
-    return int(text)
+from shorturl.strategies import Strategy
 
 
 class Command(BaseCommand):
@@ -82,12 +39,14 @@ class Command(BaseCommand):
         action("list", self.run_list, "List the races.")
 
         explore = action("explore", self.run_explore, "Run every schedule, and count what breaks.")
-        explore.add_argument("race", nargs="?", type=race, help="one race; all without it")
+        explore.add_argument(
+            "race", nargs="?", type=arguments.race, help="one race; all without it"
+        )
         explore.add_argument("--strategy", help="one strategy; all without it")
         self._add_limits(explore)
 
         show = action("show", self.run_show, "Draw one schedule, step by step.")
-        show.add_argument("race", type=race)
+        show.add_argument("race", type=arguments.race)
         show.add_argument("strategy")
         show.add_argument("--schedule", help="like 1212; without it the witness, or the first")
         self._add_limits(show)
@@ -98,19 +57,23 @@ class Command(BaseCommand):
         )
         self._add_limits(table)
 
-        check = action("check", self.run_check, "Judge a function of your own as a strategy.")
-        check.add_argument("race", type=judge, help="a race, or what judges an exercise")
-        check.add_argument("function", type=function, help="package.module:function")
-        self._add_limits(check)
+        own = action("check", self.run_check, "Judge a function of your own as a strategy.")
+        own.add_argument("race", type=arguments.judge, help="a race, or what judges an exercise")
+        own.add_argument("function", type=arguments.function, help="package.module:function")
+        self._add_limits(own)
 
         one = action("exercise", self.run_exercise, "List the exercises, or begin one of them.")
-        one.add_argument("exercise", nargs="?", type=exercise, metavar="NAME")
+        one.add_argument("exercise", nargs="?", type=arguments.exercise, metavar="NAME")
         one.add_argument("file", nargs="?", help="by default exercises/NAME.py")
 
     def _add_limits(self, parser: CommandParser) -> None:
-        parser.add_argument("--processes", type=limit, help="how many; by default the race's own")
-        parser.add_argument("--max-schedules", type=limit, default=MAX_SCHEDULES)
-        parser.add_argument("--max-seconds", type=limit, default=MAX_SECONDS, help="for each race")
+        parser.add_argument(
+            "--processes", type=arguments.limit, help="how many; by default the race's own"
+        )
+        parser.add_argument("--max-schedules", type=arguments.limit, default=MAX_SCHEDULES)
+        parser.add_argument(
+            "--max-seconds", type=arguments.limit, default=MAX_SECONDS, help="for each race"
+        )
 
     def handle(self, *args: Any, run: Callable[..., None], **options: Any) -> None:
         try:
@@ -139,7 +102,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{race.name} ({race.operation}, {counts} {processes})")
         self.stdout.write(f"    {race.situation}")
         self.stdout.write(f"    Must hold: {race.must_hold}")
-        self.stdout.write(f"    A function of your own: {signature(race)}")
+        self.stdout.write(f"    A function of your own: {check.signature(race)}")
 
     def run_explore(self, race: Race | None, strategy: str | None, **options: Any) -> None:
         wanted = options["processes"]
@@ -196,39 +159,10 @@ class Command(BaseCommand):
             with self._scratch():
                 found, drawn = race.judge(function)
             return self._pronounce(found, drawn)
-        name = f"{function.__module__}:{getattr(function, '__name__', function)}"
-        watched = Watched(function)
-        mine: Strategy[Any] = Strategy(name, watched, Verdict.RIGHT, "–", "")
         count = number_of_processes(race, options["processes"])
         with self._scratch():
-            plain = result = race.explore(mine, count, **limits(options))
-            if overlaps := plain.complete and not plain.witness:
-                result = race.explore(mine, count, overlap=True, **limits(options))
-            if result.witness:
-                shown = race.run(mine, count, result.witness.order, overlap=overlaps)
-        when = " when statements overlap" if overlaps else ""
-        if result.witness:
-            if shown.slip() and result.breaking == result.schedules:
-                raise CommandError(
-                    f"{name} does not work, with or without a race: {shown.slip()}. "
-                    f"It is called like {signature(race)}.",
-                    returncode=2,
-                )
-            title = f"{race.name} × {name}: {result}{when}. The shortest, {shown.order}:"
-            drawn = f"{self._draw(shown)}\n\nBroken: {shown.broken}."
-            return self._pronounce(False, f"{title}\n\n{drawn}")
-        if race.operation == "creating" and not watched.drew:
-            raise CommandError(
-                f"{name} did not use the candidate keys that it was handed, so nothing could "
-                "collide, and nothing is proven: draw from `keys`.",
-                returncode=2,
-            )
-        if not result.complete:
-            text = f"{race.name} × {name}: not proven: {result}{when}"
-            raise CommandError(text, returncode=2)
-        more = result.schedules > plain.schedules
-        also = f", and 0 of {result.schedules}{when}" if more else ""
-        return self._pronounce(True, f"{race.name} × {name}: holds. {plain}{also}.")
+            holds, verdict = check.check(race, function, count, self._draw, **limits(options))
+        return self._pronounce(holds, verdict)
 
     def _draw(self, schedule: Schedule) -> str:
         """Return the schedule drawn, on a terminal no wider than that, if it can be read then."""
@@ -247,35 +181,6 @@ class Command(BaseCommand):
         text = "Working in a database of its own, which is dropped at the end."
         self.stderr.write(text, style_func=str)  # which is no error
         return scratch_database()
-
-
-class Watched:
-    """A function of the user's own, and whether it drew from the keys that it was handed."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-        self.drew = False
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if "keys" in kwargs:
-            kwargs["keys"] = self._watch(kwargs["keys"])
-        return self.function(*args, **kwargs)
-
-    def _watch(self, keys: Iterable[str]) -> Iterator[str]:
-        for key in keys:
-            self.drew = True
-            yield key
-
-
-def signature(race: Race) -> str:
-    """Return how a function of the user's own is called, and what it returns."""
-    if race.name in MUSEUM:
-        return MUSEUM[race.name].signature
-    if race.name in EXERCISE_RACES:
-        return "resolve_both(first: str, second: str) -> tuple[ShortUrl, ShortUrl]"
-    if race.operation == "creating":
-        return "create(target_url: str, *, keys: Iterable[str]) -> ShortUrl"
-    return "resolve(key: str) -> ShortUrl"
 
 
 def takes_part(race: Race, strategy: str | None, processes: int | None) -> bool:
