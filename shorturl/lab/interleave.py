@@ -1027,7 +1027,8 @@ class Scheduler:
                 self._ask(SET, name=name, value=value)
         open_ = True
         with contextlib.suppress(Error):
-            self._wait_until_gone(*(process.pid for process in self.processes))
+            pids = [pid for process in self.processes for pid in (process.pid, *process.copies)]
+            self._wait_until_gone(*pids)
             open_ = bool(left and self._ask(WHO_LIVES, pids=[process.pid for process in left]))
         if left and error:
             error.add_note(
@@ -1040,11 +1041,10 @@ class Scheduler:
         return [process for process in self.processes if process.thread.is_alive()]
 
     def _terminate(self, processes: list[Process]) -> None:
-        copies = [copy for process in processes for copy in process.copies if not copy.closed]
+        pids = [pid for process in processes for pid in (process.pid, *process.copies)]
         with contextlib.suppress(Error):
-            if processes:
-                pids = [process.pid for process in processes]
-                self._ask(TERMINATE, pids=pids + [copy.info.backend_pid for copy in copies])
+            if pids:
+                self._ask(TERMINATE, pids=pids)
 
 
 class Process:
@@ -1087,7 +1087,7 @@ class Process:
         self._alias = caller.alias
         self._db: Any = None  # Django's connection, a new one for each schedule ...
         self._session: Any = None  # ... round the driver's, which is kept
-        self.copies: list[Any] = []  # the driver's connections of copies of it
+        self.copies: dict[int, Any] = {}  # the driver's connections of its copies, by their pids
         self._first_state: dict[str, Any] = {}
         self._new_session = ""
 
@@ -1244,7 +1244,7 @@ class Process:
             raise _Abandoned
 
     def _leave(self) -> None:
-        for each in (self._session, *_sessions(), *self.copies):
+        for each in (self._session, *_sessions(), *self.copies.values()):
             with contextlib.suppress(Exception):
                 each.close()
 
@@ -1303,10 +1303,12 @@ class Process:
 
     def _end_session(self) -> None:
         """Put the session back to its first state, as if the process had ended."""
-        for each in (*_sessions(), *self.copies):
+        for each in (*_sessions(), *self.copies.values()):
             if each is not self._db.connection:
                 each.close()
-        self.copies.clear()
+        if self.copies:
+            self._wait_until_gone(*self.copies)
+            self.copies.clear()
         session, self._session = self._db.connection, None
         if session is None or session.closed:
             return
@@ -1339,7 +1341,7 @@ class _Connection(BaseDatabaseWrapper):
     def connect(self) -> None:
         if self.process is None:
             super().connect()
-            self.owner.copies.append(self.connection)
+            self.owner.copies[self.connection.info.backend_pid] = self.connection
             return
         if self.process.abandoned:
             raise _Abandoned  # a new session would outlive it
