@@ -37,8 +37,9 @@ schedule Python runs in one process at a time, so that shared Python objects are
 
 A statement outside a transaction commits by itself, and that is part of its step. In production
 another statement can come before this COMMIT: so two that look and write in one statement, as in
-INSERT … WHERE NOT EXISTS (…), can both find nothing. With `overlap=True` the COMMIT of each
-statement that writes is a step of its own, and such a race is found.
+INSERT … WHERE NOT EXISTS (…), can both find nothing. With `overlap=True` the COMMIT of such a
+statement is a step of its own, and such a race is found: of an INSERT, UPDATE, DELETE or MERGE that
+one `execute` sends alone. `executemany`, COPY and a function that writes stay one step.
 
 What it cannot see: what happens within a statement while another one runs, as when two lock many
 rows in opposite order; of several that wait for the same lock, a later one that overtakes; state
@@ -108,6 +109,7 @@ FIRST_PAUSE = 0.0006  # seconds a statement gets before PostgreSQL is asked whet
 LONGEST_PAUSE = 0.005  # seconds between two such questions
 FIRST_PATIENCE = 0.0015  # seconds; a deadlock_timeout of 1 ms has passed by then, nearly always
 LONGEST_PATIENCE = 0.05
+LONGEST_LOCK_TIMEOUT = 2_147_483  # seconds; PostgreSQL knows no longer one
 ATTEMPTS = 100  # at a schedule in which PostgreSQL woke several processes at the same moment
 FAIR_ATTEMPTS = 30  # of these, so many in which none of the woken may overtake another
 FAREWELL = 2.0  # seconds for all threads and sessions to end
@@ -684,6 +686,7 @@ class Scheduler:
         self.unlucky = ""  # why this run of the schedule does not count
         self.stuck = False  # nobody can go on until PostgreSQL ends a wait
         self.settings: dict[str, str] = {}  # the caller's, to be set again
+        self.session: Any = None  # in which they are changed: the driver's connection
         self.fair = True  # whether a process may not be overtaken by one that came later
         self.known = 0  # how many steps of the schedule have been run before
         self.patience = 0.0  # seconds each wait gets for its deadlock check
@@ -691,15 +694,7 @@ class Scheduler:
 
     def __enter__(self) -> Scheduler:
         try:
-            # What a crash of the server would lose is of no interest here; the order in which
-            # transactions become visible is the same. And setup, the invariant and observe may
-            # not wait for ever for what a process has locked.
-            limit = f"{self.step_timeout:.3f}s"
-            for name, value in (("synchronous_commit", "off"), ("lock_timeout", limit)):
-                before = self._ask(f"SHOW {name}")[0][0]
-                if name == "synchronous_commit" or before == "0":
-                    self.settings[name] = before
-                    self._ask(SET, name=name, value=value)
+            self._prepare()
             for process in self.processes:
                 process.start()
             self._settle()
@@ -707,6 +702,21 @@ class Scheduler:
             self._end(error)
             raise
         return self
+
+    def _prepare(self) -> None:
+        """Change the caller's settings, again when it has connected again."""
+        if self.caller.connection is not None and self.caller.connection is self.session:
+            return
+        # What a crash of the server would lose is of no interest here; the order in which
+        # transactions become visible is the same. And setup, the invariant and observe may not
+        # wait for ever for what a process has locked.
+        limit = f"{min(self.step_timeout, LONGEST_LOCK_TIMEOUT):.3f}s"
+        for name, value in (("synchronous_commit", "off"), ("lock_timeout", limit)):
+            before = self._ask(f"SHOW {name}")[0][0]
+            if name == "synchronous_commit" or before == "0":
+                self.settings[name] = before
+                self._ask(SET, name=name, value=value)
+        self.session = self.caller.connection
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._end(error)
@@ -805,12 +815,14 @@ class Scheduler:
         if kind == "SELECT" and not _MORE_THAN_READS.search(sql):
             return ALL if serializable else READ
         if kind in ("INSERT", "UPDATE", "DELETE"):
-            committed = not (process.is_in_transaction() or process.overlap)
+            committed = not (process.apart or process.is_in_transaction())
             return ALL if committed or serializable else WRITE
         if _SET_ISOLATION.fullmatch(sql):
             return OWN  # the snapshot comes with the first query, not with this
         if kind in ("SAVEPOINT", "RELEASE"):
             return OWN  # whoever waits for a subtransaction goes on to wait for the whole one
+        if any("SAVEPOINT" in step.sql.upper() and _SEVERAL.search(step.sql) for step in own):
+            return ALL  # who knows which there are
         savepoints = [_savepoint(step.sql) for step in own if step.kind == "SAVEPOINT"]
         if process.code and savepoints == [] and sql == "ROLLBACK":
             return OWN  # PostgreSQL's error has undone all there was
@@ -924,7 +936,8 @@ class Scheduler:
             if not process.prompt:
                 self.slow_deadlocks += 1
                 self.raced = True
-                if self.fair and process != min(circle, key=lambda each: each.since):
+                longest = min(circle, key=lambda each: each.since, default=process)
+                if self.fair and process != longest:
                     self.unlucky = "The victim of a deadlock was not the one that waited longest."
             elif runner not in (None, process) and runner in circle:
                 self.patience = min(LONGEST_PATIENCE, max(FIRST_PATIENCE, 2 * self.patience))
@@ -984,6 +997,7 @@ class Scheduler:
     @contextlib.contextmanager
     def _noted(self, where: str) -> Iterator[None]:
         """Say of an error where it was raised and, if it waited, what the processes were at."""
+        self._prepare()
         try:
             yield
         except Exception as error:
@@ -1075,6 +1089,7 @@ class Process:
         self.serializable = False  # by default
         self.prompt = False  # whether its deadlocks are found at once
         self.opening = self.sending = self.abandoned = self.leaving = False
+        self.apart = False  # whether the COMMIT of the statement it stands at is another step
         self.thread = threading.Thread(target=self._live, name=f"process {number}", daemon=True)
         self._go: SimpleQueue[None] = SimpleQueue()
         self._stops, self._wait_until_gone = stops, wait_until_gone
@@ -1120,11 +1135,14 @@ class Process:
     def is_in_transaction(self) -> bool:
         """Whether what it does next takes effect only with a later COMMIT."""
         session = self._db.connection
+        if session is None or session.closed:
+            return False
         return not session.autocommit or session.info.transaction_status in IN_TRANSACTION
 
     def is_serializable(self) -> bool:
         """Whether its transactions are SERIALIZABLE, unless it says so with SET TRANSACTION."""
-        level = self._db.connection.isolation_level  # 3 is psycopg2's, psycopg has names
+        # 3 is psycopg2's, psycopg has names.
+        level = getattr(self._db.connection, "isolation_level", None)
         return self.serializable or getattr(level, "name", level) in ("SERIALIZABLE", 3)
 
     def describe(self) -> str:
@@ -1296,8 +1314,10 @@ class Process:
             raise
         except BaseException as error:
             self.outcome = Outcome(raised=error)
+            seen: set[int] = set()
             each: BaseException | None = error
-            while each:  # what the frames hold on to is not for the next schedule
+            while each and id(each) not in seen:  # what the frames hold is not for the next one
+                seen.add(id(each))
                 traceback.clear_frames(each.__traceback__)
                 each = each.__cause__ or each.__context__
 
@@ -1341,7 +1361,8 @@ class _Connection(BaseDatabaseWrapper):
     def connect(self) -> None:
         if self.process is None:
             super().connect()
-            self.owner.copies[self.connection.info.backend_pid] = self.connection
+            if threading.current_thread() is self.owner.thread:  # else it is a thread's of theirs
+                self.owner.copies[self.connection.info.backend_pid] = self.connection
             return
         if self.process.abandoned:
             raise _Abandoned  # a new session would outlive it
@@ -1406,7 +1427,9 @@ class _SteppingCursor(CursorWrapper):
             return send(sql, params)
         self.db.validate_no_broken_transaction()  # Django sends nothing then
         process = self.db.process
-        apart = once and process.overlap and _writes(text) and not process.is_in_transaction()
+        connected = self.db.connection is not None
+        writes = once and connected and process.overlap and _writes(text)
+        apart = process.apart = writes and not process.is_in_transaction()
         with process.stepping(kind, text, params) as self._last:
             with process.uncommitted() if apart else contextlib.nullcontext():
                 result = send(sql, params)
@@ -1547,19 +1570,19 @@ def _circular(blocked: dict[Process, tuple[int, ...]]) -> bool:
 _COMMENTS = r"(?:/\*.*?\*/|--[^\n]*\n|[\s(;])*"
 _ONLY_BEGIN = re.compile(r"\s*(BEGIN|START\s+TRANSACTION)\b[^;]*;?\s*", re.IGNORECASE)
 _STATEMENT = re.compile(_COMMENTS + r"(rollback\s+to|\w+)", re.IGNORECASE | re.DOTALL)
-
-
 _SEVERAL = re.compile(r";\s*\S")
+_WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
+_QUOTED = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$""", re.DOTALL)
 _SET_ISOLATION = re.compile(r"SET\s+TRANSACTION\s+ISOLATION\s+LEVEL[\s\w]+;?\s*", re.IGNORECASE)
 _MORE_THAN_READS = re.compile(r"[(]|\bFOR\b|\bINTO\b", re.IGNORECASE)
 
 
 def _writes(sql: str) -> bool:
     """Whether it is one statement that changes rows."""
-    kinds = ("INSERT", "UPDATE", "DELETE", "MERGE")
+    bare = _QUOTED.sub(" ", sql)
     kind = _kind(sql)
-    within = kind == "WITH" and any(each in sql.upper() for each in kinds)
-    return (kind in kinds or within) and not _SEVERAL.search(sql)
+    writes = _WRITES.fullmatch(kind) or (kind == "WITH" and _WRITES.search(bare))
+    return bool(writes) and not _SEVERAL.search(bare)
 
 
 def _savepoint(sql: str) -> str:

@@ -108,10 +108,10 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
     of the same. Raises what Race.explore() does.
     """
     kept: list[RecordedSchedule] = []
-    source = str(file_of(job.strategy))
+    source, written_in = digest(job.strategy), str(file_of(job.strategy))
 
     def keep(schedule: Schedule) -> None:
-        kept.append(written(schedule, len(kept), source))
+        kept.append(written(schedule, len(kept), written_in))
         progress(len(kept))
 
     def explore(*, distinct: bool) -> Exploration:
@@ -144,7 +144,7 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
             broken=result.breaking,
             raised=sum(any(each.raised for each in one.outcomes) for one in result.broken),
             cut=result.cut,
-            source=digest(job.strategy),
+            source=source,
             witness=result.witness.order if result.witness else "",
             seconds=result.seconds,
             postgresql=version(),

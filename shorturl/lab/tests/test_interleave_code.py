@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, InterfaceError, connection, transaction
 
 from shorturl.lab.interleave import Exploration, Outcome, explore
 
@@ -15,8 +15,10 @@ from .counter import Counter, counter_table, sql  # noqa: F401
 pytestmark = pytest.mark.usefixtures("counter_table")
 
 
-def run(*processes: Callable[[], object], invariant: Any = counter.anything) -> Exploration:
-    found = explore(processes, setup=counter.setup, invariant=invariant)
+def run(
+    *processes: Callable[[], object], invariant: Any = counter.anything, **options: Any
+) -> Exploration:
+    found = explore(processes, setup=counter.setup, invariant=invariant, **options)
     assert found.complete
     return found
 
@@ -56,6 +58,30 @@ def test_exceptions_are_outcomes() -> None:
     assert isinstance(first.raised, LookupError)
     assert isinstance(second.raised, SystemExit)
     assert first.returned is None
+
+
+def test_exceptions_of_each_other_are_an_outcome() -> None:
+    def fail() -> None:
+        first, second = LookupError("first"), LookupError("second")
+        first.__cause__, second.__cause__ = second, first
+        raise first
+
+    seen: list[list[Outcome]] = []
+    run(fail, invariant=seen.append)
+    assert isinstance(seen[0][0].raised, LookupError)
+
+
+@pytest.mark.parametrize("options", [{}, {"overlap": True}, {"distinct": True}])
+def test_a_cursor_of_a_closed_connection_is_refused_by_the_driver(options: dict[str, bool]) -> None:
+    def late() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+            connection.close()
+            cursor.execute("UPDATE interleave_counter SET hits = 1")
+
+    seen: list[list[Outcome]] = []
+    run(late, invariant=seen.append, **options)
+    assert isinstance(seen[0][0].raised, InterfaceError)
 
 
 def test_a_database_error_is_an_outcome_and_in_the_timeline() -> None:

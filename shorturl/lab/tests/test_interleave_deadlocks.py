@@ -179,3 +179,13 @@ def test_a_role_that_may_not_set_the_timeout(request: pytest.FixtureRequest) -> 
     assert (slow.breaking, slow.schedules) == (prompt.breaking, prompt.schedules)
     assert all("deadlock detected" in each.broken for each in slow.broken)
     assert "the server's deadlock_timeout, which this role may not set" in cut.cut
+
+
+def test_a_deadlock_that_is_only_said_to_be_one(role_that_may_not: None) -> None:
+    says = "DO $$ BEGIN RAISE 'no' USING ERRCODE = '40P01'; END $$"
+    found = explore(
+        [partial(sql, says)] * 2,
+        setup=lambda: None,
+        invariant=lambda outcomes: "" if all(each.raised for each in outcomes) else "no error",
+    )
+    assert (found.breaking, found.schedules) == (0, 2)

@@ -163,6 +163,12 @@ class TestReach:
             with transaction.atomic():
                 sql("SAVEPOINT a; UPDATE interleave_counter SET hits = 2 WHERE key = 'a'")
 
+        def point_and_fail() -> None:
+            with transaction.atomic():
+                sql("UPDATE interleave_counter SET hits = 2 WHERE key = 'a'; SAVEPOINT a")
+                sql("SELECT 1 / 0")
+
+        both(point_and_fail, skip, invariant=was_locked)
         for process in (write, commit, point):
             every, _ = both(
                 process, counter.hits, invariant=lambda outcomes: str(outcomes[1].returned or "")

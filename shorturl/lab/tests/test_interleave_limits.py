@@ -94,6 +94,12 @@ def test_a_limit_that_is_not_reached_does_not_cut() -> None:
     assert run(*[counter.update_returning] * 2, max_schedules=2).complete
 
 
+def test_a_limit_may_be_endless() -> None:
+    sql("SET lock_timeout = 0")
+    assert run(step_timeout=float("inf")).complete
+    sql("RESET lock_timeout")
+
+
 def test_an_open_transaction_is_refused() -> None:
     with transaction.atomic(), pytest.raises(CannotExplore, match="TransactionTestCase"):
         run()

@@ -159,6 +159,31 @@ def many() -> None:
         cursor.executemany(statement, [(1, 1), (1, 2)])
 
 
+def read_twice() -> tuple[int, int]:
+    return counter.hits("a"), counter.hits("b")
+
+
+def test_many_at_once_are_committed_in_their_step() -> None:
+    """So a SELECT before them and one behind them differ, and neither stands for the other."""
+
+    def halfway(outcomes: list[Outcome]) -> str:
+        first, second = outcomes[1].returned
+        return "" if first == second else "between"
+
+    _, overlap = both(many, read_twice, invariant=halfway)
+    assert (overlap.breaking, overlap.schedules) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [FIRST_FREE + " AND key != 'a; b'", FIRST_FREE + "; -- done", f"/* ; */ {FIRST_FREE}"],
+)
+def test_a_semicolon_that_ends_nothing(statement: str) -> None:
+    process = partial(sql, statement)
+    _, overlap = both(process, process, invariant=none_twice)
+    assert (overlap.breaking, overlap.schedules) == (2, 4)
+
+
 @pytest.mark.parametrize("process", [counter.hits, in_a_transaction, several, many])
 def test_what_is_as_it_was(process: Process) -> None:
     plain, overlap = both(process, process, invariant=lambda _: "")

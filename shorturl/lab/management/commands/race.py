@@ -72,12 +72,13 @@ class Command(BaseCommand):
         )
         parser.add_argument("--max-schedules", type=arguments.limit, default=MAX_SCHEDULES)
         parser.add_argument(
-            "--max-seconds", type=arguments.limit, default=MAX_SECONDS, help="for each race"
+            "--max-seconds", type=arguments.limit, default=MAX_SECONDS, help="for each search"
         )
 
     def handle(self, *args: Any, run: Callable[..., None], **options: Any) -> None:
         try:
             run(**options)
+            self.stdout.flush()
         except BrokenPipeError:  # whoever reads has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(1) from None
