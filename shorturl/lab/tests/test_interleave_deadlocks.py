@@ -151,13 +151,14 @@ def test_a_circle_is_closed_by_a_process_that_was_let_go_on() -> None:
 @pytest.fixture
 def role_that_may_not() -> Iterator[None]:
     """Connect as a role that may not set deadlock_timeout; its own is 20 ms."""
-    sql("CREATE ROLE interleave_role")
-    options = {"options": "-c role=interleave_role -c deadlock_timeout=20ms"}
+    role = f"{connection.settings_dict['NAME']}_role"  # a role is of all databases of the server
+    sql(f"CREATE ROLE {role}")
+    options = {"options": f"-c role={role} -c deadlock_timeout=20ms"}
     connection.close()
     with mock.patch.dict(connection.settings_dict["OPTIONS"], options):
         yield
         connection.close()
-    sql("DROP ROLE interleave_role")
+    sql(f"DROP ROLE {role}")
 
 
 def crossed(max_schedules: int = 100) -> Exploration:
