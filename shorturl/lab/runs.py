@@ -26,6 +26,12 @@ def lock(using: str = DEFAULT_DB_ALIAS) -> bool:
         return bool(cursor.fetchone()[0])
 
 
+def unlock(using: str) -> None:
+    """Give the lock back now: a session that is closed keeps it for another moment."""
+    with connections[using].cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
+
+
 def is_locked() -> bool:
     """Return whether somebody explores."""
     with connection.cursor() as cursor:

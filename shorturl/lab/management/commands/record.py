@@ -71,6 +71,8 @@ class Command(BaseCommand):
             finally:
                 run.ended_at = timezone.now()
                 run.save(using=SERVICE)
+                if free:
+                    runs.unlock(SERVICE)
 
     def _run(self, number: int | None, jobs: list[Job]) -> Run:
         what = str(jobs[0]) if len(jobs) == 1 else f"{len(jobs)} explorations"
