@@ -1089,6 +1089,7 @@ class Process:
         self.serializable = False  # by default
         self.prompt = False  # whether its deadlocks are found at once
         self.opening = self.sending = self.abandoned = self.leaving = False
+        self.locks = False  # whether it has sent what may take advisory locks of its session
         self.apart = False  # whether the COMMIT of the statement it stands at is another step
         self.thread = threading.Thread(target=self._live, name=f"process {number}", daemon=True)
         self._go: SimpleQueue[None] = SimpleQueue()
@@ -1176,6 +1177,7 @@ class Process:
         """Stop, take one step when the scheduler says so, and note what comes of it."""
         if "SAVEPOINT" in sql:  # Django names savepoints after the thread, which differs
             sql = sql.replace(str(threading.get_ident()), str(self.number))
+        self.locks = self.locks or "advisory_lock" in sql.lower()
         frame = _their_frame(sys._getframe(2))
         code = frame.f_code if frame else None
         step = self.step = SimpleNamespace(
@@ -1341,14 +1343,21 @@ class Process:
                     setattr(session, name, value)
             self._db.autocommit = session.autocommit
             with session.cursor() as cursor:
-                cursor.execute(HOLDS_LOCKS)
-                # Then its end is a step, because whoever waits for them goes on.
-                ends = self.stepping("CLOSE", "CLOSE") if cursor.fetchone() else None
+                # Whoever waits for its locks goes on, so that its end is a step.
+                ends = self.stepping("CLOSE", "CLOSE") if self._holds_locks(cursor) else None
                 with ends or contextlib.nullcontext():
                     cursor.execute(self._new_session)
             self._session = session
         except self._db.Database.Error:
             session.close()
+
+    def _holds_locks(self, cursor: Any) -> bool:
+        """Whether the session has kept advisory locks; asked only if it may have taken some."""
+        if not self.locks:
+            return False
+        self.locks = False
+        cursor.execute(HOLDS_LOCKS)
+        return bool(cursor.fetchone())
 
 
 class _Connection(BaseDatabaseWrapper):
