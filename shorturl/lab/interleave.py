@@ -1041,8 +1041,7 @@ class Scheduler:
                 self._ask(SET, name=name, value=value)
         open_ = True
         with contextlib.suppress(Error):
-            pids = [pid for process in self.processes for pid in (process.pid, *process.copies)]
-            self._wait_until_gone(*pids)
+            self._wait_until_gone(*_pids(self.processes))
             open_ = bool(left and self._ask(WHO_LIVES, pids=[process.pid for process in left]))
         if left and error:
             error.add_note(
@@ -1055,10 +1054,9 @@ class Scheduler:
         return [process for process in self.processes if process.thread.is_alive()]
 
     def _terminate(self, processes: list[Process]) -> None:
-        pids = [pid for process in processes for pid in (process.pid, *process.copies)]
         with contextlib.suppress(Error):
-            if pids:
-                self._ask(TERMINATE, pids=pids)
+            if processes:
+                self._ask(TERMINATE, pids=_pids(processes))
 
 
 class Process:
@@ -1561,6 +1559,11 @@ def _code(error: BaseException) -> str:
     return getattr(cause, "pgcode", None) or getattr(cause, "sqlstate", None) or ""
 
 
+def _pids(processes: Sequence[Process]) -> list[int]:
+    """The sessions of some processes, those of copies of their connections too."""
+    return [pid for process in processes for pid in (process.pid, *process.copies)]
+
+
 def _sessions() -> list[Any]:
     """The driver's connections that this thread has opened through Django."""
     wrappers = connections.all(initialized_only=True)
@@ -1640,8 +1643,9 @@ def _literal(value: object) -> str:
     """Write a parameter as a reader of SQL expects it."""
     if value is None or isinstance(value, bool):
         return "NULL" if value is None else str(value).lower()
-    if isinstance(value, int | float):  # psycopg's Int4 is an int, and an IntegerChoices too
-        return repr(int(value) if isinstance(value, int) else float(value))
+    for number in (int, float):  # psycopg's Int4 is an int, and so is one of IntegerChoices
+        if isinstance(value, number):
+            return repr(number(value))
     return repr(str(value))
 
 
