@@ -27,7 +27,7 @@ prove: .venv/installed  ## what takes long: every schedule of every race, agains
 	$(BIN)/python -m pytest -m exhaustive --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
 races: .venv/installed  ## every strategy under load, and a report of what each lost
-	$(BIN)/python -m loadtests.races
+	$(BIN)/python -m loadtests.every_strategy
 
 bench: .venv/installed  ## how fast each right strategy is, against the framework and PostgreSQL
 	$(BIN)/python -m benchmarks.service

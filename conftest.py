@@ -34,8 +34,8 @@ def emptied_by_delete() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def cells(django_db_setup: None, django_db_blocker: Any) -> list[Any]:
     """The cells of the matrix, explored once for all tests that need them."""
-    from shorturl.lab import matrix
-    from shorturl.lab.scratch import scratch_database
+    from lab.catalogue import matrix
+    from lab.scratch_database import scratch_database
 
     with django_db_blocker.unblock(), scratch_database():
         return list(matrix.cells(max_seconds=600, max_schedules=100_000))

@@ -8,7 +8,7 @@ from django.db import connection
 
 from benchmarks import pgbench, wrk
 from benchmarks.rows import CEILING, Load, Row
-from loadtests.serving import serving
+from loadtests.harness.serving import serving
 from shorturl.models import ShortUrl
 from shorturl.resolving import STRATEGIES
 from shorturl.strategies import Verdict

@@ -83,7 +83,7 @@ def counted(expected: int) -> Callable[[object], str]:
 def explorer_half(repeat: int) -> None:
     """Print the explorer's lines: medians, connecting and disconnecting included."""
     sys.path.insert(0, str(ROOT))
-    from shorturl.lab.interleave import explore
+    from pginterleave import explore
 
     with connection.schema_editor() as editor:
         editor.create_model(Counter)

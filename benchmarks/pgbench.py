@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from project.embedded_postgres.postgres import programs
+from embedded_postgres.postgres import programs
 from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
 

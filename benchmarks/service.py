@@ -27,7 +27,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
 
 from benchmarks import rows, wrk
-from loadtests.serving import NotServed
+from loadtests.harness.serving import NotServed
 
 REPORT = Path("reports/bench.json")
 CONNECTIONS = (1, 16, 64)
@@ -71,7 +71,7 @@ def measure(*, connections: tuple[int, ...], rounds: int) -> int:
     # These need Django set up.
     from benchmarks import machine, pgbench
     from benchmarks.bench import Bench
-    from shorturl.lab.scratch import scratch_database
+    from lab.scratch_database import scratch_database
 
     began = time.monotonic()
     program = pgbench.find()

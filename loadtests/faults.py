@@ -28,11 +28,11 @@ from pathlib import Path
 import psutil
 from django.core.exceptions import ImproperlyConfigured
 
-from loadtests import options, result
-from loadtests.own_postgres import own_postgres
-from loadtests.serving import ROOT, NotServed, serving, stop
-from loadtests.trial import NotBack, NotJudged, Recovery, Trial
-from loadtests.verdict import Exit, Verdict
+from loadtests.harness import options, result
+from loadtests.harness.own_postgres import own_postgres
+from loadtests.harness.serving import ROOT, NotServed, serving, stop
+from loadtests.harness.trial import NotBack, NotJudged, Recovery, Trial
+from loadtests.harness.verdict import Exit, Verdict
 
 WORKERS, THREADS = 4, 4
 USERS = 16

@@ -25,10 +25,10 @@ from typing import Any
 
 from locust import task
 
-from loadtests.hooks import Hooks, add_options
-from loadtests.lab import Lab, LabError
-from loadtests.load_run import LoadRun
-from loadtests.users import LedgerUser
+from loadtests.harness.hooks import Hooks, add_options
+from loadtests.harness.lab_api import Lab, LabError
+from loadtests.harness.load_run import LoadRun
+from loadtests.harness.users import LedgerUser
 
 KEYS = 200
 MAX_KEYS = 10_000  # made one after the other before the run begins

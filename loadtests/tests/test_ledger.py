@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from loadtests import ledger as ledgers
-from loadtests.ledger import Ledger, rounded
+from loadtests.harness import ledger as ledgers
+from loadtests.harness.ledger import Ledger, rounded
 
 
 def note(ledger: Ledger, what: int) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from loadtests import load_run
-from loadtests.lab import Lab, LabError
-from loadtests.load_run import LoadRun
+from loadtests.harness import load_run
+from loadtests.harness.lab_api import Lab, LabError
+from loadtests.harness.load_run import LoadRun
 
 OPENED: dict[str, Any] = {
     "space": "lab-aaaaa",

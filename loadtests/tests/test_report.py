@@ -10,10 +10,10 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from loadtests import report, result
-from loadtests.charts import Bar, Point, bars, scatter, ticks
-from loadtests.page import page
-from loadtests.verdict import Verdict
+from loadtests.harness import report, result
+from loadtests.harness.charts import Bar, Point, bars, scatter, ticks
+from loadtests.harness.page import page
+from loadtests.harness.verdict import Verdict
 
 ABOUT: dict[str, Any] = {
     "command": "make races",

@@ -19,9 +19,9 @@ from typing import Any
 import psutil
 import pytest
 
-from loadtests.lab import Lab, LabError
-from loadtests.own_postgres import own_postgres
-from loadtests.serving import ROOT, free_port, serving
+from loadtests.harness.lab_api import Lab, LabError
+from loadtests.harness.own_postgres import own_postgres
+from loadtests.harness.serving import ROOT, free_port, serving
 
 TIMEOUT = 90  # seconds, many times what any of this takes
 LAB = {"SHORTURL_LAB": "on", "WORKERS": "2", "THREADS": "4"}
@@ -234,7 +234,7 @@ def test_the_web_ui_has_a_live_ledger_and_ctrl_c_leaves_nothing_behind(
 def test_all_of_them_and_one_report(host: str, tmp_path: Path) -> None:
     asked = ["--host", host, "--only", "naive", "--seconds", "1", "--reports", str(tmp_path)]
     ended = subprocess.run(
-        [sys.executable, "-m", "loadtests.races", *asked, "--seed", "1"],
+        [sys.executable, "-m", "loadtests.every_strategy", *asked, "--seed", "1"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -255,7 +255,7 @@ def test_all_of_them_and_one_report(host: str, tmp_path: Path) -> None:
 
 ASK_TWICE = """
 import sys
-import loadtests.users
+import loadtests.harness.users
 from geventhttpclient import HTTPClient
 
 client = HTTPClient("127.0.0.1", int(sys.argv[1]))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from loadtests.lab import Link
-from loadtests.ledger import Ledger
-from loadtests.verdict import BUSY, Exit, Verdict, judge, wilson
+from loadtests.harness.lab_api import Link
+from loadtests.harness.ledger import Ledger
+from loadtests.harness.verdict import BUSY, Exit, Verdict, judge, wilson
 
 A, B, C = (f"https://lab-aaaaa.invalid/{name}" for name in "abc")
 HOT = "https://lab-aaaaa.invalid/hot"

@@ -29,10 +29,10 @@ Run = Callable[..., Ended]
 
 @pytest.fixture(scope="session")
 def project_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory with manage.py, project/ and shorturl/, and no .env."""
+    """Return a directory with manage.py and the packages of a local run, and no .env."""
     copy = tmp_path_factory.mktemp("copy")
     shutil.copy(ROOT / "manage.py", copy)
-    for name in ("project", "shorturl"):
+    for name in ("project", "shorturl", "lab", "embedded_postgres"):
         shutil.copytree(
             ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "tests")
         )
@@ -66,7 +66,8 @@ def run(project_copy: Path) -> Run:
 def production_copy(project_copy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return another copy, with .env.example filled in as .env and the static files collected."""
     copy = tmp_path_factory.mktemp("production") / "copy"
-    shutil.copytree(project_copy, copy)
+    # As the image has it: without what only a local run needs.
+    shutil.copytree(project_copy, copy, ignore=shutil.ignore_patterns("lab", "embedded_postgres"))
     text = (ROOT / ".env.example").read_text()
     for name, value in FILLED_IN.items():
         assert f"\n{name}=\n" in text

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.catalogue import matrix
 from project.docs import BLOCK, ROOT, documents, regenerated
-from shorturl.lab import matrix
 from shorturl.strategies import Verdict
 
 every_document = pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)

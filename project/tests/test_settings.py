@@ -41,7 +41,7 @@ def test_a_local_run_needs_no_variable_and_is_for_this_machine_alone(load: Load)
     assert settings["LOCAL"] is True
     assert settings["DEBUG"] is False
     assert settings["ALLOWED_HOSTS"] == ["127.0.0.1", "localhost", "[::1]"]
-    assert settings["DATABASES"]["default"]["ENGINE"] == "project.embedded_postgres"
+    assert settings["DATABASES"]["default"]["ENGINE"] == "embedded_postgres"
 
 
 def test_a_production_is_closed_and_by_https(load: Load) -> None:

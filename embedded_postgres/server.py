@@ -1,0 +1,216 @@
+"""One embedded server, and this process's use of it.
+
+Three lock files in the server's directory, of which the order to take them is this one:
+
+start.lock   had alone while somebody looks, starts or stops: one of these at a time
+users.lock   shared by every process that uses the server, from its first connection to its exit;
+             who can have it alone, while it has start.lock, is the last one
+alive.lock   had by PostgreSQL itself: its processes inherit it, so it is free when all are gone
+"""
+
+import atexit
+import logging
+import os
+import signal
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from django.db import OperationalError
+from django.db.backends.postgresql.base import DatabaseWrapper
+
+from embedded_postgres import locks, postgres
+
+START_TIMEOUT = 60  # seconds: to come up, also from a crash, or for an old server to be gone
+STOP_TIMEOUT = 60  # seconds
+LOG_LINES = 20  # of the log, shown in an error
+
+logger = logging.getLogger(__name__)
+
+
+class Server:
+    """The server in one directory. Use server_in() to get it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.data = directory / "data"
+        self.log = directory / "server.log"
+        self._hold: int | None = None
+        self._databases: set[str] = set()
+        self._running: postgres.Running | None = None
+
+    def use(self, database: str | None, *, again: bool = False) -> postgres.Running:
+        """Return how to connect, after starting the server and creating the database at need.
+
+        Once per process and database; after that it costs nothing, and `again` asks for a fresh
+        look when a connection has failed. The server stays up until this process ends.
+
+        Raises:
+            ImproperlyConfigured: the package with PostgreSQL is not installed.
+            OperationalError: the server does not start; names the directory and ends with its log.
+        """
+        with _this_process:
+            if self._running is None or again or database not in {*self._databases, None}:
+                postgres.programs()
+                try:
+                    self._prepare(database)
+                except OSError as error:
+                    raise OperationalError(self._failure(error)) from error
+            assert self._running is not None
+            return self._running
+
+    def is_running(self) -> bool:
+        """Return whether the server takes connections, without starting it."""
+        try:
+            return postgres.ready(self.data) is not None
+        except PermissionError:  # another user's: not for this process, running or not
+            return False
+
+    def leave(self) -> None:
+        """End this process's use of the server; stop it if nobody else uses it."""
+        with _this_process:
+            if self._hold is None:
+                return
+            try:
+                with locks.alone(self.directory / "start.lock", timeout=STOP_TIMEOUT):
+                    # Afresh, for the directory may have been removed and made again since.
+                    self._take_hold()
+                    if locks.take(self._hold):
+                        self._stop()
+            except FileNotFoundError:
+                pass  # the directory is gone; PostgreSQL sees it too and ends by itself
+            except OSError as error:
+                logger.warning("The embedded PostgreSQL in %s was left: %s", self.directory, error)
+            self.forget()
+
+    def forget(self) -> None:
+        """Drop the use without a look at whether it was the last."""
+        if self._hold is not None:
+            os.close(self._hold)
+        self._hold = self._running = None
+        self._databases.clear()
+
+    def _prepare(self, database: str | None) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with locks.alone(self.directory / "start.lock", timeout=START_TIMEOUT):
+            self._take_hold()
+            try:
+                self._look(database)
+            except DatabaseWrapper.Database.OperationalError:
+                self._look(database)  # it was killed between the look and the connection
+
+    def _look(self, database: str | None) -> None:
+        if self._ensure_running():
+            self._databases.clear()
+        # Only at first sight: a test database that was dropped must not come back, empty.
+        if database is not None and database not in self._databases:
+            assert self._running is not None
+            postgres.create_database(database, running=self._running)
+            self._databases.add(database)
+
+    def _take_hold(self) -> None:
+        hold = locks.open_lock(self.directory / "users.lock")
+        locks.share(hold)
+        if self._hold is not None:
+            os.close(self._hold)
+        self._hold = hold
+
+    def _ensure_running(self) -> bool:
+        """Return whether the server had to be started."""
+        started = False
+        deadline = time.monotonic() + START_TIMEOUT
+        while True:
+            if (running := postgres.ready(self.data)) is not None:
+                self._running = running
+                return started
+            alive = locks.open_lock(self.directory / "alive.lock")
+            try:
+                # Taken: one that is starting, or stopping, or dying without its postmaster.
+                if locks.take(alive):
+                    if started:
+                        raise OperationalError(self._failure("it ended at once", log=True))
+                    self._start(alive)
+                    started = True
+            finally:
+                os.close(alive)  # a server that was started has it too, and keeps the lock
+            if time.monotonic() > deadline:
+                reason = f"it was not ready, or an old one not gone, within {START_TIMEOUT} s"
+                raise OperationalError(self._failure(reason, log=True))
+            time.sleep(locks.POLL_INTERVAL)
+
+    def _start(self, alive: int) -> None:
+        with suppress(FileNotFoundError):
+            self.log.replace(self.log.with_suffix(".log.1"))
+        try:
+            with self.log.open("wb") as log:
+                postgres.start(self.data, log=log, lock=alive)
+        except (ChildProcessError, subprocess.SubprocessError) as error:
+            raise OperationalError(self._failure(error, log=True)) from error
+
+    def _stop(self) -> None:
+        # Whoever presses Ctrl-C twice does not want a server left behind either.
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
+        try:
+            self._stop_all()
+        finally:
+            if in_main_thread:
+                signal.signal(signal.SIGINT, handler)
+
+    def _stop_all(self) -> None:
+        told: postgres.Running | None = None
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while locks.is_taken(self.directory / "alive.lock"):
+            running = postgres.read_pid_file(self.data)
+            if running is not None and (told is None or told.pid != running.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(running.pid, signal.SIGINT)  # "fast": ends sessions, writes all down
+                told = running
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"it did not stop within {STOP_TIMEOUT} s")
+            time.sleep(locks.POLL_INTERVAL)
+        if told is not None:
+            postgres.remove_socket_directory(told.socket_directory)
+
+    def _failure(self, reason: object, *, log: bool = False) -> str:
+        message = f"The embedded PostgreSQL in {self.directory} did not start: {reason}"
+        if log:
+            with suppress(OSError):
+                lines = self.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+                message = "\n    ".join([f"{message}\nThe end of {self.log}:", *lines])
+        return message
+
+
+_servers: dict[Path, Server] = {}
+_this_process = threading.RLock()
+
+
+def server_in(directory: str | os.PathLike[str]) -> Server:
+    """Return the server of a directory, the same object at every call; start nothing."""
+    path = Path(directory).resolve()
+    with _this_process:
+        return _servers.setdefault(path, Server(path))
+
+
+@atexit.register
+def _leave_all() -> None:
+    for server in _servers.values():
+        server.leave()
+
+
+def _after_fork_in_child() -> None:
+    # The child is a process of its own. Closing its copy leaves the parent's hold as it is; not
+    # closing it would keep the server up for as long as the child lives.
+    for server in _servers.values():
+        server.forget()
+    _this_process.release()
+
+
+# A fork waits until no thread is at work here, so that a child has nothing half done.
+os.register_at_fork(
+    before=_this_process.acquire,
+    after_in_parent=_this_process.release,
+    after_in_child=_after_fork_in_child,
+)

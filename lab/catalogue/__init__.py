@@ -1,0 +1,12 @@
+"""The catalogue of races, in the order of the story, and with those of the museum."""
+
+from lab.catalogue import creates as creating_races
+from lab.catalogue import resolves as resolving_races
+from lab.catalogue.definition import Race
+from lab.catalogue.museum import MUSEUM
+
+RACES: dict[str, Race] = {
+    race.name: race for race in (*creating_races.RACES, *resolving_races.RACES)
+}
+
+EVERY_RACE: dict[str, Race] = RACES | {name: exhibit.race for name, exhibit in MUSEUM.items()}

@@ -1,0 +1,160 @@
+"""The races of creates: who draws which key when, and who must have what afterwards."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.db import connection, transaction
+
+from lab.catalogue.definition import Process, Race
+from lab.models import Notification
+from pginterleave import Outcome
+from shorturl import creating
+from shorturl.models import ShortUrl
+from shorturl.strategies import Strategy
+
+
+def target(process: int) -> str:
+    """Return the target URL of `process`."""
+    return f"https://{process}.example/"
+
+
+def create(strategy: Strategy[Any], process: int, keys: list[str]) -> Process:
+    return lambda: strategy.function(target(process), keys=keys)
+
+
+def create_in_a_transaction(strategy: Strategy[Any], process: int, keys: list[str]) -> Process:
+    def run() -> ShortUrl:
+        with transaction.atomic():
+            short_url: ShortUrl = strategy.function(target(process), keys=keys)
+            Notification.objects.create(text=f"{short_url.key} leads to {target(process)}")
+        return short_url
+
+    return run
+
+
+def same_key_first(
+    one: Callable[[Strategy[Any], int, list[str]], Process],
+) -> Callable[[Strategy[Any], int], list[Process]]:
+    """Return processes that all draw the key `same` first, and after it one of their own."""
+
+    def processes(strategy: Strategy[Any], number: int) -> list[Process]:
+        return [
+            one(strategy, process, ["same", f"own{process}"]) for process in range(1, number + 1)
+        ]
+
+    return processes
+
+
+def no_links(strategy: Strategy[Any]) -> None:
+    ShortUrl.objects.all().erase()
+    Notification.objects.all().delete()
+    next_id(1)
+
+
+def next_id(number: int) -> None:
+    """Let the id's sequence go on with `number`, so that every run makes the same links."""
+    with connection.cursor() as cursor:
+        sequence = "setval(pg_get_serial_sequence(%s, 'id'), %s, false)"
+        cursor.execute(f"SELECT {sequence}", [ShortUrl._meta.db_table, number])
+
+
+def first_key_taken(strategy: Strategy[Any]) -> None:
+    """Give somebody else (process 9) the key that `strategy` is about to try first."""
+    no_links(strategy)
+    short_url = strategy.function(target(9), keys=["same"])
+    # Out of the way of the sequence, which permuted_sequence turns into its next key.
+    ShortUrl.objects.filter(pk=short_url.pk).update(id=10**12)
+    next_id(short_url.pk)
+
+
+def everybody_owns_a_link(outcomes: list[Outcome]) -> str:
+    for process, outcome in enumerate(outcomes, 1):
+        if outcome.raised:
+            return f"process {process} gets {type(outcome.raised).__name__}"
+        key = outcome.returned.key
+        if outcome.returned.target_url != target(process):
+            return f"process {process} is handed somebody else's link, {key}"
+        if ShortUrl.objects.get(key=key).target_url != target(process):
+            return f"{key} does not lead to the target of process {process}"
+    return ""
+
+
+def nobody_else_loses(outcomes: list[Outcome]) -> str:
+    taken = ShortUrl.objects.get(pk=10**12)
+    if taken.target_url != target(9):
+        return f"{taken.key} now leads to {taken.target_url}"
+    return everybody_owns_a_link(outcomes)
+
+
+def everybody_owns_a_link_and_a_notification(outcomes: list[Outcome]) -> str:
+    wrong = everybody_owns_a_link(outcomes)
+    written = Notification.objects.count()
+    if not wrong and written != len(outcomes):
+        return f"{len(outcomes)} links, and {written} notifications"
+    return wrong
+
+
+def one_has_it_and_the_others_are_told(outcomes: list[Outcome]) -> str:
+    owners = [process for process, outcome in enumerate(outcomes, 1) if outcome.returned]
+    for process, outcome in enumerate(outcomes, 1):
+        if outcome.raised and not isinstance(outcome.raised, ShortUrl.KeySpaceExhausted):
+            return f"process {process} gets {type(outcome.raised).__name__}"
+    if len(owners) != 1:
+        return f"processes {owners} are told that the key is theirs"
+    leads_to = ShortUrl.objects.get(key="wanted").target_url
+    return "" if leads_to == target(owners[0]) else f"wanted leads to {leads_to}"
+
+
+def links() -> str:
+    rows = ShortUrl.objects.order_by("id").values_list("key", "target_url")
+    return ", ".join(f"{key} → {url}" for key, url in rows) or "no links"
+
+
+def _race(name: str, situation: str, must_hold: str, **rest: Any) -> Race:
+    defaults = {
+        "counts": (2, 3),
+        "strategies": creating.STRATEGIES,
+        "setup": no_links,
+        "invariant": everybody_owns_a_link,
+        "observe": links,
+    }
+    return Race(name, "creating", situation, must_hold, **{**defaults, **rest})
+
+
+RACES = (
+    _race(
+        "collision",
+        "One create, whose first key is somebody's already.",
+        "It makes a link with another key, and nobody else's link changes.",
+        counts=(1,),
+        # The time that a clock shows first is nobody's yet, unless two read it at once.
+        strategies={n: s for n, s in creating.STRATEGIES.items() if n != "timestamp_key"},
+        setup=first_key_taken,
+        processes=same_key_first(create),
+        invariant=nobody_else_loses,
+    ),
+    _race(
+        "toctou",
+        "Everybody creates a link, and all draw the same key first.",
+        "Everybody gets a link that leads to their own target.",
+        processes=same_key_first(create),
+    ),
+    _race(
+        "toctou_in_a_transaction",
+        "The same inside the caller's atomic(), with another row written after the link.",
+        "Everybody gets a link that leads to their own target, and the other row.",
+        processes=same_key_first(create_in_a_transaction),
+        invariant=everybody_owns_a_link_and_a_notification,
+    ),
+    _race(
+        "custom_key",
+        "Everybody asks for the same custom key.",
+        "One has it, and the others are told that it is taken.",
+        counts=(2,),
+        strategies={n: s for n, s in creating.STRATEGIES.items() if s.draws_keys},
+        processes=lambda strategy, number: [
+            create(strategy, process, ["wanted"]) for process in range(1, number + 1)
+        ],
+        invariant=one_has_it_and_the_others_are_told,
+    ),
+)

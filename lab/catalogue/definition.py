@@ -1,0 +1,76 @@
+"""What a race is, and how it is explored."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from pginterleave import Exploration, Outcome, Schedule, explore, run_schedule
+from shorturl.creating import timestamp_key
+from shorturl.strategies import Strategy
+
+Process = Callable[[], object]
+# Of one exploration that a command runs. The longest, three of permuted_sequence in a transaction,
+# has 34,650 schedules, and runs them all.
+MAX_SCHEDULES, MAX_SECONDS = 50_000, 900
+
+
+@dataclass(frozen=True)
+class Race:
+    """A situation that can break a strategy.
+
+    `strategies` are those that take part. `setup(strategy)` makes the first state, and
+    `processes(strategy, number)` what each of `number` processes does; `invariant(outcomes)` says
+    what does not hold afterwards, or nothing, and `observe()` what the rows hold at any time.
+    `counts` are the numbers of processes it is explored with.
+    """
+
+    name: str
+    operation: str
+    situation: str
+    must_hold: str
+    counts: tuple[int, ...]
+    strategies: dict[str, Strategy[Any]]
+    setup: Callable[[Strategy[Any]], object]
+    processes: Callable[[Strategy[Any], int], list[Process]]
+    invariant: Callable[[list[Outcome]], str]
+    observe: Callable[[], object]
+
+    def strategy(self, name: str) -> Strategy[Any]:
+        """Return the strategy called `name`; raise ValueError when it does not take part."""
+        if name not in self.strategies:
+            there_are = ", ".join(self.strategies)
+            raise ValueError(f"{name!r} takes no part in {self.name}; there are {there_are}.")
+        return self.strategies[name]
+
+    def explore(self, strategy: Strategy[Any], processes: int, **limits: Any) -> Exploration:
+        """Run every schedule of this race against `strategy`; `limits` go to interleave.explore."""
+        with stopped_clock():
+            return explore(
+                self.processes(strategy, processes),
+                setup=lambda: self.setup(strategy),
+                invariant=self.invariant,
+                **limits,
+            )
+
+    def run(
+        self, strategy: Strategy[Any], processes: int, order: str, *, overlap: bool = False
+    ) -> Schedule:
+        """Run the one schedule written `order`, observing the rows after each step."""
+        with stopped_clock():
+            return run_schedule(
+                order,
+                self.processes(strategy, processes),
+                setup=lambda: self.setup(strategy),
+                invariant=self.invariant,
+                observe=self.observe,
+                overlap=overlap,
+            )
+
+
+@contextmanager
+def stopped_clock() -> Iterator[None]:
+    """Let every process read the same time, as processes that read it at once do."""
+    with mock.patch.object(timestamp_key, "time_ns", return_value=1_700_000_000_000_000_000):
+        yield

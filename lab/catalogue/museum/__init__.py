@@ -1,0 +1,31 @@
+"""The race museum: bugs of real shorteners, each as small as it can be on PostgreSQL.
+
+Each is in a file of its own: the strategies as they were found and as they can be mended, the
+tables they need, which the set-up makes anew before each schedule, and what is to be told of them.
+"""
+
+from lab.catalogue.museum import (
+    bare_save,
+    limited_use,
+    next_id_written_back,
+    no_unique_constraint,
+    null_in_a_unique_key,
+    retry_without_a_savepoint,
+    row_lock_on_no_row,
+)
+from lab.catalogue.museum.exhibit import Exhibit
+
+__all__ = ["MUSEUM", "Exhibit"]
+
+MUSEUM: dict[str, Exhibit] = {
+    case.EXHIBIT.race.name: case.EXHIBIT
+    for case in (
+        no_unique_constraint,
+        null_in_a_unique_key,
+        retry_without_a_savepoint,
+        next_id_written_back,
+        bare_save,
+        row_lock_on_no_row,
+        limited_use,
+    )
+}

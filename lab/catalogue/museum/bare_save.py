@@ -1,0 +1,127 @@
+"""django-short-links: `clicks += 1; save()`, which loses hits, and edits that are not its own."""
+
+from functools import partial
+from typing import Any
+
+from django.db import models
+from django.db.models import F
+
+from lab.catalogue.definition import Process, Race
+from lab.catalogue.museum.exhibit import Exhibit, Row, execute, right, rows_of, wrong
+from lab.catalogue.resolves import NEW, not_redirected
+from pginterleave import Outcome
+from shorturl.strategies import Strategy, table
+
+TABLE = """
+    DROP TABLE IF EXISTS museum_clickedlink;
+    CREATE TABLE museum_clickedlink (
+        id bigint PRIMARY KEY,
+        key text NOT NULL UNIQUE,
+        target_url text NOT NULL,
+        clicks bigint NOT NULL
+    );
+    INSERT INTO museum_clickedlink VALUES (1, 'a', 'https://old.example/', 0)
+"""
+
+
+class ClickedLink(Row):
+    """A link that counts its clicks."""
+
+    key = models.TextField(unique=True)
+    target_url = models.TextField()
+    clicks = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.key} → {self.target_url}, clicks = {self.clicks}"
+
+
+def as_found(key: str) -> ClickedLink:
+    """Read, add one, and save.
+
+    What goes wrong: the number is added to in Python, so that one of two clicks is lost. And
+    save() writes every column as it was read, so that an edit made meanwhile is undone.
+    """
+    link = ClickedLink.objects.get(key=key)
+    link.clicks += 1
+    link.save()
+    return link
+
+
+def mended_by_half(key: str) -> ClickedLink:
+    """Read, let the database add one, and save.
+
+    What goes wrong: no click is lost any more. The edit still is.
+    """
+    link = ClickedLink.objects.get(key=key)
+    link.clicks = F("clicks") + 1
+    link.save()
+    return link
+
+
+def mended(key: str) -> ClickedLink:
+    """Read, let the database add one, and save nothing else.
+
+    Why nothing can go wrong: the UPDATE names one column, and adds to what the row holds then.
+    """
+    link = ClickedLink.objects.get(key=key)
+    link.clicks = F("clicks") + 1
+    link.save(update_fields=["clicks"])
+    return link
+
+
+def edit_and_try(strategy: Strategy[Any]) -> Process:
+    """Return what the owner does: edit the target, and follow the link to see whether it works."""
+
+    def run() -> object:
+        ClickedLink.objects.filter(key="a").update(target_url=NEW)
+        return strategy.function("a")
+
+    return run
+
+
+def old_link(strategy: Strategy[Any]) -> None:
+    execute(TABLE)
+
+
+def edit_stays_and_clicks_count(outcomes: list[Outcome]) -> str:
+    due = len(outcomes)
+    if wrong := not_redirected(outcomes, due):
+        return wrong
+    link = ClickedLink.objects.get(key="a")
+    if link.target_url != NEW:
+        return "the edit of the target is undone"
+    return "" if link.clicks == due else f"clicks = {link.clicks}, not {due}"
+
+
+EXHIBIT = Exhibit(
+    race=Race(
+        name="bare_save",
+        operation="museum",
+        situation="The last process edits a link's target and follows it; the others follow it.",
+        must_hold="The edit stays, all are redirected, and each is counted.",
+        counts=(2,),
+        strategies=table(
+            wrong(as_found, "clicks += 1; save()"),
+            wrong(mended_by_half, "F() and a bare save(): the edit is still undone"),
+            right(mended, "F() and update_fields"),
+        ),
+        setup=old_link,
+        processes=lambda strategy, number: [
+            *[partial(strategy.function, "a")] * (number - 1),
+            edit_and_try(strategy),
+        ],
+        invariant=edit_stays_and_clicks_count,
+        observe=rows_of(ClickedLink),
+    ),
+    source="django-short-links: ServeURL.get() in links/views.py, clicks += 1 and save()",
+    what=(
+        "The first thing that everybody writes: get the object, add one, save. It reads as if it "
+        "changed one number. It sends an UPDATE of every column, with the values that were read a "
+        "moment ago. So it loses a click when two read the same number, and it does worse to the "
+        "owner who corrects the target at that moment: the visitor's save() puts the old target "
+        "back, and the owner has seen the new one saved. F() alone mends the counter and leaves "
+        "the second bug in, where no counter shows it."
+    ),
+    lesson="save() writes every column, so say which one you mean.",
+    signature="follow(key: str) -> ClickedLink: the link, counted; it needs a target_url",
+)

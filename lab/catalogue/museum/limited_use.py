@@ -1,0 +1,122 @@
+"""django-link-shortener, Shlink: a link of limited use, which is checked first and counted then."""
+
+from functools import partial
+from typing import Any
+
+from django.db import models, transaction
+from django.db.models import F
+
+from lab.catalogue.definition import Race
+from lab.catalogue.museum.exhibit import Exhibit, Row, execute, right, rows_of, wrong
+from lab.catalogue.resolves import a_raised
+from pginterleave import Outcome
+from shorturl.strategies import Strategy, table
+
+TABLE = """
+    DROP TABLE IF EXISTS museum_limitedlink;
+    CREATE TABLE museum_limitedlink (
+        id bigint PRIMARY KEY,
+        key text NOT NULL UNIQUE,
+        uses bigint NOT NULL,
+        max_uses bigint NOT NULL
+    );
+    INSERT INTO museum_limitedlink VALUES (1, 'gift', 0, 1)
+"""
+
+
+class LimitedLink(Row):
+    """A link that may be followed `max_uses` times."""
+
+    key = models.TextField(unique=True)
+    uses = models.BigIntegerField()
+    max_uses = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.uses} of {self.max_uses} uses"
+
+
+def as_found(key: str) -> bool:
+    """Look whether the link may still be followed, and count.
+
+    What goes wrong: the counter itself is right, because the database adds. But between the look
+    and the count somebody else looks, and sees the same free place.
+    """
+    link = LimitedLink.objects.get(key=key)
+    if link.uses >= link.max_uses:
+        return False
+    link.uses = F("uses") + 1
+    link.save(update_fields=["uses"])
+    return True
+
+
+def mended(key: str) -> bool:
+    """Count if the link may still be followed, in one statement.
+
+    Why nothing can go wrong: the UPDATE locks the row and looks at its condition again when it
+    had to wait, so that whoever comes second finds no free place and changes no row.
+    """
+    free = LimitedLink.objects.filter(key=key, uses__lt=F("max_uses"))
+    return free.update(uses=F("uses") + 1) == 1
+
+
+def mended_with_a_lock(key: str) -> bool:
+    """Lock the link, then look and count as before.
+
+    Why nothing can go wrong: whoever comes second waits before the look, and then reads what the
+    first has written. It costs a transaction and two more round trips.
+    """
+    with transaction.atomic():
+        link = LimitedLink.objects.select_for_update().get(key=key)
+        if link.uses >= link.max_uses:
+            return False
+        link.uses = F("uses") + 1
+        link.save(update_fields=["uses"])
+    return True
+
+
+def one_free_place(strategy: Strategy[Any]) -> None:
+    execute(TABLE)
+
+
+def redeemed_as_often_as_allowed(outcomes: list[Outcome]) -> str:
+    if wrong := a_raised(outcomes):
+        return wrong
+    link = LimitedLink.objects.get(key="gift")
+    redeemed = sum(bool(outcome.returned) for outcome in outcomes)
+    if redeemed != link.max_uses:
+        return f"redeemed {redeemed} times, not {link.max_uses}"
+    return "" if link.uses == redeemed else f"uses = {link.uses}, not {redeemed}"
+
+
+EXHIBIT = Exhibit(
+    race=Race(
+        name="limited_use",
+        operation="museum",
+        situation="Everybody redeems the same link (LimitedLink), which may be used once.",
+        must_hold="One may follow it, the others are told that it is used up, and uses = 1.",
+        counts=(2,),
+        strategies=table(
+            wrong(as_found, "check, then act: the counter is right, and too high"),
+            right(mended, "one UPDATE … WHERE uses < max_uses"),
+            right(mended_with_a_lock, "a row lock before the check"),
+        ),
+        setup=one_free_place,
+        processes=lambda strategy, number: [partial(strategy.function, "gift")] * number,
+        invariant=redeemed_as_often_as_allowed,
+        observe=rows_of(LimitedLink),
+    ),
+    source=(
+        "django-link-shortener 1.1: max_uses (max_uses=1 with 16 threads: 5 to 16 redemptions); "
+        "Shlink 5.1.5: max-visits"
+    ),
+    what=(
+        "A gift card, an invitation, a download that is paid for: the link works once. They read "
+        "the link, compare the number of uses with the limit, and count. They even count with F(), "
+        "so that no use is lost. The count is right, and that is what gives the bug away: it says "
+        "2 of 1. Nobody had to be careless for it; two people clicked at the same time, and both "
+        "looks came before both counts. A counter that never loses a hit does not make a limit: "
+        "the check and the count have to be one step."
+    ),
+    lesson="A limit that is checked in one statement and used up in another is no limit.",
+    signature="redeem(key: str) -> bool: whether the LimitedLink may be followed this time",
+)

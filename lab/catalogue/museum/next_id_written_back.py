@@ -1,0 +1,120 @@
+"""YOURLS: the next id is read, used and written back, and two creates use the same."""
+
+from functools import partial
+from typing import Any
+
+from django.db import connection, models
+
+from lab.catalogue.creates import target
+from lab.catalogue.definition import Race
+from lab.catalogue.museum.exhibit import Exhibit, Row, execute, right, rows_of, wrong
+from lab.catalogue.resolves import a_raised
+from pginterleave import Outcome
+from shorturl.strategies import Strategy, table
+
+TABLES = """
+    DROP TABLE IF EXISTS museum_option, museum_keyword;
+    CREATE TABLE museum_option (name text PRIMARY KEY, value bigint NOT NULL);
+    INSERT INTO museum_option VALUES ('next_id', 1);
+    CREATE TABLE museum_keyword (keyword text PRIMARY KEY, target_url text NOT NULL)
+"""
+
+
+class Option(Row):
+    """A setting that is kept in the database, as the next id is."""
+
+    name = models.TextField(primary_key=True)
+    value = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value}"
+
+
+class Keyword(Row):
+    """A link, whose keyword is made from the next id."""
+
+    keyword = models.TextField(primary_key=True)
+    target_url = models.TextField()
+
+    def __str__(self) -> str:
+        return f"{self.keyword} → {self.target_url}"
+
+
+def as_found(target_url: str) -> str:
+    """Read the next id, go on to the first that is free, insert it, and write back the one after.
+
+    What goes wrong: two read the same next id, and both find it free. The primary key refuses the
+    second INSERT, and its user gets an error.
+    """
+    option = Option.objects.get(name="next_id")
+    for number in range(option.value, option.value + 10):
+        if not Keyword.objects.filter(keyword=str(number)).exists():
+            Keyword.objects.create(keyword=str(number), target_url=target_url)
+            Option.objects.filter(name="next_id").update(value=number + 1)
+            return str(number)
+    raise LookupError("no keyword was free")
+
+
+def mended(target_url: str) -> str:
+    """Take the next id and write back the one after in one statement, and insert.
+
+    Why nothing can go wrong: the UPDATE locks the row until it is committed, and gives each number
+    to one process only. A sequence does the same and makes nobody wait.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE museum_option SET value = value + 1 WHERE name = 'next_id' "
+            " RETURNING value - 1 AS taken"
+        )
+        keyword = str(cursor.fetchone()[0])
+    Keyword.objects.create(keyword=keyword, target_url=target_url)
+    return keyword
+
+
+def first_id(strategy: Strategy[Any]) -> None:
+    execute(TABLES)
+
+
+def everybody_owns_a_link(outcomes: list[Outcome]) -> str:
+    if wrong := a_raised(outcomes):
+        return wrong
+    for process, outcome in enumerate(outcomes, 1):
+        link = Keyword.objects.filter(keyword=outcome.returned).first()
+        if link is None or link.target_url != target(process):
+            return f"{outcome.returned} does not lead to the target of process {process}"
+    return ""
+
+
+def rows() -> str:
+    return f"{rows_of(Option)()}; {rows_of(Keyword)()}"
+
+
+EXHIBIT = Exhibit(
+    race=Race(
+        name="next_id_written_back",
+        operation="museum",
+        situation="Everybody creates a link, whose keyword is the next id.",
+        must_hold="Everybody gets a link that leads to their own target.",
+        counts=(2,),
+        strategies=table(
+            wrong(as_found, "read the next id, look, insert, write it back"),
+            right(mended, "UPDATE … RETURNING takes the number and moves on"),
+        ),
+        setup=first_id,
+        processes=lambda strategy, number: [
+            partial(strategy.function, target(process)) for process in range(1, number + 1)
+        ],
+        invariant=everybody_owns_a_link,
+        observe=rows,
+    ),
+    source=("YOURLS: next_id and keyword_is_free (its issues 765, 1974, 2538, 2640 and 3666)"),
+    what=(
+        "The shortest keywords come from counting. The next number stands in a table of options; "
+        "they read it, go on until keyword_is_free says yes, insert, and write the number after it "
+        "back. It is the lost update once more, in a create: two read the same number. The primary "
+        "key sees to it that no link is overwritten, so that the data stays right and the user "
+        "gets an error about a keyword that they never asked for. Five issues report it."
+    ),
+    lesson="A number that is read and written back is handed out twice; take it in one statement.",
+    signature="create(target_url: str) -> str: the keyword that the link has",
+)

@@ -1,0 +1,115 @@
+"""django-link-shortener: try again after an IntegrityError, in a transaction that is lost."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db import IntegrityError, models, transaction
+
+from lab.catalogue.creates import target
+from lab.catalogue.definition import Process, Race
+from lab.catalogue.museum.exhibit import Exhibit, Row, execute, right, rows_of, wrong
+from lab.catalogue.resolves import a_raised
+from pginterleave import Outcome
+from shorturl.strategies import Strategy, table
+
+TABLE = """
+    DROP TABLE IF EXISTS museum_retriedlink;
+    CREATE TABLE museum_retriedlink (key text PRIMARY KEY, target_url text NOT NULL)
+"""
+
+
+class RetriedLink(Row):
+    """A link whose key is drawn at random."""
+
+    key = models.TextField(primary_key=True)
+    target_url = models.TextField()
+
+    def __str__(self) -> str:
+        return f"{self.key} → {self.target_url}"
+
+
+def as_found(target_url: str, keys: Iterable[str]) -> str:
+    """Insert, and try another key when that one is taken.
+
+    What goes wrong: the first IntegrityError aborts the caller's transaction. PostgreSQL would
+    refuse the second try, and Django does so before it is sent, with TransactionManagementError.
+    """
+    for key in keys:
+        try:
+            RetriedLink.objects.create(key=key, target_url=target_url)
+        except IntegrityError:
+            continue
+        return key
+    raise KeyError("no key was free")
+
+
+def mended(target_url: str, keys: Iterable[str]) -> str:
+    """Insert in an atomic block of its own, and try another key when that one is taken.
+
+    Why nothing can go wrong: inside the caller's transaction that block is a savepoint. The
+    refused INSERT undoes nothing but itself, and the transaction goes on.
+    """
+    for key in keys:
+        try:
+            with transaction.atomic():
+                RetriedLink.objects.create(key=key, target_url=target_url)
+        except IntegrityError:
+            continue
+        return key
+    raise KeyError("no key was free")
+
+
+def in_a_request(strategy: Strategy[Any], process: int) -> Process:
+    """Return what a request does: create a link in the transaction that ATOMIC_REQUESTS begins."""
+
+    def run() -> object:
+        with transaction.atomic():
+            return strategy.function(target(process), ["same", f"own{process}"])
+
+    return run
+
+
+def no_links(strategy: Strategy[Any]) -> None:
+    execute(TABLE)
+
+
+def everybody_owns_a_link(outcomes: list[Outcome]) -> str:
+    if wrong := a_raised(outcomes):
+        return wrong
+    for process, outcome in enumerate(outcomes, 1):
+        link = RetriedLink.objects.filter(key=outcome.returned).first()
+        if link is None or link.target_url != target(process):
+            return f"{outcome.returned} does not lead to the target of process {process}"
+    return ""
+
+
+EXHIBIT = Exhibit(
+    race=Race(
+        name="retry_without_a_savepoint",
+        operation="museum",
+        situation="Everybody creates a link in a transaction, and all draw the same key first.",
+        must_hold="Everybody gets a link that leads to their own target.",
+        counts=(2,),
+        strategies=table(
+            wrong(as_found, "catches IntegrityError and goes on in the same transaction"),
+            right(mended, "the same with a savepoint round the INSERT"),
+        ),
+        setup=no_links,
+        processes=lambda strategy, number: [
+            in_a_request(strategy, process) for process in range(1, number + 1)
+        ],
+        invariant=everybody_owns_a_link,
+        observe=rows_of(RetriedLink),
+    ),
+    source="django-link-shortener 1.1: create(), 3 tries on IntegrityError without a savepoint",
+    what=(
+        "They knew that two may draw the same key, left the decision to the unique constraint, and "
+        "try up to three times. In a shell it works, because every statement is a transaction of "
+        "its own there. In a site with ATOMIC_REQUESTS, or inside anybody's atomic(), the first "
+        "collision takes the transaction with it. After an error PostgreSQL refuses every "
+        "statement until the transaction ends, so the second try cannot succeed, and whatever "
+        "else the request had written is gone as well. The retry is there, and never once helps."
+    ),
+    lesson="An error that is caught inside a transaction needs a savepoint to go back to.",
+    signature="create(target_url: str, keys: Iterable[str]) -> str: the key that the link has",
+)

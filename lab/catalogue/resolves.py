@@ -1,0 +1,184 @@
+"""The races of resolves: who follows, edits or deletes which link, and what must be counted."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import OperationalError, transaction
+from django.db.backends.postgresql.psycopg_any import errors
+
+from lab.catalogue.definition import Process, Race
+from pginterleave import Outcome
+from shorturl import resolving
+from shorturl.models import ShortUrl
+from shorturl.strategies import Strategy
+
+OLD, NEW = "https://old.example/", "https://new.example/"
+LONG_AGO = datetime(2022, 4, 29, tzinfo=UTC)
+
+
+def fresh_links(strategy: Strategy[Any]) -> None:
+    ShortUrl.objects.all().erase()
+    ShortUrl.objects.create(id=1, key="a", target_url=OLD, created_at=LONG_AGO)
+    ShortUrl.objects.create(id=2, key="b", target_url=OLD, created_at=LONG_AGO)
+
+
+def resolve(strategy: Strategy[Any]) -> Process:
+    return lambda: strategy.function("a")
+
+
+def resolve_unless_deleted(strategy: Strategy[Any]) -> Process:
+    """Do what ShortUrl.resolve() does with a strategy: a tombstone is not found."""
+
+    def run() -> ShortUrl | None:
+        short_url: ShortUrl = strategy.function("a")
+        return None if short_url.deleted_at else short_url
+
+    return run
+
+
+def edit() -> None:
+    ShortUrl.objects.filter(key="a").update(target_url=NEW)
+
+
+def delete() -> None:
+    ShortUrl(pk=1).delete()
+
+
+def resolve_both(strategy: Strategy[Any], process: int) -> Process:
+    """Resolve two keys in one transaction: odd processes `a` first, even ones `b`.
+
+    A process that is the victim of a deadlock returns what it would do next: the same again.
+    """
+
+    def run() -> Process | None:
+        try:
+            with transaction.atomic():
+                for key in ("a", "b") if process % 2 else ("b", "a"):
+                    strategy.function(key)
+        except OperationalError as error:
+            if isinstance(error.__cause__, errors.DeadlockDetected):
+                return run
+            raise
+        return None
+
+    return run
+
+
+def a_raised(outcomes: list[Outcome]) -> str:
+    for process, outcome in enumerate(outcomes, 1):
+        if outcome.raised:
+            return f"process {process} gets {type(outcome.raised).__name__}"
+    return ""
+
+
+def not_redirected(outcomes: list[Outcome], resolving: int) -> str:
+    """Return which process got an error, or which of the first `resolving` was not redirected."""
+    if wrong := a_raised(outcomes):
+        return wrong
+    for process, outcome in enumerate(outcomes[:resolving], 1):
+        leads_to = getattr(outcome.returned, "target_url", None)
+        if leads_to not in (OLD, NEW):
+            return f"process {process} is redirected to {leads_to}"
+    return ""
+
+
+def every_hit_counts(outcomes: list[Outcome]) -> str:
+    hits, due = ShortUrl.objects.get(key="a").hits, len(outcomes)
+    return not_redirected(outcomes, due) or ("" if hits == due else f"hits = {hits}, not {due}")
+
+
+def edit_stays_and_hits_count(outcomes: list[Outcome]) -> str:
+    short_url, due = ShortUrl.objects.get(key="a"), len(outcomes) - 1
+    if wrong := not_redirected(outcomes, due):
+        return wrong
+    if short_url.target_url != NEW:
+        return "the edit of the target is undone"
+    return "" if short_url.hits == due else f"hits = {short_url.hits}, not {due}"
+
+
+def redirected_and_counted_or_not_found(outcomes: list[Outcome]) -> str:
+    """Hold the row, which stays as a tombstone, against what the resolving processes were told."""
+    *resolves, _delete = outcomes
+    short_url = ShortUrl.objects.get(key="a")
+    if wrong := a_raised(outcomes):
+        return wrong
+    if short_url.deleted_at is None:
+        return "the deletion is undone"
+    redirected = sum(outcome.returned is not None for outcome in resolves)
+    if short_url.hits < redirected:
+        return f"{redirected} redirected, and hits = {short_url.hits}"
+    return ""
+
+
+def all_finish_in_the_end(outcomes: list[Outcome]) -> str:
+    """Let every victim of a deadlock try again, and then count."""
+    if wrong := a_raised(outcomes):
+        return wrong
+    for outcome in outcomes:
+        if outcome.returned:
+            outcome.returned()
+    hits = dict(ShortUrl.objects.values_list("key", "hits"))
+    due = len(outcomes)
+    return "" if set(hits.values()) == {due} else f"hits = {hits['a']} and {hits['b']}, not {due}"
+
+
+def rows() -> str:
+    short_url = ShortUrl.objects.get(key="a")
+    deleted = ", deleted" if short_url.deleted_at else ""
+    edited = ", target = NEW" if short_url.target_url == NEW else ""
+    return f"hits = {short_url.hits}{edited}{deleted}"
+
+
+def both_rows() -> str:
+    hits = ShortUrl.objects.order_by("key").values_list("key", "hits")
+    return ", ".join(f"{key}: {number}" for key, number in hits)
+
+
+def _race(name: str, situation: str, must_hold: str, **rest: Any) -> Race:
+    defaults = {
+        "counts": (2,),
+        "strategies": resolving.STRATEGIES,
+        "setup": fresh_links,
+        "observe": rows,
+    }
+    return Race(name, "resolving", situation, must_hold, **{**defaults, **rest})
+
+
+RACES = (
+    _race(
+        "lost_update",
+        "Everybody follows the same link.",
+        "All are redirected, and each is counted.",
+        counts=(2, 3),
+        processes=lambda strategy, number: [resolve(strategy)] * number,
+        invariant=every_hit_counts,
+    ),
+    _race(
+        "clobbered_edit",
+        "The last process edits the target of a link that the others follow.",
+        "The edit stays, and each of the others is counted.",
+        counts=(2, 3),
+        processes=lambda strategy, number: [resolve(strategy)] * (number - 1) + [edit],
+        invariant=edit_stays_and_hits_count,
+    ),
+    _race(
+        "deleted_meanwhile",
+        "The last process deletes a link that the others follow.",
+        "The others are redirected and counted, or told that there is none; it stays deleted.",
+        processes=lambda strategy, number: (
+            [resolve_unless_deleted(strategy)] * (number - 1) + [delete]
+        ),
+        invariant=redirected_and_counted_or_not_found,
+    ),
+    _race(
+        "crossed_locks",
+        "Everybody resolves two keys in one transaction, in opposite orders.",
+        "All finish, the victim of a deadlock at the second try, and every hit is counted.",
+        strategies={n: s for n, s in resolving.STRATEGIES.items() if s.nests},
+        processes=lambda strategy, number: [
+            resolve_both(strategy, process) for process in range(1, number + 1)
+        ],
+        invariant=all_finish_in_the_end,
+        observe=both_rows,
+    ),
+)

@@ -1,0 +1,88 @@
+"""Recordings for the tests of the pages: explored once, and put into the tables where wanted."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from lab.models import RecordedSchedule, Recording
+from lab.recording import background as runs
+from lab.recording import store as recording
+from lab.scratch_database import scratch_database
+
+WHAT = (
+    "lost_update/naive",
+    "lost_update/naive/2/serializable",
+    "lost_update/select_for_update",
+    "lost_update/update_returning",
+    "clobbered_edit/f_expression_full_save",
+    "toctou/check_first",
+    "toctou/on_conflict",
+    "limited_use/as_found",
+)
+
+NAIVE = "/lab/races/lost_update/naive/2/"
+RIGHT = "/lab/races/lost_update/update_returning/2/"
+
+
+class Kept:
+    """An exploration that was recorded, apart from the tables, which every test leaves empty."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = Recording.objects.get(pk=recording.pk)
+        self.schedules = list(self.recording.recorded.all())
+
+    def schedule(self, order: str) -> RecordedSchedule:
+        """Return the schedule that is written `order`."""
+        return next(each for each in self.schedules if each.order == order)
+
+
+def get(client: Client, path: str) -> str:
+    """Return a page with its white space made even."""
+    response = client.get(path)
+    assert response.status_code == 200, path
+    assert "no-store" in response["Cache-Control"]
+    return " ".join(response.content.decode().split())
+
+
+def databases() -> set[str]:
+    """Return the names of the scratch databases of the database that is connected to."""
+    with connection.cursor() as cursor:
+        prefix = f"{connection.settings_dict['NAME'][:40]}_race_"
+        cursor.execute("SELECT datname FROM pg_database WHERE starts_with(datname, %s)", [prefix])
+        return {name for (name,) in cursor.fetchall()}
+
+
+@pytest.fixture(scope="session")
+def explored(django_db_setup: None, django_db_blocker: Any) -> dict[str, Kept]:
+    """What came of WHAT."""
+    with django_db_blocker.unblock():
+        with recording.service_connection(), scratch_database():
+            made = {what: recording.record(recording.jobs(what)[0]) for what in WHAT}
+        kept = {what: Kept(each) for what, each in made.items()}
+        Recording.objects.all().delete()
+        return kept
+
+
+@pytest.fixture
+def recorded(db: None, explored: dict[str, Kept]) -> dict[str, Kept]:
+    """WHAT, in the tables of the test's database."""
+    Recording.objects.bulk_create(each.recording for each in explored.values())
+    RecordedSchedule.objects.bulk_create(
+        schedule for each in explored.values() for schedule in each.schedules
+    )
+    return explored
+
+
+@pytest.fixture
+def somebody_explores(db: None) -> Iterator[None]:
+    """Another session holds the lock of whoever explores."""
+    other = connection.copy("other")
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(%s)", [runs.LOCK])
+        yield
+    finally:
+        other.close()

@@ -1,0 +1,166 @@
+"""What a load test calls: any strategy over HTTP, and the key space that it works in.
+
+The strategies are the very functions that the service uses, and a request does here what one of
+the service's own does: no more statements, no delay.
+"""
+
+import platform
+from http import HTTPStatus
+from importlib import metadata
+from typing import Any
+
+import django
+from django.conf import settings
+from django.db import connection
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from lab.load import key_spaces as key_spaces
+from lab.load.inputs import body, check_target, field, find, for_programs, named, own
+from shorturl import creating, resolving
+from shorturl.api.errors import ApiError, shortened
+from shorturl.models import ShortUrl
+from shorturl.outages import is_outage
+from shorturl.strategies import F, Strategy
+from shorturl.validators import ascii_url
+
+# Links to a page of a space. A thousand are some 80 kB of JSON.
+PAGE = 1_000
+
+UNAVAILABLE = (ShortUrl.KeySpaceExhausted, ShortUrl.Contended)
+
+# --- The operations ------------------------------------------------------------------------------
+
+
+@for_programs
+@require_POST
+def create(request: HttpRequest, strategy: str) -> HttpResponse:
+    """Create a link in a space by `strategy`: {"space": …, "round": …, "target_url": …}."""
+    chosen = named(strategy, creating.STRATEGIES)
+    content = body(request)
+    space = find(field(content, "space", str), by=key_spaces.remembered)
+    target_url = field(content, "target_url", str)
+    check_target(target_url, space)
+    number = field(content, "round", int)
+    if not 0 <= number < key_spaces.ROUNDS:
+        detail = f"round: {number} is out of range: use 0 to {key_spaces.ROUNDS - 1}."
+        raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
+    candidates = key_spaces.Candidates(space.name, space.key_length, number)
+    try:
+        short_url = chosen.function(target_url, keys=candidates)
+    except Exception as error:  # whatever it is, it is what this strategy does
+        return failure(error, chosen)
+    answer = {"key": short_url.key, "target_url": short_url.target_url}
+    return JsonResponse(answer, status=HTTPStatus.CREATED)
+
+
+@for_programs
+@require_GET
+def resolve(request: HttpRequest, strategy: str, key: str) -> HttpResponse:
+    """Redirect to the target of `key` and count the hit by `strategy`.
+
+    X-Hits says what the strategy takes the counter for, where it knows. Two answers with the same
+    number prove a lost update.
+    """
+    chosen = named(strategy, resolving.STRATEGIES)
+    own(key)  # or a wrong strategy could lose the hits of the service's own links
+    try:
+        short_url = chosen.function(key)
+        if short_url.deleted_at is not None:
+            raise ShortUrl.DoesNotExist(f"The short URL {key!r} was deleted.")
+    except Exception as error:  # whatever it is, it is what this strategy does
+        return failure(error, chosen)
+    response = HttpResponseRedirect(ascii_url(short_url.target_url))
+    if isinstance(short_url.hits, int):  # and not an expression, that only the database can tell
+        response["X-Hits"] = str(short_url.hits)
+    return response
+
+
+@for_programs
+@require_POST
+def edit(request: HttpRequest, key: str) -> HttpResponse:
+    """Have `key` lead somewhere else, in one statement, as a user would: {"target_url": …}."""
+    target_url = field(body(request), "target_url", str)
+    check_target(target_url, own(key))
+    if not ShortUrl.objects.filter(key=key).update(target_url=target_url):
+        raise ApiError(HTTPStatus.NOT_FOUND, f"There is no short URL {shortened(key)!r}.")
+    return JsonResponse({"key": key, "target_url": target_url})
+
+
+def failure(error: Exception, strategy: Strategy[Any]) -> HttpResponse:
+    """Return what a strategy raised, with the status that a view would give it."""
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    if isinstance(error, ShortUrl.DoesNotExist):
+        status = HTTPStatus.NOT_FOUND
+    elif isinstance(error, UNAVAILABLE) or is_outage(error):
+        status = HTTPStatus.SERVICE_UNAVAILABLE
+    content = {
+        "exception": type(error).__name__,
+        "message": str(error).strip(),
+        "verdict": strategy.verdict.value,
+    }
+    return JsonResponse(content, status=status)
+
+
+# --- The spaces ----------------------------------------------------------------------------------
+
+
+@for_programs
+@require_POST
+def spaces(request: HttpRequest) -> HttpResponse:
+    """Open a key space, {"key_length": …}, and say what the tables say of the strategies."""
+    key_length = field(body(request), "key_length", int)
+    try:
+        space = key_spaces.open_space(key_length)
+    except ValueError as error:
+        raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, f"key_length: {error}.") from error
+    content = {
+        "space": space.name,
+        "targets": key_spaces.targets(space.name),
+        "creating": verdicts(creating.STRATEGIES),
+        "resolving": verdicts(resolving.STRATEGIES),
+        "service": {
+            "creating": settings.SHORTURL_CREATING,
+            "resolving": settings.SHORTURL_RESOLVING,
+        },
+        "versions": versions(),
+    }
+    return JsonResponse(content, status=HTTPStatus.CREATED)
+
+
+def verdicts(strategies: dict[str, Strategy[F]]) -> dict[str, str]:
+    """Return the verdict on each strategy, by its name."""
+    return {name: strategy.verdict.value for name, strategy in strategies.items()}
+
+
+def versions() -> dict[str, str]:
+    """Return what the service runs on, for the report of a load test."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('server_version')")
+        (postgresql,) = cursor.fetchone()
+    return {
+        "Python": platform.python_version(),
+        "Django": django.get_version(),
+        "gunicorn": metadata.version("gunicorn"),
+        "PostgreSQL": postgresql.split()[0],
+    }
+
+
+@for_programs
+@require_http_methods(["DELETE"])
+def space(request: HttpRequest, name: str) -> HttpResponse:
+    """Remove a space with all its links, and say how many there were."""
+    return JsonResponse({"removed": key_spaces.close(find(name))})
+
+
+@for_programs
+@require_GET
+def links(request: HttpRequest, name: str) -> HttpResponse:
+    """List links of a space, as [key, target URL, hits]; `next` is the page after this one."""
+    after = request.GET.get("after", "0")
+    if not after.isdecimal() or len(after) > 18:
+        raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "after: send the number that `next` has.")
+    found = key_spaces.links(find(name).name).filter(id__gt=int(after)).order_by("id")
+    page = list(found.values_list("id", "key", "target_url", "hits")[:PAGE])
+    following = f"{request.path}?after={page[-1][0]}" if len(page) == PAGE else None
+    return JsonResponse({"links": [row[1:] for row in page], "next": following})

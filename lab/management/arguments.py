@@ -1,0 +1,53 @@
+"""What the arguments of `manage.py race` stand for."""
+
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from typing import Any
+
+from django.utils.module_loading import import_string
+
+from lab.catalogue import EVERY_RACE
+from lab.catalogue.definition import Race
+from lab.workshop.exercise_races import RACES as EXERCISE_RACES
+from lab.workshop.exercises import EXERCISES, Exercise
+from lab.workshop.puzzle import PUZZLES, Puzzle
+
+
+def race(name: str) -> Race:
+    """Return the race called `name`; raise ArgumentTypeError, naming them all, without one."""
+    if name not in EVERY_RACE:
+        raise ArgumentTypeError(f"there is no race {name!r}; there are {', '.join(EVERY_RACE)}")
+    return EVERY_RACE[name]
+
+
+def judge(name: str) -> Race | Puzzle:
+    """Return the race or puzzle called `name`, those of the exercises too; raise as race() does."""
+    return PUZZLES.get(name) or EXERCISE_RACES.get(name) or race(name)
+
+
+def exercise(name: str) -> Exercise:
+    """Return the exercise called `name`; raise ArgumentTypeError, naming them all, without one."""
+    if name not in EXERCISES:
+        raise ArgumentTypeError(f"there is no exercise {name!r}; there are {', '.join(EXERCISES)}")
+    return EXERCISES[name]
+
+
+def function(path: str) -> Callable[..., Any]:
+    """Return the function at `package.module:function`; raise ArgumentTypeError without one."""
+    try:
+        found = import_string(path.replace(":", ".", 1))
+    except Exception as error:  # a module of the user's own can fail in any way
+        hint = "" if ":" in path else "; write it like package.module:function"
+        raise ArgumentTypeError(
+            f"{path!r} cannot be imported ({type(error).__name__}: {error}){hint}"
+        ) from error
+    if not callable(found):
+        raise ArgumentTypeError(f"{path!r} is not a function: its type is {type(found).__name__}")
+    return found  # type: ignore[no-any-return]
+
+
+def limit(text: str) -> int:
+    """Return the whole number from 1 up that `text` is; raise ArgumentTypeError otherwise."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is no whole number from 1 up")
+    return int(text)

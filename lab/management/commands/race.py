@@ -1,0 +1,227 @@
+"""`manage.py race`: list, explore and show races, and judge a strategy of one's own."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from shutil import get_terminal_size
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
+
+from lab.catalogue import RACES, matrix
+from lab.catalogue.definition import MAX_SCHEDULES, MAX_SECONDS, Race
+from lab.catalogue.museum import MUSEUM
+from lab.management import arguments
+from lab.scratch_database import scratch_database
+from lab.workshop import judge as check
+from lab.workshop import write
+from lab.workshop.exercises import Exercise
+from lab.workshop.puzzle import Puzzle
+from pginterleave import MOST_PROCESSES, Exploration, InterleaveError, Schedule
+from shorturl.strategies import Strategy
+
+
+class Command(BaseCommand):
+    """Works in a database of its own, which it makes and drops."""
+
+    help = "Explore races: run every order of the processes' SQL statements, and count what breaks."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+        def action(name: str, run: Callable[..., None], text: str) -> CommandParser:
+            subparser: CommandParser = actions.add_parser(name, help=text, description=text)
+            subparser.set_defaults(run=run)
+            return subparser
+
+        action("list", self.run_list, "List the races.")
+
+        explore = action("explore", self.run_explore, "Run every schedule, and count what breaks.")
+        explore.add_argument(
+            "race", nargs="?", type=arguments.race, help="one race; all without it"
+        )
+        explore.add_argument("--strategy", help="one strategy; all without it")
+        self._add_limits(explore)
+
+        show = action("show", self.run_show, "Draw one schedule, step by step.")
+        show.add_argument("race", type=arguments.race)
+        show.add_argument("strategy")
+        show.add_argument("--schedule", help="like 1212; without it the witness, or the first")
+        self._add_limits(show)
+
+        table = action("matrix", self.run_matrix, "Print strategies × races: broken / all.")
+        table.add_argument(
+            "--json", action="store_true", dest="as_json", help="as a list of objects"
+        )
+        self._add_limits(table)
+
+        own = action("check", self.run_check, "Judge a function of your own as a strategy.")
+        own.add_argument("race", type=arguments.judge, help="a race, or what judges an exercise")
+        own.add_argument("function", type=arguments.function, help="package.module:function")
+        self._add_limits(own)
+
+        one = action("exercise", self.run_exercise, "List the exercises, or begin one of them.")
+        one.add_argument("exercise", nargs="?", type=arguments.exercise, metavar="NAME")
+        one.add_argument("file", nargs="?", help="by default exercises/NAME.py")
+
+    def _add_limits(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--processes", type=arguments.limit, help="how many; by default the race's own"
+        )
+        parser.add_argument("--max-schedules", type=arguments.limit, default=MAX_SCHEDULES)
+        parser.add_argument(
+            "--max-seconds", type=arguments.limit, default=MAX_SECONDS, help="for each search"
+        )
+
+    def handle(self, *args: Any, run: Callable[..., None], **options: Any) -> None:
+        try:
+            run(**options)
+            self.stdout.flush()
+        except BrokenPipeError:  # whoever reads has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(1) from None
+        except KeyboardInterrupt:
+            raise CommandError("Interrupted; its database is dropped.", returncode=130) from None
+        except InterleaveError as error:
+            raise CommandError(str(error), returncode=2) from error
+        except DatabaseError as error:
+            raise CommandError(f"The database: {error}".strip(), returncode=2) from error
+
+    def run_list(self, **options: Any) -> None:
+        for race in RACES.values():
+            self._list(race)
+        self.stdout.write("\nThe museum: races that were found in real shorteners.\n\n")
+        for exhibit in MUSEUM.values():
+            self._list(exhibit.race)
+            self.stdout.write(f"    Found in: {exhibit.source}")
+
+    def _list(self, race: Race) -> None:
+        counts = " or ".join(map(str, race.counts))
+        processes = "process" if race.counts == (1,) else "processes"
+        self.stdout.write(f"{race.name} ({race.operation}, {counts} {processes})")
+        self.stdout.write(f"    {race.situation}")
+        self.stdout.write(f"    Must hold: {race.must_hold}")
+        self.stdout.write(f"    A function of your own: {check.signature(race)}")
+
+    def run_explore(self, race: Race | None, strategy: str | None, **options: Any) -> None:
+        wanted = options["processes"]
+        if race:  # then what cannot take part is a mistake, said before anything is made
+            races = [race]
+            number_of_processes(race, wanted)
+            if strategy:
+                find(race, strategy)
+        else:
+            races = [each for each in RACES.values() if takes_part(each, strategy, wanted)]
+        if not races:
+            raise CommandError("No race has this strategy and so many processes.", returncode=2)
+        with self._scratch():
+            for each in races:
+                count = number_of_processes(each, wanted)
+                chosen = [find(each, strategy)] if strategy else each.strategies.values()
+                self.stdout.write(f"{each.name}, {count} processes. Must hold: {each.must_hold}")
+                for one in chosen:
+                    result = each.explore(one, count, distinct=True, **limits(options))
+                    self.stdout.write(f"    {one.name}: {describe(result)}")
+
+    def run_show(self, race: Race, strategy: str, schedule: str | None, **options: Any) -> None:
+        one, count = find(race, strategy), number_of_processes(race, options["processes"])
+        with self._scratch():
+            title = f"schedule {schedule}"
+            if schedule is None:
+                result = race.explore(one, count, **limits(options))
+                schedule = result.witness.order if result.witness else result.orders[0]
+                which = "the shortest" if result.witness else "the first"
+                title = f"{result}; this is {which}, {schedule}"
+            shown = race.run(one, count, schedule)
+        self.stdout.write(f"{race.name} × {one.name}: {title}\n\n{self._draw(shown)}\n")
+        holds = f"Holds: {race.must_hold}"
+        self.stdout.write(f"Broken: {shown.broken}." if shown.broken else holds)
+
+    def run_matrix(self, as_json: bool, **options: Any) -> None:
+        wanted = options["processes"]
+        counts = {count for race in RACES.values() for count in race.counts}
+        if wanted and wanted not in counts:
+            there_are = ", ".join(map(str, sorted(counts)))
+            raise CommandError(f"There is a matrix for {there_are} processes.", returncode=2)
+        with self._scratch():
+            cells = list(matrix.cells(wanted, **limits(options)))
+        if as_json:
+            self.stdout.write(json.dumps([asdict(cell) for cell in cells], indent=1))
+        else:
+            self.stdout.write(matrix.markdown(cells))
+
+    def run_exercise(self, exercise: Exercise | None, file: str | None, **options: Any) -> None:
+        self.stdout.write(write.write(exercise, file) if exercise else "\n".join(write.listing()))
+
+    def run_check(self, race: Race | Puzzle, function: Callable[..., Any], **options: Any) -> None:
+        if isinstance(race, Puzzle):
+            with self._scratch():
+                found, drawn = race.judge(function)
+            return self._pronounce(found, drawn)
+        count = number_of_processes(race, options["processes"])
+        with self._scratch():
+            holds, verdict = check.check(race, function, count, self._draw, **limits(options))
+        return self._pronounce(holds, verdict)
+
+    def _draw(self, schedule: Schedule) -> str:
+        """Return the schedule drawn, on a terminal no wider than that, if it can be read then."""
+        if not self.stdout.isatty():
+            return schedule.draw()
+        columns = len(schedule.outcomes) + 1
+        return schedule.draw(max(24, min(40, get_terminal_size().columns // columns - 3)))
+
+    def _pronounce(self, passed: bool, verdict: str) -> None:
+        """Print what a check came to, and exit with 1 when that was nothing good."""
+        self.stdout.write(verdict)
+        if not passed:
+            raise SystemExit(1)
+
+    def _scratch(self) -> AbstractContextManager[str]:
+        text = "Working in a database of its own, which is dropped at the end."
+        self.stderr.write(text, style_func=str)  # which is no error
+        return scratch_database()
+
+
+def takes_part(race: Race, strategy: str | None, processes: int | None) -> bool:
+    """Return whether the race can be explored so."""
+    least, most = least_and_most(race)
+    fits = processes is None or least <= processes <= most
+    return fits and (strategy is None or strategy in race.strategies)
+
+
+def least_and_most(race: Race) -> tuple[int, int]:
+    """Return how few and how many processes the race can have."""
+    return min(race.counts), MOST_PROCESSES if max(race.counts) > 1 else 1
+
+
+def limits(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: options[name] for name in ("max_schedules", "max_seconds")}
+
+
+def number_of_processes(race: Race, wanted: int | None) -> int:
+    """Return how many processes take part; raise CommandError for a number that cannot."""
+    least, most = least_and_most(race)
+    if wanted and not least <= wanted <= most:
+        between = f"{least} process" if least == most else f"{least} to {most} processes"
+        raise CommandError(f"{race.name} takes {between}, not {wanted}.", returncode=2)
+    return wanted or least
+
+
+def find(race: Race, name: str) -> Strategy[Any]:
+    """Return the strategy called `name`; raise CommandError when it does not take part."""
+    try:
+        return race.strategy(name)
+    except ValueError as error:
+        raise CommandError(str(error), returncode=2) from error
+
+
+def describe(result: Exploration) -> str:
+    """Return the counts, of all schedules, and the witness if there is one."""
+    text = str(result) if result.cut else f"{result.breaking} of {result.schedules} schedules break"
+    if result.witness is None:
+        return text
+    return f"{text}, for example {result.witness.order}: {result.witness.broken}"

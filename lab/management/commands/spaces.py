@@ -1,0 +1,62 @@
+"""`manage.py spaces`: the key spaces of load runs, and a broom for those that were forgotten."""
+
+from argparse import ArgumentTypeError
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
+
+from lab.load import key_spaces as spaces
+from lab.models import KeySpace
+
+MINUTES = int(spaces.FORGOTTEN_AFTER.total_seconds() // 60)
+
+
+def minutes(text: str) -> timedelta:
+    """Return the time that `text`, a number of minutes, says; raise ArgumentTypeError otherwise."""
+    if not text.isdecimal() or len(text) > 6:
+        raise ArgumentTypeError(f"{text!r} is no number of minutes, for example {MINUTES}")
+    return timedelta(minutes=int(text))
+
+
+class Command(BaseCommand):
+    """Lists or sweeps the key spaces."""
+
+    help = "List the key spaces of load runs, or sweep those that a run left behind."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        does = parser.add_subparsers(required=True, metavar="list | sweep")
+        show = does.add_parser("list", help="list the spaces: name, key length, links, opened")
+        show.set_defaults(do=self.list)
+        sweep = does.add_parser("sweep", help="remove forgotten spaces with all their links")
+        sweep.add_argument(
+            "--older-than",
+            metavar="MINUTES",
+            type=minutes,
+            default=spaces.FORGOTTEN_AFTER,
+            help=f"opened longer ago than this (default: {MINUTES})",
+        )
+        sweep.set_defaults(do=self.sweep)
+
+    def handle(self, *args: Any, do: Any, **options: Any) -> None:
+        """Do what the sub-command says; raise CommandError when the database cannot."""
+        try:
+            do(**options)
+        except DatabaseError as error:
+            (reason, *_) = str(error).splitlines()
+            raise CommandError(f"The database cannot say: {reason}. Is it migrated?") from error
+
+    def list(self, **options: Any) -> None:
+        """Print one line per space, oldest first."""
+        for space in KeySpace.objects.order_by("id"):
+            count = spaces.links(space.name).count()
+            self.stdout.write(
+                f"{space.name}  key length {space.key_length}  {count} links  "
+                f"opened {space.created_at:%Y-%m-%d %H:%M}"
+            )
+
+    def sweep(self, older_than: timedelta, **options: Any) -> None:
+        """Remove the spaces opened longer ago than that, and say what went."""
+        removed, links = spaces.sweep(older_than)
+        self.stdout.write(f"Removed {removed} key spaces and {links} links.")

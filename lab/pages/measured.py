@@ -1,0 +1,43 @@
+"""What the last load runs measured, beside what was explored."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+
+from lab.catalogue import RACES
+from lab.pages.tables import Cell, Recorded
+
+REPORT = settings.BASE_DIR / "reports" / "races.json"
+SCRIPTS = {"lost_update", "toctou"}  # which are races of the catalogue
+
+
+@dataclass(frozen=True)
+class Row:
+    """A load run, and the exploration of the same race."""
+
+    run: dict[str, Any]
+    cell: Cell
+
+    @property
+    def lost(self) -> str:
+        """How many requests were harmed, out of how many."""
+        share = f" ({self.run['share']:.1%})" if self.run["lost"] else ""
+        return f"{self.run['lost']:,} of {self.run['of']:,}{share}"
+
+
+def last_run(recorded: Recorded) -> dict[str, Any] | None:
+    """Return the last report of `make races` with its `rows`, or None where there is none."""
+    try:
+        report = json.loads(REPORT.read_text())
+        rows = [
+            Row(run, cell)
+            for run in report["runs"]
+            if run["script"] in SCRIPTS
+            and (cell := recorded.cell(RACES[run["script"]], run["strategy"]))
+        ]
+        rows.sort(key=lambda row: (row.run["operation"], -row.run["share"], row.run["strategy"]))
+        return {**report, "rows": rows}
+    except (OSError, ValueError, KeyError, TypeError):  # none, or of another version
+        return None

@@ -1,0 +1,95 @@
+"""What was recorded, as tables for the pages: a row for each strategy."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from lab.catalogue import RACES
+from lab.catalogue.definition import Race
+from lab.catalogue.museum import MUSEUM
+from lab.models import Recording
+from lab.recording.store import ISOLATED, LEVELS, READ_COMMITTED, Job
+from shorturl.strategies import Strategy
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An exploration, and what came of it: None when it was not run yet."""
+
+    job: Job
+    recording: Recording | None
+
+    @property
+    def url(self) -> str:
+        """The address of its page."""
+        job = self.job
+        path = reverse("lab:exploration", args=[job.race.name, job.strategy.name, job.processes])
+        standard = job.isolation == READ_COMMITTED
+        return path if standard else f"{path}?{urlencode({'level': job.isolation})}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a title; a cell is None where the strategy takes no part."""
+
+    title: str
+    columns: list[str]
+    rows: list[tuple[Strategy[Any], list[Cell | None]]]
+
+
+class Recorded:
+    """The recordings there are, and the cells made of them."""
+
+    def __init__(self, recordings: Iterable[Recording]) -> None:
+        self._found = {
+            (each.race, each.strategy, each.processes, each.isolation): each for each in recordings
+        }
+
+    def cell(
+        self, race: Race, strategy: str, processes: int = 0, level: str = READ_COMMITTED
+    ) -> Cell | None:
+        """Return the cell, or None where the strategy takes no part; 0: the fewest processes."""
+        if strategy not in race.strategies:
+            return None
+        job = Job(race, race.strategies[strategy], processes or race.counts[0], level)
+        return Cell(job, self._found.get(tuple(job.where().values())))
+
+    def matrix(self, operation: str) -> Table:
+        """Return strategies × races of an operation."""
+        races = [race for race in RACES.values() if race.operation == operation]
+        strategies = {name: one for race in races for name, one in race.strategies.items()}
+        return Table(
+            operation,
+            [race.name for race in races],
+            [(one, [self.cell(race, name) for race in races]) for name, one in strategies.items()],
+        )
+
+    def isolation(self) -> list[Table]:
+        """Return strategies × isolation levels, a table for each race."""
+        return [
+            Table(
+                name,
+                list(LEVELS),
+                [
+                    (one, [self.cell(RACES[name], one.name, level=level) for level in LEVELS])
+                    for one in RACES[name].strategies.values()
+                ],
+            )
+            for name in ISOLATED
+        ]
+
+    def of_race(self, race: Race) -> Table:
+        """Return strategies × numbers of processes of a race."""
+        columns = [f"{count} process{'es' * (count > 1)}" for count in race.counts]
+        rows = [
+            (one, [self.cell(race, one.name, count) for count in race.counts])
+            for one in race.strategies.values()
+        ]
+        return Table(race.name, columns, rows)
+
+    def museum(self) -> list[tuple[Any, Table]]:
+        """Return the exhibits, each with its table."""
+        return [(exhibit, self.of_race(exhibit.race)) for exhibit in MUSEUM.values()]

@@ -1,0 +1,345 @@
+"""A visitor with a browser: from the matrix to an exploration, and through its steps."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+from playwright.sync_api import Locator, Page, expect
+
+from lab.catalogue.museum import MUSEUM
+from lab.conftest import NAIVE, RIGHT, Kept, databases
+from lab.models import RecordedSchedule, Recording, Run
+from lab.recording import background as runs
+from shorturl.tests.browser.conftest import NewPage
+
+
+def shown(page: Page) -> Locator:
+    """Return the steps that can be seen."""
+    return page.locator(".lanes tbody tr:visible")
+
+
+def recorded_schedule(strategy: str, order: str) -> RecordedSchedule:
+    return RecordedSchedule.objects.get(
+        recording__race="lost_update",
+        recording__strategy=strategy,
+        recording__isolation="read committed",
+        order=order,
+    )
+
+
+def shows_steps(page: Page, schedule: RecordedSchedule, number: int) -> None:
+    """Check that the first `number` steps are shown as they were recorded, and no other."""
+    expect(shown(page)).to_have_count(number)
+    rows = shown(page).evaluate_all(
+        """rows => rows.map((row) => {
+            const cells = [...row.querySelectorAll("td")];
+            const text = (inside) => row.querySelector(inside).textContent;
+            const process = 1 + cells.findIndex((cell) => cell.querySelector("code"));
+            return [process, text("code"), text(".returned"), text(".state")];
+        })"""
+    )
+    assert rows == [
+        [step[name] for name in ("process", "sql", "result", "observed")]
+        for step in schedule.steps[:number]
+    ]
+
+
+# --- From the matrix to the steps ----------------------------------------------------------------
+
+
+def test_the_matrix_leads_to_an_exploration(page: Page, recorded: dict[str, Kept]) -> None:
+    page.goto("/lab/")
+    table = page.get_by_role("region", name="resolving")
+    table.get_by_role("row", name="naive wrong").get_by_role("link", name="4 / 6").click()
+    expect(page).to_have_url(re.compile(f"{NAIVE}$"))
+    expect(page.get_by_role("heading", name="lost_update × naive")).to_be_visible()
+    expect(page.get_by_text("4 of 6 schedules break")).to_be_visible()
+    expect(page.locator("#verdict")).to_have_text(re.compile(r"Broken: hits = 1, not 2\."))
+    shows_steps(page, recorded_schedule("naive", "1212"), 4)
+    expect(page.locator(".mark")).to_have_text(
+        [
+            "stale: process 1 writes after it",
+            "lost: overwritten by step 4",
+            "overwrites step 3",
+        ]
+    )
+
+
+def test_a_strategy_that_holds(page: Page, recorded: dict[str, Kept]) -> None:
+    page.goto(RIGHT)
+    expect(page.get_by_text("0 of 2 schedules break")).to_be_visible()
+    expect(page.locator("#verdict")).to_have_text(
+        re.compile("Holds: All are redirected, and each is counted.")
+    )
+    expect(page.locator(".mark")).to_have_count(0)
+    shows_steps(page, recorded_schedule("update_returning", "12"), 2)
+    page.get_by_role("link", name="next", exact=True).click()
+    expect(page).to_have_url(re.compile(r"\?schedule=21$"))
+    shows_steps(page, recorded_schedule("update_returning", "21"), 2)
+
+
+def test_stepping_with_buttons(page: Page, recorded: dict[str, Kept]) -> None:
+    schedule = recorded_schedule("naive", "1212")
+    page.goto(f"{NAIVE}?schedule=1212")
+    verdict = page.locator("#verdict")
+    press = {
+        name: page.get_by_role("button", name=name, exact=True)
+        for name in ("First", "Back", "Forward", "All")
+    }
+    press["First"].click()
+    shows_steps(page, schedule, 1)
+    expect(verdict).to_be_hidden()
+    for number in (2, 3, 4):
+        press["Forward"].click()
+        shows_steps(page, schedule, number)
+        line = schedule.steps[number - 1]["line"]
+        expect(page.locator(".line.now")).to_have_id(f"L{line}")
+        expect(page.locator("[aria-current=step]")).to_have_id(f"step-{number}")
+        expect(page.get_by_role("status")).to_have_text(f"Step {number} of 4")
+    expect(verdict).to_be_visible()
+    press["Forward"].click()  # there is no further
+    shows_steps(page, schedule, 4)
+    press["Back"].click()
+    shows_steps(page, schedule, 3)
+    expect(verdict).to_be_hidden()
+
+    page.reload()  # the address names the step, too
+    shows_steps(page, schedule, 3)
+    press["All"].click()
+    shows_steps(page, schedule, 4)
+    expect(verdict).to_be_visible()
+    expect(page.locator(".line.now")).to_have_count(0)
+    expect(page).to_have_url(re.compile(r"\?schedule=1212$"))
+
+
+def test_stepping_with_keys(page: Page, recorded: dict[str, Kept]) -> None:
+    schedule = recorded_schedule("naive", "1221")
+    page.goto(f"{NAIVE}?schedule=1221")
+    keys = (
+        "ArrowRight",
+        "ArrowRight",
+        "ArrowLeft",
+        "ArrowLeft",
+        "End",
+        "ArrowLeft",
+        "Home",
+        "Escape",
+    )
+    for key, number in zip(keys, (1, 2, 1, 1, 4, 3, 1, 4), strict=True):
+        page.keyboard.press(key)
+        shows_steps(page, schedule, number)
+
+
+def test_a_wait_step_by_step(page: Page, recorded: dict[str, Kept]) -> None:
+    page.goto("/lab/races/lost_update/select_for_update/2/?schedule=121122")
+    waits, goes_on = (
+        page.get_by_text("waits for process 1"),
+        page.get_by_text("goes on with step 2"),
+    )
+    for number in range(1, 7):
+        page.keyboard.press("ArrowRight")
+        expect(shown(page)).to_have_count(number)
+        expect(waits).to_be_visible(visible=number >= 2)
+        expect(goes_on).to_be_visible(visible=number >= 4)
+
+
+def test_the_strip_leads_to_every_schedule(page: Page, recorded: dict[str, Kept]) -> None:
+    page.goto(NAIVE)
+    strip = page.locator(".strip a")
+    expect(strip).to_have_count(6)
+    for number, schedule in enumerate(recorded["lost_update/naive"].schedules):
+        strip.nth(number).click()
+        expect(page).to_have_url(re.compile(rf"\?schedule={schedule.order}$"))
+        expect(strip.nth(number)).to_have_class(re.compile("here"))
+        expect(page.locator("#verdict")).to_have_text(re.compile(schedule.broken or "Holds"))
+
+
+# --- Predict, museum, isolation ------------------------------------------------------------------
+
+
+def test_predict_hides_and_reveals(page: Page, recorded: dict[str, Kept]) -> None:
+    page.goto(f"{NAIVE}?schedule=1212")
+    page.get_by_role("link", name="predict").click()
+    expect(page.get_by_text("takes its next step: ?")).to_have_count(2)
+    expect(page.locator(".lanes code")).to_have_count(2)
+    expect(page.get_by_text("hits = 1")).to_have_count(0)
+    expect(page.locator("#verdict")).to_have_count(0)
+    expect(page.get_by_role("button", name="Forward")).to_be_hidden()
+
+    page.get_by_label("Your prediction").fill("hits = 2")
+    page.get_by_label("Your prediction").press("Enter")
+    expect(page.get_by_text("You predicted: hits = 2. The rows hold: hits = 1.")).to_be_visible()
+    shows_steps(page, recorded_schedule("naive", "1212"), 4)
+    expect(page.locator("#verdict")).to_have_text(re.compile("Broken: hits = 1, not 2."))
+
+
+def test_the_cases_of_the_museum_open(page: Page, recorded: dict[str, Kept]) -> None:
+    page.goto("/lab/")
+    page.get_by_role("link", name="museum", exact=True).click()
+    expect(page.get_by_role("heading", level=2)).to_have_text(list(MUSEUM))
+    for name, exhibit in MUSEUM.items():
+        link = page.get_by_role("heading", name=name).get_by_role("link")
+        case = page.context.new_page()
+        case.goto(str(link.get_attribute("href")))
+        expect(case.get_by_role("heading", level=1)).to_have_text(name)
+        expect(case.locator("main")).to_contain_text(exhibit.race.must_hold)
+        expect(case.locator(".diff .added")).not_to_have_count(0)
+        case.close()
+    table = page.get_by_role("region", name="limited_use").last
+    table.get_by_role("row", name="as_found").get_by_role("link").click()
+    expect(page.locator("#verdict")).to_have_text(re.compile("Broken: redeemed 2 times, not 1."))
+
+
+def test_isolation_leads_to_the_exploration_at_that_level(
+    page: Page, recorded: dict[str, Kept]
+) -> None:
+    page.goto("/lab/")
+    page.get_by_role("link", name="Isolation", exact=True).click()
+    row = page.get_by_role("region", name="lost_update").get_by_role("row", name="naive")
+    row.get_by_role("link", name="4 / 6").last.click()
+    expect(page.get_by_text("2 processes, serializable, explored in")).to_be_visible()
+    page.get_by_role("link", name="next", exact=True).click()
+    expect(page.get_by_text("2 processes, serializable, explored in")).to_be_visible()
+
+
+def test_two_strategies_of_a_race_are_compared(page: Page) -> None:
+    page.goto("/lab/races/lost_update/")
+    page.get_by_label("from").select_option("naive")
+    page.get_by_role("combobox", name="to", exact=True).select_option("f_expression")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator(".diff .removed").get_by_text("short_url.hits += 1")).to_be_visible()
+    expect(page.locator(".diff .added").get_by_text('F("hits") + 1').first).to_be_visible()
+
+
+# --- Explorations started from the page ----------------------------------------------------------
+
+
+@pytest.fixture
+def nothing_goes_on(transactional_db: None) -> Iterator[None]:
+    """Let what was started end before its tables are emptied, even when the test fails."""
+    yield
+    with connection.cursor() as cursor:  # whoever explores holds this lock until it is done
+        cursor.execute("SELECT pg_advisory_lock(%s), pg_advisory_unlock(%s)", [runs.LOCK] * 2)
+
+
+def test_an_exploration_is_started_and_shown(page: Page, nothing_goes_on: None) -> None:
+    """It is run by another process, and recorded in the database of this test."""
+    page.goto(RIGHT)
+    page.get_by_role("button", name="Explore it").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Explored")
+    page.get_by_role("link", name="See it").click()
+    expect(page.get_by_text("0 of 2 schedules break")).to_be_visible()
+    shows_steps(page, recorded_schedule("update_returning", "12"), 2)
+    assert Recording.objects.count() == 1
+    assert Run.objects.get().done == 1
+    assert databases() == set()
+
+
+def test_a_run_is_followed(page: Page) -> None:
+    run = Run.objects.create(what="matrix", total=70)
+    page.goto(f"/lab/runs/{run.pk}/")
+    expect(page.get_by_text("It begins.")).to_be_visible()
+    Run.objects.update(done=3, current="toctou/naive: 5 schedules")
+    expect(page.get_by_text("toctou/naive: 5 schedules")).to_be_visible()
+    expect(page.get_by_role("progressbar")).to_have_attribute("value", "3")
+    Run.objects.update(done=70, ended_at=timezone.now())
+    expect(page.get_by_role("heading", level=1)).to_have_text("Explored")
+
+
+def test_a_run_is_followed_without_javascript(new_page: NewPage, somebody_explores: None) -> None:
+    Run.objects.create(what="matrix", total=70)
+    page = new_page(java_script_enabled=False)
+    page.goto(RIGHT)
+    page.get_by_role("button", name="Explore it").click()
+    expect(page.get_by_text("It begins.")).to_be_visible()
+    Run.objects.update(done=70, ended_at=timezone.now())
+    page.get_by_role("link", name="Look again").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Explored")
+
+
+# --- Everybody can use it ------------------------------------------------------------------------
+
+
+def test_without_javascript(new_page: NewPage, recorded: dict[str, Kept]) -> None:
+    """Everything but stepping."""
+    page = new_page(java_script_enabled=False)
+    page.goto("/lab/")
+    page.get_by_role("row", name="naive wrong").get_by_role("link", name="4 / 6").last.click()
+    shows_steps(page, recorded_schedule("naive", "1212"), 4)
+    expect(page.locator("#verdict")).to_be_visible()
+    expect(page.locator(".stepping")).to_be_hidden()
+    page.locator("#step-3").get_by_role("link", name="line").click()
+    line = recorded_schedule("naive", "1212").steps[2]["line"]
+    expect(page.locator(".line:target")).to_have_id(f"L{line}")
+    page.get_by_role("link", name="next that breaks").click()
+    page.get_by_role("link", name="predict").click()
+    page.get_by_label("Your prediction").fill("2")
+    page.get_by_role("button", name="Reveal").click()
+    expect(page.get_by_text("You predicted: 2.")).to_be_visible()
+    page.get_by_role("link", name="lost_update").click()
+    page.get_by_label("from").select_option("f_expression")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_text("shorturl/resolving/f_expression.py")).to_be_visible()
+    for name in ("Isolation", "Museum", "Races"):
+        page.get_by_role("navigation", name="Lab").get_by_role("link", name=name).click()
+        expect(page.get_by_role("table")).not_to_have_count(0)
+
+
+def test_keyboard_only(page: Page, recorded: dict[str, Kept]) -> None:
+    """Reach a cell of the matrix, step, predict and reveal; every stop is seen."""
+
+    def tab_to(stop: Locator) -> None:
+        for _ in range(80):
+            page.keyboard.press("Tab")
+            if stop.evaluate("it => it === document.activeElement"):
+                break
+        expect(stop).to_be_focused()
+        expect(stop).to_be_in_viewport()
+        assert stop.evaluate("it => getComputedStyle(it).outlineStyle") == "solid"
+
+    page.goto("/lab/")
+    tab_to(page.locator(f"a[href='{NAIVE}']").first)
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(NAIVE))
+    forward = page.get_by_role("button", name="Forward")
+    tab_to(forward)
+    page.keyboard.press("Enter")
+    expect(shown(page)).to_have_count(1)
+    page.keyboard.press("Space")
+    expect(shown(page)).to_have_count(2)
+    page.keyboard.press("ArrowLeft")
+    expect(shown(page)).to_have_count(1)
+    tab_to(page.get_by_role("region", name="Steps"))
+    tab_to(page.get_by_role("region", name="Source of naive"))
+    page.reload()
+    tab_to(page.get_by_role("link", name="predict"))
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Your prediction")).to_be_visible()
+    tab_to(page.get_by_label("Your prediction"))
+    page.keyboard.type("hits = 1")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("You predicted: hits = 1.")).to_be_visible()
+
+
+# Scrolling is smooth and takes a moment. Waiting for it with wait_for_function() would evaluate a
+# string in the page, which its policy forbids.
+SCROLLS = """frame => new Promise((done, failed) => {
+    const look = () => frame.scrollLeft > 0 ? done(frame.scrollLeft) : requestAnimationFrame(look);
+    look();
+    setTimeout(() => failed(new Error("it does not scroll")), 20_000);
+})"""
+
+
+def test_arrows_scroll_what_is_wider_than_its_frame(
+    new_page: NewPage, recorded: dict[str, Kept]
+) -> None:
+    page = new_page(viewport={"width": 320, "height": 640})
+    page.goto(NAIVE)
+    source = page.get_by_role("region", name="Source of naive")
+    source.focus()
+    page.keyboard.press("ArrowRight")
+    assert source.evaluate(SCROLLS) > 0
+    expect(shown(page)).to_have_count(4)

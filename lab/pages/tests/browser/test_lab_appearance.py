@@ -1,0 +1,110 @@
+"""How the lab's pages look, and whether everybody can read them: axe-core looks for what bars."""
+
+from importlib.resources import files
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from playwright.sync_api import Page, expect
+
+from lab.conftest import Kept
+from lab.models import Run
+from shorturl.tests.browser.conftest import NewPage
+
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
+EXPLORATION = "/lab/races/lost_update/{}/2/"
+PATHS = [
+    "/lab/",
+    "/lab/races/lost_update/",
+    EXPLORATION.format("naive") + "?schedule=1212&predict=2",
+    EXPLORATION.format("naive") + "?schedule=1212&guess=" + "hits" * 25,
+    EXPLORATION.format("select_for_update") + "?schedule=121122",
+    EXPLORATION.format("f_expression"),  # was not explored
+    "/lab/races/toctou/check_first/2/",  # with an error
+    "/lab/isolation/",
+    "/lab/museum/",
+    "/lab/runs/1/",
+    "/lab/runs/2/",
+]
+
+
+@pytest.fixture(autouse=True)
+def everything(recorded: dict[str, Kept]) -> None:
+    """Recordings, and a run that goes on and one that failed."""
+    now = timezone.now()
+    Run.objects.create(pk=1, what="matrix", total=70, done=3, current="toctou/naive: 5 schedules")
+    Run.objects.create(pk=2, what="museum", total=18, problem="Too much of it.", ended_at=now)
+
+
+def barriers(page: Page, **options: Any) -> list[str]:
+    """Return what axe-core finds on the page that is serious or critical."""
+    found: list[str] = page.evaluate(
+        """async options => {
+            const result = await axe.run({ resultTypes: ["violations"], ...options });
+            if (!result.passes.length) return ["axe-core looked at nothing"];
+            return result.violations
+                .filter(({ impact }) => ["serious", "critical"].includes(impact))
+                .flatMap(({ id, nodes }) => nodes.map(
+                    (node) => `${id}: ${node.html} ${node.failureSummary}`));
+        }""",
+        options,
+    )
+    return found
+
+
+@pytest.fixture
+def still(new_page: NewPage) -> Page:
+    """A page where no colour is still on its way from light to dark."""
+    return new_page(reduced_motion="reduce")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("path", PATHS)
+def test_axe_finds_nothing_serious(still: Page, path: str) -> None:
+    """By light and in the dark, with the page's own policy in force."""
+    response = still.goto(path)
+    assert response
+    assert response.status == 200
+    still.evaluate(AXE)
+    assert barriers(still) == []
+    still.emulate_media(color_scheme="dark")
+    assert barriers(still, runOnly=["color-contrast"]) == []
+
+
+def test_axe_finds_nothing_serious_while_stepping(still: Page) -> None:
+    still.goto(EXPLORATION.format("naive") + "#step-3")
+    expect(still.locator("tr.now")).to_have_id("step-3")
+    still.evaluate(AXE)
+    assert barriers(still) == []
+    still.emulate_media(color_scheme="dark")
+    assert barriers(still, runOnly=["color-contrast"]) == []
+
+
+def test_axe_does_find_what_is_serious(page: Page) -> None:
+    page.goto("/lab/")
+    page.evaluate("document.querySelector('h1').style.color = '#eee'")
+    page.evaluate(AXE)
+    assert len(barriers(page, runOnly=["color-contrast"])) == 1
+
+
+def test_nothing_is_wider_than_the_window(page: Page) -> None:
+    """What is, scrolls within its own frame."""
+    for path in PATHS:
+        page.goto(path)
+        for width in (1200, 320):
+            page.set_viewport_size({"width": width, "height": 640})
+            assert page.evaluate("document.documentElement.scrollWidth") == width, path
+
+
+def brightness(page: Page) -> int:
+    colour: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
+
+
+def test_light_and_dark(page: Page) -> None:
+    page.goto(EXPLORATION.format("naive"))
+    light = page.screenshot()
+    assert brightness(page) > 3 * 200
+    page.emulate_media(color_scheme="dark")
+    assert brightness(page) < 3 * 55
+    assert page.screenshot() != light

@@ -1,0 +1,181 @@
+"""The lab's pages, as the server answers them: what they show, and what they refuse."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.utils.html import escape
+
+from lab.catalogue import RACES
+from lab.catalogue.museum import MUSEUM
+from lab.conftest import NAIVE, RIGHT, Kept, get
+from lab.models import Recording, Run
+from lab.pages import measured
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the report of the load runs would be."""
+    path = tmp_path / "races.json"
+    monkeypatch.setattr(measured, "REPORT", path)
+    return path
+
+
+# --- The index -----------------------------------------------------------------------------------
+
+
+def test_index_before_anything_was_explored(client: Client) -> None:
+    page = get(client, "/lab/")
+    assert "Nothing was explored on this machine yet." in page
+    assert "There was no load run yet" in page
+    assert "schedules break</span>" not in page
+    assert f'href="{NAIVE}">not explored</a>' in page
+    assert "The last run" not in page
+    for race in RACES.values():
+        assert f'href="/lab/races/{race.name}/"' in page
+        assert escape(race.situation) in page
+        assert escape(race.must_hold) in page
+
+
+def test_index_shows_what_was_explored(client: Client, recorded: dict[str, Kept]) -> None:
+    run = Run.objects.create(what="matrix")
+    page = get(client, "/lab/")
+    newest = recorded["toctou/on_conflict"].recording
+    assert f"{newest.recorded_at:%Y-%m-%d %H:%M}" in page
+    assert newest.postgresql in page
+    broken = '<a class="count breaks" href="{}"><span aria-hidden="true">✗</span> 4 / 6'
+    assert broken.format(NAIVE) in page
+    assert broken.format("/lab/races/toctou/check_first/2/") in page
+    assert page.count("4 by an error") == 1  # of the two, only the create says so
+    assert f'href="{RIGHT}"><span aria-hidden="true">✓</span> 0 / 2' in page
+    assert f'<a href="/lab/runs/{run.pk}/">The last run</a>' in page
+
+
+def test_index_says_where_a_search_was_cut(client: Client, recorded: dict[str, Kept]) -> None:
+    Recording.objects.filter(strategy="update_returning").update(cut="max_schedules=2 reached")
+    assert "✓</span> 0 / 2 …" in get(client, "/lab/")
+    assert "the search was cut: max_schedules=2 reached" in get(client, RIGHT)
+
+
+def test_index_shows_the_last_load_run(
+    client: Client, report: Path, recorded: dict[str, Kept]
+) -> None:
+    keys = ("script", "strategy", "operation", "lost", "of", "share")
+    runs = [
+        ("lost_update", "naive", "resolve", 1234, 4936, 0.25),
+        ("lost_update", "update_returning", "resolve", 0, 4000, 0.0),
+        ("hot_and_cold", "naive", "resolve", 99, 100, 0.99),
+    ]
+    report.write_text(
+        json.dumps(
+            {
+                "command": "make races",
+                "date": "2001-02-03",
+                "users": 17,
+                "seconds": 5,
+                "runs": [dict(zip(keys, run, strict=True)) for run in runs],
+            }
+        )
+    )
+    page = get(client, "/lab/")
+    assert "The last <code>make races</code>, 2001-02-03: 17 users on gunicorn for 5 sec" in page
+    assert "<td>1,234 of 4,936 (25.0%)</td><td><a" in page
+    assert "<td>0 of 4,000</td><td><a" in page
+    assert "99 of 100" not in page  # which is no race of the catalogue
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"runs": [{}]}', '{"runs": 1}'])
+def test_index_passes_over_a_report_it_cannot_read(client: Client, report: Path, text: str) -> None:
+    report.write_text(text)
+    assert "There was no load run yet" in get(client, "/lab/")
+
+
+# --- A race --------------------------------------------------------------------------------------
+
+
+def test_a_race_shows_two_strategies_as_a_diff(client: Client, recorded: dict[str, Kept]) -> None:
+    page = get(client, "/lab/races/lost_update/?left=naive&right=f_expression")
+    assert "From <code>shorturl/resolving/naive.py</code>" in page
+    assert "to <code>shorturl/resolving/f_expression.py</code>" in page
+    removed = r'<tr class="removed"><td>\d+</td><td></td><td>-</td><td><code> *{}'
+    added = r'<tr class="added"><td></td><td>\d+</td><td>\+</td><td><code> *{}'
+    assert re.search(removed.format(r"short_url\.hits \+= 1<"), page)
+    assert re.search(added.format(r"short_url\.hits = F\("), page)
+    assert re.search(r'<tr class=""><td>\d+</td><td>\d+</td><td> </td><td><code>def resolve', page)
+    assert page.count("<option selected>") == 2
+    assert "<option selected>f_expression</option>" in page
+    assert "2 processes</th><th" in page
+    assert "3 processes</th>" in page
+    assert f'href="{NAIVE}"' in page
+    assert 'href="/lab/races/lost_update/naive/3/">not explored</a>' in page
+
+
+def test_a_race_compares_the_first_with_the_last_by_itself(client: Client) -> None:
+    page = get(client, "/lab/races/toctou/")
+    first, *_, last = RACES["toctou"].strategies
+    assert f"shorturl/creating/{first}.py" in page
+    assert f"shorturl/creating/{last}.py" in page
+
+
+@pytest.mark.parametrize("name", [*RACES, *MUSEUM])
+def test_every_race_has_its_page(client: Client, name: str) -> None:
+    page = get(client, f"/lab/races/{name}/")
+    assert f"<h1>{name}</h1>" in page
+    assert ("Found in" in page) is (name in MUSEUM)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "races/no_race/",
+        "races/lost_update/?left=no_strategy",
+        "races/lost_update/?right=on_conflict",
+        "races/no_race/naive/2/",
+        "races/lost_update/on_conflict/2/",
+        "races/lost_update/naive/1/",
+        "races/lost_update/naive/4/",
+        "races/lost_update/naive/99999999999999999999/",
+        "races/lost_update/naive/2/?level=strict",
+        "races/lost_update/naive/2/?schedule=1111",
+        "races/lost_update/naive/2/?schedule=%00",
+        "races/lost_update/naive/2/?predict=4",
+        "races/lost_update/naive/2/?predict=-1",
+        "races/lost_update/naive/2/?predict=two",
+        "races/lost_update/naive/2/?predict=²",
+        "runs/1/",
+        "runs/99999999999999999999/",
+    ],
+)
+def test_what_there_is_not(client: Client, recorded: dict[str, Kept], path: str) -> None:
+    assert client.get(f"/lab/{path}").status_code == 404
+
+
+# --- Isolation and museum ------------------------------------------------------------------------
+
+
+def test_isolation_has_a_column_for_each_level(client: Client, recorded: dict[str, Kept]) -> None:
+    page = get(client, "/lab/isolation/")
+    for level in ("read committed", "repeatable read", "serializable"):
+        assert page.count(f'<th scope="col">{level}</th>') == 3
+    assert f'<a class="count breaks" href="{NAIVE}">' in page
+    assert f'<a class="count breaks" href="{NAIVE}?level=serializable">' in page
+    assert f'href="{NAIVE}?level=repeatable+read">not explored</a>' in page
+    assert 'name="what" value="isolation"' in page
+
+
+def test_museum_shows_each_exhibit_with_its_source(
+    client: Client, recorded: dict[str, Kept]
+) -> None:
+    page = get(client, "/lab/museum/")
+    response = client.get("/lab/museum/")
+    assert [exhibit for exhibit, _ in response.context["exhibits"]] == list(MUSEUM.values())
+    for name in MUSEUM:
+        assert f'<a href="/lab/races/{name}/">{name}</a>' in page
+    assert (
+        'href="/lab/races/limited_use/as_found/2/"><span aria-hidden="true">✗</span> 4 / 6' in page
+    )
+    assert 'name="what" value="museum"' in page

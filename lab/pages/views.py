@@ -1,0 +1,240 @@
+"""The lab's pages: they show what was explored on this machine, and start explorations."""
+
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from lab.catalogue import EVERY_RACE, RACES
+from lab.catalogue.definition import Race
+from lab.catalogue.museum import MUSEUM
+from lab.models import RecordedSchedule, Recording, Run
+from lab.pages import measured
+from lab.pages.marks import marks
+from lab.pages.stories import STORIES
+from lab.pages.tables import Cell, Recorded
+from lab.recording import background as runs
+from lab.recording import store as recording
+from lab.recording.source import diff, digest, source
+from lab.recording.store import ISOLATED, LEVELS, READ_COMMITTED
+from shorturl.strategies import Strategy
+
+
+def may_explore(request: HttpRequest) -> bool:
+    """Return whether the visitor may start an exploration: everybody locally, else the staff."""
+    return settings.LOCAL or request.user.is_staff
+
+
+@never_cache
+@require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    """Show the races in the order of the story, the matrix, and the last load runs."""
+    recorded = Recorded(Recording.objects.all())
+    context = {
+        "races": RACES.values(),
+        "tables": [recorded.matrix(operation) for operation in ("creating", "resolving")],
+        "newest": newest(race__in=RACES, isolation=READ_COMMITTED),
+        "load": measured.last_run(recorded),
+        "run": Run.objects.order_by("-pk").first(),
+        "may_explore": may_explore(request),
+    }
+    return render(request, "lab/index.html", context)
+
+
+@never_cache
+@require_safe
+def race(request: HttpRequest, name: str) -> HttpResponse:
+    """Show a race: the situation, the strategies with what came of them, any two as a diff."""
+    found = named(name)
+    strategies = list(found.strategies.values())
+    sides = [
+        strategy_of(found, request.GET.get(side, default.name))
+        for side, default in (("left", strategies[0]), ("right", strategies[-1]))
+    ]
+    sources = [source(side) for side in sides]
+    exhibit = MUSEUM.get(name)
+    context = {
+        "race": found,
+        "story": exhibit.what if exhibit else STORIES[name],
+        "exhibit": exhibit,
+        "table": Recorded(Recording.objects.filter(race=name)).of_race(found),
+        "choices": [("left", sides[0].name), ("right", sides[1].name)],
+        "paths": [each.path for each in sources],
+        "diff": diff(*sources),
+    }
+    return render(request, "lab/race.html", context)
+
+
+@never_cache
+@require_safe
+def exploration(request: HttpRequest, name: str, strategy: str, processes: int) -> HttpResponse:
+    """Show an exploration: all its schedules, and one of them step by step.
+
+    `schedule` names the one, the witness without it. `predict` hides what follows after so many
+    of its steps, and `guess` is what the visitor thought. `level` is the isolation level.
+    """
+    found = named(name)
+    chosen = strategy_of(found, strategy)
+    level = request.GET.get("level", READ_COMMITTED)
+    if level not in LEVELS:
+        raise Http404(f"The isolation levels are {', '.join(LEVELS)}.")
+    if processes not in found.counts:
+        counts = " or ".join(map(str, found.counts))
+        raise Http404(f"{name} is explored with {counts} processes.")
+    job = recording.Job(found, chosen, processes, level)
+    kept = Recording.objects.filter(**job.where()).first()
+    context: dict[str, Any] = {
+        "race": found,
+        "strategy": chosen,
+        "processes": range(1, processes + 1),
+        "level": None if level == READ_COMMITTED else level,
+        "query": "" if level == READ_COMMITTED else f"{urlencode({'level': level})}&",
+        "job": job,
+        "recording": kept,
+        "source": source(chosen),
+        "may_explore": may_explore(request),
+    }
+    if kept:
+        orders = list(kept.recorded.values_list("order", "broken"))
+        order = request.GET.get("schedule") or kept.witness or orders[0][0]
+        if order not in dict(orders):
+            raise Http404(f"{order[:50]!r} is none of the schedules that were run.")
+        schedule = kept.recorded.get(order=order)
+        context["changed"] = kept.source not in ("", digest(chosen))
+        context |= {"orders": orders, "schedule": schedule, **around(orders, schedule)}
+        context |= steps(request, schedule, processes)
+        if context["predict"] is not None:
+            context["source"] = source(chosen, bare=True)
+    return render(request, "lab/exploration.html", context)
+
+
+def around(orders: list[tuple[str, str]], schedule: RecordedSchedule) -> dict[str, Any]:
+    """Return the schedules before and after one, and the next broken one after it."""
+    number = next(n for n, (order, _) in enumerate(orders) if order == schedule.order)
+    following = orders[number + 1 :] + orders[:number]
+    return {
+        "number": number + 1,
+        "previous": orders[number - 1][0] if number else None,
+        "next": orders[number + 1][0] if number + 1 < len(orders) else None,
+        "next_broken": next((order for order, broken in following if broken), None),
+    }
+
+
+def steps(request: HttpRequest, schedule: RecordedSchedule, processes: int) -> dict[str, Any]:
+    """Return the rows of the swimlane: for each step a cell for each process."""
+    hidden_after = number_in(request, "predict", most=len(schedule.steps) - 1)
+    # A mark would give away what the visitor is asked.
+    marked = marks(schedule.steps) if schedule.broken and hidden_after is None else {}
+    rows = []
+    for number, step in enumerate(schedule.steps, start=1):
+        cells: list[dict[str, Any]] = [{} for _ in range(processes)]
+        for earlier, other in enumerate(schedule.steps[:number], start=1):
+            cell = cells[other["process"] - 1]
+            if earlier == number:
+                cell |= {"step": step, "marks": marked.get(number, [])}
+                cell["waits"] = number < step["until"] or step["waited_for"]
+            elif other["until"] == number:
+                cell["back"] = {"step": other, "number": earlier}
+            elif other["until"] > number:
+                cell["waiting"] = True
+        hidden = hidden_after is not None and number > hidden_after
+        rows.append({"number": number, "step": step, "cells": cells, "hidden": hidden})
+    known = schedule.steps[:hidden_after]
+    return {
+        "rows": rows,
+        "predict": hidden_after,
+        "held": known[-1]["observed"] if known else "",
+        "last": schedule.steps[-1]["observed"],
+        "guess": request.GET.get("guess", "")[:100],
+        "halfway": len(schedule.steps) // 2,
+    }
+
+
+@never_cache
+@require_safe
+def isolation(request: HttpRequest) -> HttpResponse:
+    """Show what the isolation levels change: race × strategy × level."""
+    recorded = Recorded(Recording.objects.filter(race__in=ISOLATED))
+    context = {
+        "tables": recorded.isolation(),
+        "newest": newest(race__in=ISOLATED),
+        "may_explore": may_explore(request),
+    }
+    return render(request, "lab/isolation.html", context)
+
+
+@never_cache
+@require_safe
+def museum(request: HttpRequest) -> HttpResponse:
+    """Show the museum: races of real URL shorteners."""
+    recorded = Recorded(Recording.objects.filter(race__in=MUSEUM))
+    context = {
+        "exhibits": recorded.museum(),
+        "newest": newest(race__in=MUSEUM),
+        "may_explore": may_explore(request),
+    }
+    return render(request, "lab/museum.html", context)
+
+
+@require_POST
+def explore(request: HttpRequest) -> HttpResponse:
+    """Start to explore `what`, which is written as for the command `record`."""
+    if not may_explore(request):
+        return render(request, "403.html", status=HTTPStatus.FORBIDDEN)
+    what = request.POST.get("what", "")
+    try:
+        jobs = recording.jobs(what)
+        return redirect("lab:run", runs.start(what, len(jobs)).pk)
+    except ValueError as error:
+        raise Http404(str(error)) from error
+    except runs.Busy:
+        newest = Run.objects.order_by("-pk").first()
+        return redirect("lab:run", newest.pk) if newest else redirect("lab:index")
+
+
+@never_cache
+@require_safe
+def run(request: HttpRequest, number: int) -> HttpResponse:
+    """Show how far a run is."""
+    found = get_object_or_404(Run, pk=number)
+    cell = None
+    with suppress(ValueError):  # for what the catalogue has no longer
+        cell = Cell(recording.jobs(found.what)[0], None) if "/" in found.what else None
+    context = {"run": found, "lost": runs.is_lost(found), "cell": cell}
+    return render(request, "lab/run.html", context)
+
+
+def newest(**where: Any) -> Recording | None:
+    """Return the recording that was made last, of those; None when there is none."""
+    return Recording.objects.filter(**where).order_by("-recorded_at").first()
+
+
+def named(name: str) -> Race:
+    """Return the race `name`; raise Http404 without one."""
+    if name not in EVERY_RACE:
+        raise Http404(f"There is no race {name!r}; there are {', '.join(EVERY_RACE)}.")
+    return EVERY_RACE[name]
+
+
+def strategy_of(race: Race, name: str) -> Strategy[Any]:
+    """Return the strategy `name`; raise Http404 when it takes no part."""
+    try:
+        return race.strategy(name)
+    except ValueError as error:
+        raise Http404(str(error)) from error
+
+
+def number_in(request: HttpRequest, name: str, *, most: int) -> int | None:
+    """Return a number of the query, or None without it; raise Http404 when it is out of range."""
+    text = request.GET.get(name, "")
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) > most:
+        raise Http404(f"{name} must be a number from 0 to {most}, not {text[:20]!r}.")
+    return int(text)

@@ -1,0 +1,81 @@
+"""Explorations started from a page: one at a time, in a process of their own, and bounded."""
+
+import atexit
+import subprocess
+import sys
+import threading
+
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.utils import timezone
+
+from lab.models import Run
+
+LOCK = 0x6C6162  # "lab": whoever holds this advisory lock explores
+GRACE = 15  # seconds that a run may take to get the lock
+
+
+class Busy(Exception):
+    """Something is being explored already."""
+
+
+def lock(using: str = DEFAULT_DB_ALIAS) -> bool:
+    """Take the lock for the rest of the session; return whether it was free."""
+    with connections[using].cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [LOCK])
+        return bool(cursor.fetchone()[0])
+
+
+def unlock(using: str) -> None:
+    """Give the lock back now: a session that is closed keeps it for another moment."""
+    with connections[using].cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
+
+
+def is_locked() -> bool:
+    """Return whether somebody explores."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s"
+            " AND classid = 0"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+            [LOCK],
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def start(what: str, total: int) -> Run:
+    """Begin to explore `what`, in a process that ends with this one; return the run.
+
+    Where this process is killed, the other one goes on to its end, which is bounded. Raises Busy
+    while another run goes on. Two that begin at the same moment both pass here: the lock decides
+    which of them goes on, and the other one says so on its page.
+    """
+    if is_locked():
+        raise Busy
+    run = Run.objects.create(what=what, total=total)
+    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "record", what]
+    command += [f"--run={run.pk}", f"--database={connection.settings_dict['NAME']}"]
+    process = subprocess.Popen(  # noqa: S603 - `what` was found among the explorations there are
+        command,
+        cwd=settings.BASE_DIR,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    atexit.register(process.terminate)
+    threading.Thread(target=_wait, args=[process], daemon=True).start()
+    return run
+
+
+def _wait(process: "subprocess.Popen[bytes]") -> None:
+    process.wait()
+    atexit.unregister(process.terminate)
+
+
+def is_lost(run: Run) -> bool:
+    """Return whether `run` ended without a word: it was killed, or never began."""
+    if run.ended_at:
+        return False
+    old = (timezone.now() - run.started_at).total_seconds() > GRACE
+    return old and (not is_locked() or Run.objects.filter(pk__gt=run.pk, ended_at=None).exists())

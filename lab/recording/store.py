@@ -1,0 +1,206 @@
+"""Explorations that are kept: every schedule with what each step did, for the pages to show."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, connections, transaction
+
+from lab.catalogue import EVERY_RACE, RACES
+from lab.catalogue.definition import Race
+from lab.catalogue.museum import MUSEUM
+from lab.models import RecordedSchedule, Recording
+from lab.recording.source import digest, file_of
+from pginterleave import Exploration, Schedule, Step
+from shorturl.strategies import Strategy
+
+READ_COMMITTED, *STRICTER = LEVELS = ("read committed", "repeatable read", "serializable")
+ISOLATED = ("lost_update", "clobbered_edit", "toctou_in_a_transaction")  # raced at every level
+GROUPS = ("matrix", "museum", "isolation")
+MAX_SCHEDULES, MAX_SECONDS = 20_000, 120  # of one exploration, whose schedules are all kept
+FEW = 300  # of more schedules than that, the distinct ones are enough for a page
+SERVICE = "service"  # the alias of the service's database while the default is a scratch one
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to explore: a race, one of its strategies, how many processes, which isolation level."""
+
+    race: Race
+    strategy: Strategy[Any]
+    processes: int
+    isolation: str = READ_COMMITTED
+
+    def __str__(self) -> str:
+        """Return how the command `record` is told of it: race/strategy/processes/level."""
+        level = self.isolation.replace(" ", "-")
+        return f"{self.race.name}/{self.strategy.name}/{self.processes}/{level}"
+
+    def where(self) -> dict[str, Any]:
+        """Return the fields that identify its recording."""
+        return {
+            "race": self.race.name,
+            "strategy": self.strategy.name,
+            "processes": self.processes,
+            "isolation": self.isolation,
+        }
+
+
+def jobs(what: str) -> list[Job]:
+    """Return the explorations of a group, or the one that is written race/strategy/….
+
+    Raises ValueError, saying what would be right.
+    """
+    if what not in GROUPS:
+        return [job(*what.split("/"))]
+    races = {
+        "matrix": RACES.values(),
+        "museum": [exhibit.race for exhibit in MUSEUM.values()],
+        "isolation": [RACES[name] for name in ISOLATED],
+    }[what]
+    return [
+        Job(race, strategy, race.counts[0], level)
+        for level in (STRICTER if what == "isolation" else [READ_COMMITTED])
+        for race in races
+        for strategy in race.strategies.values()
+    ]
+
+
+def job(
+    race: str = "", strategy: str = "", processes: str = "", level: str = "", *rest: str
+) -> Job:
+    """Return the exploration of these names; raise ValueError, saying what would be right."""
+    if race not in EVERY_RACE:
+        there_are = ", ".join((*GROUPS, *EVERY_RACE))
+        raise ValueError(f"There is nothing called {race!r} to explore; there are {there_are}.")
+    found = EVERY_RACE[race]
+    chosen = found.strategy(strategy)
+    counts = [str(count) for count in found.counts]
+    if (processes or counts[0]) not in counts:
+        raise ValueError(f"{race} takes {' or '.join(counts)} processes, not {processes}.")
+    isolation = level.replace("-", " ") or READ_COMMITTED
+    if isolation not in LEVELS or rest:
+        raise ValueError(f"The isolation levels are {', '.join(LEVELS)}, not {level!r}.")
+    return Job(found, chosen, int(processes or counts[0]), isolation)
+
+
+@contextmanager
+def service_connection() -> Iterator[None]:
+    """Keep a connection to the service's database, by the alias SERVICE, within the block."""
+    own = connection.copy(SERVICE)
+    databases: Any = connections.databases
+    databases[SERVICE], connections[SERVICE] = own.settings_dict, own
+    try:
+        yield
+    finally:
+        own.close()
+        del connections[SERVICE], databases[SERVICE]
+
+
+def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Recording:
+    """Explore in the default database, a scratch one, and keep it all in the service's.
+
+    `progress` is called with the number of schedules that have run. Replaces an older recording
+    of the same. Raises what Race.explore() does.
+    """
+    kept: list[RecordedSchedule] = []
+    source, written_in = digest(job.strategy), str(file_of(job.strategy))
+
+    def keep(schedule: Schedule) -> None:
+        kept.append(written(schedule, len(kept), written_in))
+        progress(len(kept))
+
+    def explore(*, distinct: bool) -> Exploration:
+        kept.clear()
+        return job.race.explore(
+            job.strategy,
+            job.processes,
+            observe=job.race.observe,
+            each=keep,
+            distinct=distinct,
+            max_schedules=MAX_SCHEDULES,
+            max_seconds=MAX_SECONDS,
+        )
+
+    with connection.cursor() as cursor:
+        name = connection.ops.quote_name(connection.settings_dict["NAME"])
+        # For the sessions that are opened from now on, which are those of the processes.
+        cursor.execute(
+            f"ALTER DATABASE {name} SET default_transaction_isolation = %s", [job.isolation]
+        )
+    result = explore(distinct=True)
+    if len(kept) < result.schedules <= FEW:
+        result = explore(distinct=False)
+    with transaction.atomic(using=SERVICE):
+        Recording.objects.using(SERVICE).filter(**job.where()).delete()
+        recording = Recording.objects.using(SERVICE).create(
+            **job.where(),
+            schedules=result.schedules,
+            distinct=len(kept),
+            broken=result.breaking,
+            raised=sum(any(each.raised for each in one.outcomes) for one in result.broken),
+            cut=result.cut,
+            source=source,
+            witness=result.witness.order if result.witness else "",
+            seconds=result.seconds,
+            postgresql=version(),
+        )
+        for schedule in kept:
+            schedule.recording = recording
+        RecordedSchedule.objects.using(SERVICE).bulk_create(kept, batch_size=500)
+    return recording
+
+
+def version() -> str:
+    """Return PostgreSQL's name and version."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW server_version")
+        return f"PostgreSQL {cursor.fetchone()[0].split()[0]}"
+
+
+def written(schedule: Schedule, number: int, source: str) -> RecordedSchedule:
+    """Return a schedule as it is kept; `source` is the file whose lines are shown beside it.
+
+    A step has `process`, `kind`, `sql` (for a reader), `until`, `waited_for`, `result`, `error`
+    and `message` (both can be empty), `rows` (how many it returned or changed), `line` (in
+    `source`, or 0), `where` (the file and line that sent it) and `observed`. An outcome is what
+    the process raised, or "".
+    """
+    return RecordedSchedule(
+        number=number,
+        order=schedule.order,
+        broken=schedule.broken,
+        steps=[_step(step, source) for step in schedule.timeline],
+        outcomes=[_raised(outcome.raised) for outcome in schedule.outcomes],
+    )
+
+
+def _step(step: Step, source: str) -> dict[str, Any]:
+    path = Path(step.filename)
+    if path.is_relative_to(settings.BASE_DIR):
+        path = path.relative_to(settings.BASE_DIR)
+    return {
+        "process": step.process,
+        "kind": step.kind,
+        "sql": step.statement(),
+        "until": step.until,
+        "waited_for": step.waited_for,
+        "result": step.result(),
+        "error": step.error,
+        "message": step.message,
+        "rows": step.rowcount,
+        "line": step.lineno if step.filename == source else 0,
+        "where": f"{path}:{step.lineno}",
+        "observed": "" if step.observed is None else str(step.observed),
+    }
+
+
+def _raised(error: BaseException | None) -> str:
+    if error is None:
+        return ""
+    text = re.sub(r"\s+", " ", str(error)).strip()
+    return f"{type(error).__name__}: {text}"[:300]

@@ -1,0 +1,259 @@
+"""Explorations that are kept, and `manage.py record`, which keeps them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from lab.catalogue.museum import MUSEUM
+from lab.conftest import Kept, databases
+from lab.management.commands import record as command
+from lab.models import RecordedSchedule, Recording, Run
+from lab.recording import background as runs
+from lab.recording import store as recording
+from lab.recording.store import Job
+from pginterleave import CannotExplore
+from project.docs import ROOT
+from shorturl.models import ShortUrl
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def any_alias(transactional_db: None, django_db_blocker: Any) -> Iterator[None]:
+    """Let the command name a connection as it likes, which Django's own test cases forbid."""
+    with django_db_blocker.unblock():
+        yield
+
+
+def record(*what: str) -> str:
+    output = StringIO()
+    call_command("record", *what, stdout=output, stderr=StringIO())
+    return output.getvalue()
+
+
+# --- What is asked for ---------------------------------------------------------------------------
+
+
+def test_a_group_is_every_strategy_of_its_races() -> None:
+    matrix = [str(job) for job in recording.jobs("matrix")]
+    assert "collision/naive/1/read-committed" in matrix
+    assert "crossed_locks/update_returning/2/read-committed" in matrix
+    assert len(set(matrix)) == len(matrix) > 50
+    museum = recording.jobs("museum")
+    assert {job.race.name for job in museum} == set(MUSEUM)
+    isolation = recording.jobs("isolation")
+    assert {job.isolation for job in isolation} == {"repeatable read", "serializable"}
+    assert {job.race.name for job in isolation} == set(recording.ISOLATED)
+
+
+@pytest.mark.parametrize("group", recording.GROUPS)
+def test_every_exploration_is_named_so_that_it_is_found(group: str) -> None:
+    for job in recording.jobs(group):
+        assert recording.jobs(str(job)) == [job]
+
+
+def test_what_a_name_leaves_out_is_the_usual() -> None:
+    assert str(recording.job("lost_update", "naive")) == "lost_update/naive/2/read-committed"
+    assert str(recording.job("collision", "naive")) == "collision/naive/1/read-committed"
+    job = recording.job("lost_update", "naive", "3", "repeatable-read")
+    assert (job.processes, job.isolation) == (3, "repeatable read")
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("", "nothing called '' to explore; there are matrix, museum, isolation, collision"),
+        ("lost", "nothing called 'lost' to explore"),
+        ("lost_update", "'' takes no part in lost_update; there are naive"),
+        ("lost_update/on_conflict", "'on_conflict' takes no part in lost_update"),
+        ("lost_update/naive/4", "lost_update takes 2 or 3 processes, not 4"),
+        ("lost_update/naive/two", "lost_update takes 2 or 3 processes, not two"),
+        ("lost_update/naive/2/strict", "read committed, repeatable read, serializable, not 'st"),
+        ("lost_update/naive/2/serializable/x", "The isolation levels are"),
+    ],
+)
+def test_what_there_is_not_is_said(what: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        recording.jobs(what)
+    with pytest.raises(CommandError, match=message):
+        record(what)
+    assert not Run.objects.exists()
+
+
+# --- What is kept --------------------------------------------------------------------------------
+
+
+def test_a_recording_counts(explored: dict[str, Kept]) -> None:
+    kept = explored["lost_update/naive"].recording
+    assert (kept.schedules, kept.broken, kept.raised) == (6, 4, 0)
+    assert (kept.witness, kept.cut) == ("1212", "")
+    assert kept.seconds > 0
+    assert kept.postgresql.startswith("PostgreSQL ")
+    kept = explored["toctou/check_first"].recording
+    assert (kept.schedules, kept.broken, kept.raised) == (6, 4, 4)
+    kept = explored["lost_update/update_returning"].recording
+    assert (kept.schedules, kept.broken, kept.witness) == (2, 0, "")
+
+
+def test_every_schedule_is_kept(explored: dict[str, Kept]) -> None:
+    for kept in explored.values():
+        assert [each.number for each in kept.schedules] == list(range(kept.recording.schedules))
+        assert sum(bool(each.broken) for each in kept.schedules) == kept.recording.broken
+        for schedule in kept.schedules:
+            taken = "".join(str(step["process"]) for step in schedule.steps)
+            assert schedule.order == taken
+            assert len(schedule.outcomes) == kept.recording.processes
+
+
+def test_a_step_has_what_was_sent_what_came_back_and_what_the_rows_held(
+    explored: dict[str, Kept],
+) -> None:
+    read, _, write, _ = explored["lost_update/naive"].schedule("1212").steps
+    assert (read["kind"], read["process"], read["until"], read["waited_for"]) == (
+        "SELECT",
+        1,
+        1,
+        [],
+    )
+    assert read["sql"].startswith("SELECT … FROM shorturl_shorturl WHERE key = ")
+    assert (read["error"], read["message"], read["rows"]) == ("", "", 1)
+    assert read["observed"] == "hits = 0"
+    assert write["sql"].startswith("UPDATE shorturl_shorturl SET ")
+    assert write["observed"] == "hits = 1"
+
+    source = ROOT / "shorturl" / "resolving" / "naive.py"
+    lines = source.read_text().splitlines()
+    assert "get(" in lines[read["line"] - 1]
+    assert "save(" in lines[write["line"] - 1]
+    assert write["where"] == f"shorturl/resolving/naive.py:{write['line']}"
+
+
+def test_a_wait_ends_with_a_later_step(explored: dict[str, Kept]) -> None:
+    waits = explored["lost_update/select_for_update"].schedule("121122").steps[1]
+    assert waits["waited_for"] == [1]
+    assert waits["until"] == 4  # process 1 commits
+
+
+def test_an_error_is_kept_with_its_words(explored: dict[str, Kept]) -> None:
+    schedule = explored["toctou/check_first"].schedule("1212")
+    failed = schedule.steps[3]
+    assert failed["error"]
+    assert "shorturl_shorturl_key_uk" in failed["message"]
+    assert schedule.outcomes[0] == ""
+    assert schedule.outcomes[1].startswith("IntegrityError: duplicate key value")
+
+
+# --- The command ---------------------------------------------------------------------------------
+
+
+def test_a_newer_recording_replaces_the_older(recorded: dict[str, Kept]) -> None:
+    older = recorded["lost_update/update_returning"].recording
+    others = Recording.objects.exclude(pk=older.pk)
+    before = set(others.values_list("pk", flat=True))
+    ShortUrl.objects.create(key="a", target_url="https://example.com/")
+
+    printed = record("lost_update/update_returning")
+
+    assert printed == "lost_update/update_returning/2/read-committed: 0 of 2 schedules break\n"
+    newer = Recording.objects.get(race="lost_update", strategy="update_returning")
+    assert newer.pk > older.pk
+    assert newer.recorded_at > older.recorded_at
+    assert not RecordedSchedule.objects.filter(recording_id=older.pk).exists()
+    assert newer.recorded.count() == 2
+    assert set(Recording.objects.exclude(pk=newer.pk).values_list("pk", flat=True)) == before
+    assert ShortUrl.objects.get().hits == 0  # the races were in a database of their own
+    run = Run.objects.get()
+    assert (run.what, run.total, run.done) == (
+        "lost_update/update_returning/2/read-committed",
+        1,
+        1,
+    )
+    assert run.problem == ""
+    assert run.ended_at
+    assert databases() == set()
+
+
+def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "MAX_SCHEDULES", 1)
+    record("lost_update/update_returning")
+    kept = Recording.objects.get()
+    assert (kept.schedules, kept.cut) == (1, "max_schedules=1 reached")
+
+
+def test_only_one_at_a_time(somebody_explores: None) -> None:
+    with pytest.raises(CommandError, match="Something is being explored already"):
+        record("lost_update/naive")
+    assert not Run.objects.exists()
+
+
+def test_a_run_that_comes_second_says_so_on_its_page(somebody_explores: None) -> None:
+    """Two are begun at the same moment, when nobody has the lock yet."""
+    run = Run.objects.create(what="lost_update/naive", total=1)
+    with pytest.raises(CommandError):
+        record("lost_update/naive", f"--run={run.pk}")
+    run.refresh_from_db()
+    assert run.problem == "Something is being explored already; wait for it."
+    assert run.ended_at
+
+
+# What comes of a run does not depend on what it explores, so that these explore nothing.
+
+
+@pytest.fixture
+def instead(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """Let something else be done instead of an exploration, without a scratch database."""
+
+    def instead(function: Any) -> None:
+        monkeypatch.setattr(command, "scratch_database", nullcontext)
+        monkeypatch.setattr(recording, "record", function)
+
+    return instead
+
+
+def test_it_says_how_far_it_is_while_it_goes_on(
+    instead: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "PROGRESS", 0)
+    seen = []
+
+    def explore(job: Job, progress: Callable[[int], object]) -> Recording:
+        progress(7)
+        run = Run.objects.using(recording.SERVICE).get()
+        seen.append((run.current, run.done, run.total, run.ended_at))
+        assert runs.is_locked()
+        return Recording()
+
+    instead(explore)
+    record("lost_update/naive", "toctou/naive")
+    assert seen == [
+        ("lost_update/naive/2/read-committed: 7 schedules", 0, 2, None),
+        ("toctou/naive/2/read-committed: 7 schedules", 1, 2, None),
+    ]
+    assert Run.objects.get().what == "2 explorations"
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "problem"),
+    [
+        (CannotExplore("Too much."), CommandError, "Too much."),
+        (KeyboardInterrupt(), KeyboardInterrupt, "It was ended (KeyboardInterrupt)."),
+        (SystemExit(143), SystemExit, "It was ended (SystemExit)."),
+    ],
+)
+def test_it_says_why_it_ended_early(
+    instead: Callable[[Any], None], error: BaseException, raised: type, problem: str
+) -> None:
+    def explore(*_: Any) -> Recording:
+        raise error
+
+    instead(explore)
+    with pytest.raises(raised):
+        record("lost_update/naive")
+    run = Run.objects.get()
+    assert (run.problem, run.done) == (problem, 0)
+    assert run.ended_at
+    assert not runs.is_locked()

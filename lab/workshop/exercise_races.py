@@ -1,0 +1,71 @@
+"""The races that judge exercises only: what they call is no strategy, but the caller of one."""
+
+from typing import Any
+
+from lab.catalogue import resolves as resolving
+from lab.catalogue.definition import Process, Race
+from pginterleave import Outcome
+from shorturl.models import ShortUrl
+from shorturl.strategies import Strategy
+
+
+def call_with_both(caller: Strategy[Any], process: int) -> Process:
+    first, second = ("a", "b") if process % 2 else ("b", "a")
+    return lambda: caller.function(first, second)
+
+
+def everybody_has_both(outcomes: list[Outcome]) -> str:
+    if wrong := resolving.a_raised(outcomes):
+        return wrong
+    for process, outcome in enumerate(outcomes, 1):
+        asked = ("a", "b") if process % 2 else ("b", "a")
+        if keys_of(outcome.returned) != asked:
+            return f"process {process} asked for {asked}, and is returned {outcome.returned!r}"
+    hits = dict(ShortUrl.objects.values_list("key", "hits"))
+    due = len(outcomes)
+    return "" if set(hits.values()) == {due} else f"hits = {hits['a']} and {hits['b']}, not {due}"
+
+
+def keys_of(returned: object) -> tuple[str, ...]:
+    """Return the keys of the short URLs that a call returned; nothing if it is no tuple of them."""
+    if not isinstance(returned, tuple | list):
+        return ()
+    return tuple(getattr(short_url, "key", "") for short_url in returned)
+
+
+def nothing_is_counted(outcomes: list[Outcome]) -> str:
+    raised, hits = outcomes[0].raised, ShortUrl.objects.get(key="a").hits
+    if not isinstance(raised, ShortUrl.DoesNotExist):
+        what = type(raised).__name__ if raised else "no error"
+        return f"process 1 gets {what}, not ShortUrl.DoesNotExist"
+    return f"hits = {hits}, not 0: half of the call has counted" if hits else ""
+
+
+def _race(name: str, situation: str, must_hold: str, **rest: Any) -> Race:
+    defaults = {"strategies": {}, "setup": resolving.fresh_links, "observe": resolving.both_rows}
+    return Race(name, "resolving", situation, must_hold, **{**defaults, **rest})
+
+
+RACES: dict[str, Race] = {
+    race.name: race
+    for race in (
+        _race(
+            "crossed_calls",
+            "Everybody resolves two keys in one call, handed over in opposite orders.",
+            "Everybody gets both short URLs in the order asked for, and every hit is counted.",
+            counts=(2,),
+            processes=lambda caller, number: [
+                call_with_both(caller, process) for process in range(1, number + 1)
+            ],
+            invariant=everybody_has_both,
+        ),
+        _race(
+            "half_a_call",
+            "One call with two keys, the second of which does not exist.",
+            "The call raises ShortUrl.DoesNotExist and counts nothing: both, or none.",
+            counts=(1,),
+            processes=lambda caller, number: [lambda: caller.function("a", "missing")],
+            invariant=nothing_is_counted,
+        ),
+    )
+}

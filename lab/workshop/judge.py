@@ -1,0 +1,85 @@
+"""A function of the user's own, judged by a race as if it were a strategy."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from django.core.management import CommandError
+
+from lab.catalogue.definition import Race
+from lab.catalogue.museum import MUSEUM
+from lab.workshop.exercise_races import RACES as EXERCISE_RACES
+from pginterleave import Schedule
+from shorturl.strategies import Strategy, Verdict
+
+
+def check(
+    race: Race,
+    function: Callable[..., Any],
+    processes: int,
+    draw: Callable[[Schedule], str],
+    **limits: Any,
+) -> tuple[bool, str]:
+    """Return whether `function` holds in every schedule, and what to say of it.
+
+    Statements overlap as well, if it holds when they do not; `draw` draws the shortest schedule
+    that breaks, and `limits` go to interleave.explore. Raises CommandError with exit code 2 where
+    nothing is proven, and nothing broken by a race.
+    """
+    name = f"{function.__module__}:{getattr(function, '__name__', function)}"
+    watched = Watched(function)
+    mine: Strategy[Any] = Strategy(name, watched, Verdict.RIGHT, "–", "")
+    plain = result = race.explore(mine, processes, **limits)
+    if overlap := plain.complete and not plain.witness:
+        result = race.explore(mine, processes, overlap=True, **limits)
+    when = " when statements overlap" if overlap else ""
+    if result.witness:
+        shown = race.run(mine, processes, result.witness.order, overlap=overlap)
+        if shown.slip() and result.breaking == result.schedules:
+            raise CommandError(
+                f"{name} does not work, with or without a race: {shown.slip()}. "
+                f"It is called like {signature(race)}.",
+                returncode=2,
+            )
+        title = f"{race.name} × {name}: {result}{when}. The shortest, {shown.order}:"
+        return False, f"{title}\n\n{draw(shown)}\n\nBroken: {shown.broken}."
+    if race.operation == "creating" and not watched.drew:
+        raise CommandError(
+            f"{name} did not use the candidate keys that it was handed, so nothing could "
+            "collide, and nothing is proven: draw from `keys`.",
+            returncode=2,
+        )
+    if not result.complete:
+        text = f"{race.name} × {name}: not proven: {result}{when}"
+        raise CommandError(text, returncode=2)
+    more = result.schedules > plain.schedules
+    also = f", and 0 of {result.schedules}{when}" if more else ""
+    return True, f"{race.name} × {name}: holds. {plain}{also}."
+
+
+class Watched:
+    """A function of the user's own, and whether it drew from the keys that it was handed."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.drew = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if "keys" in kwargs:
+            kwargs["keys"] = self._watch(kwargs["keys"])
+        return self.function(*args, **kwargs)
+
+    def _watch(self, keys: Iterable[str]) -> Iterator[str]:
+        for key in keys:
+            self.drew = True
+            yield key
+
+
+def signature(race: Race) -> str:
+    """Return how a function of the user's own is called, and what it returns."""
+    if race.name in MUSEUM:
+        return MUSEUM[race.name].signature
+    if race.name in EXERCISE_RACES:
+        return "resolve_both(first: str, second: str) -> tuple[ShortUrl, ShortUrl]"
+    if race.operation == "creating":
+        return "create(target_url: str, *, keys: Iterable[str]) -> ShortUrl"
+    return "resolve(key: str) -> ShortUrl"

@@ -1,0 +1,269 @@
+"""The exercises: what a student is handed does not hold, what solves it does, and who judges it."""
+
+import os
+import shlex
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import OperationalError, transaction
+
+from lab.workshop import exercise_races as races
+from lab.workshop import puzzle, write
+from lab.workshop.exercises import EXERCISES, HERE
+from project.docs import ROOT
+from shorturl.models import ShortUrl
+
+every_exercise = pytest.mark.parametrize("name", EXERCISES)
+exploring = pytest.mark.django_db(transaction=True)
+
+
+def race(*arguments: str) -> str:
+    output = StringIO()
+    call_command("race", *arguments, stdout=output, stderr=StringIO())
+    return output.getvalue()
+
+
+def judged(judge: str, function: str) -> tuple[int, str]:
+    """Return the exit code of `race check`, and what it says."""
+    output = StringIO()
+    try:
+        call_command("race", "check", judge, function, stdout=output, stderr=StringIO())
+    except SystemExit as ended:
+        return int(ended.code or 0), output.getvalue()
+    except CommandError as error:
+        return error.returncode, str(error)
+    return 0, output.getvalue()
+
+
+# What the judges say of each template, in their order.
+HANDED_OUT = {
+    "create": [
+        (0, "holds. 0 of 1 schedules break"),
+        (1, "Broken: process 2 gets IntegrityError"),
+        (1, "Broken: process 2 gets IntegrityError"),
+    ],
+    "resolve": [(1, "Broken: hits = 1, not 2"), (1, "Broken: the edit of the target is undone")],
+    "schedule": [(1, "schedule 111222 holds. Look for one that breaks.")],
+    "limited_use": [(1, "Broken: ")],
+    "crossed_locks": [
+        (1, "raises OperationalError: deadlock detected"),
+        (0, "holds. 0 of 1 schedules break"),
+    ],
+}
+
+
+@exploring
+@every_exercise
+def test_a_template_does_not_hold(name: str) -> None:
+    exercise = EXERCISES[name]
+    assert any(code == 1 for code, _ in HANDED_OUT[name])
+    for judge, (code, message) in zip(exercise.judges, HANDED_OUT[name], strict=True):
+        found, said = judged(judge, f"lab.workshop.templates.{name}:{exercise.function}")
+        assert (found, message in said) == (code, True), said
+
+
+@exploring
+@every_exercise
+def test_a_solution_holds(name: str) -> None:
+    exercise = EXERCISES[name]
+    for judge in exercise.judges:
+        found, said = judged(judge, f"lab.workshop.solutions.{name}:{exercise.function}")
+        assert found == 0, said
+
+
+def test_there_is_one_template_and_one_solution_for_each() -> None:
+    for folder in ("templates", "solutions"):
+        files = {path.stem for path in (HERE / folder).glob("*.py")} - {"__init__"}
+        assert files == set(EXERCISES)
+
+
+def resolve_both_and_try_again(first: str, second: str) -> tuple[ShortUrl, ShortUrl]:
+    for _ in range(5):
+        try:
+            with transaction.atomic():
+                return ShortUrl.resolve(first), ShortUrl.resolve(second)
+        except OperationalError:
+            pass
+    raise AssertionError("the victim of five deadlocks")
+
+
+def resolve_both_without_a_transaction(first: str, second: str) -> tuple[ShortUrl, ShortUrl]:
+    return ShortUrl.resolve(first), ShortUrl.resolve(second)
+
+
+def resolve_both_in_another_order(first: str, second: str) -> list[ShortUrl]:
+    with transaction.atomic():
+        return [ShortUrl.resolve(key) for key in sorted((first, second))]
+
+
+def resolve_both_and_forget(first: str, second: str) -> None:
+    resolve_both_in_another_order(first, second)
+
+
+def resolve_nothing(first: str, second: str) -> tuple[ShortUrl, ShortUrl]:
+    return ShortUrl.objects.get(key=first), ShortUrl.objects.get(key=second)
+
+
+def resolve_what_there_is(first: str, second: str) -> None:
+    ShortUrl.resolve(first)
+
+
+@exploring
+@pytest.mark.parametrize(
+    ("judge", "function", "code", "message"),
+    [
+        ("crossed_calls", resolve_both_and_try_again, 0, "holds"),
+        ("half_a_call", resolve_both_and_try_again, 0, "holds"),
+        ("crossed_calls", resolve_both_without_a_transaction, 0, "holds"),
+        ("half_a_call", resolve_both_without_a_transaction, 1, "half of the call has counted"),
+        ("crossed_calls", resolve_both_in_another_order, 1, "process 2 asked for ('b', 'a')"),
+        ("crossed_calls", resolve_both_and_forget, 1, "and is returned None"),
+        ("crossed_calls", resolve_nothing, 1, "hits = 0 and 0, not 2"),
+        ("half_a_call", resolve_what_there_is, 1, "gets no error, not ShortUrl.DoesNotExist"),
+    ],
+)
+def test_the_judges_of_crossed_locks(judge: str, function: object, code: int, message: str) -> None:
+    name = getattr(function, "__name__", "")
+    found, said = judged(judge, f"{__name__}:{name}")
+    assert (found, message in said) == (code, True), said
+
+
+def too_short() -> str:
+    return "12"
+
+
+def with_a_third_process() -> str:
+    return "112233"
+
+
+def none_at_all() -> None:
+    pass
+
+
+def failing() -> str:
+    raise KeyError("1122")
+
+
+@exploring
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (too_short, "12 is no schedule of this race: "),
+        (with_a_third_process, "112233 is no schedule of this race: "),
+        (none_at_all, "returned None; return a schedule, like '1122'"),
+        (failing, "The function raised KeyError: '1122'."),
+    ],
+)
+def test_what_is_no_schedule_is_not_judged(function: object, message: str) -> None:
+    name = getattr(function, "__name__", "")
+    found, said = judged("find_the_schedule", f"{__name__}:{name}")
+    assert (found, message in said) == (2, True), said
+
+
+@exploring
+def test_looking_twice_breaks_in_some_schedules_only() -> None:
+    """So that there is something to find, and no guess is sure to be right."""
+    the = puzzle.PUZZLES["find_the_schedule"]
+    result = the.race.explore(the.strategy, the.processes)
+    assert (len(result.broken), result.schedules) == (12, 20)
+
+
+def test_the_list_names_the_exercises_and_their_judges() -> None:
+    printed = race("exercise")
+    for exercise in EXERCISES.values():
+        assert f"{exercise.name}: {exercise.task}\n" in printed
+        for judge in exercise.judges:
+            assert f"race check {judge} exercises.{exercise.name}:" in printed
+
+
+def test_the_judges_of_exercises_are_no_races_of_the_catalogue() -> None:
+    from lab.catalogue import RACES
+
+    assert not set(RACES) & (set(races.RACES) | set(puzzle.PUZZLES))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that Python imports from, and where the command is given."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@every_exercise
+def test_it_writes_the_template(folder: Path, name: str) -> None:
+    printed = race("exercise", name)
+    assert (folder / "exercises" / f"{name}.py").read_text() == EXERCISES[name].template.read_text()
+    for judge in EXERCISES[name].judges:
+        assert f"race check {judge} exercises.{name}:{EXERCISES[name].function}" in printed
+
+
+def test_it_writes_where_it_is_told_to(folder: Path) -> None:
+    assert "race check toctou mine.second_try:create" in race(
+        "exercise", "create", "mine/second_try.py"
+    )
+    assert (folder / "mine" / "second_try.py").exists()
+
+
+def test_it_never_overwrites(folder: Path) -> None:
+    (folder / "mine.py").write_text("my work")
+    with pytest.raises(CommandError, match=r"mine\.py exists already, and is left as") as raised:
+        race("exercise", "create", "mine.py")
+    assert raised.value.returncode == 2
+    assert (folder / "mine.py").read_text() == "my work"
+
+
+@pytest.mark.parametrize(
+    "file", ["a-b/mine.py", "mine.txt", "class.py", "mine", ".mine.py", "/a.py"]
+)
+def test_what_could_not_be_imported_is_not_written(folder: Path, file: str) -> None:
+    with pytest.raises(CommandError, match=f"could not import {file}: name a file") as raised:
+        race("exercise", "create", file)
+    assert raised.value.returncode == 2
+    assert not list(folder.iterdir())
+
+
+def test_a_folder_that_is_a_file(folder: Path) -> None:
+    (folder / "mine").write_text("my work")
+    with pytest.raises(CommandError, match="mine exists already") as raised:
+        race("exercise", "create", "mine/create.py")
+    assert raised.value.returncode == 2
+
+
+def test_an_exercise_that_there_is_not() -> None:
+    with pytest.raises(CommandError, match="no exercise 'dance'; there are create, resolve"):
+        race("exercise", "dance")
+
+
+def test_the_importable_name_is_that_of_the_file() -> None:
+    assert write.importable_name(Path(__file__)) == __name__
+
+
+@exploring
+def test_the_command_that_it_prints_judges_the_file(tmp_path: Path) -> None:
+    """From the template to a solution, as a student goes, in processes of their own."""
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
+        )
+
+    mine = tmp_path / "mine.py"
+    written = run(sys.executable, "manage.py", "race", "exercise", "resolve", str(mine))
+    assert written.returncode == 0, written.stderr
+    first, _second = written.stdout.splitlines()[2:]
+    handed_out = run(*shlex.split(first))
+    assert handed_out.returncode == 1, handed_out.stderr
+    assert "Broken: hits = 1, not 2." in handed_out.stdout
+    mine.write_text(EXERCISES["resolve"].solution.read_text())
+    solved = run(*shlex.split(first))
+    assert solved.returncode == 0, solved.stderr
+    assert (
+        "lost_update × mine:resolve: holds. 0 of 6 schedules break, and 0 of 14 when"
+        in solved.stdout
+    )

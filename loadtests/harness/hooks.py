@@ -1,0 +1,177 @@
+"""What ties a load run to Locust: its events, its workers, and its exit code.
+
+Locust runs in one process, or in a master and its workers. Each process with users keeps a ledger,
+and the master merges what the workers report. When a run stops, no user begins another request and
+all those in flight are waited for, here or at the workers; only then is the ledger complete.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import gevent  # type: ignore[import-untyped]
+from locust import events
+from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
+
+from loadtests.harness import options
+from loadtests.harness.ledger import Ledger
+from loadtests.harness.load_run import FINISH_TIMEOUT, POLL_INTERVAL, LoadRun
+from loadtests.harness.verdict import Exit
+from loadtests.harness.web_tab import add_tab
+
+# Seconds. A run that ends earlier than it was asked to was cut short, but for what a start takes.
+TOLERANCE = 1
+
+
+class Hooks:
+    """The listeners of a load run, and its tab in the web UI."""
+
+    def __init__(self, load: LoadRun) -> None:
+        self.load = load
+        self.running = False
+        self.environment: Any = None
+        self.runner: Any = None
+        self._workers: set[str] = set()
+        self._finished: set[str] = set()
+        hooks: Any = events
+        for name in ("init", "test_start", "test_stopping", "test_stop", "quitting"):
+            getattr(hooks, name).add_listener(getattr(self, f"on_{name}"))
+        hooks.report_to_master.add_listener(self.on_report_to_master)
+        hooks.worker_report.add_listener(self.on_worker_report)
+        add_tab(load)
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether this process only sends requests, and another one judges."""
+        return isinstance(self.runner, WorkerRunner)
+
+    def on_init(self, environment: Any, **kwargs: Any) -> None:
+        """Get to know the runner; where it is alone, find out now whether there can be a run."""
+        self.environment, self.runner = environment, environment.runner
+        self.load.options = environment.parsed_options
+        if self.is_worker:
+            self.runner.register_message("finish", self.on_finish, concurrent=True)
+            return
+        if isinstance(self.runner, MasterRunner):
+            self.runner.register_message("finished", self.on_finished)
+        elif environment.parsed_options.headless:
+            self.open()
+            if self.load.problem:
+                sys.exit(Exit.NOT_JUDGED)
+
+    def open(self) -> None:
+        """Open a key space at the host, which the web form may have changed; or say why not."""
+        load = self.load
+        load.host = self.environment.host or ""
+        least = 1 if load.operation == "service" else 2
+        if (users := load.options.num_users) < least:
+            load.problem = f"{users} users cannot race: use --users {least} or more"
+        else:
+            load.open()
+        if load.problem:
+            print(f"{load.script}: {load.problem}", file=sys.stderr, flush=True)
+
+    def on_test_start(self, **kwargs: Any) -> None:
+        """Begin, in a key space that the workers are told of."""
+        load = self.load
+        self._workers, self._finished = self.living(), set()
+        if self.is_worker:
+            load.given, load.problem = load.options.given, load.options.problem
+        else:
+            self.running = True
+            if not load.opened:
+                self.open()
+            # The master sends its options to the workers.
+            load.options.given, load.options.problem = load.given, load.problem
+            if load.problem:
+                gevent.spawn(self.runner.quit if load.options.headless else self.runner.stop)
+        load.begin()
+
+    # --- Workers ---------------------------------------------------------------------------------
+
+    def on_report_to_master(self, client_id: str, data: dict[str, Any]) -> None:
+        """Send along what this worker's users noted."""
+        data["ledger"] = self.load.take().as_data()
+
+    def on_worker_report(self, client_id: str, data: dict[str, Any]) -> None:
+        """Merge what a worker's users noted."""
+        self._workers.add(client_id)
+        self.load.ledger.merge(Ledger.from_data(data["ledger"]))
+
+    def on_finish(self, **kwargs: Any) -> None:
+        """Drain, as the master asks, and send the rest of the ledger."""
+        self.load.drain(self.runner.client_id)
+        self.runner.send_message("finished", self.load.take().as_data())
+
+    def on_finished(self, msg: Any, **kwargs: Any) -> None:
+        """Merge the rest of a worker's ledger."""
+        self.load.ledger.merge(Ledger.from_data(msg.data))
+        self._finished.add(msg.node_id)
+
+    def finish_workers(self) -> None:
+        """Have all workers drain, and wait for the rest of their ledgers."""
+        self._workers |= self.living()
+        self.runner.send_message("finish")
+        with gevent.Timeout(FINISH_TIMEOUT, False):
+            while any(self.is_alive(worker) for worker in self._workers - self._finished):
+                gevent.sleep(POLL_INTERVAL)
+        if gone := len(self._workers - self._finished):
+            self.load.problem = self.load.problem or f"the ledgers of {gone} workers are lost"
+
+    def living(self) -> set[str]:
+        """Return the workers, of a master, that it hears from."""
+        return {worker for worker in getattr(self.runner, "clients", ()) if self.is_alive(worker)}
+
+    def is_alive(self, worker: str) -> bool:
+        """Return whether the master still hears from that worker."""
+        client = self.runner.clients.get(worker)
+        return client is not None and client.state != STATE_MISSING
+
+    # --- The end ---------------------------------------------------------------------------------
+
+    def on_test_stopping(self, **kwargs: Any) -> None:
+        """Make the ledger complete, before Locust ends any user."""
+        if not isinstance(self.runner, MasterRunner):
+            self.load.drain(self.runner.client_id)
+        elif self.running:
+            self.finish_workers()
+
+    def on_test_stop(self, **kwargs: Any) -> None:
+        """Judge, and let Locust exit with that."""
+        if not self.running:
+            return
+        self.running = False
+        load, asked = self.load, self.load.options.run_time
+        if load.options.headless and asked and load.elapsed < asked - TOLERANCE:
+            load.problem = load.problem or f"cut short after {load.elapsed:.0f} of {asked} seconds"
+        self.environment.process_exit_code = int(load.finish().exit)
+
+    def on_quitting(self, environment: Any, **kwargs: Any) -> None:
+        """Finish what Ctrl-C has cut, so that nothing is left behind."""
+        if self.is_worker:
+            self.on_finish()
+            return
+        if self.running:
+            self.runner.stop()
+        self.load.close()
+        if environment.process_exit_code is None and environment.parsed_options.headless:
+            environment.process_exit_code = int(Exit.NOT_JUDGED)
+
+
+def add_options(
+    strategies: tuple[str, ...] = (),
+    default: str = "",
+    more: Callable[[Any], None] = lambda parser: None,
+) -> None:
+    """Give a script its options: the strategies to choose from, `more` of its own, the common."""
+
+    def on_init_command_line_parser(parser: Any, **kwargs: Any) -> None:
+        if strategies:
+            options.add_strategy(parser, strategies, default)
+        more(parser)
+        options.add_common(parser)
+
+    hooks: Any = events
+    hooks.init_command_line_parser.add_listener(on_init_command_line_parser)

@@ -1,0 +1,120 @@
+"""A PostgreSQL that nobody else uses, to be stopped and started while others are at work.
+
+Its programs are those of the embedded server. But that one comes back by itself as soon as anybody
+connects, and this one stays away until it is started.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from enum import Enum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import urlencode
+
+from django.db.backends.postgresql.base import DatabaseWrapper
+
+from embedded_postgres import locks, postgres
+
+TIMEOUT = 60  # seconds to come up, also from a crash, and to be gone
+DATABASE = "shorturl"
+
+
+class Stop(Enum):
+    """How to stop: `pg_ctl stop -m fast`, or `-m immediate`, which is a crash."""
+
+    FAST = signal.SIGINT
+    IMMEDIATE = signal.SIGQUIT
+
+
+class OwnPostgres:
+    """The server in `directory`. Use own_postgres() to get it."""
+
+    def __init__(self, directory: Path, options: str = "") -> None:
+        self.options = options
+        self.data = directory / "data"
+        self.log = directory / "server.log"
+        self._alive = directory / "alive.lock"  # had by PostgreSQL's processes: free without any
+
+    def start(self) -> None:
+        """Start it, and return when it takes connections.
+
+        Raises ImproperlyConfigured without the package with PostgreSQL, OSError or TimeoutError
+        when it does not come up.
+        """
+        alive = locks.open_lock(self._alive)
+        try:
+            locks.take(alive)
+            with self.log.open("ab") as log:
+                postgres.start(self.data, log=log, lock=alive)
+        finally:
+            os.close(alive)
+        _wait(lambda: postgres.ready(self.data) is not None, "start")
+
+    def stop(self, how: Stop) -> None:
+        """Stop it, if it runs, and return when all its processes are gone; raise TimeoutError."""
+        if (running := postgres.read_pid_file(self.data)) and locks.is_taken(self._alive):
+            os.kill(running.pid, how.value)
+        _wait(lambda: not locks.is_taken(self._alive), "stop")
+
+    @property
+    def url(self) -> str:
+        """Its DATABASE_URL, which stays the same when it is started again."""
+        running = self._running
+        parameters = {"host": running.socket_directory, "options": self.options}
+        return f"postgres://{postgres.USER}@/{DATABASE}?{urlencode(parameters)}"
+
+    def hits(self) -> int | None:
+        """Return the hits of all links; None when it does not tell."""
+        try:
+            running = self._running
+            connection = DatabaseWrapper.Database.connect(
+                host=str(running.socket_directory),
+                port=running.port,
+                user=postgres.USER,
+                dbname=DATABASE,
+            )
+            with closing(connection), connection.cursor() as cursor:
+                cursor.execute("SELECT coalesce(sum(hits), 0) FROM shorturl_shorturl")
+                return int(cursor.fetchone()[0])
+        except (DatabaseWrapper.Database.Error, ConnectionError):
+            return None
+
+    @property
+    def _running(self) -> postgres.Running:
+        running = postgres.ready(self.data)
+        if running is None:
+            raise ConnectionError("PostgreSQL is not running")
+        return running
+
+
+@contextmanager
+def own_postgres(*, options: str = "") -> Iterator[OwnPostgres]:
+    """Start a server in a temporary directory, with an empty database; remove it after the block.
+
+    `options` are for all who connect to its `url`, for example "-c synchronous_commit=off". Raises
+    what OwnPostgres.start() does.
+    """
+    with TemporaryDirectory(prefix="postgres-") as name:
+        directory = Path(name)
+        directory.chmod(0o711)  # root runs PostgreSQL as another account, which has to get through
+        server = OwnPostgres(directory, options)
+        try:
+            server.start()
+            postgres.create_database(DATABASE, running=server._running)
+            yield server
+        finally:
+            server.stop(Stop.IMMEDIATE)
+            left = postgres.read_pid_file(server.data)
+            if left is not None:
+                postgres.clean_up(server.data)
+
+
+def _wait(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"PostgreSQL did not {what} within {TIMEOUT} s")
+        time.sleep(locks.POLL_INTERVAL)

@@ -1,0 +1,230 @@
+"""The ledger held against the database: what was lost, doubled, stolen or undone."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from math import sqrt
+
+from loadtests.harness.lab_api import Link
+from loadtests.harness.ledger import AWAY, Ledger
+
+NORMAL_95 = 1.959964  # the normal distribution's quantile for an interval of 95 %
+PROOFS = 2
+BUSY = 0.9  # of one core, which is all that one Locust process can use
+TAKEN = re.compile(r"\(key\)=\((.+?)\)")  # as PostgreSQL names the key of a collision
+
+
+class Exit(IntEnum):
+    """The exit code of a run."""
+
+    AS_THE_TABLE_SAYS = 0
+    OTHERWISE = 1
+    NOT_JUDGED = 2
+
+
+@dataclass
+class Verdict:
+    """What a run showed.
+
+    `lost` is the number of requests that the strategy harmed, out of `of`: acknowledged redirects
+    that were not counted, or creates that failed or whose key is not the client's. With requests
+    whose outcome is unknown, it is the least number. `table` is what the strategies' table says;
+    `reason` is why the run cannot be judged, or empty.
+    """
+
+    script: str
+    strategy: str
+    operation: str
+    table: str
+    lost: int = 0
+    of: int = 0
+    lost_hits: int = 0
+    doubled: int = 0
+    stolen: int = 0
+    missing: int = 0
+    failed: int = 0
+    undone: int = 0
+    edits: int = 0
+    requests: int = 0
+    acknowledged: int = 0
+    unknown: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+    share: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    seconds: float = 0.0
+    per_second: float = 0.0
+    p50: float = 0.0
+    p95: float = 0.0
+    p99: float = 0.0
+    cpu: float = 0.0
+    proofs: list[list[str]] = field(default_factory=list)
+    reason: str = ""
+
+    @property
+    def broke(self) -> bool:
+        """Whether anything happened that must not."""
+        return self.lost + self.doubled + self.undone + self.failed > 0
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the table says that the strategy breaks here."""
+        return self.table == "wrong"
+
+    @property
+    def exit(self) -> Exit:
+        """The exit code."""
+        if self.reason:
+            return Exit.NOT_JUDGED
+        # That a redirect failed is no race: anything can fail. A create that fails is lost.
+        harmed = self.lost + self.doubled + self.undone > 0
+        as_said = harmed if self.wrong else not self.broke
+        return Exit.AS_THE_TABLE_SAYS if as_said else Exit.OTHERWISE
+
+    @property
+    def busy(self) -> bool:
+        """Whether the load generator may have been the bottleneck."""
+        return self.cpu > BUSY
+
+
+def wilson(count: int, of: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share, which holds for none and for all of them, too.
+
+    https://doi.org/10.1080/01621459.1927.10502953
+    """
+    if not of:
+        return 0.0, 0.0
+    share, squared = count / of, NORMAL_95**2
+    middle = (share + squared / (2 * of)) / (1 + squared / of)
+    half = NORMAL_95 * sqrt(share * (1 - share) / of + squared / (4 * of**2)) / (1 + squared / of)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def judge(
+    ledger: Ledger,
+    links: Iterable[Link],
+    *,
+    script: str,
+    strategy: str,
+    operation: str,
+    table: str,
+    seeds: Iterable[str] = (),
+    faults: bool = False,
+    reason: str = "",
+) -> Verdict:
+    """Return the verdict on a run.
+
+    `links` are those of its key space, `seeds` the keys that were made for the run and not by it.
+    With `faults`, which somebody causes on purpose, answers that the database is away count as
+    unknown and not as failures. `reason` is why the run could not be judged, if it could not.
+    """
+    verdict = Verdict(script, strategy, operation, table, reason=reason)
+    by_key = {link.key: link for link in links}
+    _count_hits(verdict, ledger, by_key)
+    _count_creates(verdict, ledger, by_key, set(seeds))
+    _count_edits(verdict, ledger, by_key)
+    _measure(verdict, ledger, faults=faults)
+    verdict.lost = verdict.lost_hits + verdict.stolen + verdict.missing
+    verdict.of = ledger.redirects.total() + sum(map(len, ledger.creates.values()))
+    if operation == "creating":  # where a failure is the loss; a redirect that fails is an error
+        verdict.lost += verdict.failed
+        verdict.of += verdict.failed
+    verdict.share = verdict.lost / verdict.of if verdict.of else 0.0
+    verdict.low, verdict.high = wilson(min(verdict.lost, verdict.of), verdict.of)
+    verdict.proofs = [*_proofs(ledger, by_key)][:PROOFS]
+    verdict.reason = reason or _why_not(verdict, ledger, faults=faults)
+    return verdict
+
+
+def _count_hits(verdict: Verdict, ledger: Ledger, links: dict[str, Link]) -> None:
+    # Of two answers with the same number one is lost, also where an unknown hit makes up for it.
+    contradicted = Counter(claim.split(" ")[0] for claim, *_ in ledger.contradictions)
+    for key in links.keys() | ledger.redirects.keys():
+        counted = links[key].hits if key in links else 0
+        acknowledged, unknown = ledger.redirects[key], ledger.unknown_redirects[key]
+        verdict.lost_hits += max(0, acknowledged - counted, contradicted[key])
+        verdict.doubled += max(0, counted - acknowledged - unknown)
+
+
+def _count_creates(
+    verdict: Verdict, ledger: Ledger, links: dict[str, Link], seeds: set[str]
+) -> None:
+    for key, owners in ledger.creates.items():
+        if key not in links:
+            verdict.missing += len(owners)
+        elif key not in ledger.edits:
+            verdict.stolen += sum(target_url != links[key].target_url for target_url in owners)
+    unknown = Counter(ledger.unknown_creates)
+    for key, link in links.items():
+        if key in seeds or key in ledger.creates:
+            continue
+        if unknown[link.target_url] > 0:
+            unknown[link.target_url] -= 1
+        else:
+            verdict.doubled += 1  # nobody was told of this link
+
+
+def _count_edits(verdict: Verdict, ledger: Ledger, links: dict[str, Link]) -> None:
+    verdict.edits = ledger.edited
+    verdict.undone = ledger.undone
+    if ledger.unknown_edits:
+        return
+    for key, target_url in ledger.edits.items():
+        if target_url and key in links and links[key].target_url != target_url:
+            verdict.undone += 1
+
+
+def _measure(verdict: Verdict, ledger: Ledger, *, faults: bool) -> None:
+    verdict.errors = dict(ledger.errors.most_common())
+    verdict.failed = sum(
+        count
+        for kind, count in ledger.errors.items()
+        if kind[0].isdecimal() and not (faults and kind in AWAY)
+    )
+    verdict.requests = ledger.sent
+    verdict.acknowledged = ledger.acknowledged
+    verdict.unknown = ledger.unknown
+    verdict.seconds = ledger.ended - ledger.began
+    if verdict.seconds > 0:
+        # Those answered as asked, without the edits, which are not measured.
+        verdict.per_second = (ledger.acknowledged - ledger.edited) / verdict.seconds
+    verdict.p50, verdict.p95, verdict.p99 = map(ledger.percentile, (0.5, 0.95, 0.99))
+    verdict.cpu = max(ledger.cpu.values(), default=0.0)
+
+
+def _why_not(verdict: Verdict, ledger: Ledger, *, faults: bool) -> str:
+    if not ledger.sent:
+        return "no request was sent"
+    if not verdict.acknowledged and not verdict.failed:
+        return f"none of the {ledger.sent:,} requests was answered"
+    unsent = sum(count for kind, count in ledger.errors.items() if kind.startswith("not sent"))
+    if unsent and not faults:
+        return f"the service went away: {unsent:,} requests found nobody listening"
+    return ""
+
+
+def _proofs(ledger: Ledger, links: dict[str, Link]) -> Iterable[list[str]]:
+    """Yield cases, each as the lines that prove it."""
+    for claim, first, second in ledger.contradictions:
+        key, number = claim.split(" ")
+        yield [f"Two redirects of {key} made the counter {number}:", first, second]
+    for key, owners in ledger.creates.items():
+        others = [owner for owner in owners if key in links and owner != links[key].target_url]
+        if others and key not in ledger.edits:
+            owner = links[key].target_url
+            yield [f"Two creates were told that {key} is theirs:", owner, others[0]]
+    for target_url, kind, message in ledger.refusals:
+        taken = TAKEN.search(message)
+        if taken and taken[1] in links:
+            owner = links[taken[1]].target_url
+            yield [f"Two creates drew {taken[1]}:", owner, f"{target_url}, answered {kind}"]
+    for key, edited, seen in ledger.undone_cases:
+        yield [
+            f"An edit of {key} was undone:",
+            f"it was acknowledged to lead to {edited}",
+            f"and afterwards led to {seen}",
+        ]

@@ -1,0 +1,105 @@
+"""A table with one counter, and every way to count: what the explorer's tests explore."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import pytest
+from django.db import connection, models, transaction
+from django.db.models import F
+
+from pginterleave import Outcome
+
+
+class Counter(models.Model):
+    """One row of the table that `counter_table` makes."""
+
+    id = models.IntegerField(primary_key=True)
+    key = models.CharField(max_length=20, unique=True)
+    hits = models.IntegerField()
+
+    objects: ClassVar[models.Manager["Counter"]] = models.Manager()
+
+    class Meta:
+        app_label = "interleave"
+        db_table = "interleave_counter"
+        managed = False
+
+    def __str__(self) -> str:
+        return self.key
+
+
+def sql(statement: str, *params: Any) -> list[Any]:
+    """Run a statement through a raw cursor and return its rows, if it has any."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, params or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+@pytest.fixture
+def counter_table(transactional_db: None) -> Iterator[None]:
+    """Make the table, and drop it afterwards."""
+    sql("DROP TABLE IF EXISTS interleave_counter")
+    sql("CREATE TABLE interleave_counter (id int PRIMARY KEY, key text UNIQUE, hits int)")
+    yield
+    sql("DROP TABLE interleave_counter")
+
+
+def setup() -> None:
+    """Begin with two rows, `a` and `b`, and no hits."""
+    sql("DELETE FROM interleave_counter")
+    sql("INSERT INTO interleave_counter VALUES (1, 'a', 0), (2, 'b', 0)")
+
+
+def hits(key: str = "a") -> int:
+    """Return what the row holds."""
+    return Counter.objects.get(key=key).hits
+
+
+def counted(expected: int) -> Callable[[list[Outcome]], str]:
+    """Return the invariant: nobody failed, and row `a` has the expected hits."""
+
+    def invariant(outcomes: list[Outcome]) -> str:
+        failed = [str(outcome.raised) for outcome in outcomes if outcome.raised]
+        return "; ".join(failed) or ("" if hits() == expected else f"hits = {hits()}")
+
+    return invariant
+
+
+def anything(outcomes: list[Outcome]) -> None:
+    """Hold, whatever happened."""
+
+
+def naive() -> None:
+    counter = Counter.objects.get(key="a")
+    counter.hits += 1
+    counter.save()
+
+
+def atomic_only() -> None:
+    with transaction.atomic():
+        naive()
+
+
+def select_for_update() -> None:
+    with transaction.atomic():
+        counter = Counter.objects.select_for_update().get(key="a")
+        counter.hits += 1
+        counter.save()
+
+
+def f_expression() -> None:
+    counter = Counter.objects.get(key="a")
+    counter.hits = F("hits") + 1
+    counter.save(update_fields=["hits"])
+
+
+def update_returning() -> list[Any]:
+    return sql("UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'a' RETURNING hits")
+
+
+def compare_and_swap() -> None:
+    for _ in range(5):
+        seen = Counter.objects.get(key="a").hits
+        if Counter.objects.filter(key="a", hits=seen).update(hits=seen + 1):
+            return
+    raise RuntimeError("five others were faster")

@@ -1,0 +1,192 @@
+"""Processes that wait for each other: who is the victim, and when, whoever else could go on."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from unittest import mock
+
+import pytest
+from django.db import connection, transaction
+
+import pginterleave as interleave
+from pginterleave import Exploration, Schedule, explore, run_schedule
+
+from . import counter
+from .counter import counter_table, sql  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("counter_table")
+
+
+def replay(order: str, *processes: Callable[[], object]) -> Schedule:
+    return run_schedule(order, processes, setup=counter.setup, invariant=counter.anything)
+
+
+def add_hit(row: int) -> None:
+    sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = %s", row)
+
+
+def lock(*numbers: int, settings: str = "") -> None:
+    """Take advisory locks in this order, in one transaction."""
+    with transaction.atomic():
+        if settings:
+            sql(settings)
+        for number in numbers:
+            sql("SELECT pg_advisory_xact_lock(%s)", number)
+
+
+def bystander() -> None:
+    sql("SELECT 1")
+
+
+# Nobody but the process that closes the circle may look for it, and late, so that the explorer is
+# sure to see it closed.
+LATE_CHECK = "SET LOCAL deadlock_timeout = '250ms'"
+GIVES_UP = "SET LOCAL deadlock_timeout = '60s'; SET LOCAL lock_timeout = '250ms'"
+
+
+@pytest.mark.parametrize("settings", [LATE_CHECK, GIVES_UP])
+def test_a_circle_of_two_ends_before_a_third_goes_on(settings: str) -> None:
+    """2 takes lock 2, 1 takes lock 1 and waits for 2, 2 waits for 1; process 3 could go on."""
+    closing = partial(lock, 2, 1, settings=settings)
+    schedule = replay("221122" + "13", partial(lock, 1, 2), closing, bystander)
+    waits, closes, then = schedule.timeline[3:6]
+    assert (waits.waited_for, waits.until) == ((2,), 5)
+    assert (closes.waited_for, closes.until) == ((1,), 5)
+    victim = "DeadlockDetected" if settings == LATE_CHECK else "LockNotAvailable"
+    assert (closes.error, then.kind) == (victim, "ROLLBACK")
+
+
+def test_a_circle_of_three_ends_before_a_fourth_goes_on() -> None:
+    """1 waits for 2, 2 waits for 3, and 3 for 1."""
+    closing = partial(lock, 3, 1, settings=LATE_CHECK)
+    first, second = partial(lock, 1, 2), partial(lock, 2, 3)
+    schedule = replay("33" + "1212" + "33" + "214", first, second, closing, bystander)
+    assert [step.waited_for for step in schedule.timeline[4:7]] == [(2,), (3,), (1,)]
+    closes = schedule.timeline[6]
+    assert (closes.error, closes.until) == ("DeadlockDetected", 7)
+
+
+def test_a_wait_without_a_circle_does_not_end_while_a_third_can_go_on() -> None:
+    """2 waits for 1 until 3 is done and 1 commits, though its lock_timeout is short."""
+    waits = partial(lock, 1, settings=GIVES_UP)
+    schedule = replay("1223" + "12", partial(lock, 1), waits, bystander)
+    assert [outcome.raised for outcome in schedule.outcomes] == [None] * 3
+    assert (schedule.timeline[2].waited_for, schedule.timeline[2].until) == ((1,), 5)
+
+
+def savepoint_first(settings: str = "SELECT 1") -> None:
+    """Write row 1 in a subtransaction, and then row 2."""
+    with transaction.atomic():
+        sql(settings)
+        with transaction.atomic():
+            add_hit(1)
+        add_hit(2)
+
+
+def other_way_round(settings: str = "SELECT 1") -> None:
+    with transaction.atomic():
+        sql(settings)
+        sql("SELECT pg_advisory_xact_lock(3)")
+        add_hit(2)
+        add_hit(1)
+
+
+@pytest.mark.parametrize("with_a_third", [False, True])
+def test_a_wait_that_begins_again_is_given_its_deadlock_check_again(
+    monkeypatch: pytest.MonkeyPatch, with_a_third: bool
+) -> None:
+    """Process 1 closes the circle when process 2 has just begun its second wait.
+
+    Process 3, if there is one, waits for lock 3 all the time. Process 2 waits for the
+    subtransaction of process 1, and after its RELEASE for the transaction. It looks for a circle
+    100 ms after it began to wait, and process 1 after 200 ms: whoever does not give process 2 the
+    time to look before the circle is closed has process 2 end it. That happens three times, until
+    the patience is long enough.
+    """
+    monkeypatch.setattr(interleave, "FIRST_PATIENCE", 0.04)
+    monkeypatch.setattr(interleave, "LONGEST_PATIENCE", 0.16)
+    monkeypatch.setattr(interleave, "ATTEMPTS", 6)
+    first = partial(savepoint_first, "SET LOCAL deadlock_timeout = '200ms'")
+    second = partial(other_way_round, "SET LOCAL deadlock_timeout = '100ms'")
+    processes: list[Callable[[], object]] = [first, second]
+    order = "222" + "111" + "2" + "11" + "12"
+    if with_a_third:
+        processes.append(partial(lock, 3))
+        order = "222" + "3" + "111" + "2" + "11" + "12" + "3"
+    steps = {(each.process, each.kind): each for each in replay(order, *processes).timeline}
+    release = steps[1, "RELEASE"]
+    closes, again = steps[1, "UPDATE"], steps[2, "UPDATE"]  # the last of each
+    assert (again.waited_for, again.until) == ((1,), release.number + 1)
+    assert (closes.error, closes.until) == ("DeadlockDetected", release.number + 1)
+    if with_a_third:
+        assert steps[3, "SELECT"].waited_for == (2,)
+
+
+def test_the_process_that_closed_the_circle_is_the_victim_in_every_schedule() -> None:
+    """Also in those in which a subtransaction is released while another process waits for it."""
+    found = explore(
+        [savepoint_first, other_way_round], setup=counter.setup, invariant=lambda _: "shown"
+    )
+    assert found.complete
+    deadlocks = [
+        step for each in found.broken for step in each.timeline if step.error == "DeadlockDetected"
+    ]
+    assert {step.process for step in deadlocks} == {1, 2}
+    assert [step for step in deadlocks if step.until != step.number] == []
+
+
+def test_a_circle_is_closed_by_a_process_that_was_let_go_on() -> None:
+    """1's COMMIT lets 2 go on from lock 1 to lock 2, for which 3 made it close the circle."""
+
+    def several() -> None:
+        with transaction.atomic():
+            sql("SELECT pg_advisory_xact_lock(3)")
+            sql("SELECT pg_advisory_xact_lock(1); SELECT pg_advisory_xact_lock(2)")
+
+    processes: list[Callable[[], object]] = [partial(lock, 1), several, partial(lock, 2, 3)]
+    found = explore(processes, setup=counter.setup, invariant=counter.anything)
+    assert found.complete
+    assert "1232313" in {order[:7] for order in found.orders}
+
+
+@pytest.fixture
+def role_that_may_not() -> Iterator[None]:
+    """Connect as a role that may not set deadlock_timeout; its own is 20 ms."""
+    role = f"{connection.settings_dict['NAME']}_role"  # a role is of all databases of the server
+    sql(f"CREATE ROLE {role}")
+    options = {"options": f"-c role={role} -c deadlock_timeout=20ms"}
+    connection.close()
+    with mock.patch.dict(connection.settings_dict["OPTIONS"], options):
+        yield
+        connection.close()
+    sql(f"DROP ROLE {role}")
+
+
+def crossed(max_schedules: int = 100) -> Exploration:
+    return explore(
+        [partial(lock, 1, 2), partial(lock, 2, 1)],
+        setup=lambda: None,
+        invariant=lambda outcomes: " ".join(str(each.raised) for each in outcomes if each.raised),
+        max_schedules=max_schedules,
+    )
+
+
+def test_a_role_that_may_not_set_the_timeout(request: pytest.FixtureRequest) -> None:
+    """It comes to the same counts, and is told why it takes longer."""
+    prompt, cut = crossed(), crossed(max_schedules=5)
+    assert prompt.broken
+    assert "deadlock" not in cut.cut
+    request.getfixturevalue("role_that_may_not")
+    slow, cut = crossed(), crossed(max_schedules=5)
+    assert (slow.breaking, slow.schedules) == (prompt.breaking, prompt.schedules)
+    assert all("deadlock detected" in each.broken for each in slow.broken)
+    assert "the server's deadlock_timeout, which this role may not set" in cut.cut
+
+
+def test_a_deadlock_that_is_only_said_to_be_one(role_that_may_not: None) -> None:
+    says = "DO $$ BEGIN RAISE 'no' USING ERRCODE = '40P01'; END $$"
+    found = explore(
+        [partial(sql, says)] * 2,
+        setup=lambda: None,
+        invariant=lambda outcomes: "" if all(each.raised for each in outcomes) else "no error",
+    )
+    assert (found.breaking, found.schedules) == (0, 2)

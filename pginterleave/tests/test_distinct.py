@@ -1,0 +1,340 @@
+"""Of schedules that differ only in the order of independent steps one runs; all are counted."""
+
+import contextlib
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from django.db import DatabaseError, OperationalError, transaction
+
+from lab.catalogue import EVERY_RACE
+from lab.catalogue.definition import Race
+from lab.scratch_database import scratch_database
+from pginterleave import Exploration, Outcome, explore
+
+from . import counter
+from .counter import Counter, counter_table, sql  # noqa: F401
+
+Process = Callable[[], object]
+
+
+def both(
+    *processes: Process, invariant: Callable[[list[Outcome]], str]
+) -> tuple[Exploration, Exploration]:
+    """Explore all schedules, and the distinct ones; see to it that they agree."""
+    every, distinct = (
+        explore(list(processes), setup=counter.setup, invariant=invariant, distinct=distinct)
+        for distinct in (False, True)
+    )
+    agree(every, distinct)
+    return every, distinct
+
+
+def agree(every: Exploration, distinct: Exploration) -> None:
+    counts = (every.schedules, every.breaking, every.cut)
+    assert counts == (len(every.orders), len(every.broken), "")
+    assert (distinct.schedules, distinct.breaking, distinct.cut) == counts
+    assert set(distinct.orders) <= set(every.orders)
+    assert len(set(distinct.orders)) == len(distinct.orders)
+    witnesses = [each.witness.order if each.witness else None for each in (every, distinct)]
+    assert witnesses[0] == witnesses[1]
+
+
+def skip() -> int:
+    """Update row `a` unless it is locked; return how many rows that were."""
+    unlocked = "SELECT id FROM interleave_counter WHERE key = 'a' FOR UPDATE SKIP LOCKED"
+    update = f"UPDATE interleave_counter SET hits = 7 WHERE id = ({unlocked}) RETURNING id"
+    with transaction.atomic():
+        return len(sql(update))
+
+
+def was_locked(outcomes: list[Outcome]) -> str:
+    return "" if outcomes[1].returned else "the row was locked"
+
+
+@pytest.mark.usefixtures("counter_table")
+class TestReach:
+    """Which steps are taken for independent, on a table of their own."""
+
+    def test_reads_beside_each_other(self) -> None:
+        _, distinct = both(counter.naive, counter.naive, invariant=counter.counted(2))
+        # The two reads of 1212, 1221, 2112 and 2121 are; whoever writes first is another matter.
+        assert distinct.orders == ("1122", "1212", "1221", "2211")
+
+    def test_three_that_read(self) -> None:
+        every, distinct = both(*[counter.atomic_only] * 3, invariant=counter.counted(3))
+        assert (every.breaking, every.schedules, len(distinct.orders)) == (630, 636, 96)
+
+    def test_savepoints(self) -> None:
+        def process(number: int) -> None:
+            with transaction.atomic(), transaction.atomic():
+                sql("UPDATE interleave_counter SET hits = hits + %s WHERE id = %s", number, number)
+
+        _, distinct = both(partial(process, 1), partial(process, 2), invariant=lambda _: "")
+        # SAVEPOINT, UPDATE, RELEASE, COMMIT: what is left are the orders of two and two.
+        assert (distinct.schedules, len(distinct.orders)) == (70, 6)
+
+    def test_a_savepoint_that_gives_its_locks_back(self) -> None:
+        """It is rolled back though nothing has failed, and whoever waits for its row goes on."""
+
+        def undo() -> None:
+            with transaction.atomic():
+                point = transaction.savepoint()
+                counter.f_expression()
+                transaction.savepoint_rollback(point)
+                sql("SELECT pg_advisory_xact_lock(1)")
+
+        every, _ = both(undo, skip, invariant=was_locked)
+        assert 0 < every.breaking < every.schedules
+
+    def test_a_savepoint_after_an_error(self) -> None:
+        def insert(key: str) -> str:
+            with transaction.atomic():
+                for each in (key, f"{key}{key}"):
+                    try:
+                        with transaction.atomic():
+                            sql("INSERT INTO interleave_counter VALUES (3, %s, 0)", each)
+                            return each
+                    except DatabaseError:
+                        sql("SELECT count(*) FROM interleave_counter")
+            return ""
+
+        def invariant(outcomes: list[Outcome]) -> str:
+            return "" if outcomes[0].returned else "the first has nothing"
+
+        every, distinct = both(partial(insert, "x"), partial(insert, "y"), invariant=invariant)
+        assert len(distinct.orders) < len(every.orders)
+        assert every.broken
+
+    def test_an_error_gives_locks_back(self) -> None:
+        """Whether a statement fails is not to be seen before; whoever waits goes on then."""
+
+        def fail() -> None:
+            with transaction.atomic():
+                counter.f_expression()
+                sql("INSERT INTO interleave_counter VALUES (2, 'c', 0)")
+
+        processes = (fail, counter.update_returning, counter.hits)
+        every, _ = both(*processes, invariant=lambda outcomes: str(outcomes[2].returned or ""))
+        assert 0 < every.breaking < every.schedules
+
+    def test_an_error_in_a_read_gives_locks_back(self) -> None:
+        def fail() -> None:
+            with transaction.atomic():
+                counter.f_expression()
+                sql("SELECT id / hits FROM interleave_counter WHERE key = 'b'")
+
+        every, distinct = both(fail, skip, invariant=was_locked)
+        assert 0 < every.breaking < every.schedules
+        assert len(distinct.orders) < every.schedules
+
+    @pytest.mark.parametrize(
+        "statement",
+        ["SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "RELEASE SAVEPOINT x", "SAVEPOINT 1"],
+    )
+    def test_an_error_in_what_is_its_own_gives_locks_back(self, statement: str) -> None:
+        """SET comes too late here, there is no x, and 1 is no name."""
+
+        def fail() -> None:
+            with transaction.atomic():
+                counter.update_returning()
+                sql(statement)
+
+        def without_waiting() -> None:
+            with transaction.atomic():
+                Counter.objects.select_for_update(nowait=True).get(key="a")
+
+        def locked(outcomes: list[Outcome]) -> str:
+            return "locked" if any(isinstance(o.raised, OperationalError) for o in outcomes) else ""
+
+        for processes in ((fail, without_waiting), (without_waiting, fail)):
+            every, _ = both(*processes, invariant=locked)
+            assert 0 < every.breaking < every.schedules
+
+    def test_several_statements_at_once(self) -> None:
+        def write() -> None:
+            sql("UPDATE interleave_counter SET hits = 1; SELECT 1")
+
+        def commit() -> None:
+            with transaction.atomic():
+                sql("UPDATE interleave_counter SET hits = 1; COMMIT")
+
+        def point() -> None:
+            with transaction.atomic():
+                sql("SAVEPOINT a; UPDATE interleave_counter SET hits = 2 WHERE key = 'a'")
+
+        def point_and_fail() -> None:
+            with transaction.atomic():
+                sql("UPDATE interleave_counter SET hits = 2 WHERE key = 'a'; SAVEPOINT a")
+                sql("SELECT 1 / 0")
+
+        both(point_and_fail, skip, invariant=was_locked)
+        for process in (write, commit, point):
+            every, _ = both(
+                process, counter.hits, invariant=lambda outcomes: str(outcomes[1].returned or "")
+            )
+            assert 0 < every.breaking < every.schedules
+
+    def test_an_error_of_the_driver_gives_nothing_back(self) -> None:
+        def fail() -> None:
+            with transaction.atomic():
+                with contextlib.suppress(ValueError), transaction.atomic():
+                    counter.f_expression()
+                    sql("SELECT id FROM interleave_counter WHERE key = %s", "\0")
+                sql("SELECT pg_advisory_xact_lock(1)")
+
+        both(fail, skip, invariant=was_locked)
+
+    def test_a_savepoint_of_a_name_that_is_used_twice(self) -> None:
+        def fail() -> None:
+            with transaction.atomic():
+                sql("SAVEPOINT a")
+                counter.update_returning()
+                sql("SAVEPOINT a")
+                sql("RELEASE a")
+                with contextlib.suppress(DatabaseError):
+                    sql("SELECT 1 / 0")
+                sql("ROLLBACK TO a")
+                sql("SELECT pg_advisory_xact_lock(1)")
+
+        both(fail, skip, invariant=was_locked)
+
+    def test_a_transaction_that_says_it_is_serializable(self) -> None:
+        serializable = "BEGIN ISOLATION LEVEL SERIALIZABLE"
+
+        def one() -> None:
+            for statement in ("UPDATE interleave_counter SET hits = 1 WHERE id = 1",
+                              "SELECT hits FROM interleave_counter WHERE id = 2"):  # fmt: skip
+                sql(serializable)
+                sql(statement)
+                sql("COMMIT")
+
+        def two() -> None:
+            try:
+                sql(serializable)
+                sql("UPDATE interleave_counter SET hits = 2 WHERE id = 2")
+                for key in "ab":
+                    sql(f"SELECT hits FROM interleave_counter WHERE key = '{key}'")
+                sql("COMMIT")
+            except DatabaseError:
+                sql("ROLLBACK")
+                raise
+
+        both(one, two, invariant=lambda outcomes: "refused" if outcomes[1].raised else "")
+
+    def test_setting_the_isolation_level(self) -> None:
+        def process(level: str, read: str, write: str) -> None:
+            with transaction.atomic():
+                sql(f"SET TRANSACTION ISOLATION LEVEL {level}")
+                (hits,) = sql("SELECT hits FROM interleave_counter WHERE key = %s", read)[0]
+                sql("UPDATE interleave_counter SET hits = %s WHERE key = %s", hits + 1, write)
+
+        def skewed(outcomes: list[Outcome]) -> str:
+            values = sql("SELECT hits FROM interleave_counter ORDER BY key")
+            return "" if {(1,), (2,)} == set(values) else f"{values}"
+
+        def explored(level: str) -> tuple[Exploration, Exploration]:
+            processes = (partial(process, level, *keys) for keys in ("ab", "ba"))
+            return both(*processes, invariant=skewed)
+
+        every, distinct = explored("REPEATABLE READ")
+        assert 0 < every.breaking < every.schedules
+        # UPDATE and COMMIT of both have 6 orders. In the two in which one commits before the
+        # other's UPDATE, it can do so before or after the other's SELECT.
+        assert (every.schedules, len(distinct.orders)) == (70, 8)
+        # Whom PostgreSQL refuses now depends on who reads when. Only where SET stands does not.
+        every, distinct = explored("SERIALIZABLE")
+        assert (every.breaking > 0, len(distinct.orders)) == (True, 20)
+
+    def test_a_read_that_does_more(self) -> None:
+        """SELECT nextval() is a write, and so is what takes a lock."""
+        sql("CREATE SEQUENCE interleave_sequence")
+        try:
+
+            def process() -> int:
+                return int(sql("SELECT nextval('interleave_sequence')")[0][0])
+
+            def ordered(outcomes: list[Outcome]) -> str:
+                first, second = (outcome.returned for outcome in outcomes)
+                return "" if first < second else "the second was first"
+
+            found = explore([process] * 2, setup=lambda: None, invariant=ordered, distinct=True)
+            assert (found.breaking, found.schedules, len(found.orders)) == (1, 2, 2)
+        finally:
+            sql("DROP SEQUENCE interleave_sequence")
+
+    def test_a_read_sees_what_is_committed_before_it(self) -> None:
+        def read() -> int:
+            return counter.hits()
+
+        def invariant(outcomes: list[Outcome]) -> str:
+            return f"read {outcomes[1].returned}" if outcomes[1].returned else ""
+
+        every, _ = both(counter.select_for_update, read, invariant=invariant)
+        assert [schedule.order for schedule in every.broken] == ["1112"]
+
+    def test_the_limit_is_on_those_that_run(self) -> None:
+        found = explore(
+            [counter.atomic_only] * 3,
+            setup=counter.setup,
+            invariant=counter.counted(3),
+            distinct=True,
+            max_schedules=20,
+        )
+        assert len(found.orders) == 20
+        assert found.schedules > 20
+        assert str(found).endswith("(20 distinct ones ran); the search was cut: "
+                                   "max_schedules=20 reached")  # fmt: skip
+
+    def test_processes_that_send_nothing(self) -> None:
+        found = explore(
+            [lambda: None] * 2, setup=lambda: None, invariant=lambda _: "broken", distinct=True
+        )
+        assert (found.breaking, found.schedules, found.orders) == (1, 1, ("",))
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("race", "strategy"),
+    [
+        ("toctou_in_a_transaction", "table_lock"),
+        ("lost_update", "repeatable_read"),
+    ],
+)
+def test_some_races(race: str, strategy: str) -> None:
+    with scratch_database():
+        compare(EVERY_RACE[race], strategy, 2)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("race", EVERY_RACE)
+def test_every_race(race: str) -> None:
+    with scratch_database():
+        for strategy in EVERY_RACE[race].strategies:
+            compare(EVERY_RACE[race], strategy, EVERY_RACE[race].counts[0])
+
+
+@pytest.mark.exhaustive
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("race", "strategy"),
+    [
+        ("toctou", "savepoint"),
+        ("toctou", "get_or_create"),
+        ("toctou_in_a_transaction", "check_first"),
+        ("toctou_in_a_transaction", "on_conflict"),
+        ("lost_update", "compare_and_swap"),
+        ("clobbered_edit", "atomic_only"),
+    ],
+)
+def test_three_processes(race: str, strategy: str) -> None:
+    with scratch_database():
+        compare(EVERY_RACE[race], strategy, 3)
+
+
+def compare(race: Race, strategy: str, processes: int) -> None:
+    limits = {"max_schedules": 20_000, "max_seconds": 600}
+    chosen = race.strategies[strategy]
+    every = race.explore(chosen, processes, **limits)
+    agree(every, race.explore(chosen, processes, distinct=True, **limits))

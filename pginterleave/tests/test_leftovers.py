@@ -1,0 +1,344 @@
+"""Whatever the processes do, nothing is left behind: no session, lock, thread or setting."""
+
+import inspect
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection, connections, transaction
+
+from pginterleave import InterleaveError, Outcome, StepTimeout, explore
+
+from . import counter
+from .counter import counter_table, sql  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("counter_table")
+
+SESSIONS = (
+    "SELECT count(*) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND backend_type = 'client backend'"
+)
+LOCKS = (
+    "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)"
+    " WHERE datname = current_database() AND backend_type = 'client backend'"
+    " AND pid != pg_backend_pid()"
+)
+
+
+def everything() -> tuple[Any, ...]:
+    threads = [thread.name for thread in threading.enumerate()]
+    return sql(SESSIONS), sql(LOCKS), sorted(threads)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(counter_table: None) -> Iterator[None]:  # noqa: F811
+    before = everything()
+    yield
+    assert everything() == before
+
+
+def run(*processes: Callable[[], object], **options: Any) -> list[tuple[str, list[Outcome]]]:
+    """Explore, and return the order and the outcomes of every schedule."""
+    options = {"setup": counter.setup, "invariant": lambda outcomes: "shown", **options}
+    found = explore(processes, **options)
+    assert found.complete
+    return [(schedule.order, [*schedule.outcomes]) for schedule in found.broken]
+
+
+def test_after_success_and_after_a_replay() -> None:
+    found = explore([counter.atomic_only] * 2, setup=counter.setup, invariant=counter.anything)
+    found.replay("111222")
+
+
+@pytest.mark.parametrize("part", ["setup", "invariant"])
+def test_after_an_error_in(part: str) -> None:
+    with pytest.raises(ZeroDivisionError):
+        run(counter.atomic_only, counter.atomic_only, **{part: lambda *outcomes: 1 / 0})
+
+
+def test_after_an_interruption_in_the_middle_of_a_schedule() -> None:
+    """Ctrl-C is struck while process 1 is in a transaction and process 2 waits for its lock."""
+    strikes = iter(["", "", KeyboardInterrupt])
+
+    def strike() -> None:
+        if next(strikes) is KeyboardInterrupt:
+            assert sql(f"{LOCKS} AND NOT granted") == [(1,)]
+            raise KeyboardInterrupt
+
+    processes = [counter.select_for_update] * 2
+    found = explore(processes, setup=counter.setup, invariant=counter.anything)
+    with pytest.raises(KeyboardInterrupt):
+        found.replay("112122", observe=strike)
+
+
+def spin() -> None:
+    counter.hits()
+    while True:
+        pass
+
+
+def test_a_process_that_hangs_in_python_is_named_with_its_line() -> None:
+    """Process 2 is in a transaction at that time, and process 1 never comes to its next step."""
+    with pytest.raises(StepTimeout) as raised:
+        run(spin, counter.select_for_update, step_timeout=0.3)
+    line = inspect.getsourcelines(spin)[1] + 3
+    place = re.escape(f"{__file__}:{line}") + "|" + re.escape(f"{__file__}:{line - 1}")
+    assert re.search(rf"after '1'. Process 1 is in Python at ({place}) \(spin\)", str(raised.value))
+    assert "0.3 seconds" in str(raised.value)
+
+
+def test_a_thread_that_cannot_be_stopped_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits in C for something that only the test will give."""
+    monkeypatch.setattr("pginterleave.FAREWELL", 0.1)
+    gate = threading.Lock()
+    gate.acquire()
+
+    def hang() -> None:
+        counter.hits()
+        with gate:
+            counter.hits()
+
+    with pytest.raises(
+        StepTimeout, match=r"Process 1 is in Python at .* \(hang\): with gate:"
+    ) as raised:
+        run(hang, step_timeout=0.2)
+    assert "The thread of process 1 could not be stopped" in raised.value.__notes__[0]
+    (thread,) = [each for each in threading.enumerate() if each.name == "process 1"]
+    gate.release()
+    thread.join()
+
+
+def test_a_process_that_hangs_in_the_database_is_named_with_its_statement() -> None:
+    with pytest.raises(StepTimeout, match=r"Process 1 has sent 'SELECT pg_sleep\(60\)', at .*sql"):
+        run(partial(sql, "SELECT pg_sleep(60)"), counter.naive, step_timeout=0.2)
+
+
+def test_a_process_that_swallows_every_error_is_ended_nevertheless() -> None:
+    def stubborn() -> None:
+        for _ in range(100):
+            try:
+                counter.hits()
+            except Exception:
+                continue
+
+    with pytest.raises(StepTimeout):
+        run(stubborn, partial(sql, "SELECT pg_sleep(60)"), step_timeout=0.2)
+
+
+def test_a_retry_loop_without_an_end_is_ended_though_it_swallows_exceptions() -> None:
+    """`except Exception` must not even see that it is to end: _Abandoned is a BaseException."""
+    caught: list[Exception] = []
+
+    def retry() -> None:
+        while True:
+            try:
+                counter.select_for_update()
+            except Exception as error:
+                caught.append(error)
+
+    with pytest.raises(InterleaveError, match="max_steps=9") as raised:
+        run(retry, retry, max_steps=9)
+    assert caught == []
+    assert not hasattr(raised.value, "__notes__")
+
+
+def test_a_bare_except_keeps_neither_the_thread_nor_the_row_lock() -> None:
+    """It swallows what ends a process, again and again, and holds a lock when it is to end."""
+
+    def retry() -> None:
+        while True:
+            try:
+                with transaction.atomic():
+                    counter.select_for_update()
+                    counter.naive()
+            except:  # noqa: E722
+                pass
+
+    with pytest.raises(InterleaveError, match="max_steps=9") as raised:
+        run(retry, retry, max_steps=9)
+    assert not hasattr(raised.value, "__notes__")  # which would admit that a thread is left
+    assert sql(SESSIONS + " AND application_name LIKE 'interleave process%'") == [(0,)]
+
+
+def test_a_process_killed_in_the_database_has_an_outcome_and_goes_on_afterwards() -> None:
+    """Process 2 ends the session of process 1, which may be before, in or after its steps."""
+    kill = (
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE application_name = 'interleave process 1' AND datname = current_database()"
+    )
+    runs = dict(run(counter.atomic_only, partial(sql, kill)))
+    assert sorted(runs) == ["1112", "1121", "121", "21"]
+    assert runs["1112"][0].raised is None
+    failed = [outcomes[0].raised for order, outcomes in runs.items() if order != "1112"]
+    assert all(isinstance(error, DatabaseError) for error in failed)
+
+
+def test_a_second_connection_is_not_seen_and_does_not_hang() -> None:
+    """Its thread holds a lock that the other process wants, and nobody knows when it lets go."""
+    release = threading.Event()
+
+    def other_thread() -> None:
+        with transaction.atomic():
+            counter.update_returning()
+            locked.set()
+            release.wait()
+        connection.close()
+
+    def first() -> None:
+        thread.start()
+        locked.wait()
+
+    locked, thread = threading.Event(), threading.Thread(target=other_thread)
+    message = r"Process 2 has sent .UPDATE .* waits for session \d+, which belongs to no process"
+    try:
+        with pytest.raises(StepTimeout, match=message):
+            run(first, counter.update_returning, step_timeout=0.2)
+    finally:
+        release.set()
+        thread.join()
+    while sql(SESSIONS + " AND pid != pg_backend_pid()")[0][0]:
+        time.sleep(0.001)
+
+
+def test_a_process_that_cannot_connect_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = connections.settings["default"] | {"OPTIONS": {"application_name": "x" * 5}}
+    monkeypatch.setitem(settings, "PORT", "1")
+    monkeypatch.setattr(connections["default"], "settings_dict", settings)
+    with pytest.raises(Exception, match=r"Process [12] cannot go on"):
+        run(counter.naive, counter.naive)
+
+
+STATE = [
+    "SET work_mem = '1MB'; SELECT current_setting('work_mem')",
+    "CREATE TEMP TABLE left_over (id int)",
+    "PREPARE left_over AS SELECT 1",
+    "DECLARE left_over CURSOR WITH HOLD FOR SELECT 1",
+    "LISTEN left_over",
+    "SELECT pg_try_advisory_lock(7), count(*) FROM pg_locks WHERE locktype = 'advisory'",
+    "SET ROLE pg_monitor; SELECT 1",
+    "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+]
+
+
+@pytest.mark.parametrize("statement", STATE)
+def test_the_state_of_a_session_does_not_reach_the_next_schedule(statement: str) -> None:
+    probe = (
+        "SELECT current_setting('work_mem'), current_setting('TimeZone'), current_user,"
+        " current_setting('default_transaction_isolation'),"
+        " (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),"
+        " (SELECT count(*) FROM pg_listening_channels())"
+    )
+
+    def process() -> list[Any]:
+        before = sql(probe)
+        sql(statement)
+        return before
+
+    expected = sql(probe)
+    for _, outcomes in run(process, counter.hits):
+        assert outcomes[0].raised is None
+        assert outcomes[0].returned == expected
+
+
+def test_no_timeout_of_the_server_ends_a_session_that_stands_at_a_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = sql(
+        "SELECT name FROM pg_settings WHERE name IN ('transaction_timeout', 'idle_session_timeout')"
+    )
+    given = " ".join(f"-c {name}=9s" for (name,) in names)
+    options = connection.settings_dict["OPTIONS"] | {"options": given}
+    monkeypatch.setitem(connection.settings_dict, "OPTIONS", options)
+
+    def shown() -> list[Any]:
+        return [sql(f"SHOW {name}") for (name,) in names]
+
+    runs = run(shown, counter.hits)  # more than one schedule: it is so again after RESET ALL
+    assert len(runs) > 1
+    assert [outcomes[0].returned for _, outcomes in runs] == [[[("0",)]] * len(names)] * len(runs)
+
+
+def test_hooks_and_wrappers_do_not_reach_the_next_schedule() -> None:
+    called: list[str] = []
+
+    def wrapper(execute: Callable[..., Any], *args: Any) -> Any:
+        called.append("wrapper")
+        return execute(*args)
+
+    def process() -> None:
+        transaction.atomic().__enter__()
+        transaction.on_commit(lambda: called.append("hook"))
+        counter.hits()
+        connection.execute_wrappers.append(wrapper)
+
+    runs = run(process, counter.naive)
+    assert len(runs) == 6
+    assert all(outcome.raised is None for _, outcomes in runs for outcome in outcomes)
+    assert called == []
+
+
+def held_by_a_copy() -> Any:
+    """Lock row 1 by a copy of the connection, and return the copy."""
+    copy = connection.copy()
+    with copy.cursor() as cursor:
+        cursor.execute("BEGIN; UPDATE interleave_counter SET hits = 5 WHERE id = 1")
+    return copy
+
+
+def test_a_copy_of_the_connection_ends_with_its_process() -> None:
+    """Though somebody keeps it, and the setup of the next schedule wants its row."""
+    kept = []
+
+    def process() -> None:
+        kept.append(held_by_a_copy())
+        sql("SELECT 1")
+
+    assert len(run(process, counter.hits)) == 2
+
+
+def test_a_process_that_waits_for_its_own_copy() -> None:
+    def process() -> None:
+        copy = held_by_a_copy()
+        counter.update_returning()
+        copy.close()
+
+    with pytest.raises(StepTimeout, match="which belongs to no process"):
+        run(process, step_timeout=0.2)
+
+
+def lock_row() -> None:
+    with transaction.atomic():
+        counter.update_returning()
+
+
+def test_whoever_observes_does_not_wait_for_ever() -> None:
+    """For a row that a process has locked, which goes on only when the observation has ended."""
+    sql("SET lock_timeout = 0")
+    try:
+        with pytest.raises(DatabaseError, match="lock timeout") as raised:
+            run(lock_row, observe=counter.update_returning, step_timeout=0.2)
+        raised_in, doing = raised.value.__notes__
+        assert raised_in == "Raised in observe."
+        assert doing.startswith("Process 1 is about to send 'COMMIT'")
+        assert sql("SHOW lock_timeout") == [("0",)]
+    finally:
+        sql("RESET lock_timeout")
+
+
+def test_a_lock_of_the_session_is_let_go_in_a_step() -> None:
+    def lock() -> None:
+        sql("SELECT pg_advisory_lock(1)")
+        counter.update_returning()
+
+    found = explore([lock] * 2, setup=counter.setup, invariant=counter.counted(2))
+    assert (found.breaking, set(found.orders)) == (
+        0,
+        {"111222", "112122", "121122", "212211", "221211", "222111"},
+    )
+    waits = found.replay("121122").timeline[1]
+    assert (waits.waited_for, waits.until) == ((1,), 4)
+    assert [step.kind for step in found.replay("121122").timeline][3] == "CLOSE"
