@@ -107,7 +107,7 @@ def explorer_half(repeat: int) -> None:
         median = statistics.median(seconds)
         print(
             f"explorer  {function.__name__:18} {processes} processes  "
-            f"{len(found.broken):3} of {found.schedules:3} schedules break    "
+            f"{len(found.violations):3} of {found.schedules:3} schedules violate the invariant    "
             f"{statistics.median(rates):5.0f} per second  {median:7.3f} s",
             flush=True,
         )

@@ -55,7 +55,7 @@ class Race:
             )
 
     def run(
-        self, strategy: Strategy[Any], processes: int, order: str, *, overlap: bool = False
+        self, strategy: Strategy[Any], processes: int, order: str, *, split_autocommit: bool = False
     ) -> Schedule:
         """Run the one schedule written `order`, observing the rows after each step."""
         with stopped_clock():
@@ -65,7 +65,7 @@ class Race:
                 setup=lambda: self.setup(strategy),
                 invariant=self.invariant,
                 observe=self.observe,
-                overlap=overlap,
+                split_autocommit=split_autocommit,
             )
 
 

@@ -44,9 +44,9 @@ def cell(race: Race, strategy: Strategy[Any], processes: int, result: Exploratio
         strategy=strategy.name,
         processes=processes,
         schedules=result.schedules,
-        broken=result.breaking,
+        broken=result.violating,
         complete=result.complete,
-        witness=result.witness.order if result.witness else None,
+        witness=result.counterexample.order if result.counterexample else None,
     )
 
 
@@ -61,7 +61,7 @@ def cells(processes: int | None = None, **limits: Any) -> Iterator[Cell]:
         if count in race.counts:
             for strategy in race.strategies.values():
                 yield cell(
-                    race, strategy, count, race.explore(strategy, count, distinct=True, **limits)
+                    race, strategy, count, race.explore(strategy, count, reduce=True, **limits)
                 )
 
 

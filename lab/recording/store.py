@@ -114,14 +114,14 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
         kept.append(written(schedule, len(kept), written_in))
         progress(len(kept))
 
-    def explore(*, distinct: bool) -> Exploration:
+    def explore(*, reduce: bool) -> Exploration:
         kept.clear()
         return job.race.explore(
             job.strategy,
             job.processes,
             observe=job.race.observe,
             each=keep,
-            distinct=distinct,
+            reduce=reduce,
             max_schedules=MAX_SCHEDULES,
             max_seconds=MAX_SECONDS,
         )
@@ -132,20 +132,20 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
         cursor.execute(
             f"ALTER DATABASE {name} SET default_transaction_isolation = %s", [job.isolation]
         )
-    result = explore(distinct=True)
+    result = explore(reduce=True)
     if len(kept) < result.schedules <= FEW:
-        result = explore(distinct=False)
+        result = explore(reduce=False)
     with transaction.atomic(using=SERVICE):
         Recording.objects.using(SERVICE).filter(**job.where()).delete()
         recording = Recording.objects.using(SERVICE).create(
             **job.where(),
             schedules=result.schedules,
             distinct=len(kept),
-            broken=result.breaking,
-            raised=sum(any(each.raised for each in one.outcomes) for one in result.broken),
-            cut=result.cut,
+            broken=result.violating,
+            raised=sum(any(each.raised for each in one.outcomes) for one in result.violations),
+            cut=result.truncated,
             source=source,
-            witness=result.witness.order if result.witness else "",
+            witness=result.counterexample.order if result.counterexample else "",
             seconds=result.seconds,
             postgresql=version(),
         )
@@ -173,7 +173,7 @@ def written(schedule: Schedule, number: int, source: str) -> RecordedSchedule:
     return RecordedSchedule(
         number=number,
         order=schedule.order,
-        broken=schedule.broken,
+        broken=schedule.violation,
         steps=[_step(step, source) for step in schedule.timeline],
         outcomes=[_raised(outcome.raised) for outcome in schedule.outcomes],
     )

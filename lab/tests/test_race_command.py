@@ -59,10 +59,16 @@ def test_list_ends_with_the_museum_and_its_sources() -> None:
 
 def test_the_museum_is_explored_and_shown_like_the_other_races() -> None:
     printed = race("explore", "null_in_a_unique_key")
-    assert "as_found: 18 of 20 schedules break, for example 112122: 2 links are called" in printed
-    assert "mended: 0 of 2 schedules break" in printed
+    assert (
+        "as_found: 18 of 20 schedules violate the invariant, for example 112122: 2 links are called"
+        in printed
+    )
+    assert "mended: 0 of 2 schedules violate the invariant" in printed
     printed = race("show", "limited_use", "as_found")
-    assert "limited_use × as_found: 4 of 6 schedules break; this is the shortest, 1212" in printed
+    assert (
+        "limited_use × as_found: 4 of 6 schedules violate the invariant; the shortest: 1212"
+        in printed
+    )
     assert "gift: 2 of 1 uses" in printed
     assert printed.rstrip().endswith("Broken: redeemed 2 times, not 1.")
 
@@ -74,9 +80,11 @@ def test_the_museum_is_explored_by_name_only() -> None:
 
 def test_check_judges_a_function_by_a_race_of_the_museum() -> None:
     module = "lab.catalogue.museum.limited_use"
-    assert "holds. 0 of 2 schedules break" in race("check", "limited_use", f"{module}:mended")
+    assert "holds. 0 of 2 schedules violate the invariant" in race(
+        "check", "limited_use", f"{module}:mended"
+    )
     printed = refused("limited_use", f"{module}:as_found")
-    assert "4 of 6 schedules break" in printed
+    assert "4 of 6 schedules violate the invariant" in printed
     assert "Broken: redeemed 2 times, not 1." in printed
 
 
@@ -88,11 +96,17 @@ def redeem_what_it_has_found(key: str) -> bool:
 def test_check_lets_statements_overlap() -> None:
     """One statement looks and writes. The other one's COMMIT can come between."""
     printed = refused("limited_use", f"{__name__}:redeem_what_it_has_found")
-    assert "2 of 4 schedules break when statements overlap. The shortest, 1212:" in printed
+    assert (
+        "2 of 4 schedules violate the invariant when statements overlap. The shortest, 1212:"
+        in printed
+    )
     assert "… waits for process 1" in printed
     assert "COMMIT" in printed
     mended = race("check", "limited_use", "lab.catalogue.museum.limited_use:mended")
-    assert "holds. 0 of 2 schedules break, and 0 of 4 when statements overlap." in mended
+    assert (
+        "holds. 0 of 2 schedules violate the invariant, and 0 of 4 when statements overlap."
+        in mended
+    )
 
 
 def nobody_may(key: str) -> bool:
@@ -105,19 +119,23 @@ def test_check_sees_that_nobody_may_follow_the_link() -> None:
 
 def test_explore_counts_and_names_the_shortest() -> None:
     printed = race("explore", "lost_update", "--strategy", "naive")
-    assert "naive: 4 of 6 schedules break, for example 1212: hits = 1, not 2" in printed
+    assert (
+        "naive: 4 of 6 schedules violate the invariant, for example 1212: hits = 1, not 2"
+        in printed
+    )
     printed = race("explore", "lost_update", "--strategy", "naive", "--processes", "3")
-    assert "naive: 84 of 90 schedules break" in printed
+    assert "naive: 84 of 90 schedules violate the invariant" in printed
 
 
 def test_explore_says_when_the_search_was_cut() -> None:
     printed = race("explore", "lost_update", "--strategy", "f_expression", "--max-schedules", "2")
-    assert "0 of the first 2 schedules break; the search was cut: max_schedules=2" in printed
+    assert "0 of the first 2 schedules violate the invariant; the search was tr" in printed
+    assert "truncated: max_schedules=2 reached" in printed
 
 
 def test_show_draws_the_shortest_that_breaks_in_columns() -> None:
     printed = race("show", "lost_update", "naive")
-    assert "this is the shortest, 1212" in printed
+    assert "the shortest: 1212" in printed
     assert "process 1" in printed
     assert "process 2" in printed
     assert printed.rstrip().endswith("Broken: hits = 1, not 2.")
@@ -167,11 +185,11 @@ def test_a_drawing_is_no_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch
 
 
 def test_check_judges_a_function() -> None:
-    assert "holds. 0 of 2 schedules break" in race(
+    assert "holds. 0 of 2 schedules violate the invariant" in race(
         "check", "lost_update", "shorturl.resolving.update_returning:resolve"
     )
     printed = refused("lost_update", "shorturl.resolving.naive:resolve")
-    assert "4 of 6 schedules break. The shortest, 1212:" in printed
+    assert "4 of 6 schedules violate the invariant. The shortest, 1212:" in printed
     assert "Broken: hits = 1, not 2." in printed
 
 

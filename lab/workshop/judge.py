@@ -29,19 +29,19 @@ def check(
     watched = Watched(function)
     mine: Strategy[Any] = Strategy(name, watched, Verdict.RIGHT, "–", "")
     plain = result = race.explore(mine, processes, **limits)
-    if overlap := plain.complete and not plain.witness:
-        result = race.explore(mine, processes, overlap=True, **limits)
+    if overlap := plain.complete and not plain.counterexample:
+        result = race.explore(mine, processes, split_autocommit=True, **limits)
     when = " when statements overlap" if overlap else ""
-    if result.witness:
-        shown = race.run(mine, processes, result.witness.order, overlap=overlap)
-        if shown.slip() and result.breaking == result.schedules:
+    if result.counterexample:
+        shown = race.run(mine, processes, result.counterexample.order, split_autocommit=overlap)
+        if shown.unexpected_exception() and result.violating == result.schedules:
             raise CommandError(
-                f"{name} does not work, with or without a race: {shown.slip()}. "
+                f"{name} does not work, with or without a race: {shown.unexpected_exception()}. "
                 f"It is called like {signature(race)}.",
                 returncode=2,
             )
         title = f"{race.name} × {name}: {result}{when}. The shortest, {shown.order}:"
-        return False, f"{title}\n\n{draw(shown)}\n\nBroken: {shown.broken}."
+        return False, f"{title}\n\n{draw(shown)}\n\nBroken: {shown.violation}."
     if race.operation == "creating" and not watched.drew:
         raise CommandError(
             f"{name} did not use the candidate keys that it was handed, so nothing could "

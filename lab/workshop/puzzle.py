@@ -34,9 +34,9 @@ class Puzzle:
                 error
             )
         title = f"{self.race.name} × {self.strategy.name}, schedule {order}"
-        if not shown.broken:
+        if not shown.violation:
             return False, f"{title} holds. Look for one that breaks.\n\n{shown.draw()}"
-        return True, f"{title} breaks, as it was to.\n\n{shown.draw()}\n\nFound: {shown.broken}."
+        return True, f"{title} breaks, as it was to.\n\n{shown.draw()}\n\nFound: {shown.violation}."
 
     def _schedule(self, function: Callable[..., Any]) -> str:
         try:

@@ -27,21 +27,25 @@ def kinds(process: Callable[[], object]) -> list[str]:
     """Return the kinds of a lone process's steps."""
     found = run(process, invariant=lambda outcomes: "shown")
     assert found.schedules == 1
-    return [step.kind for step in found.broken[0].timeline]
+    return [step.kind for step in found.violations[0].timeline]
 
 
 def test_a_process_without_sql_has_no_steps() -> None:
     found = run(lambda: 1, counter.naive, counter.naive, invariant=counter.counted(2))
-    assert (len(found.broken), found.schedules) == (4, 6)
+    assert (len(found.violations), found.schedules) == (4, 6)
     nothing = run(lambda: 1, lambda: 2, invariant=lambda outcomes: f"{outcomes[1].returned}")
-    assert (nothing.schedules, nothing.broken[0].order, nothing.broken[0].broken) == (1, "", "2")
+    assert (nothing.schedules, nothing.violations[0].order, nothing.violations[0].violation) == (
+        1,
+        "",
+        "2",
+    )
 
 
 def test_retries_make_schedules_of_different_lengths() -> None:
     found = run(
         counter.compare_and_swap, counter.compare_and_swap, invariant=lambda outcomes: "shown"
     )
-    assert {len(schedule.order) for schedule in found.broken} == {4, 6}
+    assert {len(schedule.order) for schedule in found.violations} == {4, 6}
 
 
 def test_exceptions_are_outcomes() -> None:
@@ -71,7 +75,7 @@ def test_exceptions_of_each_other_are_an_outcome() -> None:
     assert isinstance(seen[0][0].raised, LookupError)
 
 
-@pytest.mark.parametrize("options", [{}, {"overlap": True}, {"distinct": True}])
+@pytest.mark.parametrize("options", [{}, {"split_autocommit": True}, {"reduce": True}])
 def test_a_cursor_of_a_closed_connection_is_refused_by_the_driver(options: dict[str, bool]) -> None:
     def late() -> None:
         with connection.cursor() as cursor:
@@ -89,8 +93,8 @@ def test_a_database_error_is_an_outcome_and_in_the_timeline() -> None:
         lambda: Counter.objects.create(id=1, key="c", hits=0),
         invariant=lambda outcomes: type(outcomes[0].raised).__name__,
     )
-    assert found.broken[0].broken == "IntegrityError"
-    (step,) = found.broken[0].timeline
+    assert found.violations[0].violation == "IntegrityError"
+    (step,) = found.violations[0].timeline
     assert step.error == "UniqueViolation"
     assert "interleave_counter_pkey" in step.message
 
@@ -198,7 +202,7 @@ def test_the_steps_of_a_process(process: Callable[[], object], steps: str) -> No
 def test_several_statements_in_one_execute_are_one_step() -> None:
     both = partial(sql, "UPDATE interleave_counter SET hits = hits + 1; SELECT 1")
     found = run(both, both, invariant=counter.counted(2))
-    assert (len(found.broken), found.schedules) == (0, 2)
+    assert (len(found.violations), found.schedules) == (0, 2)
 
 
 def test_a_script_that_begins_with_begin_is_a_step() -> None:
@@ -210,7 +214,7 @@ def test_a_script_that_begins_with_begin_is_a_step() -> None:
 
     found = run(script, script, invariant=counter.counted(2))
     # Not 1221 and 2112: who was sent second waits for the COMMIT of who was first.
-    assert (len(found.broken), found.orders) == (0, ("1122", "1212", "2121", "2211"))
+    assert (len(found.violations), found.orders) == (0, ("1122", "1212", "2121", "2211"))
     whole = "START TRANSACTION; UPDATE interleave_counter SET hits = hits + 1; COMMIT"
     assert run(*[partial(sql, whole)] * 2, invariant=counter.counted(2)).schedules == 2
 

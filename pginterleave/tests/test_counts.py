@@ -30,14 +30,14 @@ THREE_HITS = [
 ]
 
 
-@pytest.mark.parametrize(("resolve", "broken", "schedules", "witness"), TWO_HITS)
+@pytest.mark.parametrize(("resolve", "broken", "schedules", "counterexample"), TWO_HITS)
 def test_two_processes_that_count(
-    resolve: Callable[[], object], broken: int, schedules: int, witness: str | None
+    resolve: Callable[[], object], broken: int, schedules: int, counterexample: str | None
 ) -> None:
     found = explore([resolve] * 2, setup=counter.setup, invariant=counter.counted(2))
-    assert (len(found.broken), found.schedules, found.complete) == (broken, schedules, True)
-    assert (found.witness.order if found.witness else None) == witness
-    assert len({schedule.order for schedule in found.broken}) == broken
+    assert (len(found.violations), found.schedules, found.complete) == (broken, schedules, True)
+    assert (found.counterexample.order if found.counterexample else None) == counterexample
+    assert len({schedule.order for schedule in found.violations}) == broken
 
 
 @pytest.mark.parametrize(("resolve", "broken", "schedules"), THREE_HITS)
@@ -45,14 +45,14 @@ def test_three_processes_that_count(
     resolve: Callable[[], object], broken: int, schedules: int
 ) -> None:
     found = explore([resolve] * 3, setup=counter.setup, invariant=counter.counted(3))
-    counts = (len(found.broken), found.schedules, found.complete)
-    assert counts == (broken, schedules, True), found.witness and found.witness.draw()
+    counts = (len(found.violations), found.schedules, found.complete)
+    assert counts == (broken, schedules, True), found.counterexample and found.counterexample.draw()
 
 
 def test_four_processes_that_count_in_one_statement() -> None:
     processes = [counter.update_returning] * 4
     found = explore(processes, setup=counter.setup, invariant=counter.counted(4))
-    assert (len(found.broken), found.schedules) == (0, 24)
+    assert (len(found.violations), found.schedules) == (0, 24)
 
 
 def create(keys: str) -> str:
@@ -130,7 +130,7 @@ def test_two_processes_that_draw_the_same_key_first(
 ) -> None:
     processes = [partial(create, "xy"), partial(create, "xz")]
     found = explore(processes, setup=counter.setup, invariant=both_have_a_key)
-    assert (len(found.broken), found.schedules, found.complete) == (broken, schedules, True)
+    assert (len(found.violations), found.schedules, found.complete) == (broken, schedules, True)
 
 
 def test_the_caller_s_connection_is_left_as_it_was() -> None:

@@ -128,7 +128,10 @@ def test_the_process_that_closed_the_circle_is_the_victim_in_every_schedule() ->
     )
     assert found.complete
     deadlocks = [
-        step for each in found.broken for step in each.timeline if step.error == "DeadlockDetected"
+        step
+        for each in found.violations
+        for step in each.timeline
+        if step.error == "DeadlockDetected"
     ]
     assert {step.process for step in deadlocks} == {1, 2}
     assert [step for step in deadlocks if step.until != step.number] == []
@@ -173,13 +176,13 @@ def crossed(max_schedules: int = 100) -> Exploration:
 def test_a_role_that_may_not_set_the_timeout(request: pytest.FixtureRequest) -> None:
     """It comes to the same counts, and is told why it takes longer."""
     prompt, cut = crossed(), crossed(max_schedules=5)
-    assert prompt.broken
-    assert "deadlock" not in cut.cut
+    assert prompt.violations
+    assert "deadlock" not in cut.truncated
     request.getfixturevalue("role_that_may_not")
     slow, cut = crossed(), crossed(max_schedules=5)
-    assert (slow.breaking, slow.schedules) == (prompt.breaking, prompt.schedules)
-    assert all("deadlock detected" in each.broken for each in slow.broken)
-    assert "the server's deadlock_timeout, which this role may not set" in cut.cut
+    assert (slow.violating, slow.schedules) == (prompt.violating, prompt.schedules)
+    assert all("deadlock detected" in each.violation for each in slow.violations)
+    assert "the server's deadlock_timeout, which this role may not set" in cut.truncated
 
 
 def test_a_deadlock_that_is_only_said_to_be_one(role_that_may_not: None) -> None:
@@ -189,4 +192,4 @@ def test_a_deadlock_that_is_only_said_to_be_one(role_that_may_not: None) -> None
         setup=lambda: None,
         invariant=lambda outcomes: "" if all(each.raised for each in outcomes) else "no error",
     )
-    assert (found.breaking, found.schedules) == (0, 2)
+    assert (found.violating, found.schedules) == (0, 2)

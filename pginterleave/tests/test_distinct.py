@@ -23,7 +23,7 @@ def both(
 ) -> tuple[Exploration, Exploration]:
     """Explore all schedules, and the distinct ones; see to it that they agree."""
     every, distinct = (
-        explore(list(processes), setup=counter.setup, invariant=invariant, distinct=distinct)
+        explore(list(processes), setup=counter.setup, invariant=invariant, reduce=distinct)
         for distinct in (False, True)
     )
     agree(every, distinct)
@@ -31,12 +31,14 @@ def both(
 
 
 def agree(every: Exploration, distinct: Exploration) -> None:
-    counts = (every.schedules, every.breaking, every.cut)
-    assert counts == (len(every.orders), len(every.broken), "")
-    assert (distinct.schedules, distinct.breaking, distinct.cut) == counts
+    counts = (every.schedules, every.violating, every.truncated)
+    assert counts == (len(every.orders), len(every.violations), "")
+    assert (distinct.schedules, distinct.violating, distinct.truncated) == counts
     assert set(distinct.orders) <= set(every.orders)
     assert len(set(distinct.orders)) == len(distinct.orders)
-    witnesses = [each.witness.order if each.witness else None for each in (every, distinct)]
+    witnesses = [
+        each.counterexample.order if each.counterexample else None for each in (every, distinct)
+    ]
     assert witnesses[0] == witnesses[1]
 
 
@@ -63,7 +65,7 @@ class TestReach:
 
     def test_three_that_read(self) -> None:
         every, distinct = both(*[counter.atomic_only] * 3, invariant=counter.counted(3))
-        assert (every.breaking, every.schedules, len(distinct.orders)) == (630, 636, 96)
+        assert (every.violating, every.schedules, len(distinct.orders)) == (630, 636, 96)
 
     def test_savepoints(self) -> None:
         def process(number: int) -> None:
@@ -85,7 +87,7 @@ class TestReach:
                 sql("SELECT pg_advisory_xact_lock(1)")
 
         every, _ = both(undo, skip, invariant=was_locked)
-        assert 0 < every.breaking < every.schedules
+        assert 0 < every.violating < every.schedules
 
     def test_a_savepoint_after_an_error(self) -> None:
         def insert(key: str) -> str:
@@ -104,7 +106,7 @@ class TestReach:
 
         every, distinct = both(partial(insert, "x"), partial(insert, "y"), invariant=invariant)
         assert len(distinct.orders) < len(every.orders)
-        assert every.broken
+        assert every.violations
 
     def test_an_error_gives_locks_back(self) -> None:
         """Whether a statement fails is not to be seen before; whoever waits goes on then."""
@@ -116,7 +118,7 @@ class TestReach:
 
         processes = (fail, counter.update_returning, counter.hits)
         every, _ = both(*processes, invariant=lambda outcomes: str(outcomes[2].returned or ""))
-        assert 0 < every.breaking < every.schedules
+        assert 0 < every.violating < every.schedules
 
     def test_an_error_in_a_read_gives_locks_back(self) -> None:
         def fail() -> None:
@@ -125,7 +127,7 @@ class TestReach:
                 sql("SELECT id / hits FROM interleave_counter WHERE key = 'b'")
 
         every, distinct = both(fail, skip, invariant=was_locked)
-        assert 0 < every.breaking < every.schedules
+        assert 0 < every.violating < every.schedules
         assert len(distinct.orders) < every.schedules
 
     @pytest.mark.parametrize(
@@ -149,7 +151,7 @@ class TestReach:
 
         for processes in ((fail, without_waiting), (without_waiting, fail)):
             every, _ = both(*processes, invariant=locked)
-            assert 0 < every.breaking < every.schedules
+            assert 0 < every.violating < every.schedules
 
     def test_several_statements_at_once(self) -> None:
         def write() -> None:
@@ -173,7 +175,7 @@ class TestReach:
             every, _ = both(
                 process, counter.hits, invariant=lambda outcomes: str(outcomes[1].returned or "")
             )
-            assert 0 < every.breaking < every.schedules
+            assert 0 < every.violating < every.schedules
 
     def test_an_error_of_the_driver_gives_nothing_back(self) -> None:
         def fail() -> None:
@@ -238,13 +240,13 @@ class TestReach:
             return both(*processes, invariant=skewed)
 
         every, distinct = explored("REPEATABLE READ")
-        assert 0 < every.breaking < every.schedules
+        assert 0 < every.violating < every.schedules
         # UPDATE and COMMIT of both have 6 orders. In the two in which one commits before the
         # other's UPDATE, it can do so before or after the other's SELECT.
         assert (every.schedules, len(distinct.orders)) == (70, 8)
         # Whom PostgreSQL refuses now depends on who reads when. Only where SET stands does not.
         every, distinct = explored("SERIALIZABLE")
-        assert (every.breaking > 0, len(distinct.orders)) == (True, 20)
+        assert (every.violating > 0, len(distinct.orders)) == (True, 20)
 
     def test_a_read_that_does_more(self) -> None:
         """SELECT nextval() is a write, and so is what takes a lock."""
@@ -258,8 +260,8 @@ class TestReach:
                 first, second = (outcome.returned for outcome in outcomes)
                 return "" if first < second else "the second was first"
 
-            found = explore([process] * 2, setup=lambda: None, invariant=ordered, distinct=True)
-            assert (found.breaking, found.schedules, len(found.orders)) == (1, 2, 2)
+            found = explore([process] * 2, setup=lambda: None, invariant=ordered, reduce=True)
+            assert (found.violating, found.schedules, len(found.orders)) == (1, 2, 2)
         finally:
             sql("DROP SEQUENCE interleave_sequence")
 
@@ -271,26 +273,26 @@ class TestReach:
             return f"read {outcomes[1].returned}" if outcomes[1].returned else ""
 
         every, _ = both(counter.select_for_update, read, invariant=invariant)
-        assert [schedule.order for schedule in every.broken] == ["1112"]
+        assert [schedule.order for schedule in every.violations] == ["1112"]
 
     def test_the_limit_is_on_those_that_run(self) -> None:
         found = explore(
             [counter.atomic_only] * 3,
             setup=counter.setup,
             invariant=counter.counted(3),
-            distinct=True,
+            reduce=True,
             max_schedules=20,
         )
         assert len(found.orders) == 20
         assert found.schedules > 20
-        assert str(found).endswith("(20 distinct ones ran); the search was cut: "
+        assert str(found).endswith("(20 distinct ones ran); the search was truncated: "
                                    "max_schedules=20 reached")  # fmt: skip
 
     def test_processes_that_send_nothing(self) -> None:
         found = explore(
-            [lambda: None] * 2, setup=lambda: None, invariant=lambda _: "broken", distinct=True
+            [lambda: None] * 2, setup=lambda: None, invariant=lambda _: "broken", reduce=True
         )
-        assert (found.breaking, found.schedules, found.orders) == (1, 1, ("",))
+        assert (found.violating, found.schedules, found.orders) == (1, 1, ("",))
 
 
 @pytest.mark.django_db(transaction=True)
@@ -337,4 +339,4 @@ def compare(race: Race, strategy: str, processes: int) -> None:
     limits = {"max_schedules": 20_000, "max_seconds": 600}
     chosen = race.strategies[strategy]
     every = race.explore(chosen, processes, **limits)
-    agree(every, race.explore(chosen, processes, distinct=True, **limits))
+    agree(every, race.explore(chosen, processes, reduce=True, **limits))

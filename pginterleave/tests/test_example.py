@@ -46,7 +46,7 @@ def test_one_statement_redeems_once() -> None:
 def test_checking_first_redeems_twice() -> None:
     processes = [lambda: redeem_checking_first("once")] * 2
     result = explore(processes, setup=setup, invariant=invariant)
-    assert (len(result.broken), result.schedules) == (4, 6)
+    assert (len(result.violations), result.schedules) == (4, 6)
     with pytest.raises(AssertionError, match="redeemed 2 times"):
         result.assert_safe()
 
@@ -54,7 +54,7 @@ def test_checking_first_redeems_twice() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_statements_that_overlap() -> None:
     processes = [lambda: redeem_in_one_statement("once")] * 2
-    explore(processes, setup=setup, invariant=invariant, overlap=True).assert_safe()
+    explore(processes, setup=setup, invariant=invariant, split_autocommit=True).assert_safe()
     processes = [lambda: redeem_what_it_finds("once")] * 2
-    result = explore(processes, setup=setup, invariant=invariant, overlap=True)
-    assert (len(result.broken), result.schedules) == (2, 4)
+    result = explore(processes, setup=setup, invariant=invariant, split_autocommit=True)
+    assert (len(result.violations), result.schedules) == (2, 4)

@@ -46,7 +46,7 @@ def run(*processes: Callable[[], object], **options: Any) -> list[tuple[str, lis
     options = {"setup": counter.setup, "invariant": lambda outcomes: "shown", **options}
     found = explore(processes, **options)
     assert found.complete
-    return [(schedule.order, [*schedule.outcomes]) for schedule in found.broken]
+    return [(schedule.order, [*schedule.outcomes]) for schedule in found.violations]
 
 
 def test_after_success_and_after_a_replay() -> None:
@@ -93,7 +93,7 @@ def test_a_process_that_hangs_in_python_is_named_with_its_line() -> None:
 
 def test_a_thread_that_cannot_be_stopped_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits in C for something that only the test will give."""
-    monkeypatch.setattr("pginterleave.FAREWELL", 0.1)
+    monkeypatch.setattr("pginterleave.SHUTDOWN_TIMEOUT", 0.1)
     gate = threading.Lock()
     gate.acquire()
 
@@ -335,7 +335,7 @@ def test_a_lock_of_the_session_is_let_go_in_a_step() -> None:
         counter.update_returning()
 
     found = explore([lock] * 2, setup=counter.setup, invariant=counter.counted(2))
-    assert (found.breaking, set(found.orders)) == (
+    assert (found.violating, set(found.orders)) == (
         0,
         {"111222", "112122", "121122", "212211", "221211", "222111"},
     )

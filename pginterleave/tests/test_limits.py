@@ -1,4 +1,4 @@
-"""Limits are reported, what cannot be explored is refused, and a witness is drawn."""
+"""Limits are reported, what cannot be explored is refused, and a counterexample is drawn."""
 
 import itertools
 import sys
@@ -24,12 +24,12 @@ def run(*processes: Callable[[], object], **options: Any) -> interleave.Explorat
 
 def test_the_witness_is_the_shortest_and_is_drawn() -> None:
     found = run()
-    assert str(found) == "4 of 6 schedules break"
-    assert [schedule.order for schedule in found.broken] == ["1212", "1221", "2112", "2121"]
+    assert str(found) == "4 of 6 schedules violate the invariant"
+    assert [schedule.order for schedule in found.violations] == ["1212", "1221", "2112", "2121"]
     with pytest.raises(AssertionError) as raised:
         found.assert_safe()
     lines = str(raised.value).splitlines()
-    assert lines[0] == "4 of 6 schedules break. The shortest is 1212:"
+    assert lines[0] == "4 of 6 schedules violate the invariant. The shortest is 1212:"
     assert lines[2].split() == ["process", "1", "process", "2"]
     assert lines[3].startswith("1  SELECT id, key, hits")
     assert lines[-1] == "hits = 1"
@@ -39,25 +39,25 @@ def test_a_shorter_witness_wins_over_an_earlier_one() -> None:
     """Who comes second has to try again when both have read the same."""
     first = itertools.chain([""], itertools.repeat("shown"))
     found = run(*[counter.compare_and_swap] * 2, invariant=lambda outcomes: next(first))
-    assert [schedule.order for schedule in found.broken][:2] == ["121222", "122111"]
-    assert found.witness
-    assert found.witness.order == "2211"
+    assert [schedule.order for schedule in found.violations][:2] == ["121222", "122111"]
+    assert found.counterexample
+    assert found.counterexample.order == "2211"
 
 
 def test_a_search_that_was_cut_is_not_a_proof() -> None:
     found = run(*[counter.update_returning] * 2, max_schedules=1)
     assert (found.schedules, found.complete) == (1, False)
     with pytest.raises(
-        AssertionError, match=r"Not proven: 0 of the first 1 .*cut: max_schedules=1 reached"
+        AssertionError, match=r"Not proven: 0 of the first 1 .*truncated: max_schedules=1 reached"
     ):
         found.assert_safe()
     found = run(*[counter.update_returning] * 2, max_seconds=1e-9)
-    assert (found.schedules, found.cut) == (1, "max_seconds=1e-09 passed after 1 schedules")
+    assert (found.schedules, found.truncated) == (1, "max_seconds=1e-09 passed after 1 schedules")
 
 
 def test_nothing_is_proven_where_nothing_was_sent() -> None:
     found = run(lambda: Counter.objects.filter(key="a"), invariant=counter.anything)
-    assert str(found) == "0 of 1 schedules break"
+    assert str(found) == "0 of 1 schedules violate the invariant"
     with pytest.raises(AssertionError, match="Not proven: no process has sent anything"):
         found.assert_safe()
 
@@ -69,7 +69,9 @@ def test_nothing_is_proven_by_a_slip() -> None:
 
     found = run(counter.naive, slips, invariant=counter.anything)
     slip = r"process 2 raises AttributeError: .* 'hits' \(test_\w+\.py:\d+\) in schedule 1122"
-    with pytest.raises(AssertionError, match=rf"Not proven: 0 of 6 schedules break, but {slip}"):
+    with pytest.raises(
+        AssertionError, match=rf"Not proven: 0 of 6 schedules violate the invariant, but {slip}"
+    ):
         found.assert_safe()
 
 
@@ -138,9 +140,9 @@ def test_an_invariant_may_assert_but_must_not_return_a_bool() -> None:
     def asserts(outcomes: list[interleave.Outcome]) -> None:
         assert counter.hits() == 2, "an update was lost"
 
-    assert {schedule.broken.splitlines()[0] for schedule in run(invariant=asserts).broken} == {
-        "an update was lost"
-    }
+    assert {
+        schedule.violation.splitlines()[0] for schedule in run(invariant=asserts).violations
+    } == {"an update was lost"}
     with pytest.raises(CannotExplore, match="must return a str or None, not True"):
         run(invariant=lambda outcomes: True)
 
@@ -208,4 +210,4 @@ def test_progress_is_shown_to_a_person_who_waits(
     bar = interleave._ProgressBar(stderr.isatty() if progress is None else progress)
     bar.show(0.5, 12, 3, float(seconds))
     bar.close()
-    assert ("12 schedules, 3 broken" in stderr.text) == drawn
+    assert ("12 schedules, 3 violating" in stderr.text) == drawn

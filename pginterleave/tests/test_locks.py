@@ -31,8 +31,8 @@ def seen(*processes: Callable[[], object]) -> dict[str, str]:
     """Return what each schedule leads to."""
     found = explore(processes, setup=counter.setup, invariant=names)
     assert found.complete
-    assert len(found.broken) == found.schedules
-    return {schedule.order: schedule.broken for schedule in found.broken}
+    assert len(found.violations) == found.schedules
+    return {schedule.order: schedule.violation for schedule in found.violations}
 
 
 def first_locked(**options: Any) -> str:
@@ -253,7 +253,7 @@ def test_write_skew_is_found_at_repeatable_read_and_not_at_serializable() -> Non
         processes = [partial(skew, level, "a"), partial(skew, level, "b")]
         return explore(processes, setup=counter.setup, invariant=one_hit)
 
-    assert found("REPEATABLE READ").broken
+    assert found("REPEATABLE READ").violations
     found("SERIALIZABLE").assert_safe()
 
 
@@ -265,7 +265,9 @@ def test_an_isolation_level_set_on_the_driver_does_not_outlive_the_schedule() ->
         return str(before)
 
     found = explore([level] * 2, setup=counter.setup, invariant=names)
-    assert {schedule.broken for schedule in found.broken} == {"read committed read committed"}
+    assert {schedule.violation for schedule in found.violations} == {
+        "read committed read committed"
+    }
 
 
 def test_a_statement_timeout_ends_a_statement_that_waits_for_nobody() -> None:

@@ -52,5 +52,5 @@ def after(places: tuple[int, ...], process: int) -> tuple[int, ...]:
 def test_retries_under_repeatable_read(processes: int, expected: int) -> None:
     assert schedules((SET,) * processes) == expected
     race = RACES["lost_update"]
-    found = race.explore(race.strategies["repeatable_read"], processes, distinct=True)
-    assert (found.breaking, found.schedules, found.complete) == (0, expected, True)
+    found = race.explore(race.strategies["repeatable_read"], processes, reduce=True)
+    assert (found.violating, found.schedules, found.complete) == (0, expected, True)

@@ -76,7 +76,7 @@ def test_the_first_that_waited_writes_first_in_every_schedule(in_a_transaction: 
     woken = Woken(in_a_transaction=in_a_transaction)
     found = explore(woken.processes(), setup=woken.setup, invariant=woken.written)
     assert found.complete
-    written = {schedule.order: schedule.broken for schedule in found.broken}
+    written = {schedule.order: schedule.violation for schedule in found.violations}
     assert len(written) == found.schedules
     assert written == {
         order: "".join(dict.fromkeys(order.replace("1", ""))) for order in found.orders
@@ -115,5 +115,7 @@ def test_the_way_that_counted_once_is_the_way_of_all_schedules_that_begin_so(
     woken = WokenTheOtherWayRound(in_a_transaction=True)
     found = explore(woken.processes(), setup=woken.setup, invariant=woken.written)
     assert found.complete
-    begun = {each.order: each.broken for each in found.broken if each.order.startswith("1231")}
+    begun = {
+        each.order: each.violation for each in found.violations if each.order.startswith("1231")
+    }
     assert begun == {"1231132": "32", "1231312": "32", "1231321": "32"}

@@ -1,4 +1,4 @@
-"""overlap=True: the COMMIT of a statement outside a transaction is a step of its own."""
+"""split_autocommit=True: the COMMIT of a statement outside a transaction is a step of its own."""
 
 from collections.abc import Callable
 from functools import partial
@@ -45,11 +45,11 @@ def both(*processes: Process, invariant: Callable[[list[Outcome]], str]) -> list
     """Explore without overlap, with it, and with it the distinct ones, whose counts must agree."""
     plain, overlap, distinct = (
         explore(list(processes), setup=counter.setup, invariant=invariant, **options)  # type: ignore[arg-type]
-        for options in ({}, {"overlap": True}, {"overlap": True, "distinct": True})
+        for options in ({}, {"split_autocommit": True}, {"split_autocommit": True, "reduce": True})
     )
     assert plain.complete
     assert overlap.complete
-    assert (distinct.breaking, distinct.schedules) == (overlap.breaking, overlap.schedules)
+    assert (distinct.violating, distinct.schedules) == (overlap.violating, overlap.schedules)
     return [plain, overlap]
 
 
@@ -68,8 +68,8 @@ def test_a_statement_that_looks_and_writes(
     counts: tuple[int, int],
 ) -> None:
     plain, overlap = both(*processes, invariant=invariant)
-    assert (plain.breaking, plain.schedules) == (0, 2)
-    assert (overlap.breaking, overlap.schedules) == counts
+    assert (plain.violating, plain.schedules) == (0, 2)
+    assert (overlap.violating, overlap.schedules) == counts
     with_commits = {"".join(digit * 2 for digit in order) for order in plain.orders}
     assert with_commits <= set(overlap.orders)
 
@@ -77,19 +77,21 @@ def test_a_statement_that_looks_and_writes(
 def test_a_witness_is_replayed_with_its_commits() -> None:
     processes = [partial(unless_there, 3), partial(unless_there, 4)]
     _, overlap = both(*processes, invariant=only_one)
-    assert overlap.witness
-    assert [step.kind for step in overlap.witness.timeline] == ["INSERT"] * 2 + ["COMMIT"] * 2
+    assert overlap.counterexample
+    assert [step.kind for step in overlap.counterexample.timeline] == ["INSERT"] * 2 + [
+        "COMMIT"
+    ] * 2
     for again in (
-        overlap.replay(overlap.witness.order),
+        overlap.replay(overlap.counterexample.order),
         run_schedule(
-            overlap.witness.order,
+            overlap.counterexample.order,
             processes,
             setup=counter.setup,
             invariant=only_one,
-            overlap=True,
+            split_autocommit=True,
         ),
     ):
-        assert again == overlap.witness
+        assert again == overlap.counterexample
 
 
 def test_what_is_returned_comes_through() -> None:
@@ -97,7 +99,7 @@ def test_what_is_returned_comes_through() -> None:
         [counter.update_returning],
         setup=counter.setup,
         invariant=lambda outcomes: "" if outcomes[0].returned == [(1,)] else "nothing returned",
-        overlap=True,
+        split_autocommit=True,
     ).orders
     assert row == "11"
 
@@ -113,7 +115,7 @@ def test_a_statement_that_fails_is_undone_at_once() -> None:
 
     _, overlap = both(fail, insert, invariant=lambda outcomes: str(outcomes[1].raised or ""))
     # It may wait for what the other has inserted, and then fail for that.
-    assert overlap.breaking == 0
+    assert overlap.violating == 0
     assert all(not step.error or step.kind == "INSERT" for step in overlap.replay("1122").timeline)
 
 
@@ -133,13 +135,13 @@ def test_a_constraint_that_is_looked_at_last() -> None:
         [partial(insert, 1), partial(insert, 2)],
         setup=setup,
         invariant=lambda outcomes: " ".join(type(each.raised).__name__ for each in outcomes),
-        overlap=True,
+        split_autocommit=True,
     )
-    assert {each.broken for each in found.broken} == {
+    assert {each.violation for each in found.violations} == {
         "NoneType IntegrityError",
         "IntegrityError NoneType",
     }
-    assert {step.kind for each in found.broken for step in each.timeline if step.error} == {
+    assert {step.kind for each in found.violations for step in each.timeline if step.error} == {
         "COMMIT"
     }
 
@@ -171,7 +173,7 @@ def test_many_at_once_are_committed_in_their_step() -> None:
         return "" if first == second else "between"
 
     _, overlap = both(many, read_twice, invariant=halfway)
-    assert (overlap.breaking, overlap.schedules) == (1, 3)
+    assert (overlap.violating, overlap.schedules) == (1, 3)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ def test_many_at_once_are_committed_in_their_step() -> None:
 def test_a_semicolon_that_ends_nothing(statement: str) -> None:
     process = partial(sql, statement)
     _, overlap = both(process, process, invariant=none_twice)
-    assert (overlap.breaking, overlap.schedules) == (2, 4)
+    assert (overlap.violating, overlap.schedules) == (2, 4)
 
 
 @pytest.mark.parametrize("process", [counter.hits, in_a_transaction, several, many])

@@ -34,7 +34,7 @@ def test_the_progress_of_an_exploration_is_drawn(
 ) -> None:
     found = run(monkeypatch, progress=True)
     drawn = capsys.readouterr().err
-    lines = re.findall(r"\r\[([#.]{30})\] +(\d+)%  (\d+) schedules, (\d+) broken", drawn)
+    lines = re.findall(r"\r\[([#.]{30})\] +(\d+)%  (\d+) schedules, (\d+) violating", drawn)
     counts = [str(number) for number in range(1, found.schedules + 1)]
     assert [(schedules, broken) for _, _, schedules, broken in lines] == [
         *zip(counts, counts, strict=True)

@@ -26,7 +26,7 @@ def test_a_replay_runs_the_steps_in_the_written_order() -> None:
     """Both read 0, both write 1."""
     schedule = run("1212", counter.naive, counter.naive, observe=counter.hits)
     assert schedule.order == "1212"
-    assert schedule.broken == "hits = 1"
+    assert schedule.violation == "hits = 1"
     assert [step.process for step in schedule.timeline] == [1, 2, 1, 2]
     assert [step.kind for step in schedule.timeline] == ["SELECT", "SELECT", "UPDATE", "UPDATE"]
     assert [step.observed for step in schedule.timeline] == [0, 0, 1, 1]
@@ -58,7 +58,7 @@ def test_three_in_a_row_wait_for_the_one_before_them() -> None:
     schedule = run("123112233", *[counter.select_for_update] * 3)
     assert [step.waited_for for step in schedule.timeline[:3]] == [(), (1,), (2,)]
     assert [step.until for step in schedule.timeline[:3]] == [1, 5, 7]
-    assert schedule.broken == "hits = 3"
+    assert schedule.violation == "hits = 3"
 
 
 def test_a_replay_is_the_same_a_hundred_times() -> None:
@@ -88,9 +88,9 @@ def test_a_replay_does_not_show_names_made_from_the_thread() -> None:
 
 def test_an_exploration_replays_its_own_schedules() -> None:
     found = explore([counter.atomic_only] * 2, setup=counter.setup, invariant=counter.counted(2))
-    for schedule in found.broken:
+    for schedule in found.violations:
         again = found.replay(schedule.order)
-        assert (again.timeline, again.broken) == (schedule.timeline, schedule.broken)
+        assert (again.timeline, again.violation) == (schedule.timeline, schedule.violation)
 
 
 @pytest.mark.parametrize(
@@ -138,5 +138,5 @@ def test_the_timeline_is_drawn_in_columns() -> None:
     ).draw(width=30)
     assert drawn.splitlines()[0].split() == ["process", "1", "process", "2", "afterwards"]
     assert "… waits for process 1" in drawn
-    assert "… goes on with step 2" in drawn
+    assert "… resumes step 2" in drawn
     assert "→ id = 1, key = a, hits = 1" in drawn

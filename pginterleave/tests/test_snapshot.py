@@ -50,5 +50,7 @@ def test_every_schedule_in_which_one_may_wait_for_a_safe_snapshot() -> None:
     # Process 2 cannot commit before process 1 when it asks between the UPDATE and the COMMIT.
     assert set(found.orders) == every - {"112221", "121221", "211221"}
     # What waited reports what held when it asked.
-    reported = {schedule.order for schedule in found.broken if schedule.broken == "reports 1"}
+    reported = {
+        schedule.order for schedule in found.violations if schedule.violation == "reports 1"
+    }
     assert reported == {"111222", "112122", "121122", "211122"}

@@ -71,12 +71,12 @@ def test_it_breaks_as_found_and_holds_mended(
     explored: dict[tuple[str, str], Exploration], race: str, name: str
 ) -> None:
     result = explored[race, name]
-    witness = result.witness.order if result.witness else ""
-    assert (len(result.broken), result.schedules, witness) == COUNTS[race, name]
+    witness = result.counterexample.order if result.counterexample else ""
+    assert (len(result.violations), result.schedules, witness) == COUNTS[race, name]
     assert result.complete
-    assert {schedule.broken for schedule in result.broken} == DAMAGE.get((race, name), set())
+    assert {schedule.violation for schedule in result.violations} == DAMAGE.get((race, name), set())
     verdict = MUSEUM[race].race.strategies[name].verdict
-    assert verdict is (Verdict.WRONG if result.broken else Verdict.RIGHT)
+    assert verdict is (Verdict.WRONG if result.violations else Verdict.RIGHT)
 
 
 @every_exhibit

@@ -50,12 +50,12 @@ def test_a_verdict_is_the_same_when_statements_overlap(race: Race) -> None:
     with scratch_database():
         for strategy in race.strategies.values():
             plain, overlap = (
-                race.explore(strategy, race.counts[0], distinct=True, overlap=overlap)
+                race.explore(strategy, race.counts[0], reduce=True, split_autocommit=overlap)
                 for overlap in (False, True)
             )
             assert overlap.complete
             assert overlap.schedules >= plain.schedules
-            assert bool(overlap.broken) is bool(plain.broken), strategy.name
+            assert bool(overlap.violations) is bool(plain.violations), strategy.name
 
 
 def test_every_search_was_complete(cells: list[Cell]) -> None:
@@ -108,7 +108,7 @@ THREE = {
 def test_three_processes(race: str, strategy: str) -> None:
     result = RACES[race].explore(RACES[race].strategies[strategy], 3)
     assert result.complete
-    assert (len(result.broken), result.schedules) == THREE[race, strategy]
+    assert (len(result.violations), result.schedules) == THREE[race, strategy]
 
 
 @pytest.mark.django_db(transaction=True)

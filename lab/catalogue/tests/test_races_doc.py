@@ -33,7 +33,7 @@ def found(race: str, strategy: str, processes: int = 2) -> Exploration:
     result = RACES[race].explore(
         RACES[race].strategies[strategy],
         processes,
-        distinct=processes > 2,
+        reduce=processes > 2,
         max_schedules=100_000,
         max_seconds=900,
     )
@@ -65,7 +65,7 @@ def numbers() -> dict[str, int]:
     }.items():
         for strategy in strategies:
             result = found(race, strategy)
-            counted |= {strategy: len(result.broken), f"{strategy}_all": result.schedules}
+            counted |= {strategy: len(result.violations), f"{strategy}_all": result.schedules}
     for strategy in ("forgiveness", "on_conflict", "savepoint"):
         result = found("toctou_in_a_transaction", strategy)
         counted[f"{strategy}_and_row"] = result.schedules
@@ -87,13 +87,13 @@ def test_every_number_is_what_an_exploration_counts() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_the_schedules_that_it_describes_are_those_that_break() -> None:
     naive = found("lost_update", "naive")
-    assert {*naive.orders} - {each.order for each in naive.broken} == {"1122", "2211"}
+    assert {*naive.orders} - {each.order for each in naive.violations} == {"1122", "2211"}
     undone = found("clobbered_edit", "f_expression_full_save")
-    assert ([each.order for each in undone.broken], undone.schedules) == (["121"], 3)
-    assert not found("lost_update", "f_expression_full_save").broken
+    assert ([each.order for each in undone.violations], undone.schedules) == (["121"], 3)
+    assert not found("lost_update", "f_expression_full_save").violations
     for race, strategy in (("toctou", "get_or_create"), ("toctou_in_a_transaction", "forgiveness")):
         always = found(race, strategy)
-        assert len(always.broken) == always.schedules
+        assert len(always.violations) == always.schedules
 
 
 def test_what_it_says_of_whole_races(cells: list[Cell]) -> None:
@@ -132,5 +132,5 @@ def test_the_tables_for_three_processes_show_every_strategy() -> None:
 @pytest.mark.parametrize(("race", "strategy", "count"), three_processes())
 def test_a_count_with_three_processes(race: str, strategy: str, count: str) -> None:
     result = found(race, strategy, processes=3)
-    shown = f"{result.breaking} / {result.schedules}"
-    assert (f"**{shown}**" if result.broken else shown) == count
+    shown = f"{result.violating} / {result.schedules}"
+    assert (f"**{shown}**" if result.violations else shown) == count

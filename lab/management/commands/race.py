@@ -124,7 +124,7 @@ class Command(BaseCommand):
                 chosen = [find(each, strategy)] if strategy else each.strategies.values()
                 self.stdout.write(f"{each.name}, {count} processes. Must hold: {each.must_hold}")
                 for one in chosen:
-                    result = each.explore(one, count, distinct=True, **limits(options))
+                    result = each.explore(one, count, reduce=True, **limits(options))
                     self.stdout.write(f"    {one.name}: {describe(result)}")
 
     def run_show(self, race: Race, strategy: str, schedule: str | None, **options: Any) -> None:
@@ -133,13 +133,15 @@ class Command(BaseCommand):
             title = f"schedule {schedule}"
             if schedule is None:
                 result = race.explore(one, count, **limits(options))
-                schedule = result.witness.order if result.witness else result.orders[0]
-                which = "the shortest" if result.witness else "the first"
-                title = f"{result}; this is {which}, {schedule}"
+                schedule = (
+                    result.counterexample.order if result.counterexample else result.orders[0]
+                )
+                which = "the shortest" if result.counterexample else "the first"
+                title = f"{result}; {which}: {schedule}"
             shown = race.run(one, count, schedule)
         self.stdout.write(f"{race.name} × {one.name}: {title}\n\n{self._draw(shown)}\n")
         holds = f"Holds: {race.must_hold}"
-        self.stdout.write(f"Broken: {shown.broken}." if shown.broken else holds)
+        self.stdout.write(f"Broken: {shown.violation}." if shown.violation else holds)
 
     def run_matrix(self, as_json: bool, **options: Any) -> None:
         wanted = options["processes"]
@@ -221,7 +223,11 @@ def find(race: Race, name: str) -> Strategy[Any]:
 
 def describe(result: Exploration) -> str:
     """Return the counts, of all schedules, and the witness if there is one."""
-    text = str(result) if result.cut else f"{result.breaking} of {result.schedules} schedules break"
-    if result.witness is None:
+    text = (
+        str(result)
+        if result.truncated
+        else f"{result.violating} of {result.schedules} schedules violate the invariant"
+    )
+    if result.counterexample is None:
         return text
-    return f"{text}, for example {result.witness.order}: {result.witness.broken}"
+    return f"{text}, for example {result.counterexample.order}: {result.counterexample.violation}"

@@ -96,4 +96,6 @@ class Command(BaseCommand):
 
                 kept = recording.record(job, note)
                 run.done += 1
-                self.stdout.write(f"{job}: {kept.broken} of {kept.schedules} schedules break")
+                self.stdout.write(
+                    f"{job}: {kept.broken} of {kept.schedules} schedules violate the invariant"
+                )

@@ -20,7 +20,7 @@ def test_an_exploration_that_was_not_run_yet(client: Client) -> None:
 
 def test_a_strategy_that_breaks(client: Client, recorded: dict[str, Kept]) -> None:
     page = get(client, NAIVE)
-    assert '<b class="broken">4 of 6 schedules break</b>' in page
+    assert '<b class="broken">4 of 6 schedules violate the invariant</b>' in page
     assert "Schedule 2 of 6: <code>1212</code>" in page
     assert '<div class="verdict-box is-broken" id="verdict">' in page
     assert "<b>Broken: hits = 1, not 2.</b>" in page
@@ -36,7 +36,7 @@ def test_a_strategy_that_breaks(client: Client, recorded: dict[str, Kept]) -> No
 
 def test_a_strategy_that_holds(client: Client, recorded: dict[str, Kept]) -> None:
     page = get(client, RIGHT)
-    assert '<b class="held">0 of 2 schedules break</b>' in page
+    assert '<b class="held">0 of 2 schedules violate the invariant</b>' in page
     assert "<b>Holds: All are redirected, and each is counted.</b>" in page
     assert "is-broken" not in page
     assert 'class="mark"' not in page
@@ -73,7 +73,7 @@ def test_a_wait_is_shown_as_long_as_it_takes(client: Client, recorded: dict[str,
     page = get(client, path)
     assert page.count("waits for process 1</p>") == 1
     assert page.count('class="waiting"') == 1
-    assert page.count("goes on with step 2</p>") == 1
+    assert page.count("resumes step 2</p>") == 1
     cells = [row["cells"][1] for row in client.get(path).context["rows"]]
     assert [sorted(cell) for cell in cells[:4]] == [
         [],

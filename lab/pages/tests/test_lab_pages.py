@@ -32,7 +32,7 @@ def test_index_before_anything_was_explored(client: Client) -> None:
     page = get(client, "/lab/")
     assert "Nothing was explored on this machine yet." in page
     assert "There was no load run yet" in page
-    assert "schedules break</span>" not in page
+    assert "schedules violate the invariant</span>" not in page
     assert f'href="{NAIVE}">not explored</a>' in page
     assert "The last run" not in page
     for race in RACES.values():
@@ -58,7 +58,7 @@ def test_index_shows_what_was_explored(client: Client, recorded: dict[str, Kept]
 def test_index_says_where_a_search_was_cut(client: Client, recorded: dict[str, Kept]) -> None:
     Recording.objects.filter(strategy="update_returning").update(cut="max_schedules=2 reached")
     assert "✓</span> 0 / 2 …" in get(client, "/lab/")
-    assert "the search was cut: max_schedules=2 reached" in get(client, RIGHT)
+    assert "the search was truncated: max_schedules=2 reached" in get(client, RIGHT)
 
 
 def test_index_shows_the_last_load_run(

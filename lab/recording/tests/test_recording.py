@@ -158,7 +158,10 @@ def test_a_newer_recording_replaces_the_older(recorded: dict[str, Kept]) -> None
 
     printed = record("lost_update/update_returning")
 
-    assert printed == "lost_update/update_returning/2/read-committed: 0 of 2 schedules break\n"
+    assert (
+        printed
+        == "lost_update/update_returning/2/read-committed: 0 of 2 schedules violate the invariant\n"
+    )
     newer = Recording.objects.get(race="lost_update", strategy="update_returning")
     assert newer.pk > older.pk
     assert newer.recorded_at > older.recorded_at

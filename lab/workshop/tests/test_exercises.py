@@ -42,7 +42,7 @@ def judged(judge: str, function: str) -> tuple[int, str]:
 # What the judges say of each template, in their order.
 HANDED_OUT = {
     "create": [
-        (0, "holds. 0 of 1 schedules break"),
+        (0, "holds. 0 of 1 schedules violate the invariant"),
         (1, "Broken: process 2 gets IntegrityError"),
         (1, "Broken: process 2 gets IntegrityError"),
     ],
@@ -51,7 +51,7 @@ HANDED_OUT = {
     "limited_use": [(1, "Broken: ")],
     "crossed_locks": [
         (1, "raises OperationalError: deadlock detected"),
-        (0, "holds. 0 of 1 schedules break"),
+        (0, "holds. 0 of 1 schedules violate the invariant"),
     ],
 }
 
@@ -169,7 +169,7 @@ def test_looking_twice_breaks_in_some_schedules_only() -> None:
     """So that there is something to find, and no guess is sure to be right."""
     the = puzzle.PUZZLES["find_the_schedule"]
     result = the.race.explore(the.strategy, the.processes)
-    assert (len(result.broken), result.schedules) == (12, 20)
+    assert (len(result.violations), result.schedules) == (12, 20)
 
 
 def test_the_list_names_the_exercises_and_their_judges() -> None:
@@ -263,7 +263,5 @@ def test_the_command_that_it_prints_judges_the_file(tmp_path: Path) -> None:
     mine.write_text(EXERCISES["resolve"].solution.read_text())
     solved = run(*shlex.split(first))
     assert solved.returncode == 0, solved.stderr
-    assert (
-        "lost_update × mine:resolve: holds. 0 of 6 schedules break, and 0 of 14 when"
-        in solved.stdout
-    )
+    assert "lost_update × mine:resolve: holds. 0 of 6 schedules violate" in solved.stdout
+    assert ", and 0 of 14 when statements overlap" in solved.stdout

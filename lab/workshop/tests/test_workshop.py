@@ -160,7 +160,7 @@ def test_the_schedules_break_or_hold_as_the_text_says() -> None:
             name, strategy, processes = match.groups()
             found = RACES[name]
             shown = found.run(found.strategies[strategy], int(processes), schedule)
-            assert bool(shown.broken) is BREAKS[strategy, schedule], address
+            assert bool(shown.violation) is BREAKS[strategy, schedule], address
             assert int(query.get("predict", ["0"])[0]) < len(schedule)
             seen.add((strategy, schedule))
     assert seen == set(BREAKS)

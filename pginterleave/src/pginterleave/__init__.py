@@ -32,14 +32,14 @@ itself (`pg_blocking_pids`) says who waits and for whom.
 
 The search is depth-first and exhaustive, in lexicographic order; every schedule counts, also
 those that differ only in steps that cannot affect each other. Those need not all be run: with
-`distinct=True` one of them stands for the others, and they are counted. Between two steps of the
+`reduce=True` one of them stands for the others, and they are counted. Between two steps of the
 schedule Python runs in one process at a time, so that shared Python objects are safe to use.
 
 A statement outside a transaction commits by itself, and that is part of its step. In production
 another statement can come before this COMMIT: so two that look and write in one statement, as in
-INSERT … WHERE NOT EXISTS (…), can both find nothing. With `overlap=True` the COMMIT of such a
-statement is a step of its own, and such a race is found: of an INSERT, UPDATE, DELETE or MERGE that
-one `execute` sends alone. `executemany`, COPY and a function that writes stay one step.
+INSERT … WHERE NOT EXISTS (…), can both find nothing. With `split_autocommit=True` the COMMIT of
+such a statement is a step of its own, and such a race is found: of an INSERT, UPDATE, DELETE or
+MERGE that one `execute` sends alone. `executemany`, COPY and a function that writes stay one step.
 
 What it cannot see: what happens within a statement while another one runs, as when two lock many
 rows in opposite order; of several that wait for the same lock, a later one that overtakes; state
@@ -112,15 +112,22 @@ LONGEST_PATIENCE = 0.05
 LONGEST_LOCK_TIMEOUT = 2_147_483  # seconds; PostgreSQL knows no longer one
 ATTEMPTS = 100  # at a schedule in which PostgreSQL woke several processes at the same moment
 FAIR_ATTEMPTS = 30  # of these, so many in which none of the woken may overtake another
-FAREWELL = 2.0  # seconds for all threads and sessions to end
-FIRST_FAREWELL = 0.1  # of these, so many for each to end by itself
+SHUTDOWN_TIMEOUT = 2.0  # seconds for all threads and sessions to end
+FIRST_SHUTDOWN_TIMEOUT = 0.1  # of these, so many for each to end by itself
 
 IDLE, AT_STEP, AWAY, BACK, DONE, FAILED = "idle", "at a step", "away", "back", "done", "failed"
 IN_TRANSACTION = (2, 3)  # libpq's PQTRANS_INTRANS and PQTRANS_INERROR
 DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE, QUERY_CANCELED = "40P01", "55P03", "57014"
 
 # What is raised by mistake: an outcome, but one that leaves nothing proven.
-SLIPS = (AttributeError, ImportError, NameError, TypeError, KeyboardInterrupt, SystemExit)
+UNEXPECTED_EXCEPTIONS = (
+    AttributeError,
+    ImportError,
+    NameError,
+    TypeError,
+    KeyboardInterrupt,
+    SystemExit,
+)
 
 Timeline = tuple["Step", ...]
 Setup = Callable[[], object]
@@ -220,13 +227,13 @@ class Step:
 class Schedule:
     """One schedule that was run: its `order` (`1212`), its steps, and what came of them.
 
-    `broken` says what does not hold afterwards, and is empty when the invariant holds.
+    `violation` says what does not hold afterwards, and is empty when the invariant holds.
     """
 
     order: str
     timeline: Timeline
     outcomes: tuple[Outcome, ...]
-    broken: str
+    violation: str
 
     def draw(self, width: int = 40) -> str:
         """Return the timeline as text, a column of `width` characters for each process."""
@@ -238,7 +245,7 @@ class Schedule:
                 sent.append("… waits for process " + " and ".join(map(str, step.waited_for)))
             back = cells.setdefault((step.until, step.process), [])
             if step.until != step.number:
-                back.insert(0, f"… goes on with step {step.number}")
+                back.insert(0, f"… resumes step {step.number}")
             if step.result():
                 back.insert(len(back) if back is sent else 1, step.result())
         processes = range(1, len(self.outcomes) + 1)
@@ -262,14 +269,14 @@ class Schedule:
             for line in lines
         )
 
-    def slip(self) -> str:
-        """Say who raised what nobody means to raise: one of SLIPS."""
+    def unexpected_exception(self) -> str:
+        """Say who raised what nobody means to raise: one of UNEXPECTED_EXCEPTIONS."""
         return next(
             (
                 f"process {number} raises {_what_and_where(outcome.raised)}"
                 + (f" in schedule {self.order}" if self.order else "")
                 for number, outcome in enumerate(self.outcomes, start=1)
-                if isinstance(outcome.raised, SLIPS)
+                if isinstance(outcome.raised, UNEXPECTED_EXCEPTIONS)
             ),
             "",
         )
@@ -279,60 +286,60 @@ class Schedule:
 class Exploration:
     """The result of `explore`: the `orders` of the schedules that ran, and those that broke.
 
-    `schedules` is the number of all schedules, and `breaking` that of those that break; without
-    `distinct` all of them ran. `cut` says which limit ended the search early, and is empty when
-    it is complete. `seconds` is the time it took. `slip` says who raised an error in which a
-    process ends by mistake (of those in SLIPS), in a schedule where nothing was found broken.
+    `schedules` is the number of all schedules, and `violating` that of those that break; without
+    `reduce` all of them ran. `truncated` says which limit ended the search early, and is empty when
+    it is complete. `seconds` is the time it took. `unexpected` says who raised one of the
+    UNEXPECTED_EXCEPTIONS in a schedule that does not violate the invariant.
     """
 
     orders: tuple[str, ...]
-    broken: tuple[Schedule, ...]
+    violations: tuple[Schedule, ...]
     schedules: int
-    breaking: int
-    cut: str
+    violating: int
+    truncated: str
     seconds: float
-    slip: str
+    unexpected: str
     _scheduler: Callable[[], Scheduler] = field(repr=False, compare=False)
 
     @property
     def complete(self) -> bool:
         """Whether every schedule was counted. Only then does finding nothing prove anything."""
-        return not self.cut
+        return not self.truncated
 
     @property
-    def witness(self) -> Schedule | None:
-        """The shortest broken schedule, the lexicographically first of them; None without one."""
-        return min(self.broken, key=lambda each: (len(each.order), each.order), default=None)
+    def counterexample(self) -> Schedule | None:
+        """The shortest violating schedule, lexicographically first; None without one."""
+        return min(self.violations, key=lambda each: (len(each.order), each.order), default=None)
 
     def replay(self, order: str, *, observe: Observe | None = None) -> Schedule:
         """Run one schedule again; see `run_schedule`."""
         return _run_one(order, self._scheduler, observe)
 
     def assert_safe(self) -> None:
-        """Raise AssertionError with the witness drawn, or because nothing is proven.
+        """Raise AssertionError with the counterexample drawn, or because nothing is proven.
 
-        That is when the search was cut, when no process has sent anything, and when one raised
-        what speaks of a slip in the code, such as an AttributeError.
+        That is when the search was truncated, when no process has sent anything, and when one
+        raised an exception that nobody expects, such as an AttributeError.
         """
-        __tracebackhide__ = True  # for pytest: the witness says it all
-        if self.witness:
+        __tracebackhide__ = True  # for pytest: the counterexample says it all
+        if self.counterexample:
             raise AssertionError(
-                f"{self}. The shortest is {self.witness.order}:\n\n"
-                f"{self.witness.draw()}\n\n{self.witness.broken}"
+                f"{self}. The shortest is {self.counterexample.order}:\n\n"
+                f"{self.counterexample.draw()}\n\n{self.counterexample.violation}"
             )
-        if self.cut:
+        if self.truncated:
             raise AssertionError(f"Not proven: {self}.")
         if self.orders == ("",):
             raise AssertionError("Not proven: no process has sent anything to the database.")
-        if self.slip:
-            raise AssertionError(f"Not proven: {self}, but {self.slip}.")
+        if self.unexpected:
+            raise AssertionError(f"Not proven: {self}, but {self.unexpected}.")
 
     def __str__(self) -> str:
-        so_far = "the first " if self.cut else ""
-        text = f"{self.breaking} of {so_far}{self.schedules} schedules break"
+        so_far = "the first " if self.truncated else ""
+        text = f"{self.violating} of {so_far}{self.schedules} schedules violate the invariant"
         if len(self.orders) < self.schedules:
             text += f" ({len(self.orders)} distinct ones ran)"
-        return f"{text}; the search was cut: {self.cut}" if self.cut else text
+        return f"{text}; the search was truncated: {self.truncated}" if self.truncated else text
 
 
 def explore(
@@ -343,8 +350,8 @@ def explore(
     using: str = DEFAULT_DB_ALIAS,
     observe: Observe | None = None,
     each: Callable[[Schedule], object] = lambda _: None,
-    distinct: bool = False,
-    overlap: bool = False,
+    reduce: bool = False,
+    split_autocommit: bool = False,
     max_schedules: int = 10_000,
     max_seconds: float = 60.0,
     max_steps: int = 200,
@@ -364,17 +371,17 @@ def explore(
         using: the alias of the database.
         observe: see `run_schedule`; it makes an exploration slower.
         each: called with every schedule after it ran, the broken and the others.
-        distinct: of the schedules that differ only in the order of steps that cannot affect each
+        reduce: of the schedules that differ only in the order of steps that cannot affect each
             other, run one and count the others. Such steps are savepoints, setting the isolation
             level, and plain SELECTs beside each other or beside what is written and not
             committed, unless transactions are SERIALIZABLE. What a step does is taken from its
             SQL and from what came of it: so there must be no view, trigger, rule, sequence or
             system catalogue through which a statement reads or does more than it says, and the
             processes must share nothing in Python.
-        overlap: whether the COMMIT of an INSERT, UPDATE, DELETE or MERGE outside a transaction is
-            a step of its own, so that others can come between.
-        max_schedules: the search is cut after so many schedules have run.
-        max_seconds: the search is cut after the schedule that ends later than this.
+        split_autocommit: whether the COMMIT of an INSERT, UPDATE, DELETE or MERGE outside a
+            transaction is a step of its own, so that others can come between.
+        max_schedules: the search is truncated after so many schedules have run.
+        max_seconds: the search is truncated after the schedule that ends later than this.
         max_steps: a longer schedule is an error, as a loop may never end.
         step_timeout: seconds for one step, and for the Python up to the next one.
         progress: whether to draw a progress bar on stderr; None draws it when stderr is a
@@ -396,47 +403,49 @@ def explore(
         setup=setup,
         invariant=invariant,
         using=using,
-        overlap=overlap,
+        split_autocommit=split_autocommit,
         max_steps=max_steps,
         step_timeout=step_timeout,
     )
-    search, broken, cut, slip = _Search(len(processes), distinct), [], "", ""
+    search, violations, truncated, unexpected = _Search(len(processes), reduce), [], "", ""
     orders: list[str] = []
     bar = _ProgressBar(sys.stderr.isatty() if progress is None else progress)
     began = time.monotonic()
     with new_scheduler() as scheduler, contextlib.closing(bar):
-        scheduler.distinct = distinct
+        scheduler.reduce = reduce
         while True:
             schedule = scheduler.run(
                 search.choose, before=search.rewind, observe=observe, known=search.known
             )
-            if search.count(broken=bool(schedule.broken), rippled=scheduler.rippled):
+            if search.count(
+                violates=bool(schedule.violation), affected_others=scheduler.affected_others
+            ):
                 orders.append(schedule.order)
                 each(schedule)
-                if schedule.broken:
-                    broken.append(schedule)
+                if schedule.violation:
+                    violations.append(schedule)
                 else:
-                    slip = slip or schedule.slip()
+                    unexpected = unexpected or schedule.unexpected_exception()
             seconds = time.monotonic() - began
-            bar.show(search.share(), len(orders), len(broken), seconds)
+            bar.show(search.share(), len(orders), len(violations), seconds)
             if not search.advance():
                 break
             if len(orders) >= max_schedules:
-                cut = f"max_schedules={max_schedules} reached"
+                truncated = f"max_schedules={max_schedules} reached"
             elif seconds >= max_seconds:
-                cut = f"max_seconds={max_seconds} passed after {len(orders)} schedules"
-            if cut:
-                cut += scheduler.why_slow()
+                truncated = f"max_seconds={max_seconds} passed after {len(orders)} schedules"
+            if truncated:
+                truncated += scheduler.why_slow()
                 break
-    schedules, breaking = search.counted()
+    schedules, violating = search.counted()
     return Exploration(
         orders=tuple(orders),
-        broken=tuple(broken),
+        violations=tuple(violations),
         schedules=schedules,
-        breaking=breaking,
-        cut=cut,
+        violating=violating,
+        truncated=truncated,
         seconds=time.monotonic() - began,
-        slip=slip,
+        unexpected=unexpected,
         _scheduler=new_scheduler,
     )
 
@@ -449,7 +458,7 @@ def run_schedule(
     invariant: Invariant,
     using: str = DEFAULT_DB_ALIAS,
     observe: Observe | None = None,
-    overlap: bool = False,
+    split_autocommit: bool = False,
     max_steps: int = 200,
     step_timeout: float = 10.0,
 ) -> Schedule:
@@ -472,7 +481,7 @@ def run_schedule(
         setup=setup,
         invariant=invariant,
         using=using,
-        overlap=overlap,
+        split_autocommit=split_autocommit,
         max_steps=max_steps,
         step_timeout=step_timeout,
     )
@@ -524,7 +533,7 @@ class _Fork:
     left: list[int]
     trace: Trace
     schedules: int = 0  # how many of those that begin like this are counted already
-    breaking: int = 0
+    violating: int = 0
 
     def after(self, number: int) -> Trace:
         """Return the trace when that process has taken the next step.
@@ -549,13 +558,13 @@ def _dependent(reach: str, other: str) -> bool:
 class _Search:
     """Depth-first search over the choices of who takes the next step."""
 
-    def __init__(self, processes: int, distinct: bool) -> None:
+    def __init__(self, processes: int, reduce: bool) -> None:
         self.path: list[_Fork] = []
         self.known = 0  # how much of the path is a prefix that has been run before
         self.depth = 0
-        self.distinct = distinct
+        self.reduce = reduce
         self.start: Trace = ((),) * processes
-        self.done: dict[Trace, tuple[int, int]] = {}  # schedules from there on, and breaking ones
+        self.done: dict[Trace, tuple[int, int]] = {}  # schedules from there on, and violating ones
         self.total = (0, 0)
         self.idle = False  # all that this schedule can come to is counted already
 
@@ -564,13 +573,13 @@ class _Search:
         self.depth, self.idle = 0, False
         del self.path[self.known :]
 
-    def choose(self, ready: dict[int, str], situation: Situation, rippled: bool) -> int:
+    def choose(self, ready: dict[int, str], situation: Situation, affected_others: bool) -> int:
         if self.idle:
             return next(iter(ready))
-        self._widen(rippled)
+        self._widen(affected_others)
         if self.depth == len(self.path):
             before = self.path[-1] if self.path else None
-            trace = before.after(before.chosen) if before and self.distinct else self.start
+            trace = before.after(before.chosen) if before and self.reduce else self.start
             self.path.append(_Fork(situation, ready, 0, list(ready), trace))
             self.idle = not self._turn(self.path[-1])
             if self.idle:
@@ -600,50 +609,50 @@ class _Search:
         """Choose the next one who leads to something new, and count what the others lead to."""
         while fork.left:
             fork.chosen = fork.left.pop(0)
-            known = self.done.get(fork.after(fork.chosen)) if self.distinct else None
+            known = self.done.get(fork.after(fork.chosen)) if self.reduce else None
             if known is None:
                 return True
-            fork.schedules, fork.breaking = fork.schedules + known[0], fork.breaking + known[1]
+            fork.schedules, fork.violating = fork.schedules + known[0], fork.violating + known[1]
         return False
 
-    def _widen(self, rippled: bool) -> None:
+    def _widen(self, affected_others: bool) -> None:
         """Take the last step for one that affects everybody, if it turned out to be."""
-        if rippled and self.depth:
+        if affected_others and self.depth:
             fork = self.path[self.depth - 1]
             fork.ready[fork.chosen] = ALL
 
-    def count(self, *, broken: bool, rippled: bool) -> bool:
+    def count(self, *, violates: bool, affected_others: bool) -> bool:
         """Count the schedule that has run; return False when it was counted before."""
         if self.idle:
             return False
-        self._widen(rippled)
+        self._widen(affected_others)
         if not self.path:  # nobody took a step
-            self.total = (1, int(broken))
+            self.total = (1, int(violates))
             return True
         last = self.path[-1]
-        last.schedules, last.breaking = last.schedules + 1, last.breaking + broken
-        if self.distinct:
-            self.done[last.after(last.chosen)] = (1, int(broken))
+        last.schedules, last.violating = last.schedules + 1, last.violating + violates
+        if self.reduce:
+            self.done[last.after(last.chosen)] = (1, int(violates))
         return True
 
     def counted(self) -> tuple[int, int]:
         """Return how many schedules were counted, and how many of them break."""
         return (
             self.total[0] + sum(fork.schedules for fork in self.path),
-            self.total[1] + sum(fork.breaking for fork in self.path),
+            self.total[1] + sum(fork.violating for fork in self.path),
         )
 
     def advance(self) -> bool:
         """Go to the next schedule in lexicographic order; False when there is none."""
         while self.path and not self._turn(self.path[-1]):
             fork = self.path.pop()
-            if self.distinct:
-                self.done[fork.trace] = (fork.schedules, fork.breaking)
+            if self.reduce:
+                self.done[fork.trace] = (fork.schedules, fork.violating)
             if self.path:
                 self.path[-1].schedules += fork.schedules
-                self.path[-1].breaking += fork.breaking
+                self.path[-1].violating += fork.violating
             else:
-                self.total = (fork.schedules, fork.breaking)
+                self.total = (fork.schedules, fork.violating)
         self.known = len(self.path)
         return bool(self.path)
 
@@ -666,7 +675,7 @@ class Scheduler:
         setup: Setup,
         invariant: Invariant,
         using: str,
-        overlap: bool,
+        split_autocommit: bool,
         max_steps: int,
         step_timeout: float,
     ) -> None:
@@ -677,13 +686,15 @@ class Scheduler:
         self.taken: list[SimpleNamespace] = []
         self.stops: SimpleQueue[tuple[Process, str]] = SimpleQueue()
         self.processes = [
-            Process(number, function, self.caller, self.stops, self._wait_until_gone, overlap)
+            Process(
+                number, function, self.caller, self.stops, self._wait_until_gone, split_autocommit
+            )
             for number, function in enumerate(processes, start=1)
         ]
-        self.distinct = False  # whether the reach of a step is of interest
-        self.rippled = False  # the last step did more than its reach says
+        self.reduce = False  # whether the reach of a step is of interest
+        self.affected_others = False  # the last step did more than its reach says
         self.raced = False  # PostgreSQL woke several at once: what came of it may differ
-        self.unlucky = ""  # why this run of the schedule does not count
+        self.discard_reason = ""  # why this run of the schedule does not count
         self.stuck = False  # nobody can go on until PostgreSQL ends a wait
         self.settings: dict[str, str] = {}  # the caller's, to be set again
         self.session: Any = None  # in which they are changed: the driver's connection
@@ -738,12 +749,12 @@ class Scheduler:
             self.fair = attempt < FAIR_ATTEMPTS
             before()
             schedule = self._try(choose, observe)
-            if not self.unlucky:
+            if not self.discard_reason:
                 return schedule
-        raise NotDeterministic(f"{self.unlucky} ({ATTEMPTS} attempts)")
+        raise NotDeterministic(f"{self.discard_reason} ({ATTEMPTS} attempts)")
 
     def _try(self, choose: Choose, observe: Observe | None) -> Schedule:
-        self.taken, self.raced, self.unlucky = [], False, ""
+        self.taken, self.raced, self.discard_reason = [], False, ""
         with self._noted("in setup"):
             self.setup()
         _refuse_transaction(self.caller, "setup has left a transaction open on")
@@ -752,17 +763,17 @@ class Scheduler:
             self._settle(process)
         while ready := [process for process in self.processes if process.state == AT_STEP]:
             process, reaches = ready[0], {}
-            if not self.unlucky:
+            if not self.discard_reason:
                 try:
                     reaches = {
-                        each.number: self._reach(each) if self.distinct else ALL for each in ready
+                        each.number: self._reach(each) if self.reduce else ALL for each in ready
                     }
-                    number = choose(reaches, self._situation(), self.rippled)
+                    number = choose(reaches, self._situation(), self.affected_others)
                     process = self.processes[number - 1]
                 except NotDeterministic as error:
                     if not self.raced:
                         raise
-                    self.unlucky = str(error)  # the way to the end no longer matters
+                    self.discard_reason = str(error)  # the way to the end no longer matters
             self._take(process, reaches.get(process.number, ALL))
             if observe:
                 with self._noted("in observe"):
@@ -773,7 +784,7 @@ class Scheduler:
             order=order,
             timeline=tuple(Step(**vars(step)) for step in self.taken),
             outcomes=tuple(outcomes),
-            broken="" if self.unlucky else self._judge(outcomes, order),
+            violation="" if self.discard_reason else self._judge(outcomes, order),
         )
 
     def _take(self, process: Process, reach: str) -> None:
@@ -789,18 +800,18 @@ class Scheduler:
         process.go()
         moved = self._settle(process)
         # An error gives locks back. Who waited for a subtransaction waits on, for the whole one.
-        self.rippled = bool(getattr(step, "error", "")) or (moved and reach != OWN)
+        self.affected_others = bool(getattr(step, "error", "")) or (moved and reach != OWN)
 
     def _judge(self, outcomes: list[Outcome], order: str) -> str:
         try:
             with self._noted(f"in the invariant, after schedule {order}"):
-                broken = self.invariant(outcomes)
+                violation = self.invariant(outcomes)
         except AssertionError as error:
             return str(error) or "an assertion of the invariant failed"
         _refuse_transaction(self.caller, "the invariant has left a transaction open on")
-        if broken is not None and not isinstance(broken, str):
-            raise CannotExplore(f"The invariant must return a str or None, not {broken!r}.")
-        return broken or ""
+        if violation is not None and not isinstance(violation, str):
+            raise CannotExplore(f"The invariant must return a str or None, not {violation!r}.")
+        return violation or ""
 
     def _reach(self, process: Process) -> str:
         """Return whom the step that the process stands at can affect."""
@@ -874,7 +885,7 @@ class Scheduler:
                 new = len(self.taken) >= self.known  # otherwise, it is how it always goes
                 overtaken = second in back and second.number in first.blockers and new
             if overtaken and self.fair:
-                self.unlucky = f"Process {second.number} overtook process {first.number}."
+                self.discard_reason = f"Process {second.number} overtook process {first.number}."
 
     def _wait(self, runner: Process | None) -> None:
         limit = time.monotonic() + self.step_timeout
@@ -938,20 +949,22 @@ class Scheduler:
                 self.raced = True
                 longest = min(circle, key=lambda each: each.since, default=process)
                 if self.fair and process != longest:
-                    self.unlucky = "The victim of a deadlock was not the one that waited longest."
+                    self.discard_reason = (
+                        "The victim of a deadlock was not the one that waited longest."
+                    )
             elif runner not in (None, process) and runner in circle:
                 self.patience = min(LONGEST_PATIENCE, max(FIRST_PATIENCE, 2 * self.patience))
-                self.unlucky = "The victim of a deadlock was not the process that closed it."
+                self.discard_reason = "The victim of a deadlock was not the process that closed it."
         elif process.code in (LOCK_NOT_AVAILABLE, QUERY_CANCELED):
             self.raced = True
             name = "lock_timeout"
             if process.code == QUERY_CANCELED:  # which ends what does not wait, too
                 name = "statement_timeout"
             # It may be over before we have seen it wait.
-            if not process.strangers and (name == "lock_timeout" or process.asked < 2):
+            if not process.foreign_blockers and (name == "lock_timeout" or process.asked < 2):
                 waited = True
             if process.timed_out and waited and not self.stuck:
-                self.unlucky = (
+                self.discard_reason = (
                     f"A {name} ended the wait of process {process.number} while others could "
                     f"still go on: it is too short. It had sent {step.sql!r}, at "
                     f"{step.filename}:{step.lineno} ({step.function})."
@@ -963,13 +976,13 @@ class Scheduler:
         pids = {process.pid: process for process in self.processes}
         asked = [pid for pid, process in pids.items() if process in away]
         for process in away:
-            process.strangers = []
+            process.foreign_blockers = []
             process.asked += 1
         blocked = {}
         # pg_locks is one consistent snapshot: if all of them wait in it, nobody is moving.
         for pid, age, blockers in self._ask(WHO_WAITS, pids=asked):
             process = pids[pid]
-            process.strangers += sorted(set(blockers) - pids.keys())
+            process.foreign_blockers += sorted(set(blockers) - pids.keys())
             numbers = tuple(sorted({pids[each].number for each in blockers if each in pids}))
             if numbers:
                 blocked[process] = process.blockers = numbers
@@ -978,7 +991,7 @@ class Scheduler:
 
     def _wait_until_gone(self, *pids: int) -> None:
         """A session that was closed holds its locks for another moment; wait for its end."""
-        limit = time.monotonic() + FAREWELL
+        limit = time.monotonic() + SHUTDOWN_TIMEOUT
         while time.monotonic() < limit:
             self._ask("SELECT pg_stat_clear_snapshot()")  # in case a transaction was left open
             if not self._ask(WHO_LIVES, pids=list(pids)):
@@ -986,7 +999,7 @@ class Scheduler:
             time.sleep(0.001)
 
     def why_slow(self) -> str:
-        """Say what made a search slow and can be mended, to go behind why it was cut."""
+        """Say what made a search slow and can be mended, to go behind why it was truncated."""
         if not self.slow_deadlocks:
             return ""
         return (
@@ -1018,7 +1031,7 @@ class Scheduler:
 
     def _end(self, error: BaseException | None) -> None:
         """Leave no thread, session or lock behind."""
-        limit = time.monotonic() + FAREWELL
+        limit = time.monotonic() + SHUTDOWN_TIMEOUT
         hanging = [process for process in self.processes if process.state == AWAY]
         for process in self.processes:
             process.abandon()
@@ -1027,7 +1040,9 @@ class Scheduler:
             process.interrupt()
         for process in self.processes:
             if process.thread.ident:
-                process.thread.join(max(0.01, min(FIRST_FAREWELL, limit - time.monotonic())))
+                process.thread.join(
+                    max(0.01, min(FIRST_SHUTDOWN_TIMEOUT, limit - time.monotonic()))
+                )
         left = self._alive()
         self._terminate(left)
         while left and time.monotonic() < limit:
@@ -1069,15 +1084,15 @@ class Process:
         caller: BaseDatabaseWrapper,
         stops: SimpleQueue[tuple[Process, str]],
         wait_until_gone: Callable[[int], None],
-        overlap: bool,
+        split_autocommit: bool,
     ) -> None:
-        self.number, self.function, self.overlap = number, function, overlap
+        self.number, self.function, self.split_autocommit = number, function, split_autocommit
         self.state = IDLE
         self.step: Any = None  # the step it stands at, or took last
         self.sent: Any = None  # the step it has not come back from
         self.blockers: tuple[int, ...] = ()  # the processes it waits for
         self.since = 0.0  # when it began to wait, by time.monotonic()
-        self.strangers: list[int] = []  # the sessions it waits for that are none of ours
+        self.foreign_blockers: list[int] = []  # the sessions it waits for that are none of ours
         self.asked = 0  # how often PostgreSQL was asked whether the step under way waits
         self.code = self.detail = ""  # of the error its last step ended in
         self.timed_out = False  # which came of a clock: not of NOWAIT, not of pg_cancel_backend
@@ -1112,7 +1127,7 @@ class Process:
 
     def go(self) -> None:
         """Let it go on to its next stop."""
-        self.state, self.blockers, self.strangers, self.asked = AWAY, (), [], 0
+        self.state, self.blockers, self.foreign_blockers, self.asked = AWAY, (), [], 0
         self._go.put(None)
 
     def abandon(self) -> None:
@@ -1157,8 +1172,8 @@ class Process:
             for_whom = ""
             if self.blockers:
                 for_whom = f" and waits for {_names(self.blockers)}"
-            elif self.strangers:
-                pids = ", ".join(map(str, self.strangers))
+            elif self.foreign_blockers:
+                pids = ", ".join(map(str, self.foreign_blockers))
                 for_whom = f" and waits for session {pids}, which belongs to no process"
             return f"{who} {what} {self.step.sql!r}{for_whom}, at {where}."
         frame = _their_frame(sys._current_frames().get(self.thread.ident or 0))
@@ -1435,7 +1450,7 @@ class _SteppingCursor(CursorWrapper):
         self.db.validate_no_broken_transaction()  # Django sends nothing then
         process = self.db.process
         connected = self.db.connection is not None
-        writes = once and connected and process.overlap and _writes(text)
+        writes = once and connected and process.split_autocommit and _writes(text)
         apart = process.apart = writes and not process.is_in_transaction()
         with process.stepping(kind, text, params) as self._last:
             with process.uncommitted() if apart else contextlib.nullcontext():
@@ -1670,11 +1685,13 @@ class _ProgressBar:
     def __init__(self, wanted: bool) -> None:
         self.wanted, self.next, self.drawn = wanted, 1.0, False
 
-    def show(self, share: float, schedules: int, broken: int, seconds: float) -> None:
+    def show(self, share: float, schedules: int, violations: int, seconds: float) -> None:
         if self.wanted and seconds >= self.next:
             self.next, self.drawn = seconds + 0.1, True
             bar = ("#" * round(30 * share)).ljust(30, ".")
-            sys.stderr.write(f"\r[{bar}] {share:4.0%}  {schedules} schedules, {broken} broken ")
+            sys.stderr.write(
+                f"\r[{bar}] {share:4.0%}  {schedules} schedules, {violations} violating "
+            )
             sys.stderr.flush()
 
     def close(self) -> None:

@@ -55,7 +55,7 @@ def test_the_matrix_leads_to_an_exploration(page: Page, recorded: dict[str, Kept
     table.get_by_role("row", name="naive wrong").get_by_role("link", name="4 / 6").click()
     expect(page).to_have_url(re.compile(f"{NAIVE}$"))
     expect(page.get_by_role("heading", name="lost_update × naive")).to_be_visible()
-    expect(page.get_by_text("4 of 6 schedules break")).to_be_visible()
+    expect(page.get_by_text("4 of 6 schedules violate the invariant")).to_be_visible()
     expect(page.locator("#verdict")).to_have_text(re.compile(r"Broken: hits = 1, not 2\."))
     shows_steps(page, recorded_schedule("naive", "1212"), 4)
     expect(page.locator(".mark")).to_have_text(
@@ -69,7 +69,7 @@ def test_the_matrix_leads_to_an_exploration(page: Page, recorded: dict[str, Kept
 
 def test_a_strategy_that_holds(page: Page, recorded: dict[str, Kept]) -> None:
     page.goto(RIGHT)
-    expect(page.get_by_text("0 of 2 schedules break")).to_be_visible()
+    expect(page.get_by_text("0 of 2 schedules violate the invariant")).to_be_visible()
     expect(page.locator("#verdict")).to_have_text(
         re.compile("Holds: All are redirected, and each is counted.")
     )
@@ -136,7 +136,7 @@ def test_a_wait_step_by_step(page: Page, recorded: dict[str, Kept]) -> None:
     page.goto("/lab/races/lost_update/select_for_update/2/?schedule=121122")
     waits, goes_on = (
         page.get_by_text("waits for process 1"),
-        page.get_by_text("goes on with step 2"),
+        page.get_by_text("resumes step 2"),
     )
     for number in range(1, 7):
         page.keyboard.press("ArrowRight")
@@ -230,7 +230,7 @@ def test_an_exploration_is_started_and_shown(page: Page, nothing_goes_on: None) 
     page.get_by_role("button", name="Explore it").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Explored")
     page.get_by_role("link", name="See it").click()
-    expect(page.get_by_text("0 of 2 schedules break")).to_be_visible()
+    expect(page.get_by_text("0 of 2 schedules violate the invariant")).to_be_visible()
     shows_steps(page, recorded_schedule("update_returning", "12"), 2)
     assert Recording.objects.count() == 1
     assert Run.objects.get().done == 1
