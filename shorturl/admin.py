@@ -77,7 +77,7 @@ class ShortUrlAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return short_url.deleted_at is None
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return False: only ShortUrl.create() deals with a key that is taken."""
+        """Return False: only operations.create() deals with a key that is taken."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: ShortUrl | None = None) -> bool:

@@ -3,7 +3,7 @@
 from django import forms
 from django.conf import settings
 
-from shorturl import keys
+from shorturl import keys, operations
 from shorturl.models import ShortUrl
 from shorturl.validators import validate_foreign, validate_target_url
 
@@ -49,10 +49,9 @@ class ShortUrlForm(forms.Form):
         return target_url
 
     def save(self) -> ShortUrl:
-        """Return the new short URL; raises what ShortUrl.create() raises."""
-        return ShortUrl.create(
-            self.cleaned_data["target_url"], key=self.cleaned_data["key"] or None
-        )
+        """Return the new short URL; raises what operations.create() raises."""
+        data = self.cleaned_data
+        return operations.create(data["target_url"], key=data["key"] or None)
 
     def focus_first_error(self) -> None:
         """Have the browser put the cursor where there is something to correct."""

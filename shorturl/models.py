@@ -3,7 +3,6 @@
 import hashlib
 import secrets
 
-from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models.functions import Now
@@ -33,7 +32,7 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
 
 
 class ShortUrl(models.Model):
-    """A short URL, and the two operations of the service.
+    """A short URL; operations.py creates and resolves it.
 
     A deleted short URL keeps its row, so that the same unique constraint that keeps two links
     from having one key also keeps a deleted key from leading to somebody else's target.
@@ -60,46 +59,6 @@ class ShortUrl(models.Model):
 
     def __str__(self) -> str:
         return self.key
-
-    @classmethod
-    def create(cls, target_url: str, *, key: str | None = None) -> "ShortUrl":
-        """Return a new short URL that leads to `target_url`.
-
-        `key` is a custom key; without it a random one is drawn. Safe to call inside atomic().
-
-        Raises ValidationError for a target URL or a custom key that cannot be one, KeyTaken for a
-        custom key that is or was somebody's, KeySpaceExhausted when no random key was free.
-        """
-        from shorturl import creating  # which imports this model
-
-        validate_target_url(target_url)
-        strategy = creating.STRATEGIES[settings.SHORTURL_CREATING]
-        if key is None:
-            return strategy.function(target_url, keys=keys.candidates())
-        keys.validate_custom_key(key)
-        if not strategy.draws_keys:
-            strategy = creating.STRATEGIES["on_conflict"]
-        # A custom key is the only candidate, so that a taken one is never retried, and the
-        # strategy decides between two people who want the same one.
-        try:
-            return strategy.function(target_url, keys=[key])
-        except exceptions.KeySpaceExhausted as error:
-            raise exceptions.KeyTaken(key) from error
-
-    @classmethod
-    def resolve(cls, key: str) -> "ShortUrl":
-        """Return the short URL of `key`, with this hit counted.
-
-        Raises ShortUrl.DoesNotExist when there is none, or it was deleted. Whether it was deleted
-        shows only in the row that the counting returns, so the counter of a deleted link goes on;
-        a look before would be a second statement, and a race.
-        """
-        from shorturl import resolving  # which imports this model
-
-        short_url = resolving.STRATEGIES[settings.SHORTURL_RESOLVING].function(key)
-        if short_url.deleted_at is not None:
-            raise cls.DoesNotExist(f"The short URL {key!r} was deleted.")
-        return short_url
 
     def delete(
         self, using: str | None = None, keep_parents: bool = False

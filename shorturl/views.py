@@ -22,6 +22,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
+from shorturl import operations
 from shorturl.forms import ShortUrlForm
 from shorturl.models import ShortUrl
 from shorturl.validators import ascii_url
@@ -89,7 +90,7 @@ def refuse_other_encodings(request: HttpRequest) -> None:
 def resolve(request: HttpRequest, key: str) -> HttpResponse:
     """Redirect to the target of `key` and count the hit; HEAD redirects without counting."""
     try:
-        short_url = find(key) if request.method == "HEAD" else ShortUrl.resolve(key)
+        short_url = find(key) if request.method == "HEAD" else operations.resolve(key)
     except ShortUrl.DoesNotExist as error:
         raise Http404 from error
     except ShortUrl.Contended:

@@ -27,7 +27,7 @@ def resolve(strategy: Strategy[Any]) -> Process:
 
 
 def resolve_unless_deleted(strategy: Strategy[Any]) -> Process:
-    """Do what ShortUrl.resolve() does with a strategy: a tombstone is not found."""
+    """Do what operations.resolve() does with a strategy: a tombstone is not found."""
 
     def run() -> ShortUrl | None:
         short_url: ShortUrl = strategy.function("a")

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import Query, Router, Status
 
-from shorturl import keys
+from shorturl import keys, operations
 from shorturl.api import access
 from shorturl.api.errors import ApiError, shortened, wrong_input
 from shorturl.api.schemas import Error, Link, LinkPage, NewLink, PageQuery, Target
@@ -38,7 +38,7 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
 
     A key that somebody has, or had and deleted, is taken: 409.
     """
-    short_url = ShortUrl.create(body.target_url, key=body.key)
+    short_url = operations.create(body.target_url, key=body.key)
     location = reverse("api:get_link", args=[short_url.key])
     response["Location"] = request.build_absolute_uri(location)
     return Status(201, Link.of(short_url, request))

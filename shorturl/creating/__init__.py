@@ -1,7 +1,7 @@
 """Every way to create a short URL, in the article's order: the safe ones and the exhibits.
 
 Each is a function `create(target_url, *, keys)` in a file of its own, which tries the candidate
-keys in turn and returns the new ShortUrl. ShortUrl.create() is what an application calls.
+keys in turn and returns the new ShortUrl. operations.create() is what an application calls.
 """
 
 from collections.abc import Iterable

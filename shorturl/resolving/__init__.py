@@ -1,7 +1,7 @@
 """Every way to resolve a key and count the hit, in the article's order: safe ones and exhibits.
 
 Each is a function `resolve(key)` in a file of its own, which returns the ShortUrl or raises
-ShortUrl.DoesNotExist. ShortUrl.resolve() is what an application calls.
+ShortUrl.DoesNotExist. operations.resolve() is what an application calls.
 """
 
 from typing import Protocol

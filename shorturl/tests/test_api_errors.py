@@ -8,6 +8,7 @@ from django.conf import settings as project_settings
 from django.db import connection
 from django.test import Client
 
+from shorturl import operations
 from shorturl.exceptions import Contended
 from shorturl.models import ShortUrl
 from shorturl.tests.api import JSON, TARGET, bearer, change, create
@@ -118,7 +119,7 @@ def test_a_mistake_of_ours(client: Client, monkeypatch: pytest.MonkeyPatch) -> N
     def fail(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(ShortUrl, "create", fail)
+    monkeypatch.setattr(operations, "create", fail)
     client.raise_request_exception = False
     detail = error(create(client, {"target_url": TARGET}), 500)
     assert detail == "Something went wrong here, and it has been logged."
@@ -154,7 +155,7 @@ def test_the_connection_to_the_database_is_gone(
         connection.connection.close()
         return ShortUrl.objects.get()
 
-    monkeypatch.setattr(ShortUrl, "create", lose_it)
+    monkeypatch.setattr(operations, "create", lose_it)
     response = create(client, {"target_url": TARGET})
     connection.close()
     assert "database" in error(response, 503)
@@ -165,7 +166,7 @@ def test_too_many_at_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> No
     def fail(*args: Any, **kwargs: Any) -> None:
         raise Contended("known", 7)
 
-    monkeypatch.setattr(ShortUrl, "create", fail)
+    monkeypatch.setattr(operations, "create", fail)
     response = create(client, {"target_url": TARGET})
     assert "after 7 attempts" in error(response, 503)
     assert response["Retry-After"] == "5"

@@ -16,6 +16,7 @@ from django.views.csrf import csrf_failure
 from pytest_django import Settings
 from pytest_django.asserts import assertContains
 
+from shorturl import operations
 from shorturl.models import ShortUrl
 from shorturl.views import bad_request
 
@@ -87,7 +88,7 @@ def test_error(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(key: str) -> ShortUrl:
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr(ShortUrl, "resolve", broken)
+    monkeypatch.setattr(operations, "resolve", broken)
     client.raise_request_exception = False
     response = client.get("/spring")
     assertContains(response, "Something broke on our side", status_code=500)
@@ -99,7 +100,7 @@ def test_database_away(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(key: str) -> ShortUrl:
         raise OperationalError("could not connect")
 
-    monkeypatch.setattr(ShortUrl, "resolve", away)
+    monkeypatch.setattr(operations, "resolve", away)
     response = client.get("/spring")
     assertContains(response, "The database does not answer just now.", status_code=503)
     assert "Retry-After" in response.headers

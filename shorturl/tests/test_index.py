@@ -7,7 +7,7 @@ from django.test import Client
 from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
-from shorturl import keys
+from shorturl import keys, operations
 from shorturl.models import ShortUrl
 
 TARGET_URL = "https://example.com/a/long/page"
@@ -87,7 +87,7 @@ def test_the_message_belongs_to_its_field(client: Client) -> None:
 
 
 def test_taken_custom_key_is_a_conflict_and_not_retried(client: Client) -> None:
-    ShortUrl.create("https://example.com/first", key="spring")
+    operations.create("https://example.com/first", key="spring")
     response = client.post("/", {"target_url": TARGET_URL, "key": "spring"})
     assertContains(response, "The key &#x27;spring&#x27; is taken.", status_code=409)
     assertContains(response, f'value="{TARGET_URL}"', status_code=409)
@@ -95,13 +95,13 @@ def test_taken_custom_key_is_a_conflict_and_not_retried(client: Client) -> None:
 
 
 def test_key_of_a_deleted_short_url_is_taken(client: Client) -> None:
-    ShortUrl.create(TARGET_URL, key="spring").delete()
+    operations.create(TARGET_URL, key="spring").delete()
     response = client.post("/", {"target_url": TARGET_URL, "key": "spring"})
     assert response.status_code == 409
 
 
 def test_full_key_space(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    ShortUrl.create(TARGET_URL, key="full")
+    operations.create(TARGET_URL, key="full")
 
     class OnlyTaken:
         def __iter__(self) -> Iterator[str]:

@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from shorturl import creating, keys, resolving
+from shorturl import creating, keys, operations, resolving
 from shorturl.models import ShortUrl
 from shorturl.strategies import Verdict
 from shorturl.tests.competitor import Outcome, break_at
@@ -20,7 +20,7 @@ RIGHT_RESOLVING = [s.name for s in resolving.STRATEGIES.values() if s.verdict is
 @pytest.mark.django_db
 def test_create_draws_a_key_of_the_configured_length(settings: Any) -> None:
     settings.SHORTURL_KEY_LENGTH = 9
-    short_url = ShortUrl.create(TARGET)
+    short_url = operations.create(TARGET)
     assert len(short_url.key) == 9
     assert (short_url.target_url, short_url.hits) == (TARGET, 0)
 
@@ -28,8 +28,8 @@ def test_create_draws_a_key_of_the_configured_length(settings: Any) -> None:
 @pytest.mark.django_db
 def test_create_and_resolve_are_one_statement_each() -> None:
     with CaptureQueriesContext(connection) as sent:
-        key = ShortUrl.create(TARGET).key
-        assert ShortUrl.resolve(key).hits == 1
+        key = operations.create(TARGET).key
+        assert operations.resolve(key).hits == 1
     assert [query["sql"].split()[0] for query in sent] == ["INSERT", "UPDATE"]
 
 
@@ -37,10 +37,10 @@ def test_create_and_resolve_are_one_statement_each() -> None:
 @pytest.mark.parametrize("name", RIGHT_CREATING)
 def test_every_right_way_to_create_can_be_the_services_own(settings: Any, name: str) -> None:
     settings.SHORTURL_CREATING = name
-    assert ShortUrl.create(TARGET).target_url == TARGET
-    assert ShortUrl.create(TARGET, key="custom").key == "custom"
+    assert operations.create(TARGET).target_url == TARGET
+    assert operations.create(TARGET, key="custom").key == "custom"
     with pytest.raises(ShortUrl.KeyTaken, match="The key 'custom' is taken"):
-        ShortUrl.create("https://other.example/", key="custom")
+        operations.create("https://other.example/", key="custom")
     assert ShortUrl.objects.get(key="custom").target_url == TARGET
 
 
@@ -60,8 +60,8 @@ def test_two_people_want_the_same_custom_key(settings: Any, name: str) -> None:
         return None if leads_to == winners[0].target_url else "leads to the loser's target"
 
     wounds = break_at(
-        lambda: ShortUrl.create(mine, key="wanted"),
-        lambda: ShortUrl.create(yours, key="wanted"),
+        lambda: operations.create(mine, key="wanted"),
+        lambda: operations.create(yours, key="wanted"),
         setup=ShortUrl.objects.all().erase,
         broken=broken,
     )
@@ -72,20 +72,20 @@ def test_two_people_want_the_same_custom_key(settings: Any, name: str) -> None:
 @pytest.mark.parametrize("name", RIGHT_RESOLVING)
 def test_every_right_way_to_resolve_can_be_the_services_own(settings: Any, name: str) -> None:
     settings.SHORTURL_RESOLVING = name
-    key = ShortUrl.create(TARGET).key
-    assert ShortUrl.resolve(key).target_url == TARGET
+    key = operations.create(TARGET).key
+    assert operations.resolve(key).target_url == TARGET
     assert ShortUrl.objects.get().hits == 1
     ShortUrl.objects.get().delete()
     with pytest.raises(ShortUrl.DoesNotExist):
-        ShortUrl.resolve(key)
+        operations.resolve(key)
 
 
 @pytest.mark.django_db
 def test_create_refuses_what_is_no_target_or_no_key() -> None:
     with pytest.raises(ValidationError, match="start it with http"):
-        ShortUrl.create("javascript:alert(1)")
+        operations.create("javascript:alert(1)")
     with pytest.raises(ValidationError, match="is reserved"):
-        ShortUrl.create(TARGET, key="admin")
+        operations.create(TARGET, key="admin")
     assert not ShortUrl.objects.exists()
 
 
@@ -98,7 +98,7 @@ def test_a_full_key_space_makes_longer_keys(settings: Any) -> None:
             "FROM regexp_split_to_table(%s, '') AS key",
             [keys.ALPHABET],
         )
-    assert len(ShortUrl.create(TARGET).key) == 2
+    assert len(operations.create(TARGET).key) == 2
 
 
 @pytest.mark.django_db
@@ -120,15 +120,15 @@ def test_deleting_many_keeps_their_keys_too() -> None:
     ShortUrl.objects.create(key="two", target_url=TARGET).delete()
     assert ShortUrl.objects.all().delete() == (1, {"shorturl.ShortUrl": 1})
     with pytest.raises(ShortUrl.KeyTaken):
-        ShortUrl.create(TARGET, key="one")
+        operations.create(TARGET, key="one")
     assert ShortUrl.objects.all().erase() == 2
-    assert ShortUrl.create(TARGET, key="one").key == "one"
+    assert operations.create(TARGET, key="one").key == "one"
 
 
 @pytest.mark.django_db
 def test_hits_have_64_bits() -> None:
     ShortUrl.objects.create(key="viral", target_url=TARGET, hits=2**62)
-    assert ShortUrl.resolve("viral").hits == 2**62 + 1
+    assert operations.resolve("viral").hits == 2**62 + 1
 
 
 @pytest.mark.django_db(transaction=True)
@@ -155,7 +155,7 @@ def test_hits_are_counted_in_place() -> None:
         with connection.cursor() as cursor:
             cursor.execute(f"VACUUM {ShortUrl._meta.db_table}")
         for number in range(50):
-            ShortUrl.resolve(f"k{number}")
+            operations.resolve(f"k{number}")
     all_after, in_place_after = updates()
     assert all_after - all_before == 250
     assert in_place_after - in_place_before > 225

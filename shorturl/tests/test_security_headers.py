@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from shorturl.models import ShortUrl
+from shorturl import operations
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
 PATHS = ["/", "/login", "/spring", "/spring/stats", "/spring/qr.svg", "/unknown", "/no/such/page"]
@@ -17,7 +17,7 @@ PATHS = ["/", "/login", "/spring", "/spring/stats", "/spring/qr.svg", "/unknown"
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PATCH"])
 def test_headers(path: str, method: str, settings: Settings) -> None:
-    ShortUrl.create("https://example.com/", key="spring")
+    operations.create("https://example.com/", key="spring")
     # A POST is refused by the CSRF protection: those pages count too.
     response = Client(enforce_csrf_checks=True).generic(method, path)
     assert response["X-Content-Type-Options"] == "nosniff"
@@ -47,7 +47,7 @@ def test_template_has_nothing_inline_and_nothing_from_elsewhere(template: Path) 
 def test_redirect_to_https(client: Client, settings: Settings) -> None:
     settings.SECURE_SSL_REDIRECT = True
     settings.SECURE_HSTS_SECONDS = 60
-    ShortUrl.create("https://example.com/", key="spring")
+    operations.create("https://example.com/", key="spring")
     response = client.get("/spring")
     assert response.status_code == 301
     assert response["Location"] == "https://testserver/spring"

@@ -6,6 +6,7 @@ from django.test import Client
 from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
+from shorturl import operations
 from shorturl.models import ShortUrl
 
 FORM = {"target_url": "https://example.com/", "key": "spring"}
@@ -37,7 +38,7 @@ def test_stranger_may_not_create(client: Client) -> None:
 
 
 def test_stranger_may_follow_and_look(client: Client) -> None:
-    ShortUrl.create("https://example.com/", key="spring")
+    operations.create("https://example.com/", key="spring")
     assert client.get("/spring").status_code == 302
     assert client.get("/spring/stats").status_code == 200
 

@@ -2,10 +2,11 @@
 
 from django.db import transaction
 
+from shorturl import operations
 from shorturl.models import ShortUrl
 
 
 def resolve_both(first: str, second: str) -> tuple[ShortUrl, ShortUrl]:
     with transaction.atomic():
-        found = {key: ShortUrl.resolve(key) for key in sorted((first, second))}
+        found = {key: operations.resolve(key) for key in sorted((first, second))}
     return found[first], found[second]

@@ -15,6 +15,7 @@ from lab.workshop import exercise_races as races
 from lab.workshop import puzzle, write
 from lab.workshop.exercises import EXERCISES, HERE
 from project.docs import ROOT
+from shorturl import operations
 from shorturl.models import ShortUrl
 
 every_exercise = pytest.mark.parametrize("name", EXERCISES)
@@ -85,19 +86,19 @@ def resolve_both_and_try_again(first: str, second: str) -> tuple[ShortUrl, Short
     for _ in range(5):
         try:
             with transaction.atomic():
-                return ShortUrl.resolve(first), ShortUrl.resolve(second)
+                return operations.resolve(first), operations.resolve(second)
         except OperationalError:
             pass
     raise AssertionError("the victim of five deadlocks")
 
 
 def resolve_both_without_a_transaction(first: str, second: str) -> tuple[ShortUrl, ShortUrl]:
-    return ShortUrl.resolve(first), ShortUrl.resolve(second)
+    return operations.resolve(first), operations.resolve(second)
 
 
 def resolve_both_in_another_order(first: str, second: str) -> list[ShortUrl]:
     with transaction.atomic():
-        return [ShortUrl.resolve(key) for key in sorted((first, second))]
+        return [operations.resolve(key) for key in sorted((first, second))]
 
 
 def resolve_both_and_forget(first: str, second: str) -> None:
@@ -109,7 +110,7 @@ def resolve_nothing(first: str, second: str) -> tuple[ShortUrl, ShortUrl]:
 
 
 def resolve_what_there_is(first: str, second: str) -> None:
-    ShortUrl.resolve(first)
+    operations.resolve(first)
 
 
 @exploring

@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import Page, expect
 
+from shorturl import operations
 from shorturl.models import ShortUrl
 from shorturl.tests.browser.conftest import NewPage
 
@@ -11,7 +12,7 @@ PATHS = ["/", "/login", "/a-key-of-20-letters-/stats", "/no/such/page"]
 
 @pytest.fixture(autouse=True)
 def short_url(service: None) -> ShortUrl:
-    return ShortUrl.create("https://example.com/" + "long" * 400, key="a-key-of-20-letters-")
+    return operations.create("https://example.com/" + "long" * 400, key="a-key-of-20-letters-")
 
 
 @pytest.mark.parametrize("width", [320, 360, 1200])

@@ -3,7 +3,7 @@
 from django.test import Client
 from playwright.sync_api import Page
 
-from shorturl.models import ShortUrl
+from shorturl import operations
 from shorturl.tests.test_redirect import LOCATIONS
 from shorturl.tests.test_validators import HOSTS
 
@@ -20,6 +20,6 @@ def test_hosts(page: Page) -> None:
 def test_locations(page: Page, client: Client) -> None:
     """A browser goes to the same place, whether it is given the target or the Location."""
     for number, target_url in enumerate(LOCATIONS):
-        ShortUrl.create(target_url, key=str(number))
+        operations.create(target_url, key=str(number))
         location = client.get(f"/{number}")["Location"]
         assert page.evaluate(HREF, target_url) == page.evaluate(HREF, location)

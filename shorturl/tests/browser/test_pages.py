@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
+from shorturl import operations
 from shorturl.models import ShortUrl
 from shorturl.tests.browser.conftest import NewPage
 
@@ -69,7 +70,7 @@ def test_custom_key(page: Page, live_server: LiveServer, target_url: str) -> Non
 
 
 def test_taken_key_is_said_by_its_field(page: Page, target_url: str) -> None:
-    ShortUrl.create("https://example.com/", key="spring")
+    operations.create("https://example.com/", key="spring")
     shorten(page, target_url, "spring")
     key = page.get_by_label("Custom key")
     expect(key).to_be_focused()

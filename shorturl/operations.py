@@ -1,0 +1,47 @@
+"""The service's two operations, each by the strategy that the settings choose.
+
+The strategies in creating/ and resolving/ only import the model; an application calls what is here.
+"""
+
+from django.conf import settings
+
+from shorturl import creating, keys, resolving
+from shorturl.models import ShortUrl
+from shorturl.validators import validate_target_url
+
+
+def create(target_url: str, *, key: str | None = None) -> ShortUrl:
+    """Return a new short URL that leads to `target_url`.
+
+    `key` is a custom key; without it a random one is drawn. Safe to call inside atomic().
+
+    Raises ValidationError for an invalid target URL or custom key, ShortUrl.KeyTaken for a custom
+    key that is or was in use, ShortUrl.KeySpaceExhausted when no random key was free.
+    """
+    validate_target_url(target_url)
+    strategy = creating.STRATEGIES[settings.SHORTURL_CREATING]
+    if key is None:
+        return strategy.function(target_url, keys=keys.candidates())
+    keys.validate_custom_key(key)
+    if not strategy.draws_keys:
+        strategy = creating.STRATEGIES["on_conflict"]
+    # A custom key is the only candidate, so that a taken one is never retried, and the strategy
+    # decides between two people who want the same one.
+    try:
+        return strategy.function(target_url, keys=[key])
+    except ShortUrl.KeySpaceExhausted as error:
+        raise ShortUrl.KeyTaken(key) from error
+
+
+def resolve(key: str) -> ShortUrl:
+    """Return the short URL of `key`, with this hit counted.
+
+    Raises ShortUrl.DoesNotExist when there is none, or it was deleted; ShortUrl.Contended when an
+    optimistic strategy gives up. Whether it was deleted shows only in the row that the counting
+    returns, so the counter of a deleted link goes on; a look before would be a second statement,
+    and a race.
+    """
+    short_url = resolving.STRATEGIES[settings.SHORTURL_RESOLVING].function(key)
+    if short_url.deleted_at is not None:
+        raise ShortUrl.DoesNotExist(f"The short URL {key!r} was deleted.")
+    return short_url
