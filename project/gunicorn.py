@@ -22,7 +22,8 @@ try:
 
     django.setup()
     HOST = text("HOST", default="127.0.0.1")
-    PORT = number("PORT", default=8000, least=1, most=65_535)
+    # 0 is a free port of the kernel's choice, which the line that says where to look tells.
+    PORT = number("PORT", default=8000, least=0, most=65_535)
     # Each thread of each worker keeps a connection: WORKERS × THREADS has to stay well below
     # PostgreSQL's max_connections, 100 by default and 200 in the embedded one.
     workers = number("WORKERS", default=4, least=1, most=64)
@@ -95,7 +96,8 @@ def migrate() -> None:
 def when_ready(server: Any) -> None:
     """Say where to look, and let Ctrl-C finish the requests in flight as SIGTERM does."""
     signal.signal(signal.SIGINT, _terminate)
-    print(f"The URL shortener is at http://{HOST}:{PORT}/ – Ctrl-C stops it.", flush=True)
+    port = server.LISTENERS[0].getsockname()[1]
+    print(f"The URL shortener is at http://{HOST}:{port}/ – Ctrl-C stops it.", flush=True)
     if not validate_host(HOST, ALLOWED_HOSTS):
         names = ", ".join(ALLOWED_HOSTS)
         print(f"It answers only to the hosts in ALLOWED_HOSTS, which are {names}.", flush=True)

@@ -1,7 +1,7 @@
 """The service, started for one measurement on a free port of the loopback, and stopped after it."""
 
 import os
-import socket
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-READY = "The URL shortener is at "
+READY = re.compile(r"The URL shortener is at (http://[^/]+)/")
 START_TIMEOUT = 90  # seconds: a first start makes the embedded PostgreSQL and migrates it
 STOP_TIMEOUT = 30  # seconds: a little longer than gunicorn gives the requests in flight
 
@@ -21,23 +21,15 @@ class NotServed(Exception):
     """The service does not start. The message is one line for people."""
 
 
-class Service(NamedTuple):
-    """The running service: its address, and the process of the gunicorn master."""
+class RunningService(NamedTuple):
+    """The service: its address, and the process of the gunicorn master."""
 
     url: str
     process: "subprocess.Popen[str]"
 
 
-def free_port() -> int:
-    """Return a port of the loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @contextmanager
-def serving(**environment: str) -> Iterator[Service]:
+def serving(**environment: str) -> Iterator[RunningService]:
     """Serve with the variables of `environment`, as a local run, for the length of the block.
 
     Raises NotServed, with the last line of its log, when the service does not start.
@@ -46,7 +38,7 @@ def serving(**environment: str) -> Iterator[Service]:
         **os.environ,
         "SHORTURL_LOCAL": "on",
         "HOST": "127.0.0.1",
-        "PORT": str(free_port()),
+        "PORT": "0",  # gunicorn says which one it got: a port probed here may be taken by then
         **environment,
     }
     command = [sys.executable, "-m", "gunicorn", "-c", "project/gunicorn.py"]
@@ -64,27 +56,29 @@ def serving(**environment: str) -> Iterator[Service]:
         ) as process,
     ):
         try:
-            if not is_ready(process):
+            url = address(process)
+            if not url:
                 log.seek(0)
                 last = (log.read().strip().splitlines() or ["it does not say why"])[-1]
                 raise NotServed(f"the service does not start: {last}")
-            yield Service(f"http://127.0.0.1:{variables['PORT']}", process)
+            yield RunningService(url, process)
         finally:
             stop(process)
 
 
-def is_ready(process: "subprocess.Popen[str]") -> bool:
-    """Wait until gunicorn says that it serves; return False when it ends instead."""
+def address(process: "subprocess.Popen[str]") -> str:
+    """Wait until gunicorn says where it serves, and return that; empty when it ends instead."""
     timer = threading.Timer(START_TIMEOUT, process.kill)
     timer.start()
     try:
-        return any(line.startswith(READY) for line in process.stdout or ())
+        told = (READY.match(line) for line in process.stdout or ())
+        return next((match[1] for match in told if match), "")
     finally:
         timer.cancel()
 
 
 def stop(process: "subprocess.Popen[Any]") -> None:
-    """Let the requests in flight finish, and stop the service, or who asks it."""
+    """Terminate a process, which may finish its requests in flight; kill it when it does not."""
     process.terminate()
     try:
         process.wait(STOP_TIMEOUT)

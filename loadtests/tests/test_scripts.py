@@ -21,7 +21,7 @@ import pytest
 
 from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.own_postgres import own_postgres
-from loadtests.harness.serving import ROOT, free_port, serving
+from loadtests.harness.serving import ROOT, serving
 
 TIMEOUT = 90  # seconds, many times what any of this takes
 LAB = {"SHORTURL_LAB": "on", "WORKERS": "2", "THREADS": "4"}
@@ -181,6 +181,13 @@ def test_the_lab_is_off(database_url: str, host: str) -> None:
     assert "is off: start the service with SHORTURL_LAB=on" in ended.stderr
 
 
+def listening(pid: int) -> Iterator[int]:
+    """Yield the ports that a process listens on."""
+    for one in psutil.Process(pid).net_connections("inet"):
+        if one.status == psutil.CONN_LISTEN:
+            yield one.laddr.port
+
+
 def live(port: int) -> dict[str, str]:
     """Return what the tab shows, by name."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/stats/requests", timeout=5) as response:
@@ -193,9 +200,8 @@ def test_the_web_ui_has_a_live_ledger_and_ctrl_c_leaves_nothing_behind(
     host: str, tmp_path: Path
 ) -> None:
     """The losses are in the tab while the run goes on; then it is cut."""
-    port = free_port()
     asked = ["--host", host, "--strategy", "naive", "--reports", str(tmp_path)]
-    asked += ["--autostart", "--web-port", str(port), "--run-time", "60s"]
+    asked += ["--autostart", "--web-port", "0", "--run-time", "60s"]
     with subprocess.Popen(
         command("lost_update", *asked),
         cwd=ROOT,
@@ -208,10 +214,10 @@ def test_the_web_ui_has_a_live_ledger_and_ctrl_c_leaves_nothing_behind(
             deadline, lost = time.monotonic() + TIMEOUT, "0 of 0"
             while lost.startswith("0 "):
                 assert time.monotonic() < deadline, lost
-                try:
-                    rows = live(port)
-                except OSError:  # it is not up yet
+                port = next(listening(process.pid), None)
+                if port is None:  # it is not up yet
                     continue
+                rows = live(port)
                 lost = rows.get("hits lost", lost)
             assert rows["outcome"] == "still running"
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as response:
