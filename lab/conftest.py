@@ -8,8 +8,8 @@ from django.db import connection
 from django.test import Client
 
 from lab.models import RecordedSchedule, Recording
-from lab.recording import background as runs
-from lab.recording import store as recording
+from lab.recording import batches, store
+from lab.recording.jobs import jobs_named
 from lab.scratch_database import scratch_database
 
 WHAT = (
@@ -59,8 +59,8 @@ def databases() -> set[str]:
 def explored(django_db_setup: None, django_db_blocker: Any) -> dict[str, Kept]:
     """What came of WHAT."""
     with django_db_blocker.unblock():
-        with recording.service_connection(), scratch_database():
-            made = {what: recording.record(recording.jobs(what)[0]) for what in WHAT}
+        with store.service_connection(), scratch_database():
+            made = {what: store.record(jobs_named(what)[0]) for what in WHAT}
         kept = {what: Kept(each) for what, each in made.items()}
         Recording.objects.all().delete()
         return kept
@@ -82,7 +82,7 @@ def somebody_explores(db: None) -> Iterator[None]:
     other = connection.copy("other")
     try:
         with other.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(%s)", [runs.LOCK])
+            cursor.execute("SELECT pg_advisory_lock(%s)", [batches.LOCK])
         yield
     finally:
         other.close()

@@ -14,7 +14,7 @@ class Notification(models.Model):
 
 
 class KeySpace(models.Model):
-    """The part of the service's links that belongs to one load run: see spaces.py."""
+    """The part of the service's links that belongs to one load run: see key_spaces.py."""
 
     name = models.CharField(max_length=20, unique=True)
     key_length = models.PositiveSmallIntegerField()
@@ -25,12 +25,13 @@ class KeySpace(models.Model):
 
 
 class Recording(models.Model):
-    """An exploration as it was run: how many schedules, how many of them broke, where and when.
+    """An exploration as it was run: how many schedules, how many violate the invariant, and when.
 
-    `distinct` schedules ran and are kept, and stand for all of them; `raised` of these break with
-    an error that a process got, the others without a word. `cut` says which limit ended it early,
-    and `witness` is the order of the shortest that breaks; both can be empty. `source` is what
-    source.digest() said of the strategy's file; empty when it was not kept.
+    `explored` schedules ran and are kept, and stand for all of them; `with_error` of these violate
+    the invariant and raised an error in a process, the others violate it silently. `truncated`
+    says which limit ended the search, and `counterexample` is the shortest schedule that violates
+    the invariant; both can be empty. `source` is what source.digest() returned for the strategy's
+    file; empty when it was not kept.
     """
 
     race = models.CharField(max_length=40)
@@ -38,11 +39,11 @@ class Recording(models.Model):
     processes = models.PositiveSmallIntegerField()
     isolation = models.CharField(max_length=20)
     schedules = models.PositiveBigIntegerField()
-    distinct = models.PositiveIntegerField()
-    broken = models.PositiveBigIntegerField()
-    raised = models.PositiveIntegerField()
-    cut = models.CharField(max_length=300, blank=True)
-    witness = models.CharField(max_length=200, blank=True)
+    explored = models.PositiveIntegerField()
+    violating = models.PositiveBigIntegerField()
+    with_error = models.PositiveIntegerField()
+    truncated = models.CharField(max_length=300, blank=True)
+    counterexample = models.CharField(max_length=200, blank=True)
     source = models.CharField(max_length=64, blank=True)
     seconds = models.FloatField()
     postgresql = models.CharField(max_length=40)
@@ -60,12 +61,12 @@ class Recording(models.Model):
 
 
 class RecordedSchedule(models.Model):
-    """One schedule of a recording: see recording.written() for its `steps` and `outcomes`."""
+    """One schedule of a recording: see store.written() for its `steps` and `outcomes`."""
 
     recording = models.ForeignKey(Recording, models.CASCADE, related_name="recorded")
     number = models.PositiveIntegerField()
     order = models.CharField(max_length=200)
-    broken = models.TextField(blank=True)
+    violation = models.TextField(blank=True)
     steps = models.JSONField()
     outcomes = models.JSONField()
 
@@ -79,11 +80,11 @@ class RecordedSchedule(models.Model):
         return self.order
 
 
-class Run(models.Model):
-    """Explorations that are asked for together, and how far they are.
+class Batch(models.Model):
+    """Explorations that were requested together, and their progress.
 
-    `what` is what the command `record` was told, `current` the exploration that goes on, and
-    `problem` why it ended before all were `done`.
+    `what` is the argument of the command `record`, `current` the exploration in progress, and
+    `problem` why the batch ended before all of them were `done`.
     """
 
     what = models.CharField(max_length=200)

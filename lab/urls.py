@@ -14,7 +14,7 @@ urlpatterns = [
     path("isolation/", pages.isolation, name="isolation"),
     path("museum/", pages.museum, name="museum"),
     path("explore", pages.explore, name="explore"),
-    path("runs/<int:number>/", pages.run, name="run"),
+    path("runs/<int:number>/", pages.batch, name="batch"),
     # What the load tests call.
     path("create/<str:strategy>", views.create, name="create"),
     path("resolve/<str:strategy>/<str:key>", views.resolve, name="resolve"),

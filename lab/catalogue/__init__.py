@@ -1,9 +1,8 @@
 """The catalogue of races, in the order of the story, and with those of the museum."""
 
-from lab.catalogue import creates as creating_races
-from lab.catalogue import resolves as resolving_races
-from lab.catalogue.definition import Race
+from lab.catalogue import creating_races, resolving_races
 from lab.catalogue.museum import MUSEUM
+from lab.catalogue.race_definition import Race
 
 RACES: dict[str, Race] = {
     race.name: race for race in (*creating_races.RACES, *resolving_races.RACES)

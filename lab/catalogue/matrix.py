@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.catalogue import RACES
-from lab.catalogue.definition import Race
+from lab.catalogue.race_definition import Race
 from pginterleave import Exploration
 from shorturl import creating, resolving
 from shorturl.strategies import Strategy

@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from lab.catalogue import RACES
-from lab.catalogue.definition import Race
 from lab.catalogue.museum import MUSEUM
+from lab.catalogue.race_definition import Race
 from lab.models import Recording
-from lab.recording.store import ISOLATED, LEVELS, READ_COMMITTED, Job
+from lab.recording.jobs import ISOLATED, LEVELS, READ_COMMITTED, Job
 from shorturl.strategies import Strategy
 
 

@@ -12,17 +12,16 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from lab.catalogue import EVERY_RACE, RACES
-from lab.catalogue.definition import Race
 from lab.catalogue.museum import MUSEUM
-from lab.models import RecordedSchedule, Recording, Run
+from lab.catalogue.race_definition import Race
+from lab.models import Batch, RecordedSchedule, Recording
 from lab.pages import measured
 from lab.pages.marks import marks
 from lab.pages.stories import STORIES
 from lab.pages.tables import Cell, Recorded
-from lab.recording import background as runs
-from lab.recording import store as recording
+from lab.recording import batches
+from lab.recording.jobs import ISOLATED, LEVELS, READ_COMMITTED, Job, jobs_named
 from lab.recording.source import diff, digest, source
-from lab.recording.store import ISOLATED, LEVELS, READ_COMMITTED
 from shorturl.strategies import Strategy
 
 
@@ -34,14 +33,14 @@ def may_explore(request: HttpRequest) -> bool:
 @never_cache
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """Show the races in the order of the story, the matrix, and the last load runs."""
+    """Show the races in the order of the story, the matrix, and the last load batches."""
     recorded = Recorded(Recording.objects.all())
     context = {
         "races": RACES.values(),
         "tables": [recorded.matrix(operation) for operation in ("creating", "resolving")],
         "newest": newest(race__in=RACES, isolation=READ_COMMITTED),
         "load": measured.last_run(recorded),
-        "run": Run.objects.order_by("-pk").first(),
+        "batch": Batch.objects.order_by("-pk").first(),
         "may_explore": may_explore(request),
     }
     return render(request, "lab/index.html", context)
@@ -76,8 +75,8 @@ def race(request: HttpRequest, name: str) -> HttpResponse:
 def exploration(request: HttpRequest, name: str, strategy: str, processes: int) -> HttpResponse:
     """Show an exploration: all its schedules, and one of them step by step.
 
-    `schedule` names the one, the witness without it. `predict` hides what follows after so many
-    of its steps, and `guess` is what the visitor thought. `level` is the isolation level.
+    `schedule` names the one; by default it is the counterexample. `predict` hides what follows
+    after so many of its steps, and `guess` is the visitor's answer. `level` is the isolation level.
     """
     found = named(name)
     chosen = strategy_of(found, strategy)
@@ -87,7 +86,7 @@ def exploration(request: HttpRequest, name: str, strategy: str, processes: int) 
     if processes not in found.counts:
         counts = " or ".join(map(str, found.counts))
         raise Http404(f"{name} is explored with {counts} processes.")
-    job = recording.Job(found, chosen, processes, level)
+    job = Job(found, chosen, processes, level)
     kept = Recording.objects.filter(**job.where()).first()
     context: dict[str, Any] = {
         "race": found,
@@ -101,8 +100,8 @@ def exploration(request: HttpRequest, name: str, strategy: str, processes: int) 
         "may_explore": may_explore(request),
     }
     if kept:
-        orders = list(kept.recorded.values_list("order", "broken"))
-        order = request.GET.get("schedule") or kept.witness or orders[0][0]
+        orders = list(kept.recorded.values_list("order", "violation"))
+        order = request.GET.get("schedule") or kept.counterexample or orders[0][0]
         if order not in dict(orders):
             raise Http404(f"{order[:50]!r} is none of the schedules that were run.")
         schedule = kept.recorded.get(order=order)
@@ -115,7 +114,7 @@ def exploration(request: HttpRequest, name: str, strategy: str, processes: int) 
 
 
 def around(orders: list[tuple[str, str]], schedule: RecordedSchedule) -> dict[str, Any]:
-    """Return the schedules before and after one, and the next broken one after it."""
+    """Return the schedules before and after one, and the next one that violates the invariant."""
     number = next(n for n, (order, _) in enumerate(orders) if order == schedule.order)
     following = orders[number + 1 :] + orders[:number]
     return {
@@ -130,7 +129,7 @@ def steps(request: HttpRequest, schedule: RecordedSchedule, processes: int) -> d
     """Return the rows of the swimlane: for each step a cell for each process."""
     hidden_after = number_in(request, "predict", most=len(schedule.steps) - 1)
     # A mark would give away what the visitor is asked.
-    marked = marks(schedule.steps) if schedule.broken and hidden_after is None else {}
+    marked = marks(schedule.steps) if schedule.violation and hidden_after is None else {}
     rows = []
     for number, step in enumerate(schedule.steps, start=1):
         cells: list[dict[str, Any]] = [{} for _ in range(processes)]
@@ -189,25 +188,25 @@ def explore(request: HttpRequest) -> HttpResponse:
         return render(request, "403.html", status=HTTPStatus.FORBIDDEN)
     what = request.POST.get("what", "")
     try:
-        jobs = recording.jobs(what)
-        return redirect("lab:run", runs.start(what, len(jobs)).pk)
+        jobs = jobs_named(what)
+        return redirect("lab:batch", batches.start(what, len(jobs)).pk)
     except ValueError as error:
         raise Http404(str(error)) from error
-    except runs.Busy:
-        newest = Run.objects.order_by("-pk").first()
-        return redirect("lab:run", newest.pk) if newest else redirect("lab:index")
+    except batches.AlreadyExploring:
+        newest = Batch.objects.order_by("-pk").first()
+        return redirect("lab:batch", newest.pk) if newest else redirect("lab:index")
 
 
 @never_cache
 @require_safe
-def run(request: HttpRequest, number: int) -> HttpResponse:
-    """Show how far a run is."""
-    found = get_object_or_404(Run, pk=number)
+def batch(request: HttpRequest, number: int) -> HttpResponse:
+    """Show the progress of a batch."""
+    found = get_object_or_404(Batch, pk=number)
     cell = None
     with suppress(ValueError):  # for what the catalogue has no longer
-        cell = Cell(recording.jobs(found.what)[0], None) if "/" in found.what else None
-    context = {"run": found, "lost": runs.is_lost(found), "cell": cell}
-    return render(request, "lab/run.html", context)
+        cell = Cell(jobs_named(found.what)[0], None) if "/" in found.what else None
+    context = {"batch": found, "lost": batches.is_lost(found), "cell": cell}
+    return render(request, "lab/batch.html", context)
 
 
 def newest(**where: Any) -> Recording | None:

@@ -3,89 +3,20 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.db import connection, connections, transaction
 
-from lab.catalogue import EVERY_RACE, RACES
-from lab.catalogue.definition import Race
-from lab.catalogue.museum import MUSEUM
 from lab.models import RecordedSchedule, Recording
+from lab.recording.jobs import Job
 from lab.recording.source import digest, file_of
 from pginterleave import Exploration, Schedule, Step
-from shorturl.strategies import Strategy
 
-READ_COMMITTED, *STRICTER = LEVELS = ("read committed", "repeatable read", "serializable")
-ISOLATED = ("lost_update", "clobbered_edit", "toctou_in_a_transaction")  # raced at every level
-GROUPS = ("matrix", "museum", "isolation")
 MAX_SCHEDULES, MAX_SECONDS = 20_000, 120  # of one exploration, whose schedules are all kept
-FEW = 300  # of more schedules than that, the distinct ones are enough for a page
+FEW = 300  # above so many schedules, a page shows only those that partial-order reduction leaves
 SERVICE = "service"  # the alias of the service's database while the default is a scratch one
-
-
-@dataclass(frozen=True)
-class Job:
-    """What to explore: a race, one of its strategies, how many processes, which isolation level."""
-
-    race: Race
-    strategy: Strategy[Any]
-    processes: int
-    isolation: str = READ_COMMITTED
-
-    def __str__(self) -> str:
-        """Return how the command `record` is told of it: race/strategy/processes/level."""
-        level = self.isolation.replace(" ", "-")
-        return f"{self.race.name}/{self.strategy.name}/{self.processes}/{level}"
-
-    def where(self) -> dict[str, Any]:
-        """Return the fields that identify its recording."""
-        return {
-            "race": self.race.name,
-            "strategy": self.strategy.name,
-            "processes": self.processes,
-            "isolation": self.isolation,
-        }
-
-
-def jobs(what: str) -> list[Job]:
-    """Return the explorations of a group, or the one that is written race/strategy/….
-
-    Raises ValueError, saying what would be right.
-    """
-    if what not in GROUPS:
-        return [job(*what.split("/"))]
-    races = {
-        "matrix": RACES.values(),
-        "museum": [exhibit.race for exhibit in MUSEUM.values()],
-        "isolation": [RACES[name] for name in ISOLATED],
-    }[what]
-    return [
-        Job(race, strategy, race.counts[0], level)
-        for level in (STRICTER if what == "isolation" else [READ_COMMITTED])
-        for race in races
-        for strategy in race.strategies.values()
-    ]
-
-
-def job(
-    race: str = "", strategy: str = "", processes: str = "", level: str = "", *rest: str
-) -> Job:
-    """Return the exploration of these names; raise ValueError, saying what would be right."""
-    if race not in EVERY_RACE:
-        there_are = ", ".join((*GROUPS, *EVERY_RACE))
-        raise ValueError(f"There is nothing called {race!r} to explore; there are {there_are}.")
-    found = EVERY_RACE[race]
-    chosen = found.strategy(strategy)
-    counts = [str(count) for count in found.counts]
-    if (processes or counts[0]) not in counts:
-        raise ValueError(f"{race} takes {' or '.join(counts)} processes, not {processes}.")
-    isolation = level.replace("-", " ") or READ_COMMITTED
-    if isolation not in LEVELS or rest:
-        raise ValueError(f"The isolation levels are {', '.join(LEVELS)}, not {level!r}.")
-    return Job(found, chosen, int(processes or counts[0]), isolation)
 
 
 @contextmanager
@@ -140,12 +71,12 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
         recording = Recording.objects.using(SERVICE).create(
             **job.where(),
             schedules=result.schedules,
-            distinct=len(kept),
-            broken=result.violating,
-            raised=sum(any(each.raised for each in one.outcomes) for one in result.violations),
-            cut=result.truncated,
+            explored=len(kept),
+            violating=result.violating,
+            with_error=sum(any(each.raised for each in one.outcomes) for one in result.violations),
+            truncated=result.truncated,
             source=source,
-            witness=result.counterexample.order if result.counterexample else "",
+            counterexample=result.counterexample.order if result.counterexample else "",
             seconds=result.seconds,
             postgresql=version(),
         )
@@ -173,7 +104,7 @@ def written(schedule: Schedule, number: int, source: str) -> RecordedSchedule:
     return RecordedSchedule(
         number=number,
         order=schedule.order,
-        broken=schedule.violation,
+        violation=schedule.violation,
         steps=[_step(step, source) for step in schedule.timeline],
         outcomes=[_raised(outcome.raised) for outcome in schedule.outcomes],
     )

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from lab.catalogue import resolves as resolving
-from lab.catalogue.definition import Process, Race
+from lab.catalogue import resolving_races
+from lab.catalogue.race_definition import Process, Race
 from pginterleave import Outcome
 from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
@@ -15,7 +15,7 @@ def call_with_both(caller: Strategy[Any], process: int) -> Process:
 
 
 def everybody_has_both(outcomes: list[Outcome]) -> str:
-    if wrong := resolving.a_raised(outcomes):
+    if wrong := resolving_races.a_raised(outcomes):
         return wrong
     for process, outcome in enumerate(outcomes, 1):
         asked = ("a", "b") if process % 2 else ("b", "a")
@@ -42,7 +42,11 @@ def nothing_is_counted(outcomes: list[Outcome]) -> str:
 
 
 def _race(name: str, situation: str, must_hold: str, **rest: Any) -> Race:
-    defaults = {"strategies": {}, "setup": resolving.fresh_links, "observe": resolving.both_rows}
+    defaults = {
+        "strategies": {},
+        "setup": resolving_races.fresh_links,
+        "observe": resolving_races.both_rows,
+    }
     return Race(name, "resolving", situation, must_hold, **{**defaults, **rest})
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management import CommandError
 
-from lab.catalogue.definition import Race
 from lab.catalogue.museum import MUSEUM
+from lab.catalogue.race_definition import Race
 from lab.workshop.exercise_races import RACES as EXERCISE_RACES
 from pginterleave import Schedule
 from shorturl.strategies import Strategy, Verdict

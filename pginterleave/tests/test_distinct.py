@@ -8,7 +8,7 @@ import pytest
 from django.db import DatabaseError, OperationalError, transaction
 
 from lab.catalogue import EVERY_RACE
-from lab.catalogue.definition import Race
+from lab.catalogue.race_definition import Race
 from lab.scratch_database import scratch_database
 from pginterleave import Exploration, Outcome, explore
 

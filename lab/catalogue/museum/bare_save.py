@@ -6,9 +6,9 @@ from typing import Any
 from django.db import models
 from django.db.models import F
 
-from lab.catalogue.definition import Process, Race
-from lab.catalogue.museum.exhibit import Exhibit, Row, execute, right, rows_of, wrong
-from lab.catalogue.resolves import NEW, not_redirected
+from lab.catalogue.museum.exhibit import Exhibit, ExhibitModel, execute, right, rows_of, wrong
+from lab.catalogue.race_definition import Process, Race
+from lab.catalogue.resolving_races import NEW, not_redirected
 from pginterleave import Outcome
 from shorturl.strategies import Strategy, table
 
@@ -24,7 +24,7 @@ TABLE = """
 """
 
 
-class ClickedLink(Row):
+class ClickedLink(ExhibitModel):
     """A link that counts its clicks."""
 
     key = models.TextField(unique=True)

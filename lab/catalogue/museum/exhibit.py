@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from django.db import connection, models
 
-from lab.catalogue.definition import Race
+from lab.catalogue.race_definition import Race
 from shorturl.strategies import Strategy, Verdict
 
 
@@ -27,7 +27,7 @@ class Exhibit:
     signature: str
 
 
-class Row(models.Model):
+class ExhibitModel(models.Model):
     """What the models of the exhibits have in common.
 
     Their app is not installed, so that no migration is looked for; each case makes its tables.
@@ -57,7 +57,7 @@ def execute(statements: str) -> None:
         cursor.execute(statements)
 
 
-def rows_of(model: type[Row]) -> Callable[[], str]:
+def rows_of(model: type[ExhibitModel]) -> Callable[[], str]:
     """Return a function that says what the rows of `model` hold."""
 
     def rows() -> str:

@@ -6,9 +6,9 @@ from typing import Any
 from django.db import models, transaction
 from django.db.models import F
 
-from lab.catalogue.definition import Race
-from lab.catalogue.museum.exhibit import Exhibit, Row, execute, right, rows_of, wrong
-from lab.catalogue.resolves import a_raised
+from lab.catalogue.museum.exhibit import Exhibit, ExhibitModel, execute, right, rows_of, wrong
+from lab.catalogue.race_definition import Race
+from lab.catalogue.resolving_races import a_raised
 from pginterleave import Outcome
 from shorturl.strategies import Strategy, table
 
@@ -24,7 +24,7 @@ TABLE = """
 """
 
 
-class LimitedLink(Row):
+class LimitedLink(ExhibitModel):
     """A link that may be followed `max_uses` times."""
 
     key = models.TextField(unique=True)

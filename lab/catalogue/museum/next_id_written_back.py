@@ -5,10 +5,10 @@ from typing import Any
 
 from django.db import connection, models
 
-from lab.catalogue.creates import target
-from lab.catalogue.definition import Race
-from lab.catalogue.museum.exhibit import Exhibit, Row, execute, right, rows_of, wrong
-from lab.catalogue.resolves import a_raised
+from lab.catalogue.creating_races import target
+from lab.catalogue.museum.exhibit import Exhibit, ExhibitModel, execute, right, rows_of, wrong
+from lab.catalogue.race_definition import Race
+from lab.catalogue.resolving_races import a_raised
 from pginterleave import Outcome
 from shorturl.strategies import Strategy, table
 
@@ -20,7 +20,7 @@ TABLES = """
 """
 
 
-class Option(Row):
+class Option(ExhibitModel):
     """A setting that is kept in the database, as the next id is."""
 
     name = models.TextField(primary_key=True)
@@ -30,7 +30,7 @@ class Option(Row):
         return f"{self.name} = {self.value}"
 
 
-class Keyword(Row):
+class Keyword(ExhibitModel):
     """A link, whose keyword is made from the next id."""
 
     keyword = models.TextField(primary_key=True)

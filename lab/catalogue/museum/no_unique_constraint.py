@@ -5,10 +5,10 @@ from typing import Any
 
 from django.db import connection, models
 
-from lab.catalogue.creates import target
-from lab.catalogue.definition import Race
-from lab.catalogue.museum.exhibit import Exhibit, Row, execute, right, rows_of, wrong
-from lab.catalogue.resolves import a_raised
+from lab.catalogue.creating_races import target
+from lab.catalogue.museum.exhibit import Exhibit, ExhibitModel, execute, right, rows_of, wrong
+from lab.catalogue.race_definition import Race
+from lab.catalogue.resolving_races import a_raised
 from pginterleave import Outcome
 from shorturl.strategies import Strategy, table
 
@@ -22,7 +22,7 @@ TABLE = """
 """
 
 
-class Address(Row):
+class Address(ExhibitModel):
     """A link, which is found by its address."""
 
     address = models.TextField()

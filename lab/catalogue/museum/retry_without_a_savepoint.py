@@ -5,10 +5,10 @@ from typing import Any
 
 from django.db import IntegrityError, models, transaction
 
-from lab.catalogue.creates import target
-from lab.catalogue.definition import Process, Race
-from lab.catalogue.museum.exhibit import Exhibit, Row, execute, right, rows_of, wrong
-from lab.catalogue.resolves import a_raised
+from lab.catalogue.creating_races import target
+from lab.catalogue.museum.exhibit import Exhibit, ExhibitModel, execute, right, rows_of, wrong
+from lab.catalogue.race_definition import Process, Race
+from lab.catalogue.resolving_races import a_raised
 from pginterleave import Outcome
 from shorturl.strategies import Strategy, table
 
@@ -18,7 +18,7 @@ TABLE = """
 """
 
 
-class RetriedLink(Row):
+class RetriedLink(ExhibitModel):
     """A link whose key is drawn at random."""
 
     key = models.TextField(primary_key=True)

@@ -7,9 +7,9 @@ from typing import Any
 from django.db import connection, models, transaction
 from django.db.models import F
 
-from lab.catalogue.definition import Race
-from lab.catalogue.museum.exhibit import Exhibit, Row, execute, right, rows_of, wrong
-from lab.catalogue.resolves import a_raised
+from lab.catalogue.museum.exhibit import Exhibit, ExhibitModel, execute, right, rows_of, wrong
+from lab.catalogue.race_definition import Race
+from lab.catalogue.resolving_races import a_raised
 from pginterleave import Outcome
 from shorturl.strategies import Strategy, table
 
@@ -27,14 +27,14 @@ TABLES = """
 NOON = datetime(2022, 4, 29, 12, tzinfo=UTC)
 
 
-class VisitedLink(Row):
+class VisitedLink(ExhibitModel):
     """A link, of which only the id matters here."""
 
     def __str__(self) -> str:
         return f"link {self.pk}"
 
 
-class Visits(Row):
+class Visits(ExhibitModel):
     """The visits of a link in one hour."""
 
     link_id = models.BigIntegerField()

@@ -11,7 +11,7 @@ from django.db import IntegrityError, connection
 
 from lab.catalogue import museum
 from lab.catalogue.museum import MUSEUM, Exhibit, null_in_a_unique_key
-from lab.catalogue.museum.exhibit import Row, execute
+from lab.catalogue.museum.exhibit import ExhibitModel, execute
 from lab.scratch_database import scratch_database
 from pginterleave import Exploration
 from shorturl.strategies import Verdict
@@ -127,8 +127,8 @@ def test_the_tables_are_gone_with_the_scratch_database() -> None:
 
 
 def test_no_migration_is_due_for_the_tables() -> None:
-    assert Row.__subclasses__()
-    assert [model for model in apps.get_models() if issubclass(model, Row)] == []
+    assert ExhibitModel.__subclasses__()
+    assert [model for model in apps.get_models() if issubclass(model, ExhibitModel)] == []
 
 
 @pytest.mark.django_db

@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 
 from lab.catalogue import EVERY_RACE, RACES
-from lab.catalogue.definition import Race
 from lab.catalogue.matrix import Cell
+from lab.catalogue.race_definition import Race
 from lab.scratch_database import scratch_database
 from shorturl import creating, resolving
 from shorturl.models import ShortUrl

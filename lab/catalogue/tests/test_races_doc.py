@@ -7,7 +7,7 @@ import pytest
 from django.db import transaction
 
 from lab.catalogue import RACES
-from lab.catalogue.creates import create, everybody_owns_a_link, no_links
+from lab.catalogue.creating_races import create, everybody_owns_a_link, no_links
 from lab.catalogue.matrix import TABLES, Cell
 from pginterleave import Exploration, explore
 from project.docs import ROOT

@@ -13,14 +13,14 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from lab.catalogue import RACES, matrix
-from lab.catalogue.definition import MAX_SCHEDULES, MAX_SECONDS, Race
 from lab.catalogue.museum import MUSEUM
-from lab.management import arguments
+from lab.catalogue.race_definition import MAX_SCHEDULES, MAX_SECONDS, Race
+from lab.management import race_arguments as arguments
 from lab.scratch_database import scratch_database
+from lab.workshop import hand_out
 from lab.workshop import judge as check
-from lab.workshop import write
 from lab.workshop.exercises import Exercise
-from lab.workshop.puzzle import Puzzle
+from lab.workshop.find_the_schedule import Puzzle
 from pginterleave import MOST_PROCESSES, Exploration, InterleaveError, Schedule
 from shorturl.strategies import Strategy
 
@@ -157,7 +157,9 @@ class Command(BaseCommand):
             self.stdout.write(matrix.markdown(cells))
 
     def run_exercise(self, exercise: Exercise | None, file: str | None, **options: Any) -> None:
-        self.stdout.write(write.write(exercise, file) if exercise else "\n".join(write.listing()))
+        self.stdout.write(
+            hand_out.hand_out(exercise, file) if exercise else "\n".join(hand_out.listing())
+        )
 
     def run_check(self, race: Race | Puzzle, function: Callable[..., Any], **options: Any) -> None:
         if isinstance(race, Puzzle):

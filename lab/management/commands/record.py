@@ -8,21 +8,21 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from lab.models import Run
-from lab.recording import background as runs
-from lab.recording import store as recording
-from lab.recording.store import SERVICE, Job
+from lab.models import Batch
+from lab.recording import batches, store
+from lab.recording.jobs import GROUPS, Job, jobs_named
+from lab.recording.store import SERVICE
 from lab.scratch_database import scratch_database
 from pginterleave import InterleaveError
 
-BUSY = "Something is being explored already; wait for it."
-PROGRESS = 0.2  # seconds between two notes of how far it is
+BUSY = "Another exploration is running; wait for it to end."
+PROGRESS = 0.2  # seconds between two updates of the batch
 
 
 def wanted(text: str) -> list[Job]:
-    """Return the explorations that `text` asks for; raise ArgumentTypeError with the reason."""
+    """Return the explorations that `text` names; raise ArgumentTypeError with the reason."""
     try:
-        return recording.jobs(text)
+        return jobs_named(text)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from error
 
@@ -41,48 +41,48 @@ class Command(BaseCommand):
             nargs="*",
             type=wanted,
             help="matrix, museum, isolation (all three without it), or race/strategy, "
-            "with /processes and /level behind it where they are not 2 and read-committed",
+            "with /processes and /level appended where they are not 2 and read-committed",
         )
-        parser.add_argument("--run", type=int, help="the run that a page has begun")
-        parser.add_argument("--database", help="that keeps it, if it is not the service's")
+        parser.add_argument("--batch", type=int, help="the batch that a page has created")
+        parser.add_argument("--database", help="where to keep it, if not in the service's")
 
     def handle(self, *args: Any, what: list[list[Job]], **options: Any) -> None:
-        groups = what or [recording.jobs(group) for group in recording.GROUPS]
+        groups = what or [jobs_named(group) for group in GROUPS]
         jobs = [job for group in groups for job in group]
         if options["database"]:
             connection.settings_dict["NAME"] = options["database"]
-        with recording.service_connection():
-            free = runs.lock(SERVICE)
-            if not free and not options["run"]:
+        with store.service_connection():
+            free = batches.lock(SERVICE)
+            if not free and not options["batch"]:
                 raise CommandError(BUSY)
-            run = self._run(options["run"], jobs)
+            batch = self._batch(options["batch"], jobs)
             try:
                 if not free:
                     raise CommandError(BUSY)
-                self._record(run, jobs)
+                self._record(batch, jobs)
             except CommandError as error:
-                run.problem = str(error)
+                batch.problem = str(error)
                 raise
             except (InterleaveError, DatabaseError) as error:
-                run.problem = str(error).strip()
-                raise CommandError(run.problem) from error
+                batch.problem = str(error).strip()
+                raise CommandError(batch.problem) from error
             except BaseException as error:
-                run.problem = f"It was ended ({type(error).__name__})."
+                batch.problem = f"Interrupted ({type(error).__name__})."
                 raise
             finally:
-                run.ended_at = timezone.now()
-                run.save(using=SERVICE)
+                batch.ended_at = timezone.now()
+                batch.save(using=SERVICE)
                 if free:
-                    runs.unlock(SERVICE)
+                    batches.unlock(SERVICE)
 
-    def _run(self, number: int | None, jobs: list[Job]) -> Run:
+    def _batch(self, number: int | None, jobs: list[Job]) -> Batch:
         what = str(jobs[0]) if len(jobs) == 1 else f"{len(jobs)} explorations"
-        run = Run.objects.using(SERVICE).filter(pk=number or 0).first() or Run(what=what)
-        run.total = len(jobs)
-        run.save(using=SERVICE)
-        return run
+        batch = Batch.objects.using(SERVICE).filter(pk=number or 0).first() or Batch(what=what)
+        batch.total = len(jobs)
+        batch.save(using=SERVICE)
+        return batch
 
-    def _record(self, run: Run, jobs: list[Job]) -> None:
+    def _record(self, batch: Batch, jobs: list[Job]) -> None:
         with scratch_database():
             for job in jobs:
                 noted = 0.0
@@ -91,11 +91,11 @@ class Command(BaseCommand):
                     nonlocal noted
                     if time.monotonic() - noted > PROGRESS:
                         noted = time.monotonic()
-                        run.current = f"{job}: {schedules} schedules"
-                        run.save(using=SERVICE, update_fields=["current", "done"])
+                        batch.current = f"{job}: {schedules} schedules"
+                        batch.save(using=SERVICE, update_fields=["current", "done"])
 
-                kept = recording.record(job, note)
-                run.done += 1
+                kept = store.record(job, note)
+                batch.done += 1
                 self.stdout.write(
-                    f"{job}: {kept.broken} of {kept.schedules} schedules violate the invariant"
+                    f"{job}: {kept.violating} of {kept.schedules} schedules violate the invariant"
                 )

@@ -11,7 +11,7 @@ from django.utils.html import escape
 from lab.catalogue import RACES
 from lab.catalogue.museum import MUSEUM
 from lab.conftest import NAIVE, RIGHT, Kept, get
-from lab.models import Recording, Run
+from lab.models import Batch, Recording
 from lab.pages import measured
 
 pytestmark = pytest.mark.django_db
@@ -42,7 +42,7 @@ def test_index_before_anything_was_explored(client: Client) -> None:
 
 
 def test_index_shows_what_was_explored(client: Client, recorded: dict[str, Kept]) -> None:
-    run = Run.objects.create(what="matrix")
+    batch = Batch.objects.create(what="matrix")
     page = get(client, "/lab/")
     newest = recorded["toctou/on_conflict"].recording
     assert f"{newest.recorded_at:%Y-%m-%d %H:%M}" in page
@@ -52,11 +52,13 @@ def test_index_shows_what_was_explored(client: Client, recorded: dict[str, Kept]
     assert broken.format("/lab/races/toctou/check_first/2/") in page
     assert page.count("4 by an error") == 1  # of the two, only the create says so
     assert f'href="{RIGHT}"><span aria-hidden="true">✓</span> 0 / 2' in page
-    assert f'<a href="/lab/runs/{run.pk}/">The last run</a>' in page
+    assert f'<a href="/lab/runs/{batch.pk}/">The last run</a>' in page
 
 
 def test_index_says_where_a_search_was_cut(client: Client, recorded: dict[str, Kept]) -> None:
-    Recording.objects.filter(strategy="update_returning").update(cut="max_schedules=2 reached")
+    Recording.objects.filter(strategy="update_returning").update(
+        truncated="max_schedules=2 reached"
+    )
     assert "✓</span> 0 / 2 …" in get(client, "/lab/")
     assert "the search was truncated: max_schedules=2 reached" in get(client, RIGHT)
 

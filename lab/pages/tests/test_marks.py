@@ -10,7 +10,7 @@ pytestmark = pytest.mark.django_db  # else there is no database to explore in
 
 def marked(explored: dict[str, Kept], what: str, order: str) -> dict[int, list[str]]:
     schedule = explored[what].schedule(order)
-    assert schedule.broken
+    assert schedule.violation
     return marks(schedule.steps)
 
 
@@ -46,13 +46,13 @@ def test_the_insert_that_fails(explored: dict[str, Kept]) -> None:
 
 
 def test_every_broken_schedule_has_marks(explored: dict[str, Kept]) -> None:
-    broken = [each for kept in explored.values() for each in kept.schedules if each.broken]
+    broken = [each for kept in explored.values() for each in kept.schedules if each.violation]
     assert len(broken) == 17
     assert all(marks(schedule.steps) for schedule in broken)
 
 
 def test_nothing_is_marked_where_nothing_breaks(explored: dict[str, Kept]) -> None:
-    held = [each for kept in explored.values() for each in kept.schedules if not each.broken]
+    held = [each for kept in explored.values() for each in kept.schedules if not each.violation]
     assert {each.recording.strategy for each in held} > {"naive", "select_for_update"}
     assert not any(marks(schedule.steps) for schedule in held)
 

@@ -11,10 +11,9 @@ from django.core.management import CommandError, call_command
 from lab.catalogue.museum import MUSEUM
 from lab.conftest import Kept, databases
 from lab.management.commands import record as command
-from lab.models import RecordedSchedule, Recording, Run
-from lab.recording import background as runs
-from lab.recording import store as recording
-from lab.recording.store import Job
+from lab.models import Batch, RecordedSchedule, Recording
+from lab.recording import batches, jobs, store
+from lab.recording.jobs import Job, job_named, jobs_named
 from pginterleave import CannotExplore
 from project.docs import ROOT
 from shorturl.models import ShortUrl
@@ -39,27 +38,27 @@ def record(*what: str) -> str:
 
 
 def test_a_group_is_every_strategy_of_its_races() -> None:
-    matrix = [str(job) for job in recording.jobs("matrix")]
+    matrix = [str(job) for job in jobs_named("matrix")]
     assert "collision/naive/1/read-committed" in matrix
     assert "crossed_locks/update_returning/2/read-committed" in matrix
     assert len(set(matrix)) == len(matrix) > 50
-    museum = recording.jobs("museum")
+    museum = jobs_named("museum")
     assert {job.race.name for job in museum} == set(MUSEUM)
-    isolation = recording.jobs("isolation")
+    isolation = jobs_named("isolation")
     assert {job.isolation for job in isolation} == {"repeatable read", "serializable"}
-    assert {job.race.name for job in isolation} == set(recording.ISOLATED)
+    assert {job.race.name for job in isolation} == set(jobs.ISOLATED)
 
 
-@pytest.mark.parametrize("group", recording.GROUPS)
+@pytest.mark.parametrize("group", jobs.GROUPS)
 def test_every_exploration_is_named_so_that_it_is_found(group: str) -> None:
-    for job in recording.jobs(group):
-        assert recording.jobs(str(job)) == [job]
+    for job in jobs_named(group):
+        assert jobs_named(str(job)) == [job]
 
 
 def test_what_a_name_leaves_out_is_the_usual() -> None:
-    assert str(recording.job("lost_update", "naive")) == "lost_update/naive/2/read-committed"
-    assert str(recording.job("collision", "naive")) == "collision/naive/1/read-committed"
-    job = recording.job("lost_update", "naive", "3", "repeatable-read")
+    assert str(job_named("lost_update", "naive")) == "lost_update/naive/2/read-committed"
+    assert str(job_named("collision", "naive")) == "collision/naive/1/read-committed"
+    job = job_named("lost_update", "naive", "3", "repeatable-read")
     assert (job.processes, job.isolation) == (3, "repeatable read")
 
 
@@ -78,10 +77,10 @@ def test_what_a_name_leaves_out_is_the_usual() -> None:
 )
 def test_what_there_is_not_is_said(what: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        recording.jobs(what)
+        jobs_named(what)
     with pytest.raises(CommandError, match=message):
         record(what)
-    assert not Run.objects.exists()
+    assert not Batch.objects.exists()
 
 
 # --- What is kept --------------------------------------------------------------------------------
@@ -89,20 +88,20 @@ def test_what_there_is_not_is_said(what: str, message: str) -> None:
 
 def test_a_recording_counts(explored: dict[str, Kept]) -> None:
     kept = explored["lost_update/naive"].recording
-    assert (kept.schedules, kept.broken, kept.raised) == (6, 4, 0)
-    assert (kept.witness, kept.cut) == ("1212", "")
+    assert (kept.schedules, kept.violating, kept.with_error) == (6, 4, 0)
+    assert (kept.counterexample, kept.truncated) == ("1212", "")
     assert kept.seconds > 0
     assert kept.postgresql.startswith("PostgreSQL ")
     kept = explored["toctou/check_first"].recording
-    assert (kept.schedules, kept.broken, kept.raised) == (6, 4, 4)
+    assert (kept.schedules, kept.violating, kept.with_error) == (6, 4, 4)
     kept = explored["lost_update/update_returning"].recording
-    assert (kept.schedules, kept.broken, kept.witness) == (2, 0, "")
+    assert (kept.schedules, kept.violating, kept.counterexample) == (2, 0, "")
 
 
 def test_every_schedule_is_kept(explored: dict[str, Kept]) -> None:
     for kept in explored.values():
         assert [each.number for each in kept.schedules] == list(range(kept.recording.schedules))
-        assert sum(bool(each.broken) for each in kept.schedules) == kept.recording.broken
+        assert sum(bool(each.violation) for each in kept.schedules) == kept.recording.violating
         for schedule in kept.schedules:
             taken = "".join(str(step["process"]) for step in schedule.steps)
             assert schedule.order == taken
@@ -169,41 +168,41 @@ def test_a_newer_recording_replaces_the_older(recorded: dict[str, Kept]) -> None
     assert newer.recorded.count() == 2
     assert set(Recording.objects.exclude(pk=newer.pk).values_list("pk", flat=True)) == before
     assert ShortUrl.objects.get().hits == 0  # the races were in a database of their own
-    run = Run.objects.get()
-    assert (run.what, run.total, run.done) == (
+    batch = Batch.objects.get()
+    assert (batch.what, batch.total, batch.done) == (
         "lost_update/update_returning/2/read-committed",
         1,
         1,
     )
-    assert run.problem == ""
-    assert run.ended_at
+    assert batch.problem == ""
+    assert batch.ended_at
     assert databases() == set()
 
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "MAX_SCHEDULES", 1)
+    monkeypatch.setattr(store, "MAX_SCHEDULES", 1)
     record("lost_update/update_returning")
     kept = Recording.objects.get()
-    assert (kept.schedules, kept.cut) == (1, "max_schedules=1 reached")
+    assert (kept.schedules, kept.truncated) == (1, "max_schedules=1 reached")
 
 
 def test_only_one_at_a_time(somebody_explores: None) -> None:
-    with pytest.raises(CommandError, match="Something is being explored already"):
+    with pytest.raises(CommandError, match="Another exploration is running"):
         record("lost_update/naive")
-    assert not Run.objects.exists()
+    assert not Batch.objects.exists()
 
 
 def test_a_run_that_comes_second_says_so_on_its_page(somebody_explores: None) -> None:
     """Two are begun at the same moment, when nobody has the lock yet."""
-    run = Run.objects.create(what="lost_update/naive", total=1)
+    batch = Batch.objects.create(what="lost_update/naive", total=1)
     with pytest.raises(CommandError):
-        record("lost_update/naive", f"--run={run.pk}")
-    run.refresh_from_db()
-    assert run.problem == "Something is being explored already; wait for it."
-    assert run.ended_at
+        record("lost_update/naive", f"--batch={batch.pk}")
+    batch.refresh_from_db()
+    assert batch.problem == "Another exploration is running; wait for it to end."
+    assert batch.ended_at
 
 
-# What comes of a run does not depend on what it explores, so that these explore nothing.
+# What comes of a batch does not depend on what it explores, so that these explore nothing.
 
 
 @pytest.fixture
@@ -212,7 +211,7 @@ def instead(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
 
     def instead(function: Any) -> None:
         monkeypatch.setattr(command, "scratch_database", nullcontext)
-        monkeypatch.setattr(recording, "record", function)
+        monkeypatch.setattr(store, "record", function)
 
     return instead
 
@@ -225,9 +224,9 @@ def test_it_says_how_far_it_is_while_it_goes_on(
 
     def explore(job: Job, progress: Callable[[int], object]) -> Recording:
         progress(7)
-        run = Run.objects.using(recording.SERVICE).get()
-        seen.append((run.current, run.done, run.total, run.ended_at))
-        assert runs.is_locked()
+        batch = Batch.objects.using(store.SERVICE).get()
+        seen.append((batch.current, batch.done, batch.total, batch.ended_at))
+        assert batches.is_locked()
         return Recording()
 
     instead(explore)
@@ -236,15 +235,15 @@ def test_it_says_how_far_it_is_while_it_goes_on(
         ("lost_update/naive/2/read-committed: 7 schedules", 0, 2, None),
         ("toctou/naive/2/read-committed: 7 schedules", 1, 2, None),
     ]
-    assert Run.objects.get().what == "2 explorations"
+    assert Batch.objects.get().what == "2 explorations"
 
 
 @pytest.mark.parametrize(
     ("error", "raised", "problem"),
     [
         (CannotExplore("Too much."), CommandError, "Too much."),
-        (KeyboardInterrupt(), KeyboardInterrupt, "It was ended (KeyboardInterrupt)."),
-        (SystemExit(143), SystemExit, "It was ended (SystemExit)."),
+        (KeyboardInterrupt(), KeyboardInterrupt, "Interrupted (KeyboardInterrupt)."),
+        (SystemExit(143), SystemExit, "Interrupted (SystemExit)."),
     ],
 )
 def test_it_says_why_it_ended_early(
@@ -256,7 +255,7 @@ def test_it_says_why_it_ended_early(
     instead(explore)
     with pytest.raises(raised):
         record("lost_update/naive")
-    run = Run.objects.get()
-    assert (run.problem, run.done) == (problem, 0)
-    assert run.ended_at
-    assert not runs.is_locked()
+    batch = Batch.objects.get()
+    assert (batch.problem, batch.done) == (problem, 0)
+    assert batch.ended_at
+    assert not batches.is_locked()

@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, transaction
 
 from lab.workshop import exercise_races as races
-from lab.workshop import puzzle, write
+from lab.workshop import find_the_schedule, hand_out
 from lab.workshop.exercises import EXERCISES, HERE
 from project.docs import ROOT
 from shorturl import operations
@@ -168,7 +168,7 @@ def test_what_is_no_schedule_is_not_judged(function: object, message: str) -> No
 @exploring
 def test_looking_twice_breaks_in_some_schedules_only() -> None:
     """So that there is something to find, and no guess is sure to be right."""
-    the = puzzle.PUZZLES["find_the_schedule"]
+    the = find_the_schedule.PUZZLES["find_the_schedule"]
     result = the.race.explore(the.strategy, the.processes)
     assert (len(result.violations), result.schedules) == (12, 20)
 
@@ -184,7 +184,7 @@ def test_the_list_names_the_exercises_and_their_judges() -> None:
 def test_the_judges_of_exercises_are_no_races_of_the_catalogue() -> None:
     from lab.catalogue import RACES
 
-    assert not set(RACES) & (set(races.RACES) | set(puzzle.PUZZLES))
+    assert not set(RACES) & (set(races.RACES) | set(find_the_schedule.PUZZLES))
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ def test_an_exercise_that_there_is_not() -> None:
 
 
 def test_the_importable_name_is_that_of_the_file() -> None:
-    assert write.importable_name(Path(__file__)) == __name__
+    assert hand_out.importable_name(Path(__file__)) == __name__
 
 
 @exploring

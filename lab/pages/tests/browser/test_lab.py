@@ -10,8 +10,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from lab.catalogue.museum import MUSEUM
 from lab.conftest import NAIVE, RIGHT, Kept, databases
-from lab.models import RecordedSchedule, Recording, Run
-from lab.recording import background as runs
+from lab.models import Batch, RecordedSchedule, Recording
+from lab.recording import batches
 from shorturl.tests.browser.conftest import NewPage
 
 
@@ -153,7 +153,7 @@ def test_the_strip_leads_to_every_schedule(page: Page, recorded: dict[str, Kept]
         strip.nth(number).click()
         expect(page).to_have_url(re.compile(rf"\?schedule={schedule.order}$"))
         expect(strip.nth(number)).to_have_class(re.compile("here"))
-        expect(page.locator("#verdict")).to_have_text(re.compile(schedule.broken or "Holds"))
+        expect(page.locator("#verdict")).to_have_text(re.compile(schedule.violation or "Holds"))
 
 
 # --- Predict, museum, isolation ------------------------------------------------------------------
@@ -221,7 +221,7 @@ def nothing_goes_on(transactional_db: None) -> Iterator[None]:
     """Let what was started end before its tables are emptied, even when the test fails."""
     yield
     with connection.cursor() as cursor:  # whoever explores holds this lock until it is done
-        cursor.execute("SELECT pg_advisory_lock(%s), pg_advisory_unlock(%s)", [runs.LOCK] * 2)
+        cursor.execute("SELECT pg_advisory_lock(%s), pg_advisory_unlock(%s)", [batches.LOCK] * 2)
 
 
 def test_an_exploration_is_started_and_shown(page: Page, nothing_goes_on: None) -> None:
@@ -233,28 +233,28 @@ def test_an_exploration_is_started_and_shown(page: Page, nothing_goes_on: None) 
     expect(page.get_by_text("0 of 2 schedules violate the invariant")).to_be_visible()
     shows_steps(page, recorded_schedule("update_returning", "12"), 2)
     assert Recording.objects.count() == 1
-    assert Run.objects.get().done == 1
+    assert Batch.objects.get().done == 1
     assert databases() == set()
 
 
 def test_a_run_is_followed(page: Page) -> None:
-    run = Run.objects.create(what="matrix", total=70)
-    page.goto(f"/lab/runs/{run.pk}/")
+    batch = Batch.objects.create(what="matrix", total=70)
+    page.goto(f"/lab/runs/{batch.pk}/")
     expect(page.get_by_text("It begins.")).to_be_visible()
-    Run.objects.update(done=3, current="toctou/naive: 5 schedules")
+    Batch.objects.update(done=3, current="toctou/naive: 5 schedules")
     expect(page.get_by_text("toctou/naive: 5 schedules")).to_be_visible()
     expect(page.get_by_role("progressbar")).to_have_attribute("value", "3")
-    Run.objects.update(done=70, ended_at=timezone.now())
+    Batch.objects.update(done=70, ended_at=timezone.now())
     expect(page.get_by_role("heading", level=1)).to_have_text("Explored")
 
 
 def test_a_run_is_followed_without_javascript(new_page: NewPage, somebody_explores: None) -> None:
-    Run.objects.create(what="matrix", total=70)
+    Batch.objects.create(what="matrix", total=70)
     page = new_page(java_script_enabled=False)
     page.goto(RIGHT)
     page.get_by_role("button", name="Explore it").click()
     expect(page.get_by_text("It begins.")).to_be_visible()
-    Run.objects.update(done=70, ended_at=timezone.now())
+    Batch.objects.update(done=70, ended_at=timezone.now())
     page.get_by_role("link", name="Look again").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Explored")
 

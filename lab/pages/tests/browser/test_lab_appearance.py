@@ -8,7 +8,7 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from lab.conftest import Kept
-from lab.models import Run
+from lab.models import Batch
 from shorturl.tests.browser.conftest import NewPage
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
@@ -32,8 +32,8 @@ PATHS = [
 def everything(recorded: dict[str, Kept]) -> None:
     """Recordings, and a run that goes on and one that failed."""
     now = timezone.now()
-    Run.objects.create(pk=1, what="matrix", total=70, done=3, current="toctou/naive: 5 schedules")
-    Run.objects.create(pk=2, what="museum", total=18, problem="Too much of it.", ended_at=now)
+    Batch.objects.create(pk=1, what="matrix", total=70, done=3, current="toctou/naive: 5 schedules")
+    Batch.objects.create(pk=2, what="museum", total=18, problem="Too much of it.", ended_at=now)
 
 
 def barriers(page: Page, **options: Any) -> list[str]:

@@ -7,10 +7,10 @@ from typing import Any
 from django.utils.module_loading import import_string
 
 from lab.catalogue import EVERY_RACE
-from lab.catalogue.definition import Race
+from lab.catalogue.race_definition import Race
 from lab.workshop.exercise_races import RACES as EXERCISE_RACES
 from lab.workshop.exercises import EXERCISES, Exercise
-from lab.workshop.puzzle import PUZZLES, Puzzle
+from lab.workshop.find_the_schedule import PUZZLES, Puzzle
 
 
 def race(name: str) -> Race:

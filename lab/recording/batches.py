@@ -9,14 +9,14 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.utils import timezone
 
-from lab.models import Run
+from lab.models import Batch
 
 LOCK = 0x6C6162  # "lab": whoever holds this advisory lock explores
-GRACE = 15  # seconds that a run may take to get the lock
+GRACE = 15  # seconds that a batch may take to get the lock
 
 
-class Busy(Exception):
-    """Something is being explored already."""
+class AlreadyExploring(Exception):
+    """Another exploration is running."""
 
 
 def lock(using: str = DEFAULT_DB_ALIAS) -> bool:
@@ -44,19 +44,19 @@ def is_locked() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def start(what: str, total: int) -> Run:
-    """Begin to explore `what`, in a process that ends with this one; return the run.
+def start(what: str, total: int) -> Batch:
+    """Start to explore `what`, in a process that ends with this one; return the batch.
 
-    Where this process is killed, the other one goes on to its end, which is bounded. Raises Busy
-    while another run goes on. Two that begin at the same moment both pass here: the lock decides
-    which of them goes on, and the other one says so on its page.
+    If this process is killed, the other one continues to its end, which is bounded. Raises
+    AlreadyExploring while another batch is running. Two that start at the same moment both pass
+    here: the lock decides which of them continues, and the other one says so on its page.
     """
     if is_locked():
-        raise Busy
-    run = Run.objects.create(what=what, total=total)
+        raise AlreadyExploring
+    batch = Batch.objects.create(what=what, total=total)
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "record", what]
-    command += [f"--run={run.pk}", f"--database={connection.settings_dict['NAME']}"]
-    process = subprocess.Popen(  # noqa: S603 - `what` was found among the explorations there are
+    command += [f"--batch={batch.pk}", f"--database={connection.settings_dict['NAME']}"]
+    process = subprocess.Popen(  # noqa: S603 - `what` is one of the explorations there are
         command,
         cwd=settings.BASE_DIR,
         stdin=subprocess.DEVNULL,
@@ -65,7 +65,7 @@ def start(what: str, total: int) -> Run:
     )
     atexit.register(process.terminate)
     threading.Thread(target=_wait, args=[process], daemon=True).start()
-    return run
+    return batch
 
 
 def _wait(process: "subprocess.Popen[bytes]") -> None:
@@ -73,9 +73,10 @@ def _wait(process: "subprocess.Popen[bytes]") -> None:
     atexit.unregister(process.terminate)
 
 
-def is_lost(run: Run) -> bool:
-    """Return whether `run` ended without a word: it was killed, or never began."""
-    if run.ended_at:
+def is_lost(batch: Batch) -> bool:
+    """Return whether `batch` ended without saying so: it was killed, or never started."""
+    if batch.ended_at:
         return False
-    old = (timezone.now() - run.started_at).total_seconds() > GRACE
-    return old and (not is_locked() or Run.objects.filter(pk__gt=run.pk, ended_at=None).exists())
+    old = (timezone.now() - batch.started_at).total_seconds() > GRACE
+    newer = Batch.objects.filter(pk__gt=batch.pk, ended_at=None)
+    return old and (not is_locked() or newer.exists())

@@ -11,13 +11,13 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from lab.conftest import NAIVE, Kept, get
-from lab.models import Run
+from lab.models import Batch
 
 pytestmark = pytest.mark.django_db
 
 
 class Started:
-    """Stands in for the process of a run."""
+    """Stands in for the process of a batch."""
 
     commands: list[list[str]] = []
 
@@ -47,22 +47,22 @@ def test_an_exploration_is_started_once_and_leads_to_its_run(
     client: Client, started: list[list[str]]
 ) -> None:
     response = explore(client, "lost_update/naive")
-    run = Run.objects.get()
-    assert (run.what, run.total) == ("lost_update/naive", 1)
+    batch = Batch.objects.get()
+    assert (batch.what, batch.total) == ("lost_update/naive", 1)
     assert response.status_code == 302
-    assert response["Location"] == f"/lab/runs/{run.pk}/"
+    assert response["Location"] == f"/lab/runs/{batch.pk}/"
     [command] = started
     assert command[2:4] == ["record", "lost_update/naive"]
-    assert f"--run={run.pk}" in command
+    assert f"--batch={batch.pk}" in command
 
 
 def test_only_one_goes_on_at_a_time(
     client: Client, started: list[list[str]], somebody_explores: None
 ) -> None:
-    Run.objects.create(what="museum")
-    run = Run.objects.create(what="matrix")
-    assert explore(client, "lost_update/naive")["Location"] == f"/lab/runs/{run.pk}/"
-    assert Run.objects.count() == 2
+    Batch.objects.create(what="museum")
+    batch = Batch.objects.create(what="matrix")
+    assert explore(client, "lost_update/naive")["Location"] == f"/lab/runs/{batch.pk}/"
+    assert Batch.objects.count() == 2
     assert started == []
 
 
@@ -115,26 +115,26 @@ def test_no_other_site_starts_an_exploration(started: list[list[str]]) -> None:
     assert started == []
 
 
-# --- A run ---------------------------------------------------------------------------------------
+# --- A batch -------------------------------------------------------------------------------------
 
 
-def run_page(client: Client, **fields: Any) -> str:
-    run = Run.objects.create(**{"what": "matrix", "total": 70, **fields})
+def batch_page(client: Client, **fields: Any) -> str:
+    batch = Batch.objects.create(**{"what": "matrix", "total": 70, **fields})
     if "started_at" in fields:
-        Run.objects.filter(pk=run.pk).update(started_at=fields["started_at"])
-    return get(client, f"/lab/runs/{run.pk}/")
+        Batch.objects.filter(pk=batch.pk).update(started_at=fields["started_at"])
+    return get(client, f"/lab/runs/{batch.pk}/")
 
 
 def test_a_run_that_begins(client: Client) -> None:
-    page = run_page(client)
+    page = batch_page(client)
     assert "<h1>Exploring</h1>" in page
     assert "It begins." in page
-    assert "lab/run.js" in page
+    assert "lab/batch.js" in page
 
 
 def test_a_run_that_goes_on(client: Client, somebody_explores: None) -> None:
     long_ago = timezone.now() - timedelta(hours=1)
-    page = run_page(client, done=3, current="toctou/naive: 5 schedules", started_at=long_ago)
+    page = batch_page(client, done=3, current="toctou/naive: 5 schedules", started_at=long_ago)
     assert "<p>matrix: 3 of 70.</p>" in page
     assert '<progress max="70" value="3"' in page
     assert "toctou/naive: 5 schedules" in page
@@ -143,30 +143,30 @@ def test_a_run_that_goes_on(client: Client, somebody_explores: None) -> None:
 
 
 def test_a_run_that_has_ended(client: Client) -> None:
-    page = run_page(client, done=70, ended_at=timezone.now())
+    page = batch_page(client, done=70, ended_at=timezone.now())
     assert "<h1>Explored</h1>" in page
     assert "data-ended" in page
     assert '<a href="/lab/">See the races</a>' in page
-    assert "lab/run.js" not in page
-    page = run_page(client, what="lost_update/naive/2/serializable", ended_at=timezone.now())
+    assert "lab/batch.js" not in page
+    page = batch_page(client, what="lost_update/naive/2/serializable", ended_at=timezone.now())
     assert f'<a href="{NAIVE}?level=serializable">See it</a>' in page
 
 
 def test_a_run_that_failed(client: Client) -> None:
-    page = run_page(client, problem="Too much of it.", ended_at=timezone.now())
+    page = batch_page(client, problem="Too much of it.", ended_at=timezone.now())
     assert "<h1>Not explored</h1>" in page
     assert '<p class="broken">Too much of it.</p>' in page
     assert "Done." not in page
 
 
 def test_a_run_that_was_killed(client: Client) -> None:
-    page = run_page(client, done=1, started_at=timezone.now() - timedelta(hours=1))
+    page = batch_page(client, done=1, started_at=timezone.now() - timedelta(hours=1))
     assert "<h1>Not explored</h1>" in page
     assert "It was ended before it came to an end." in page
     assert "data-ended" in page
-    assert "lab/run.js" not in page
+    assert "lab/batch.js" not in page
 
 
 def test_a_run_of_what_there_is_no_longer(client: Client) -> None:
-    page = run_page(client, what="no_race/naive/2/read-committed", ended_at=timezone.now())
+    page = batch_page(client, what="no_race/naive/2/read-committed", ended_at=timezone.now())
     assert "See the races" in page

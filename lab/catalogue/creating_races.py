@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from lab.catalogue.definition import Process, Race
+from lab.catalogue.race_definition import Process, Race
 from lab.models import Notification
 from pginterleave import Outcome
 from shorturl import creating

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management import CommandError
 
 from lab.catalogue import RACES
-from lab.catalogue.definition import Race
+from lab.catalogue.race_definition import Race
 from lab.workshop import looks_twice
 from pginterleave import ImpossibleSchedule
 from shorturl.strategies import Strategy, Verdict

@@ -6,7 +6,7 @@ from typing import Any
 from django.db import OperationalError, transaction
 from django.db.backends.postgresql.psycopg_any import errors
 
-from lab.catalogue.definition import Process, Race
+from lab.catalogue.race_definition import Process, Race
 from pginterleave import Outcome
 from shorturl import resolving
 from shorturl.models import ShortUrl

@@ -20,7 +20,7 @@ def listing() -> Iterator[str]:
             yield f"    judged by: race check {judge} exercises.{exercise.name}:{exercise.function}"
 
 
-def write(exercise: Exercise, file: str | None) -> str:
+def hand_out(exercise: Exercise, file: str | None) -> str:
     """Write the template of `exercise` to `file`, and return what to do next.
 
     `file` is a path, by default exercises/NAME.py. Raises CommandError with exit code 2, before

@@ -1,0 +1,75 @@
+"""What is explored and kept: each job is a race, a strategy, processes and an isolation level."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from lab.catalogue import EVERY_RACE, RACES
+from lab.catalogue.museum import MUSEUM
+from lab.catalogue.race_definition import Race
+from shorturl.strategies import Strategy
+
+READ_COMMITTED, *STRICTER = LEVELS = ("read committed", "repeatable read", "serializable")
+ISOLATED = ("lost_update", "clobbered_edit", "toctou_in_a_transaction")  # explored at every level
+GROUPS = ("matrix", "museum", "isolation")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to explore: a race, one of its strategies, how many processes, which isolation level."""
+
+    race: Race
+    strategy: Strategy[Any]
+    processes: int
+    isolation: str = READ_COMMITTED
+
+    def __str__(self) -> str:
+        """Return it as an argument of the command `record`: race/strategy/processes/level."""
+        level = self.isolation.replace(" ", "-")
+        return f"{self.race.name}/{self.strategy.name}/{self.processes}/{level}"
+
+    def where(self) -> dict[str, Any]:
+        """Return the fields that identify its recording."""
+        return {
+            "race": self.race.name,
+            "strategy": self.strategy.name,
+            "processes": self.processes,
+            "isolation": self.isolation,
+        }
+
+
+def jobs_named(what: str) -> list[Job]:
+    """Return the explorations of a group, or the one written as race/strategy/….
+
+    Raises ValueError, which names the valid choices.
+    """
+    if what not in GROUPS:
+        return [job_named(*what.split("/"))]
+    races = {
+        "matrix": RACES.values(),
+        "museum": [exhibit.race for exhibit in MUSEUM.values()],
+        "isolation": [RACES[name] for name in ISOLATED],
+    }[what]
+    return [
+        Job(race, strategy, race.counts[0], level)
+        for level in (STRICTER if what == "isolation" else [READ_COMMITTED])
+        for race in races
+        for strategy in race.strategies.values()
+    ]
+
+
+def job_named(
+    race: str = "", strategy: str = "", processes: str = "", level: str = "", *rest: str
+) -> Job:
+    """Return the exploration of these names; raise ValueError, naming the valid choices."""
+    if race not in EVERY_RACE:
+        there_are = ", ".join((*GROUPS, *EVERY_RACE))
+        raise ValueError(f"There is nothing called {race!r} to explore; there are {there_are}.")
+    found = EVERY_RACE[race]
+    chosen = found.strategy(strategy)
+    counts = [str(count) for count in found.counts]
+    if (processes or counts[0]) not in counts:
+        raise ValueError(f"{race} takes {' or '.join(counts)} processes, not {processes}.")
+    isolation = level.replace("-", " ") or READ_COMMITTED
+    if isolation not in LEVELS or rest:
+        raise ValueError(f"The isolation levels are {', '.join(LEVELS)}, not {level!r}.")
+    return Job(found, chosen, int(processes or counts[0]), isolation)
