@@ -43,8 +43,10 @@ class Bench:
         for name in random.sample(names, len(names)):
             progress(name)
             mine = [row for row in self.rows if row.strategy == name]
-            chosen = {} if name == CEILING else {"SHORTURL_RESOLVING": name}
-            with serving(DATABASE_URL=database_url(), SHORTURL_LAB="off", **chosen) as service:
+            chosen = {"SHORTURL_LAB": "off", "SHORTURL_LAB_LOAD": "off"}
+            if name != CEILING:
+                chosen["SHORTURL_RESOLVING"] = name
+            with serving(DATABASE_URL=database_url(), **chosen) as service:
                 most = max(row.load.connections for row in mine)
                 wrk.run(service.url, keys=1, connections=most, seconds=WARM_UP)
                 for row in mine:

@@ -1,8 +1,9 @@
 """The lab's own paths, under /lab/ and only where the lab is on."""
 
+from django.conf import settings
 from django.urls import path
 
-from lab.load import endpoints as views
+from lab.load import views as load
 from lab.pages import views as pages
 
 app_name = "lab"
@@ -15,11 +16,14 @@ urlpatterns = [
     path("museum/", pages.museum, name="museum"),
     path("explore", pages.explore, name="explore"),
     path("runs/<int:number>/", pages.batch, name="batch"),
-    # What the load tests call.
-    path("create/<str:strategy>", views.create, name="create"),
-    path("resolve/<str:strategy>/<str:key>", views.resolve, name="resolve"),
-    path("edit/<str:key>", views.edit, name="edit"),
-    path("spaces", views.spaces, name="spaces"),
-    path("spaces/<str:name>", views.space, name="space"),
-    path("spaces/<str:name>/links", views.links, name="links"),
 ]
+
+if settings.SHORTURL_LAB_LOAD:
+    urlpatterns += [
+        path("create/<str:strategy>", load.create),
+        path("resolve/<str:strategy>/<str:key>", load.resolve),
+        path("edit/<str:key>", load.edit),
+        path("spaces", load.spaces),
+        path("spaces/<str:name>", load.space),
+        path("spaces/<str:name>/links", load.links),
+    ]

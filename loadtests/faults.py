@@ -79,7 +79,8 @@ def run(
     """
     path = verdict_path(reports, strategy)
     path.unlink(missing_ok=True)
-    environment = {"SHORTURL_LAB": "on", "WORKERS": str(WORKERS), "THREADS": str(THREADS)}
+    environment = {"SHORTURL_LAB": "on", "SHORTURL_LAB_LOAD": "on"}
+    environment |= {"WORKERS": str(WORKERS), "THREADS": str(THREADS)}
     with (
         own_postgres(options=postgres_options) as postgres,
         serving(DATABASE_URL=postgres.url, **environment) as service,

@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 from contextlib import suppress
+from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -142,8 +143,22 @@ SHORTURL_RESOLVING = text("SHORTURL_RESOLVING", default="update_returning")
 SHORTURL_KEY_LENGTH = number("SHORTURL_KEY_LENGTH", default=7, least=1, most=20)
 # Whether anybody may create, or only who logs in or holds a token.
 SHORTURL_PUBLIC_CREATE = flag("SHORTURL_PUBLIC_CREATE", default=LOCAL)
-# The lab shows wrong strategies at work, so it is off wherever others rely on the service.
-SHORTURL_LAB = flag("SHORTURL_LAB", default=LOCAL)
+# The lab shows wrong strategies at work, so it is off wherever others rely on the service, and an
+# installation can be without it.
+LAB_INSTALLED = all(find_spec(name) for name in ("lab", "pginterleave"))
+SHORTURL_LAB = flag("SHORTURL_LAB", default=LOCAL and LAB_INSTALLED)
+if SHORTURL_LAB and not LAB_INSTALLED:
+    raise ImproperlyConfigured(
+        "SHORTURL_LAB is on, and this installation has no lab: turn it off, for example "
+        "SHORTURL_LAB=off"
+    )
+# What load tests call: anybody can write there, so a lab that is open to others needs not have it.
+SHORTURL_LAB_LOAD = flag("SHORTURL_LAB_LOAD", default=LOCAL and SHORTURL_LAB)
+if SHORTURL_LAB_LOAD and not SHORTURL_LAB:
+    raise ImproperlyConfigured(
+        "SHORTURL_LAB_LOAD is on, and it is a part of the lab, which is off: set SHORTURL_LAB=on, "
+        "or turn it off, for example SHORTURL_LAB_LOAD=off"
+    )
 
 # --- PostgreSQL ----------------------------------------------------------------------------------
 

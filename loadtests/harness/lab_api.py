@@ -41,7 +41,8 @@ class Lab:
     def open_space(self, key_length: int) -> dict[str, Any]:
         """Return a new key space, and what the service says of itself and of its strategies.
 
-        Raises LabError when there is no service, its lab is off, or the length is out of range.
+        Raises LabError when there is no service, its endpoints for load tests are off, or the
+        length is out of range.
         """
         return self._call("POST", "/lab/spaces", {"key_length": key_length})
 
@@ -87,5 +88,8 @@ class Lab:
             return str(answer.get("detail") or answer.get("message"))
         except ValueError:
             if error.code == 404 and path == "/lab/spaces":
-                return f"the lab of {self.host} is off: start the service with SHORTURL_LAB=on"
+                return (
+                    f"the endpoints for load tests are off at {self.host}: "
+                    "start the service with SHORTURL_LAB=on and SHORTURL_LAB_LOAD=on"
+                )
             return f"{self.host}{path} answers {error.code}"

@@ -24,7 +24,7 @@ from loadtests.harness.own_postgres import own_postgres
 from loadtests.harness.serving import ROOT, serving
 
 TIMEOUT = 90  # seconds, many times what any of this takes
-LAB = {"SHORTURL_LAB": "on", "WORKERS": "2", "THREADS": "4"}
+LAB = {"SHORTURL_LAB": "on", "SHORTURL_LAB_LOAD": "on", "WORKERS": "2", "THREADS": "4"}
 
 
 @pytest.fixture(scope="module")
@@ -174,11 +174,11 @@ def test_workers_go_home_when_there_can_be_no_run(tmp_path: Path) -> None:
     assert "no service answers at http://127.0.0.1:1" in ended.stderr
 
 
-def test_the_lab_is_off(database_url: str, host: str) -> None:
-    with serving(DATABASE_URL=database_url, **{**LAB, "SHORTURL_LAB": "off"}) as service:
+def test_the_load_endpoints_are_off(database_url: str, host: str) -> None:
+    with serving(DATABASE_URL=database_url, **{**LAB, "SHORTURL_LAB_LOAD": "off"}) as service:
         ended = locust("lost_update", "--host", service.url, "--loglevel", "ERROR")
     assert ended.returncode == 2
-    assert "is off: start the service with SHORTURL_LAB=on" in ended.stderr
+    assert "start the service with SHORTURL_LAB=on and SHORTURL_LAB_LOAD=on" in ended.stderr
 
 
 def listening(pid: int) -> Iterator[int]:

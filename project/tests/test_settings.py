@@ -47,7 +47,7 @@ def test_a_local_run_needs_no_variable_and_is_for_this_machine_alone(load: Load)
 def test_a_production_is_closed_and_by_https(load: Load) -> None:
     settings = load(**PRODUCTION)
     assert settings["LOCAL"] is settings["DEBUG"] is settings["SHORTURL_LAB"] is False
-    assert settings["SHORTURL_PUBLIC_CREATE"] is False
+    assert settings["SHORTURL_LAB_LOAD"] is settings["SHORTURL_PUBLIC_CREATE"] is False
     assert settings["SECURE_SSL_REDIRECT"] is settings["SESSION_COOKIE_SECURE"] is True
 
 
@@ -90,6 +90,8 @@ def test_a_production_does_not_start_without(load: Load, name: str, value: str |
         ("HSTS_SECONDS", "-1"),
         ("SHORTURL_PUBLIC_CREATE", "everybody"),
         ("SHORTURL_LAB", "open"),
+        ("SHORTURL_LAB_LOAD", "open"),
+        ("SHORTURL_LAB_LOAD", "on"),  # without the lab
         ("SHORTURL_KEY_LENGTH", "abc"),
         ("SHORTURL_KEY_LENGTH", "0"),
         ("SHORTURL_KEY_LENGTH", "21"),

@@ -12,7 +12,7 @@ from django.db import OperationalError
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from lab.load import endpoints as views
+from lab.load import views
 from shorturl import creating, keys, resolving
 from shorturl.models import ShortUrl
 from shorturl.resolving import compare_and_swap
@@ -303,8 +303,15 @@ print([ask(method, f"/lab/{path}").status_code for method, path in (
 """
 
 
-@pytest.mark.parametrize(("lab", "statuses"), [("off", [404, 404, 404]), ("on", [415, 405, 405])])
-def test_it_is_there_only_where_the_lab_is_on(lab: str, statuses: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("lab", "load", "statuses"),
+    [
+        ("off", "off", [404, 404, 404]),
+        ("on", "off", [404, 404, 404]),
+        ("on", "on", [415, 405, 405]),
+    ],
+)
+def test_it_is_there_only_where_it_is_on(lab: str, load: str, statuses: list[int]) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", ASK],
         cwd=ROOT,
@@ -312,6 +319,7 @@ def test_it_is_there_only_where_the_lab_is_on(lab: str, statuses: list[int]) -> 
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "project.settings",
             "SHORTURL_LAB": lab,
+            "SHORTURL_LAB_LOAD": load,
             "SHORTURL_LOCAL": "on",
             "DATABASE_URL": "postgres:///unused",
         },
