@@ -7,8 +7,7 @@ from unittest import mock
 import pytest
 from django.db import connection, transaction
 
-import pginterleave as interleave
-from pginterleave import Exploration, Schedule, explore, run_schedule
+from pginterleave import Exploration, Schedule, explore, monitor, run_schedule, scheduler
 
 from . import counter
 from .counter import counter_table, sql  # noqa: F401
@@ -102,9 +101,9 @@ def test_a_wait_that_begins_again_is_given_its_deadlock_check_again(
     time to look before the circle is closed has process 2 end it. That happens three times, until
     the patience is long enough.
     """
-    monkeypatch.setattr(interleave, "FIRST_PATIENCE", 0.04)
-    monkeypatch.setattr(interleave, "LONGEST_PATIENCE", 0.16)
-    monkeypatch.setattr(interleave, "ATTEMPTS", 6)
+    monkeypatch.setattr(monitor, "MIN_CHECK_TIME", 0.04)
+    monkeypatch.setattr(monitor, "MAX_CHECK_TIME", 0.16)
+    monkeypatch.setattr(scheduler, "ATTEMPTS", 6)
     first = partial(savepoint_first, "SET LOCAL deadlock_timeout = '200ms'")
     second = partial(other_way_round, "SET LOCAL deadlock_timeout = '100ms'")
     processes: list[Callable[[], object]] = [first, second]

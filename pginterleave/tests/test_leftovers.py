@@ -93,7 +93,7 @@ def test_a_process_that_hangs_in_python_is_named_with_its_line() -> None:
 
 def test_a_thread_that_cannot_be_stopped_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits in C for something that only the test will give."""
-    monkeypatch.setattr("pginterleave.SHUTDOWN_TIMEOUT", 0.1)
+    monkeypatch.setattr("pginterleave.control.Control.close_timeout", 0.1)
     gate = threading.Lock()
     gate.acquire()
 
@@ -130,7 +130,7 @@ def test_a_process_that_swallows_every_error_is_ended_nevertheless() -> None:
 
 
 def test_a_retry_loop_without_an_end_is_ended_though_it_swallows_exceptions() -> None:
-    """`except Exception` must not even see that it is to end: _Abandoned is a BaseException."""
+    """`except Exception` must not even see it: ProcessCancelled is a BaseException."""
     caught: list[Exception] = []
 
     def retry() -> None:

@@ -1,15 +1,20 @@
 """Limits are reported, what cannot be explored is refused, and a counterexample is drawn."""
 
 import itertools
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.db import connection, connections, transaction
 
-import pginterleave as interleave
-from pginterleave import CannotExplore, InterleaveError, NotDeterministic, explore
+from pginterleave import (
+    CannotExplore,
+    Exploration,
+    InterleaveError,
+    NotDeterministic,
+    Outcome,
+    explore,
+)
 
 from . import counter
 from .counter import Counter, counter_table, sql  # noqa: F401
@@ -17,7 +22,7 @@ from .counter import Counter, counter_table, sql  # noqa: F401
 pytestmark = pytest.mark.usefixtures("counter_table")
 
 
-def run(*processes: Callable[[], object], **options: Any) -> interleave.Exploration:
+def run(*processes: Callable[[], object], **options: Any) -> Exploration:
     options = {"setup": counter.setup, "invariant": counter.counted(2), **options}
     return explore(processes or [counter.naive] * 2, **options)
 
@@ -137,7 +142,7 @@ def test_limits_below_one_are_refused(limit: str) -> None:
 
 
 def test_an_invariant_may_assert_but_must_not_return_a_bool() -> None:
-    def asserts(outcomes: list[interleave.Outcome]) -> None:
+    def asserts(outcomes: list[Outcome]) -> None:
         assert counter.hits() == 2, "an update was lost"
 
     assert {
@@ -176,38 +181,3 @@ def test_a_loop_without_an_end_is_an_error() -> None:
 
     with pytest.raises(InterleaveError, match=r"max_steps=20.*Process 1 is about to send 'SELECT"):
         run(forever, max_steps=20)
-
-
-class Stderr:
-    def __init__(self, *, tty: bool) -> None:
-        self.tty, self.text = tty, ""
-
-    def isatty(self) -> bool:
-        return self.tty
-
-    def write(self, text: str) -> None:
-        self.text += text
-
-    def flush(self) -> None:
-        pass
-
-
-@pytest.mark.parametrize(
-    ("tty", "progress", "seconds", "drawn"),
-    [
-        (True, None, 2, True),
-        (False, None, 2, False),
-        (True, None, 0, False),
-        (False, True, 2, True),
-        (True, False, 2, False),
-    ],
-)
-def test_progress_is_shown_to_a_person_who_waits(
-    monkeypatch: pytest.MonkeyPatch, tty: bool, progress: bool | None, seconds: int, drawn: bool
-) -> None:
-    stderr = Stderr(tty=tty)
-    monkeypatch.setattr(sys, "stderr", stderr)
-    bar = interleave._ProgressBar(stderr.isatty() if progress is None else progress)
-    bar.show(0.5, 12, 3, float(seconds))
-    bar.close()
-    assert ("12 schedules, 3 violating" in stderr.text) == drawn

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, OperationalError, connection, transaction
 
-import pginterleave as interleave
-from pginterleave import Exploration, Outcome, explore
+from pginterleave import Exploration, NotDeterministic, Outcome, explore, monitor, scheduler
 
 from . import counter
 from .counter import Counter, counter_table, sql  # noqa: F401
@@ -164,9 +163,9 @@ def test_a_lock_timeout_does_not_pass_while_somebody_can_go_on() -> None:
 @pytest.mark.parametrize(
     ("timeout", "first_pause"),
     [
-        ("lock_timeout", interleave.FIRST_PAUSE),
+        ("lock_timeout", monitor.MIN_POLL_INTERVAL),
         ("lock_timeout", 0.1),  # over before anybody has asked PostgreSQL who waits
-        ("statement_timeout", interleave.FIRST_PAUSE),
+        ("statement_timeout", monitor.MIN_POLL_INTERVAL),
         ("statement_timeout", 0.1),
     ],
 )
@@ -174,8 +173,8 @@ def test_a_timeout_that_is_too_short_is_an_error_and_never_counts(
     monkeypatch: pytest.MonkeyPatch, timeout: str, first_pause: float
 ) -> None:
     """Process 1 dawdles in Python with the lock, so that the wait of process 2 ends by a clock."""
-    monkeypatch.setattr(interleave, "ATTEMPTS", 3)
-    monkeypatch.setattr(interleave, "FIRST_PAUSE", first_pause)
+    monkeypatch.setattr(scheduler, "ATTEMPTS", 3)
+    monkeypatch.setattr(monitor, "MIN_POLL_INTERVAL", first_pause)
 
     def dawdle() -> None:
         with transaction.atomic():
@@ -189,7 +188,7 @@ def test_a_timeout_that_is_too_short_is_an_error_and_never_counts(
             sql("SELECT pg_advisory_xact_lock(1)")
 
     message = rf"A {timeout} ended the wait of process 2 .* too short.*xact_lock.*\(3 attempts\)"
-    with pytest.raises(interleave.NotDeterministic, match=message):
+    with pytest.raises(NotDeterministic, match=message):
         seen(dawdle, hurried)
 
 

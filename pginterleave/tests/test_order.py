@@ -6,8 +6,7 @@ from functools import partial
 import pytest
 from django.db import transaction
 
-import pginterleave as interleave
-from pginterleave import Outcome, explore
+from pginterleave import Outcome, explore, scheduler
 
 from .counter import counter_table, sql  # noqa: F401
 
@@ -111,7 +110,7 @@ def test_the_way_that_counted_once_is_the_way_of_all_schedules_that_begin_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """When the fair attempts are used up, 3 may write first; then 1231 goes on with 3 each time."""
-    monkeypatch.setattr(interleave, "FAIR_ATTEMPTS", 1)
+    monkeypatch.setattr(scheduler, "FAIR_ATTEMPTS", 1)
     woken = WokenTheOtherWayRound(in_a_transaction=True)
     found = explore(woken.processes(), setup=woken.setup, invariant=woken.written)
     assert found.complete

@@ -21,7 +21,7 @@ from lab.workshop import hand_out
 from lab.workshop import judge as check
 from lab.workshop.exercises import Exercise
 from lab.workshop.find_the_schedule import Puzzle
-from pginterleave import MOST_PROCESSES, Exploration, InterleaveError, Schedule
+from pginterleave import MAX_PROCESSES, Exploration, InterleaveError, Schedule
 from shorturl.strategies import Strategy
 
 
@@ -199,7 +199,7 @@ def takes_part(race: Race, strategy: str | None, processes: int | None) -> bool:
 
 def least_and_most(race: Race) -> tuple[int, int]:
     """Return how few and how many processes the race can have."""
-    return min(race.counts), MOST_PROCESSES if max(race.counts) > 1 else 1
+    return min(race.counts), MAX_PROCESSES if max(race.counts) > 1 else 1
 
 
 def limits(options: dict[str, Any]) -> dict[str, Any]:

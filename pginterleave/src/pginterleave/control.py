@@ -1,0 +1,95 @@
+"""The caller's connection: it asks PostgreSQL about the sessions of the processes.
+
+It is the one that setup, the invariant and observe use too, and idle while the processes run.
+"""
+
+import contextlib
+import time
+from typing import Any, Protocol
+
+from pginterleave import queries
+from pginterleave.errors import CannotExplore
+from pginterleave.session import Session
+
+MAX_LOCK_TIMEOUT = 2_147_483  # seconds; PostgreSQL knows no longer one
+
+
+class Database(Protocol):
+    """What an adapter provides: the caller's connection, and sessions for the processes."""
+
+    name: str
+    Error: type[Exception]  # what `ask` raises
+
+    def identity(self) -> object:
+        """Return an object that is another one when the caller has connected again, or None."""
+
+    def ask(self, sql: str, params: dict[str, Any]) -> list[Any]:
+        """Run a query on the caller's connection, connecting if need be; return its rows."""
+
+    def in_transaction(self) -> bool:
+        """Whether the caller's connection is in a transaction."""
+
+    def new_session(self, number: int, **options: Any) -> Session:
+        """Return the session of a process; it connects when it is opened."""
+
+
+class Control:
+    """Asks and changes the settings of the caller's session, and restores them at the end."""
+
+    close_timeout = 2.0  # seconds for all threads and sessions to end
+
+    def __init__(self, database: Database, step_timeout: float) -> None:
+        self.database = database
+        self.step_timeout = step_timeout
+        self._settings: dict[str, str] = {}  # as they were
+        self._prepared: object = None  # the connection whose settings are changed
+
+    def ask(self, sql: str, **params: Any) -> list[Any]:
+        """Return the rows of a query."""
+        return self.database.ask(sql, params)
+
+    def refuse_transaction(self, what: str) -> None:
+        """Raise CannotExplore, beginning with `what`, if the caller is in a transaction."""
+        if self.database.in_transaction():
+            raise CannotExplore(
+                f"{what} the database {self.database.name!r}, whose rows the processes would not "
+                "see. Explore outside atomic(): in a TransactionTestCase instead of a TestCase, or "
+                "under @pytest.mark.django_db(transaction=True)."
+            )
+
+    def prepare(self) -> None:
+        """Change the caller's settings, again when it has connected again."""
+        identity = self.database.identity()
+        if identity is not None and identity is self._prepared:
+            return
+        # What a crash of the server would lose is of no interest here; the order in which
+        # transactions become visible is the same. And setup, the invariant and observe may not
+        # wait for ever for what a process has locked.
+        limit = f"{min(self.step_timeout, MAX_LOCK_TIMEOUT):.3f}s"
+        for name, value in (("synchronous_commit", "off"), ("lock_timeout", limit)):
+            before = self.ask(f"SHOW {name}")[0][0]
+            if name == "synchronous_commit" or before == "0":
+                self._settings[name] = before
+                self.ask(queries.SET, name=name, value=value)
+        self._prepared = self.database.identity()
+
+    def restore(self) -> None:
+        """Set back what `prepare` has changed, as far as PostgreSQL can be reached."""
+        with contextlib.suppress(self.database.Error):
+            for name, value in self._settings.items():
+                self.ask(queries.SET, name=name, value=value)
+
+    def wait_until_closed(self, *pids: int) -> None:
+        """Wait for the end of sessions: a closed one holds its locks for a short time still."""
+        limit = time.monotonic() + self.close_timeout
+        while time.monotonic() < limit:
+            self.ask(queries.CLEAR_SNAPSHOT)  # in case a transaction was left open
+            if not self.ask(queries.OPEN_SESSIONS, pids=list(pids)):
+                return
+            time.sleep(0.001)
+
+    def terminate(self, pids: list[int]) -> None:
+        """End sessions, as far as PostgreSQL can be reached."""
+        with contextlib.suppress(self.database.Error):
+            if pids:
+                self.ask(queries.TERMINATE, pids=pids)

@@ -1,0 +1,63 @@
+"""Statements, values, processes and exceptions as text for a reader."""
+
+import contextlib
+import re
+import textwrap
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pginterleave.source import is_user_code
+
+
+def literal(value: object) -> str:
+    """Write a parameter as a reader of SQL expects it."""
+    if value is None or isinstance(value, bool):
+        return "NULL" if value is None else str(value).lower()
+    for number in (int, float):  # psycopg's Int4 is an int, and so is a member of IntegerChoices
+        if isinstance(value, number):
+            return repr(number(value))
+    return repr(str(value))
+
+
+def statement(sql: str, params: Any) -> str:
+    """Fill in the parameters, without quotes, and shorten a long list of columns."""
+    if params:
+        with contextlib.suppress(TypeError, ValueError, KeyError):
+            if isinstance(params, dict):
+                sql %= {name: literal(value) for name, value in params.items()}
+            else:
+                sql %= tuple(map(literal, params))
+    sql = " ".join(re.sub(r'"(\w+)"\."(\w+)"', r"\2", sql).replace('"', "").split())
+    return re.sub(r"^SELECT (?:\w+, ){3,}\w+ FROM", "SELECT … FROM", sql)
+
+
+def process_names(numbers: Sequence[int]) -> str:
+    """Write `process 1`, or `processes 1 and 2`."""
+    return ("process " if len(numbers) == 1 else "processes ") + " and ".join(map(str, numbers))
+
+
+def exception(error: BaseException) -> str:
+    """Write an exception in a line, with the line of the code under test that raised it.
+
+    An error of the database has a step in the timeline instead.
+    """
+    text = next(iter(f"{type(error).__name__}: {error}".splitlines()))
+    lines = [(tb.f_code.co_filename, line) for tb, line in traceback.walk_tb(error.__traceback__)]
+    raised = [(filename, line) for filename, line in lines if is_user_code(filename)]
+    if not raised or _is_database_error(error):
+        return text
+    filename, line = raised[-1]
+    return f"{text} ({Path(filename).name}:{line})"
+
+
+def _is_database_error(error: BaseException) -> bool:
+    """Whether it is the `Error` of PEP 249: each driver has its own, and so has Django."""
+    names = {each.__name__ for each in type(error).__mro__}
+    return {"Error", "DatabaseError"} <= names or {"Error", "InterfaceError"} <= names
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Break a text into lines of `width` characters; one empty line if there is none."""
+    return textwrap.wrap(text, width, subsequent_indent="  ") or [""]

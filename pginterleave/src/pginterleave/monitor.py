@@ -1,0 +1,224 @@
+"""Waits until the processes have stopped or are blocked, as PostgreSQL itself says."""
+
+import itertools
+import re
+import time
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from types import SimpleNamespace
+
+from pginterleave import queries
+from pginterleave.control import Control
+from pginterleave.errors import InterleaveError, StepTimeout
+from pginterleave.process import AT_STEP, FAILED, RETURNED, RUNNING, Process
+
+MIN_POLL_INTERVAL = 0.0006  # seconds a statement gets before PostgreSQL is asked if it waits
+MAX_POLL_INTERVAL = 0.005  # seconds between two such questions
+MIN_CHECK_TIME = 0.0015  # seconds; a deadlock_timeout of 1 ms has passed by then, nearly always
+MAX_CHECK_TIME = 0.05
+
+DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE, QUERY_CANCELED = "40P01", "55P03", "57014"
+
+
+@dataclass
+class Attempt:
+    """One attempt at running a schedule."""
+
+    fair: bool = True  # whether a process may not be overtaken by one that waited for less long
+    known: int = 0  # how many steps of the schedule have been run before
+    taken: list[SimpleNamespace] = field(default_factory=list)  # the steps
+    undetermined: bool = False  # PostgreSQL woke several at once: the result may differ
+    discard_reason: str = ""  # why this attempt does not count
+
+    def order(self) -> str:
+        """Return the schedule so far."""
+        return "".join(str(step.process) for step in self.taken)
+
+
+class Monitor:
+    """Knows which process waits for which, and whether a wait ended as it always would."""
+
+    def __init__(
+        self,
+        processes: list[Process],
+        control: Control,
+        stops: SimpleQueue[tuple[Process, str]],
+    ) -> None:
+        self.processes, self.control, self.stops = processes, control, stops
+        self.attempt = Attempt()
+        self.stalled = False  # nobody can go on until PostgreSQL ends a wait
+        self.check_time = 0.0  # seconds each wait gets for its deadlock check
+        self.slow_deadlocks = 0  # which took PostgreSQL its own deadlock_timeout to find
+
+    def settle(self, runner: Process | None = None) -> bool:
+        """Wait until every process is at its next step, done, or blocked by another.
+
+        Returns whether a process that waited before does so no more, or for others.
+        """
+        waited = {process: process.blockers for process in self.processes if process.blockers}
+        self._wait(runner)
+        returned = self._in_state(RETURNED)
+        unblocked = [each for each in waited if each in returned or each.blockers != waited[each]]
+        if len(unblocked) > 1:
+            self._check_order(unblocked, returned)
+        while returned:  # one after the other, so that Python runs in one process at a time
+            returned[0].go()
+            self._wait(runner)
+            returned = self._in_state(RETURNED)
+        since = max((each.blocked_since for each in self.processes if each.blockers), default=0.0)
+        left = since + self.check_time - time.monotonic()
+        if left > 0:
+            time.sleep(left)
+        return bool(unblocked)
+
+    def _in_state(self, *states: str) -> list[Process]:
+        return [process for process in self.processes if process.state in states]
+
+    def _check_order(self, unblocked: list[Process], returned: list[Process]) -> None:
+        """See to it that of several waiting processes, the one that came first goes first.
+
+        PostgreSQL wakes them at the same time, and a later one may overtake. Mostly, that leads
+        to the same as the schedule in which the later one is sent first. Where it does not, as can
+        be when further processes take steps in between, it is not explored.
+        """
+        attempt = self.attempt
+        attempt.undetermined = True
+        since = {}
+        if len(returned) > 1:
+            pids = [process.session.pid for process in returned]
+            since = dict(self.control.ask(queries.IDLE_SINCE, pids=pids))
+        in_order = sorted(unblocked, key=lambda process: process.step.number)
+        for first, second in itertools.combinations(in_order, 2):
+            if second in returned and first in returned:
+                ended = (since[second.session.pid], since[first.session.pid])
+                overtaken = None not in ended and ended[0] < ended[1]  # None: not for this role
+            else:
+                new = len(attempt.taken) >= attempt.known  # otherwise, it is how it always goes
+                overtaken = second in returned and second.number in first.blockers and new
+            if overtaken and attempt.fair:
+                attempt.discard_reason = f"Process {second.number} overtook process {first.number}."
+
+    def _wait(self, runner: Process | None) -> None:
+        limit = time.monotonic() + self.control.step_timeout
+        interval = MIN_POLL_INTERVAL
+        while running := self._in_state(RUNNING):
+            if self._receive_stop(interval, runner):
+                interval = 0.0  # whoever it unblocked is on the way already: ask at once
+                continue
+            blocked = self._find_blocked(running)
+            if len(blocked) == len(running):
+                for process in running:
+                    if process.sent:  # not in what is no step, such as resetting a session
+                        vars(process.sent).setdefault("waited_for", process.blockers)
+                self.stalled = not self._in_state(AT_STEP, RETURNED) or _circular(blocked)
+                if not self.stalled:
+                    return
+            if time.monotonic() > limit:
+                raise StepTimeout(
+                    f"No step was finished within step_timeout={self.control.step_timeout} seconds"
+                    f" after {self.attempt.order()!r}. "
+                    + " ".join(process.describe() for process in running)
+                )
+            interval = min(MAX_POLL_INTERVAL, max(2 * interval, MIN_POLL_INTERVAL / 4))
+
+    def _receive_stop(self, timeout: float, runner: Process | None) -> bool:
+        """Take note that a process has stopped, if one does so in time (seconds)."""
+        try:
+            process, state = self.stops.get(timeout=timeout)
+        except Empty:
+            return False
+        process.state = state
+        if process.state == FAILED:
+            raise InterleaveError(
+                f"Process {process.number} cannot go on: {process.failure}"
+            ) from process.failure
+        blockers = process.blockers
+        if process.state != RETURNED:
+            process.blockers = ()
+        step, process.sent = process.sent, None
+        if step:
+            step.until = len(self.attempt.taken)
+            if process.sqlstate == DEADLOCK_DETECTED:
+                self._check_deadlock(process, step, runner)
+            elif process.sqlstate in (LOCK_NOT_AVAILABLE, QUERY_CANCELED):
+                self._check_timeout(process, step, waited=bool(blockers))
+        self.stalled = False
+        return True
+
+    def _check_deadlock(
+        self, process: Process, step: SimpleNamespace, runner: Process | None
+    ) -> None:
+        """See to it that the victim of a deadlock is the process that would be it the next time."""
+        # A deadlock can be over before we have seen who waited for whom; its report says it.
+        first, *_ = process.detail.splitlines() or [""]
+        others = {str(each.session.pid): each.number for each in self.processes if each != process}
+        reported = (others[pid] for pid in re.findall(r"\d+", first) if pid in others)
+        step.waited_for = tuple(dict.fromkeys((*getattr(step, "waited_for", ()), *reported)))
+        pids = re.findall(r"\d+", process.detail)
+        circle = [each for each in self.processes if str(each.session.pid) in pids]
+        if not process.session.checks_deadlocks_at_once:
+            self.slow_deadlocks += 1
+            self.attempt.undetermined = True
+            longest = min(circle, key=lambda each: each.blocked_since, default=process)
+            if self.attempt.fair and process != longest:
+                self.attempt.discard_reason = (
+                    "The victim of a deadlock was not the one that waited longest."
+                )
+        elif runner not in (None, process) and runner in circle:
+            self.check_time = min(MAX_CHECK_TIME, max(MIN_CHECK_TIME, 2 * self.check_time))
+            self.attempt.discard_reason = (
+                "The victim of a deadlock was not the process that closed it."
+            )
+
+    def _check_timeout(self, process: Process, step: SimpleNamespace, *, waited: bool) -> None:
+        """See to it that a timeout has ended a wait only when nobody else could go on."""
+        self.attempt.undetermined = True
+        name = "lock_timeout"
+        if process.sqlstate == QUERY_CANCELED:  # which ends what does not wait, too
+            name = "statement_timeout"
+        # It may be over before we have seen it wait.
+        if not process.foreign_blockers and (name == "lock_timeout" or process.polls < 2):
+            waited = True
+        if process.timed_out and waited and not self.stalled:
+            self.attempt.discard_reason = (
+                f"A {name} ended the wait of process {process.number} while others could "
+                f"still go on: it is too short. It had sent {step.sql!r}, at "
+                f"{step.filename}:{step.lineno} ({step.function})."
+            )
+
+    def _find_blocked(self, running: list[Process]) -> dict[Process, tuple[int, ...]]:
+        """Ask PostgreSQL which of these processes wait for which others."""
+        # Read once: a process that connects gets another.
+        pids = {process.session.pid: process for process in self.processes}
+        asked = [pid for pid, process in pids.items() if process in running]
+        for process in running:
+            process.foreign_blockers = []
+            process.polls += 1
+        blocked = {}
+        # pg_locks is one consistent snapshot: if all of them wait in it, nobody makes progress.
+        for pid, age, blockers in self.control.ask(queries.WHO_WAITS, pids=asked):
+            process = pids[pid]
+            process.foreign_blockers += sorted(set(blockers) - pids.keys())
+            numbers = tuple(sorted({pids[each].number for each in blockers if each in pids}))
+            if numbers:
+                blocked[process] = process.blockers = numbers
+                process.blocked_since = time.monotonic() - (age or 0.0)
+        return blocked
+
+    def slow_deadlock_hint(self) -> str:
+        """Say what made a search slow and can be mended, to append to why it was truncated."""
+        if not self.slow_deadlocks:
+            return ""
+        return (
+            f"; {self.slow_deadlocks} times a deadlock took the server's deadlock_timeout, which "
+            "this role may not set (GRANT SET ON PARAMETER deadlock_timeout)"
+        )
+
+
+def _circular(blocked: dict[Process, tuple[int, ...]]) -> bool:
+    """Whether some processes wait for each other."""
+    waits = {process.number: set(numbers) for process, numbers in blocked.items()}
+    for _ in waits:  # wait for whoever those wait for whom I wait for
+        for numbers in waits.values():
+            numbers.update(*(waits.get(number, ()) for number in list(numbers)))
+    return any(number in numbers for number, numbers in waits.items())

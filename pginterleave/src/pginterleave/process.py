@@ -1,0 +1,207 @@
+"""One party of a race: a thread that stops before each step and waits for the scheduler."""
+
+import contextlib
+import ctypes
+import inspect
+import linecache
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from types import SimpleNamespace
+from typing import Any
+
+from pginterleave.control import Control
+from pginterleave.errors import ProcessCancelled, sqlstate
+from pginterleave.formatting import process_names
+from pginterleave.search import Position
+from pginterleave.source import user_frame
+from pginterleave.steps import Outcome
+
+# What a process is at. RETURNED: it has been blocked, and is held before its Python goes on.
+IDLE, AT_STEP, RUNNING, RETURNED = "idle", "at a step", "running", "returned"
+DONE, FAILED = "done", "failed"
+
+
+class Process:
+    """A thread with a database session, which takes one step whenever it is told to."""
+
+    def __init__(
+        self,
+        number: int,
+        function: Callable[[], object],
+        control: Control,
+        stops: "SimpleQueue[tuple[Process, str]]",
+        split_autocommit: bool,
+    ) -> None:
+        self.number, self.function = number, function
+        self.state = IDLE
+        self.step: Any = None  # the step it is at, or took last
+        self.sent: Any = None  # the step it has not returned from
+        self.blockers: tuple[int, ...] = ()  # the processes it waits for
+        self.blocked_since = 0.0  # by time.monotonic()
+        self.foreign_blockers: list[int] = []  # the sessions it waits for that are not a process's
+        self.polls = 0  # how often PostgreSQL was asked whether the step under way waits
+        self.sqlstate = self.detail = ""  # of the error its last step ended in
+        self.timed_out = False  # which a clock has caused: not NOWAIT, not pg_cancel_backend
+        self.outcome = Outcome()
+        self.failure: BaseException | None = None
+        self.sending = self.cancelled = self.leaving = False
+        self.thread = threading.Thread(target=self._live, name=f"process {number}", daemon=True)
+        self._go: SimpleQueue[None] = SimpleQueue()
+        self._stops = stops
+        self.session = control.database.new_session(
+            number,
+            stepping=self.stepping,
+            raise_if_cancelled=self._raise_if_cancelled,
+            wait_until_closed=control.wait_until_closed,
+            split_autocommit=split_autocommit,
+        )
+
+    @property
+    def pids(self) -> list[int]:
+        """Its session, and those of the copies of its connection."""
+        return [self.session.pid, *self.session.copies]
+
+    def start(self) -> None:
+        """Start its thread, which connects and then waits for the first schedule."""
+        self.state = RUNNING
+        self.thread.start()
+
+    def go(self) -> None:
+        """Let it run to its next stop."""
+        self.state, self.blockers, self.foreign_blockers, self.polls = RUNNING, (), [], 0
+        self._go.put(None)
+
+    def cancel(self) -> None:
+        """End it at its next stop, or now if it is at one."""
+        self.cancelled = True
+        self._go.put(None)
+
+    def interrupt(self) -> None:
+        """End Python that never comes to a stop; what hangs inside C is out of reach."""
+        if self.thread.is_alive() and not self.leaving:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(self.thread.ident or 0), ctypes.py_object(ProcessCancelled)
+            )
+
+    def position(self) -> Position:
+        """Where it is, in a form that is the same whenever it is there again."""
+        return () if self.state == DONE else (self.step.kind, self.step.sql, *self.blockers)
+
+    def describe(self) -> str:
+        """Say what it is doing, for an error message."""
+        who = f"Process {self.number}"
+        if self.state == DONE:
+            return f"{who} has ended."
+        if self.session.connecting:
+            return f"{who} is connecting to the database."
+        if self.state == AT_STEP or self.sending:
+            where = f"{self.step.filename}:{self.step.lineno} ({self.step.function})"
+            what = "is about to send" if self.state == AT_STEP else "has sent"
+            for_whom = ""
+            if self.blockers:
+                for_whom = f" and waits for {process_names(self.blockers)}"
+            elif self.foreign_blockers:
+                pids = ", ".join(map(str, self.foreign_blockers))
+                for_whom = f" and waits for session {pids}, which belongs to no process"
+            return f"{who} {what} {self.step.sql!r}{for_whom}, at {where}."
+        frame = user_frame(sys._current_frames().get(self.thread.ident or 0))
+        if frame is None:
+            return f"{who} is in Python."
+        filename, lineno = frame.f_code.co_filename, frame.f_lineno
+        line = linecache.getline(filename, lineno).strip()
+        return f"{who} is in Python at {filename}:{lineno} ({frame.f_code.co_name}): {line}"
+
+    # From here on, everything runs in the thread of the process.
+
+    @contextlib.contextmanager
+    def stepping(self, kind: str, sql: str, params: Any) -> Iterator[SimpleNamespace]:
+        """Stop, take one step when the scheduler says so, and record its result."""
+        if "SAVEPOINT" in sql:  # Django names savepoints after the thread, which differs
+            sql = sql.replace(str(threading.get_ident()), str(self.number))
+        frame = user_frame(sys._getframe(2))
+        code = frame.f_code if frame else None
+        step = self.step = SimpleNamespace(
+            process=self.number,
+            kind=kind,
+            sql=sql,
+            params=params,
+            filename=code.co_filename if code else "",
+            lineno=frame.f_lineno if frame else 0,
+            function=code.co_qualname if code else "",
+        )
+        self._stop(AT_STEP)
+        self.sqlstate, self.detail, self.timed_out = "", "", False
+        self.sending = True
+        try:
+            yield step
+        except Exception as error:
+            cause: Any = error.__cause__ or error
+            step.error = type(cause).__name__
+            step.message = next(iter(str(cause).splitlines()), "")
+            self.sqlstate = sqlstate(error)
+            diag = getattr(cause, "diag", None)
+            self.detail = getattr(diag, "message_detail", None) or ""
+            self.timed_out = (
+                getattr(diag, "source_function", None) == "ProcessInterrupts"
+                and "user request" not in step.message
+            )
+            raise
+        finally:
+            self.sending = False
+            if self.blockers and not self.cancelled:
+                self._stop(RETURNED)
+
+    def _raise_if_cancelled(self) -> None:
+        if self.cancelled:
+            raise ProcessCancelled
+
+    def _stop(self, state: str) -> None:
+        if not self.cancelled:
+            self._stops.put((self, state))
+            self._go.get()
+        if self.cancelled:
+            self.session.leave()  # it may swallow the exception, but must not keep its locks
+            raise ProcessCancelled
+
+    def _live(self) -> None:
+        with contextlib.suppress(ProcessCancelled):  # an interruption that came as it was leaving
+            try:
+                self._run_schedules()
+            finally:
+                self.leaving = True
+                self.session.leave()
+
+    def _run_schedules(self) -> None:
+        try:
+            self.session.open()
+            while True:
+                self._stop(DONE)
+                self.session.open()
+                self._run()
+                self.session.end()
+        except ProcessCancelled:
+            pass
+        except BaseException as error:
+            self.failure = error
+            self._stops.put((self, FAILED))
+
+    def _run(self) -> None:
+        try:
+            returned = self.function()
+            if inspect.iscoroutine(returned):
+                returned.close()
+                raise TypeError("an async function was called and not run: use async_to_sync")
+            self.outcome = Outcome(returned=returned)
+        except ProcessCancelled:
+            raise
+        except BaseException as error:
+            self.outcome = Outcome(raised=error)
+            seen: set[int] = set()
+            each: BaseException | None = error
+            while each and id(each) not in seen:  # what the frames hold is not for the next one
+                seen.add(id(each))
+                traceback.clear_frames(each.__traceback__)
+                each = each.__cause__ or each.__context__

@@ -1,0 +1,205 @@
+"""Runs one schedule after another: lets one process at a time take one step."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from queue import SimpleQueue
+
+from pginterleave.control import Control, Database
+from pginterleave.effects import GLOBAL, LOCAL, Effect, effect
+from pginterleave.errors import (
+    CannotExplore,
+    ImpossibleSchedule,
+    InterleaveError,
+    NotDeterministic,
+    sqlstate,
+)
+from pginterleave.formatting import process_names
+from pginterleave.monitor import LOCK_NOT_AVAILABLE, Attempt, Monitor
+from pginterleave.process import AT_STEP, DONE, Process
+from pginterleave.results import Observe, Schedule
+from pginterleave.search import Positions
+from pginterleave.shutdown import shut_down
+from pginterleave.steps import Outcome, Step
+
+MAX_PROCESSES = 9  # a schedule is written with one digit for each step
+ATTEMPTS = 100  # at a schedule in which PostgreSQL woke several processes at the same time
+FAIR_ATTEMPTS = 30  # of these, so many in which none of the woken may overtake another
+
+Setup = Callable[[], object]
+Invariant = Callable[[list[Outcome]], str | None]
+
+# Which of the ready processes, given with the effects of their next steps, takes it; and whether
+# the last step did more than its effect says.
+Choose = Callable[[dict[int, Effect], Positions, bool], int]
+
+
+class Scheduler:
+    """The processes of a race, ready to run schedules; a context manager that ends them."""
+
+    def __init__(
+        self,
+        processes: Sequence[Callable[[], object]],
+        *,
+        setup: Setup,
+        invariant: Invariant,
+        database: Database,
+        split_autocommit: bool,
+        max_steps: int,
+        step_timeout: float,
+    ) -> None:
+        if not 1 <= len(processes) <= MAX_PROCESSES or not all(map(callable, processes)):
+            raise CannotExplore(f"Give 1 to {MAX_PROCESSES} processes, each a callable.")
+        if max_steps < 1 or step_timeout <= 0:
+            raise CannotExplore("max_steps and step_timeout must be greater than zero.")
+        self.setup, self.invariant, self.max_steps = setup, invariant, max_steps
+        self.control = Control(database, step_timeout)
+        self.control.refuse_transaction("The exploration was started inside a transaction of")
+        stops: SimpleQueue[tuple[Process, str]] = SimpleQueue()
+        self.processes = [
+            Process(number, function, self.control, stops, split_autocommit)
+            for number, function in enumerate(processes, start=1)
+        ]
+        self.monitor = Monitor(self.processes, self.control, stops)
+        self.attempt = self.monitor.attempt
+        self.reduce = False  # whether the effects of steps are of interest
+        self.affected_others = False  # the last step did more than its effect says
+
+    def __enter__(self) -> "Scheduler":
+        try:
+            self.control.prepare()
+            for process in self.processes:
+                process.start()
+            self.monitor.settle()
+        except BaseException as error:
+            shut_down(self.processes, self.control, error)
+            raise
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        shut_down(self.processes, self.control, error)
+
+    def run(
+        self,
+        choose: Choose,
+        *,
+        before: Callable[[], object] = lambda: None,
+        observe: Observe | None = None,
+        known: int = 0,
+    ) -> Schedule:
+        """Run one schedule; `choose` says which of the ready processes takes the next step.
+
+        `before` runs before each attempt at it, and `known` of its steps have been run before.
+        """
+        for number in range(ATTEMPTS):
+            self.attempt = self.monitor.attempt = Attempt(number < FAIR_ATTEMPTS, known)
+            before()
+            schedule = self._try(choose, observe)
+            if not self.attempt.discard_reason:
+                return schedule
+        raise NotDeterministic(f"{self.attempt.discard_reason} ({ATTEMPTS} attempts)")
+
+    def run_order(self, order: str, observe: Observe | None) -> Schedule:
+        """Run one schedule from its written form."""
+
+        def choose(ready: dict[int, Effect], *_: object) -> int:
+            taken = len(self.attempt.taken)
+            if taken == len(order):
+                left = [each.number for each in self.processes if each.state != DONE]
+                raise ImpossibleSchedule(f"{order!r} is over before {process_names(left)}.")
+            if order[taken] not in map(str, ready):
+                raise ImpossibleSchedule(
+                    f"Step {taken + 1} of {order!r} cannot be taken by process {order[taken]}: "
+                    f"only {process_names(list(ready))} can go on after {order[:taken]!r}."
+                )
+            return int(order[taken])
+
+        schedule = self.run(choose, observe=observe)
+        if schedule.order != order:
+            raise ImpossibleSchedule(
+                f"{order!r} goes on after all have ended, at {schedule.order!r}."
+            )
+        return schedule
+
+    def _try(self, choose: Choose, observe: Observe | None) -> Schedule:
+        attempt = self.attempt
+        with self._noting_errors("in setup"):
+            self.setup()
+        self.control.refuse_transaction("setup has left a transaction open on")
+        for process in self.processes:
+            process.go()
+            self.monitor.settle(process)
+        while ready := [process for process in self.processes if process.state == AT_STEP]:
+            process, effects = ready[0], {}
+            if not attempt.discard_reason:
+                try:
+                    effects = {
+                        each.number: self._effect(each) if self.reduce else GLOBAL for each in ready
+                    }
+                    positions = tuple(each.position() for each in self.processes)
+                    number = choose(effects, positions, self.affected_others)
+                    process = self.processes[number - 1]
+                except NotDeterministic as error:
+                    if not attempt.undetermined:
+                        raise
+                    attempt.discard_reason = str(error)  # the rest runs in any order
+            self._take(process, effects.get(process.number, GLOBAL))
+            if observe:
+                with self._noting_errors("in observe"):
+                    attempt.taken[-1].observed = observe()
+        outcomes = [process.outcome for process in self.processes]
+        return Schedule(
+            order=attempt.order(),
+            timeline=tuple(Step(**vars(step)) for step in attempt.taken),
+            outcomes=tuple(outcomes),
+            violation="" if attempt.discard_reason else self._judge(outcomes),
+        )
+
+    def _take(self, process: Process, expected: Effect) -> None:
+        taken = self.attempt.taken
+        if len(taken) == self.max_steps:
+            raise InterleaveError(
+                f"A schedule is longer than max_steps={self.max_steps}; a loop may never end. "
+                f"{process.describe()}"
+            )
+        step = process.step
+        taken.append(step)
+        step.number = len(taken)
+        process.sent = step
+        process.go()
+        unblocked = self.monitor.settle(process)
+        # An error releases locks. Who waited for a subtransaction waits on, for the whole one.
+        self.affected_others = bool(getattr(step, "error", "")) or (unblocked and expected != LOCAL)
+
+    def _judge(self, outcomes: list[Outcome]) -> str:
+        try:
+            with self._noting_errors(f"in the invariant, after schedule {self.attempt.order()}"):
+                violation = self.invariant(outcomes)
+        except AssertionError as error:
+            return str(error) or "an assertion of the invariant failed"
+        self.control.refuse_transaction("the invariant has left a transaction open on")
+        if violation is not None and not isinstance(violation, str):
+            raise CannotExplore(f"The invariant must return a str or None, not {violation!r}.")
+        return violation or ""
+
+    def _effect(self, process: Process) -> Effect:
+        """Return the effect of the step that the process is about to take."""
+        session = process.session
+        return effect(
+            process.step,
+            [step for step in self.attempt.taken if step.process == process.number],
+            serializable=session.is_serializable(),
+            commits=not (session.commit_is_a_step or session.in_transaction()),
+            failed=bool(process.sqlstate),
+        )
+
+    @contextlib.contextmanager
+    def _noting_errors(self, where: str) -> Iterator[None]:
+        """Add to an error where it was raised and, if it waited, what the processes were at."""
+        self.control.prepare()
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"Raised {where}.")
+            if sqlstate(error) == LOCK_NOT_AVAILABLE:
+                error.add_note(" ".join(process.describe() for process in self.processes))
+            raise

@@ -1,0 +1,173 @@
+"""The session of a process: what is the same for every adapter over psycopg or psycopg2.
+
+An adapter gives the code under test a connection that calls `step` before each statement, and
+implements what is abstract here. The driver's connection is kept from schedule to schedule and put
+back to its first state after each.
+"""
+
+import abc
+import contextlib
+import select
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pginterleave import queries
+
+IN_TRANSACTION = (2, 3)  # libpq's PQTRANS_INTRANS and PQTRANS_INERROR
+FIRST_STATE = ("autocommit", "isolation_level", "readonly", "read_only", "deferrable")
+
+Stepping = Callable[[str, str, Any], contextlib.AbstractContextManager[Any]]
+
+
+class Session(abc.ABC):
+    """One process's session with PostgreSQL. Everything but its queries runs in its thread."""
+
+    def __init__(
+        self,
+        number: int,
+        *,
+        stepping: Stepping,
+        raise_if_cancelled: Callable[[], None],
+        wait_until_closed: Callable[..., None],
+        split_autocommit: bool,
+    ) -> None:
+        self.number, self.split_autocommit = number, split_autocommit
+        self.raise_if_cancelled, self._wait_until_closed = raise_if_cancelled, wait_until_closed
+        self._stepping = stepping
+        self.pid = 0
+        self.copies: dict[int, Any] = {}  # the driver's connections of its copies, by their pids
+        self.thread: threading.Thread | None = None
+        self.connecting = False
+        self.serializable = False  # whether its transactions are, by default
+        self.checks_deadlocks_at_once = False  # for which the role may set deadlock_timeout
+        self.commit_is_a_step = False  # whether the COMMIT of its next statement is another step
+        self._kept: Any = None  # the driver's connection
+        self._may_hold_locks = False  # whether it has sent what may take advisory locks
+        self._first_state: dict[str, Any] = {}
+        self._new_session = ""
+
+    @abc.abstractmethod
+    def current(self) -> Any:
+        """Return the driver's connection that the code under test uses now, or None."""
+
+    @abc.abstractmethod
+    def use(self, kept: Any) -> None:
+        """Give the code under test a connection with no memory; open a session if kept is None."""
+
+    @abc.abstractmethod
+    def all_of_thread(self) -> list[Any]:
+        """Return the driver's connections that the thread has opened."""
+
+    @abc.abstractmethod
+    def control(self, sql: str) -> None:
+        """Begin or end a transaction unnoticed by the adapted connection."""
+
+    def step(
+        self, kind: str, sql: str, params: Any = None
+    ) -> contextlib.AbstractContextManager[Any]:
+        """Take one step when the scheduler says so; enters with what is recorded of it."""
+        self._may_hold_locks = self._may_hold_locks or "advisory_lock" in sql.lower()
+        return self._stepping(kind, sql, params)
+
+    def in_transaction(self) -> bool:
+        """Whether what it does next takes effect only with a later COMMIT."""
+        connection = self.current()
+        if connection is None or connection.closed:
+            return False
+        return not connection.autocommit or connection.info.transaction_status in IN_TRANSACTION
+
+    def is_serializable(self) -> bool:
+        """Whether its transactions are SERIALIZABLE, unless it says so with SET TRANSACTION."""
+        # 3 is psycopg2's, psycopg has names.
+        level = getattr(self.current(), "isolation_level", None)
+        return self.serializable or getattr(level, "name", level) in ("SERIALIZABLE", 3)
+
+    def open(self) -> None:
+        """Begin a schedule."""
+        self.thread = threading.current_thread()
+        if self._kept is not None and select.select([self._kept], [], [], 0)[0]:
+            self._kept.close()  # it has something to say though nobody asked: it was terminated
+            self._kept = None
+        self.use(self._kept)
+
+    def opened(self, connection: Any) -> None:
+        """Take over a driver's connection that has just been opened."""
+        self._kept, self.pid = connection, connection.info.backend_pid
+        self._first_state = {
+            name: getattr(connection, name) for name in FIRST_STATE if hasattr(connection, name)
+        }
+        with connection.cursor() as cursor:
+            # A stop may take longer than what is allowed to sit idle in a transaction.
+            cursor.execute(
+                f"SET application_name = 'interleave process {self.number}';"
+                "SET synchronous_commit = off; SET idle_in_transaction_session_timeout = 0"
+            )
+            cursor.execute(queries.NO_TIMEOUTS)
+            self.checks_deadlocks_at_once = True
+            try:
+                cursor.execute("SET deadlock_timeout = '1ms'")
+            except connection.Error:
+                self.checks_deadlocks_at_once = False
+            cursor.execute("SHOW default_transaction_isolation")
+            self.serializable = cursor.fetchone()[0] == "serializable"
+            cursor.execute(queries.NEW_SESSION)
+            self._new_session = cursor.fetchone()[0]
+
+    @contextlib.contextmanager
+    def uncommitted(self) -> Iterator[None]:
+        """Begin a transaction for one statement; end it when the statement fails."""
+        self.control("BEGIN")
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(Exception):  # the first error is the one to see
+                self.control("ROLLBACK")
+            raise
+
+    def close_as_a_step(self, close: Callable[[], None]) -> None:
+        """Close the connection; the step ends when PostgreSQL has released the session's locks."""
+        with self.step("CLOSE", "CLOSE"):
+            close()
+            self._wait_until_closed(self.pid)
+
+    def leave(self) -> None:
+        """Close all connections, whatever state they are in."""
+        for each in (self._kept, *self.all_of_thread(), *self.copies.values()):
+            with contextlib.suppress(Exception):
+                each.close()
+
+    def end(self) -> None:
+        """Put the session back to its first state, as if the process had ended."""
+        connection, self._kept = self.current(), None
+        for each in (*self.all_of_thread(), *self.copies.values()):
+            if each is not connection:
+                each.close()
+        if self.copies:
+            self._wait_until_closed(*self.copies)
+            self.copies.clear()
+        if connection is None or connection.closed:
+            return
+        try:
+            if connection.info.transaction_status in IN_TRANSACTION:
+                with self.step("ROLLBACK", "ROLLBACK"):
+                    connection.rollback()
+            for name, value in self._first_state.items():
+                if getattr(connection, name) != value:
+                    setattr(connection, name, value)
+            with connection.cursor() as cursor:
+                # Whoever waits for its locks goes on, so that its end is a step.
+                ends = self.step("CLOSE", "CLOSE") if self._holds_locks(cursor) else None
+                with ends or contextlib.nullcontext():
+                    cursor.execute(self._new_session)
+            self._kept = connection
+        except connection.Error:
+            connection.close()
+
+    def _holds_locks(self, cursor: Any) -> bool:
+        """Whether the session has kept advisory locks; asked only if it may have taken some."""
+        if not self._may_hold_locks:
+            return False
+        self._may_hold_locks = False
+        cursor.execute(queries.HOLDS_ADVISORY_LOCKS)
+        return bool(cursor.fetchone())
