@@ -1,35 +1,44 @@
-# The service; `--target loadtest` is Locust instead.
-# 3.13: every pinned package has a wheel for it, on amd64 and arm64, so nothing is compiled.
+# The service. `--target lab` has the lab besides, `--target loadtest` is Locust instead.
+# 3.13: every locked package has a wheel for it, on amd64 and arm64, so nothing is compiled.
 
 FROM python:3.13-slim AS base
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin shorturl
+WORKDIR /app
 
 
 FROM base AS loadtest
-WORKDIR /loadtests
-COPY requirements.txt constraints.txt /tmp/
-RUN pip install --no-cache-dir -c /tmp/constraints.txt "$(grep -o '^locust==[^ ]*' /tmp/requirements.txt)"
+COPY locks/loadtests.txt ./
+RUN pip install --no-cache-dir --no-deps --require-hashes -r loadtests.txt
+# docker-compose.yml mounts loadtests/, which the scripts import from.
+ENV PYTHONPATH=/app
 USER 10001
 ENTRYPOINT ["locust"]
 
 
 FROM base AS build
-WORKDIR /app
-COPY requirements-production.txt constraints.txt ./
-RUN python -m venv /venv && /venv/bin/pip install --no-cache-dir -r requirements-production.txt
+COPY locks/production.txt ./
+RUN python -m venv /venv && \
+    /venv/bin/pip install --no-cache-dir --no-deps --require-hashes -r production.txt
 COPY manage.py ./
 COPY project/ project/
 COPY shorturl/ shorturl/
-# In a production's way, with the hashes in the names. Nothing connects to this database, and the
-# key is gone with the command.
+# With a production's settings, so that the names have their hashes. Nothing connects to this
+# database, and the key is gone with the command.
 RUN SHORTURL_LOCAL=off DATABASE_URL=postgres:///unused ALLOWED_HOSTS=unused \
     SECRET_KEY="$(python -c 'import secrets; print(secrets.token_urlsafe(50))')" \
     /venv/bin/python manage.py collectstatic --noinput
 
 
+FROM build AS build-lab
+COPY lab/ lab/
+COPY pginterleave/src/pginterleave/ pginterleave/
+RUN SHORTURL_LOCAL=off DATABASE_URL=postgres:///unused ALLOWED_HOSTS=unused SHORTURL_LAB=on \
+    SECRET_KEY="$(python -c 'import secrets; print(secrets.token_urlsafe(50))')" \
+    /venv/bin/python manage.py collectstatic --noinput
+
+
 FROM base AS service
-WORKDIR /app
 COPY --from=build /venv /venv
 COPY --from=build /app /app
 # Without DATABASE_URL the container stops, and does not look for an embedded PostgreSQL.
@@ -41,3 +50,11 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
     CMD ["python", "-c", "import http.client, os, sys; c = http.client.HTTPConnection('127.0.0.1', int(os.environ['PORT']), timeout=3); c.request('GET', '/healthz'); sys.exit(c.getresponse().status != 200)"]
 # As a list, so that SIGTERM reaches gunicorn and requests in flight are finished.
 CMD ["gunicorn", "-c", "project/gunicorn.py"]
+
+
+FROM service AS lab
+COPY --from=build-lab /app /app
+
+
+# What a build without --target makes.
+FROM service

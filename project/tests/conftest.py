@@ -1,6 +1,7 @@
-"""A copy of the project to start in other ways than the checkout's .env says."""
+"""Copies of the project to start in other ways than the checkout's .env says."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,8 +11,7 @@ from typing import TypeAlias
 
 import pytest
 
-from project.tests.dockerfile import ROOT, arguments_of
-
+ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 120  # seconds
 
 # What `.env.example` leaves open, filled in. Nothing connects to this database.
@@ -23,6 +23,8 @@ FILLED_IN = {
 }
 PRODUCTION = {name: value for name, value in FILLED_IN.items() if name != "POSTGRES_PASSWORD"}
 
+IGNORED = shutil.ignore_patterns("__pycache__", "tests")  # as .dockerignore does
+
 Ended: TypeAlias = "subprocess.CompletedProcess[str]"
 Run = Callable[..., Ended]
 
@@ -33,9 +35,7 @@ def project_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("copy")
     shutil.copy(ROOT / "manage.py", copy)
     for name in ("project", "shorturl", "lab", "embedded_postgres"):
-        shutil.copytree(
-            ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "tests")
-        )
+        shutil.copytree(ROOT / name, copy / name, ignore=IGNORED)
     return copy
 
 
@@ -62,26 +62,28 @@ def run(project_copy: Path) -> Run:
     return run
 
 
+def image_sources() -> list[str]:
+    """Return what the Dockerfile copies from the checkout into the production image."""
+    stage = (ROOT / "Dockerfile").read_text().split(" AS build\n")[1].split("\nFROM")[0]
+    return re.findall(r"^COPY (\S+) \S+$", stage, re.MULTILINE)
+
+
 @pytest.fixture(scope="session")
-def production_copy(project_copy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return another copy, with .env.example filled in as .env and the static files collected."""
-    copy = tmp_path_factory.mktemp("production") / "copy"
-    # As the image has it: without what only a local run needs.
-    shutil.copytree(project_copy, copy, ignore=shutil.ignore_patterns("lab", "embedded_postgres"))
+def production_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return what the image holds, with .env.example filled in as .env."""
+    copy = tmp_path_factory.mktemp("production")
+    for source in image_sources():
+        if (ROOT / source).is_dir():
+            shutil.copytree(ROOT / source, copy / source, ignore=IGNORED)
+        else:
+            shutil.copy(ROOT / source, copy)
     text = (ROOT / ".env.example").read_text()
     for name, value in FILLED_IN.items():
         assert f"\n{name}=\n" in text
         text = text.replace(f"\n{name}=\n", f"\n{name}={value}\n")
     # A production has no brotli. Locust brings it, and WhiteNoise would compress for half a minute.
     (copy / "brotli.py").write_text("raise ImportError")
-    # Before there is an .env, as in the build of the image.
-    (command,) = (line for line in arguments_of("build", "RUN") if "collectstatic" in line)
-    subprocess.run(
-        ["sh", "-c", command.replace("/venv/bin/python", sys.executable)],
-        check=True,
-        cwd=copy,
-        env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-        timeout=TIMEOUT,
-    )
     (copy / ".env").write_text(text)
+    ended = run_in(copy, "manage.py", "collectstatic", "--noinput")
+    assert ended.returncode == 0, ended.stderr
     return copy

@@ -16,8 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.test import Client
 
-from project.tests.conftest import PRODUCTION, Run
-from project.tests.dockerfile import ROOT
+from project.tests.conftest import PRODUCTION, ROOT, Run
 
 Load = Callable[..., dict[str, Any]]
 
