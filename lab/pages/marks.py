@@ -1,38 +1,40 @@
-"""What went wrong in a broken schedule: which read was stale, and which write was lost."""
+"""What went wrong in a schedule that violates its invariant: stale reads and lost writes."""
 
-import re
 from typing import Any
 
 WRITES = {"INSERT", "UPDATE", "DELETE", "MERGE"}
-TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+(\w+)")
-VALUE = re.compile(r"\b(\w+) = ('[^']*'|[^\s,()]+)")
-INSERTED = re.compile(r"\((.*?)\) VALUES \((.*?)\)(?: RETURNING| ON |$)")
 ROW = ("id", "key")  # what tells one row from another
 
 Step = dict[str, Any]
 
 
+def can_mark(steps: list[Step]) -> bool:
+    """Return whether the recording says what each step read and wrote: older ones do not."""
+    return all("wrote" in step for step in steps)
+
+
 def marks(steps: list[Step]) -> dict[int, list[str]]:
-    """Return the marks of a broken schedule's steps, by their number (from 1).
+    """Return the marks of a schedule's steps, by their number (from 1).
 
     A process that reads a row, and writes it afterwards, takes what it has read for the truth.
     Where another one has written the row in between, the read was stale by then. If the write
-    sets a column that the other one has changed, to what it takes it for, the other's is lost. Ask
-    for schedules that are broken: in the others, nothing of this did harm.
+    sets a column that the other one has changed, the other's is lost. Ask for schedules that
+    violate the invariant: in the others, nothing of this did harm.
     """
     found: dict[int, list[str]] = {}
+    # In the order in which they returned: one that waited took effect later than it was sent.
+    # Of those that one COMMIT let go on, the one that was sent first got the lock first.
+    returned = sorted(range(1, len(steps) + 1), key=lambda number: steps[number - 1]["until"])
     for write, second in enumerate(steps, start=1):
         read = last_read(steps, write)
         if second["kind"] not in WRITES or read is None:
             continue
-        first = steps[read - 1]
         between = [
             number
-            for number, step in enumerate(steps, start=1)
-            if step["process"] != second["process"]
-            and first["until"] < step["until"] <= second["until"]
+            for number in returned[returned.index(read) : returned.index(write)]
+            if steps[number - 1]["process"] != second["process"]
             and lasts(steps, number)
-            and same_row(step, second)
+            and same_row(steps[number - 1], second)
         ]
         if not between:
             continue
@@ -41,7 +43,7 @@ def marks(steps: list[Step]) -> dict[int, list[str]]:
         if second["error"]:
             add(found, write, "fails: what it read is no longer so")
         for number in between:
-            if not second["error"] and overwrites(first, steps[number - 1], second):
+            if not second["error"] and overwrites(steps[read - 1], steps[number - 1], second):
                 add(found, number, f"lost: overwritten by step {write}")
                 add(found, write, f"overwrites step {number}")
     return found
@@ -72,43 +74,22 @@ def lasts(steps: list[Step], number: int) -> bool:
 
 def same_row(step: Step, other: Step) -> bool:
     """Return whether two statements are about the same row, as far as they say."""
-    tables = [TABLE.search(each["sql"]) for each in (step, other)]
-    if not tables[0] or not tables[1] or tables[0][1] != tables[1][1]:
+    if not step["table"] or step["table"] != other["table"]:
         return False
-    one, two = values(step), values(other)
+    one, two = ({**each["wrote"], **each["condition"], **each["read"]} for each in (step, other))
     told = [one[name] == two[name] for name in ROW if name in one and name in two]
     return any(told) or not told
-
-
-def values(step: Step) -> dict[str, str]:
-    """Return the values by column that a statement names or returns."""
-    found = dict(VALUE.findall(step["sql"]) + VALUE.findall(step["result"]))
-    if inserted := INSERTED.search(step["sql"]):
-        found |= dict(zip(inserted[1].split(", "), inserted[2].split(", "), strict=False))
-    return {name: value.strip("'").replace("NULL", "None") for name, value in found.items()}
 
 
 def overwrites(read: Step, first: Step, second: Step) -> bool:
     """Return whether `second` sets a column that `first` has changed since `read`."""
     if second["kind"] != "UPDATE" or first["kind"] == "INSERT":
         return False
-    before = values(read)
-    changed = [settings(step) for step in (first, second)]
+    changed = first["wrote"]
     return any(
-        column in changed[0] and changed[0][column] != before.get(column) for column in changed[1]
+        column in changed and changed[column] != read["read"].get(column)
+        for column in second["wrote"]
     )
-
-
-def settings(step: Step) -> dict[str, str]:
-    """Return the columns that an UPDATE sets to a value, and not to an expression."""
-    text = step["sql"].partition(" SET ")[2].rpartition(" WHERE ")[0]
-    parts = re.split(r", (?=\w+ = )", text)
-    pairs = (part.partition(" = ")[::2] for part in parts)
-    return {
-        name: value.strip("'").replace("NULL", "None")
-        for name, value in pairs
-        if not value.startswith("(") and not re.search(r" [-+*/|] ", value)
-    }
 
 
 def add(found: dict[int, list[str]], number: int, mark: str) -> None:

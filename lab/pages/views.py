@@ -16,7 +16,7 @@ from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import Race
 from lab.models import Batch, RecordedSchedule, Recording
 from lab.pages import measured
-from lab.pages.marks import marks
+from lab.pages.marks import can_mark, marks
 from lab.pages.stories import STORIES
 from lab.pages.tables import Cell, Recorded
 from lab.recording import batches
@@ -129,7 +129,8 @@ def steps(request: HttpRequest, schedule: RecordedSchedule, processes: int) -> d
     """Return the rows of the swimlane: for each step a cell for each process."""
     hidden_after = number_in(request, "predict", most=len(schedule.steps) - 1)
     # A mark would give away what the visitor is asked.
-    marked = marks(schedule.steps) if schedule.violation and hidden_after is None else {}
+    wanted = schedule.violation and hidden_after is None
+    marked = marks(schedule.steps) if wanted and can_mark(schedule.steps) else {}
     rows = []
     for number, step in enumerate(schedule.steps, start=1):
         cells: list[dict[str, Any]] = [{} for _ in range(processes)]
@@ -147,6 +148,7 @@ def steps(request: HttpRequest, schedule: RecordedSchedule, processes: int) -> d
     known = schedule.steps[:hidden_after]
     return {
         "rows": rows,
+        "unmarked": wanted and not can_mark(schedule.steps),
         "predict": hidden_after,
         "held": known[-1]["observed"] if known else "",
         "last": schedule.steps[-1]["observed"],

@@ -1,9 +1,11 @@
 """What is marked in the schedules that break, of explorations that were really run."""
 
+from typing import Any
+
 import pytest
 
 from lab.conftest import Kept
-from lab.pages.marks import marks
+from lab.pages.marks import Step, can_mark, marks
 
 pytestmark = pytest.mark.django_db  # else there is no database to explore in
 
@@ -57,37 +59,60 @@ def test_nothing_is_marked_where_nothing_breaks(explored: dict[str, Kept]) -> No
     assert not any(marks(schedule.steps) for schedule in held)
 
 
-def step(process: int, sql: str, result: str = "", rows: int = 1) -> dict[str, object]:
-    kind = sql.split()[0]
-    return {"process": process, "kind": kind, "sql": sql, "result": result, "error": "",
-            "rows": rows}  # fmt: skip
+def step(process: int, kind: str, table: str = "links", rows: int = 1, **more: Any) -> Step:
+    effects = {"condition": {"id": "1"}, "read": {}, "wrote": {}}
+    return {"process": process, "kind": kind, "table": table, "rows": rows, "error": "",
+            **effects, **more}  # fmt: skip
 
 
-def numbered(*steps: dict[str, object]) -> list[dict[str, object]]:
-    return [each | {"until": number} for number, each in enumerate(steps, start=1)]
+def numbered(*steps: Step) -> list[Step]:
+    return [{"until": number, **each} for number, each in enumerate(steps, start=1)]
 
 
-def read(process: int, row: int) -> dict[str, object]:
-    return step(process, f"SELECT … FROM links WHERE id = {row}", f"→ id = {row}, hits = 0")
+def read(process: int, row: str = "1", **more: Any) -> Step:
+    return step(process, "SELECT", read={"id": row, "hits": "0"}, **more)
 
 
-def write(process: int, row: int, hits: str = "1") -> dict[str, object]:
-    return step(process, f"UPDATE links SET hits = {hits} WHERE id = {row}")
+def write(process: int, row: str = "1", **more: Any) -> Step:
+    return step(process, "UPDATE", condition={"id": row}, wrote={"hits": "1"}, **more)
 
 
 def test_another_row_is_another_matter() -> None:
-    assert marks(numbered(read(1, 1), read(2, 2), write(2, 2), write(1, 1))) == {}
+    assert marks(numbered(read(1), read(2, "2"), write(2, "2"), write(1))) == {}
 
 
 def test_another_table_is_another_matter() -> None:
-    note = step(2, "INSERT INTO notes (id, text) VALUES (1, 'x')")
-    assert marks(numbered(read(1, 1), note, write(1, 1))) == {}
+    assert marks(numbered(read(1), step(2, "INSERT", "notes"), write(1))) == {}
 
 
 def test_what_is_rolled_back_is_not_lost() -> None:
-    assert marks(numbered(read(1, 1), write(2, 1), step(2, "ROLLBACK"), write(1, 1))) == {}
+    assert marks(numbered(read(1), write(2), step(2, "ROLLBACK", ""), write(1))) == {}
 
 
 def test_what_is_added_is_not_lost() -> None:
-    found = marks(numbered(read(1, 1), write(2, 1), write(1, 1, "(links.hits + 1)")))
-    assert found == {1: ["stale: process 2 writes after it"]}
+    added = step(1, "UPDATE", wrote={})  # hits = hits + 1
+    assert marks(numbered(read(1), write(2), added)) == {1: ["stale: process 2 writes after it"]}
+
+
+def test_what_waited_took_effect_when_it_returned() -> None:
+    """Process 1's read was sent before the write of process 2, waited for it, and saw it."""
+    assert marks(numbered(read(1, until=3), write(2), step(2, "COMMIT", ""), write(1))) == {}
+
+
+def test_one_commit_lets_two_writes_go_on() -> None:
+    """Process 3 held the row; process 1 queued first, so that process 2 overwrites it."""
+    steps = numbered(
+        read(1), read(2), write(1, until=5), write(2, until=5), step(3, "COMMIT", "")
+    )  # fmt: skip
+    assert marks(steps) == {
+        2: ["stale: process 1 writes after it"],
+        3: ["lost: overwritten by step 4"],
+        4: ["overwrites step 3"],
+    }
+
+
+def test_a_recording_of_before_says_too_little() -> None:
+    (old,) = numbered(read(1))
+    assert can_mark([old])
+    del old["wrote"]
+    assert not can_mark([old])

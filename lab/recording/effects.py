@@ -1,0 +1,122 @@
+"""What a step read and wrote, by column: from its SQL, its parameters and the row that came back.
+
+Never from the text that is shown: there, a value can look like SQL.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from pginterleave import Step
+
+TOKEN = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|%\((\w+)\)s|%s|\d+(?:\.\d+)?|\w+|\S""")
+OPERATORS = frozenset("+-*/|")
+
+
+class Value(NamedTuple):
+    """A token that is a value; all others are names, keywords and marks."""
+
+    text: str | None
+
+
+Tokens = list[str | Value]
+Columns = dict[str, str | None]
+
+
+def effects(step: Step) -> dict[str, Any]:
+    """Return the step's `table`, and by column what it `read`, asked for (`condition`) and `wrote`.
+
+    Values are texts, or None for NULL. `read` is the first row that came back; `wrote` has the
+    columns that were set to a value, and not those set to an expression.
+    """
+    tokens = list(tokenize(step.sql, step.params))
+    table, after = "", 0
+    for position, token in enumerate(tokens[:-1]):
+        if token in ("FROM", "INTO", "UPDATE"):
+            table, after = str(tokens[position + 1]), position + 2
+            break
+    wrote: Columns = {}
+    if step.kind == "INSERT":
+        wrote = inserted(tokens, after)
+    elif step.kind == "UPDATE":
+        wrote = equal(between(tokens, "SET", "WHERE"))
+    return {
+        "table": table,
+        "condition": equal(between(tokens, "WHERE", "RETURNING")),
+        "wrote": wrote,
+        "read": {
+            name: as_text(value)
+            for name, value in zip(step.columns, step.rows[0] if step.rows else (), strict=False)
+        },
+    }
+
+
+def tokenize(sql: str, params: Any) -> Iterator[str | Value]:
+    """Yield the tokens of `sql` with its parameters filled in, names without quotes or table."""
+    given = iter(() if isinstance(params, dict) else params or ())
+    texts = [(match[0], match[1]) for match in TOKEN.finditer(sql)]
+    for (text, name), (following, _) in zip(texts, [*texts[1:], ("", "")], strict=True):
+        if text == "%s":
+            yield Value(as_text(next(given, None)))
+        elif name:
+            yield Value(as_text(params[name]))
+        elif text[0] == "'":
+            yield Value(text[1:-1].replace("''", "'"))
+        elif text[0].isdigit():
+            yield Value(text)
+        elif text == "NULL":
+            yield Value(None)
+        elif "." not in (text, following):
+            yield text.strip('"')
+
+
+def between(tokens: Tokens, start: str, end: str) -> Tokens:
+    """Return the tokens after `start`, up to `end` if there is one; none without `start`."""
+    if start not in tokens:
+        return []
+    rest = tokens[tokens.index(start) + 1 :]
+    return rest[: rest.index(end)] if end in rest else rest
+
+
+def equal(tokens: Tokens) -> Columns:
+    """Return the columns that stand before an equals sign, with the value after it."""
+    return {
+        str(name): value.text
+        for name, sign, value, following in zip(
+            tokens, tokens[1:], tokens[2:], [*tokens[3:], ""], strict=False
+        )
+        if sign == "=" and isinstance(value, Value) and following not in OPERATORS
+    }
+
+
+def inserted(tokens: Tokens, start: int) -> Columns:
+    """Return the values of an INSERT by column; the list of columns begins at `start`."""
+    if "VALUES" not in tokens:
+        return {}
+    columns = listed(tokens[start:])
+    values = listed(tokens[tokens.index("VALUES") + 1 :])
+    return {
+        str(column[0]): value[0].text
+        for column, value in zip(columns, values, strict=False)
+        if len(value) == 1 and isinstance(value[0], Value)
+    }
+
+
+def listed(tokens: Tokens) -> list[Tokens]:
+    """Return the items of the list in parentheses that `tokens` begin with."""
+    items: list[Tokens] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += (token == "(") - (token == ")")  # noqa: S105
+        if depth == 0:
+            break
+        if token == "," and depth == 1:  # noqa: S105
+            items.append([])
+        elif (token, depth) != ("(", 1):
+            items[-1].append(token)
+    return items
+
+
+def as_text(value: object) -> str | None:
+    """Return a value as it is kept and compared."""
+    return None if value is None else str(value)

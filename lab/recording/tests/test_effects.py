@@ -1,0 +1,61 @@
+"""What a step read and wrote, whatever its values look like."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from lab.recording.effects import effects
+from pginterleave import Step
+
+HOSTILE = "it's, hits = 7, (x) VALUES (y) WHERE id = 2"
+
+
+def step(sql: str, params: Any = None, **more: Any) -> Step:
+    return Step(1, 1, sql.split()[0], sql, params, "file.py", 1, "f", 1, **more)
+
+
+def test_a_select_reads() -> None:
+    found = effects(
+        step(
+            'SELECT "t"."id", "t"."url", "t"."gone" FROM "t" WHERE "t"."key" = %s LIMIT 21',
+            ("a",),
+            columns=("id", "url", "gone"),
+            rows=((1, HOSTILE, None), (2, "", None)),
+        )
+    )
+    assert found["table"] == "t"
+    assert found["condition"] == {"key": "a"}
+    assert found["read"] == {"id": "1", "url": HOSTILE, "gone": None}
+    assert found["wrote"] == {}
+
+
+@pytest.mark.parametrize(
+    ("sql", "params"),
+    [
+        ("UPDATE t SET url = %s, n = 3, gone = NULL, hits = (t.hits + %s) WHERE t.id = %s",
+         (HOSTILE, 1, 9)),
+        ("UPDATE t SET url = %(u)s, n = %(n)s, gone = NULL, hits = %(n)s + 1 WHERE id = %(id)s",
+         {"u": HOSTILE, "n": 3, "id": 9}),
+        ("UPDATE t SET url = 'it''s, hits = 7, (x) VALUES (y) WHERE id = 2', n = '3', gone = NULL"
+         " WHERE id = 9 RETURNING id = 8", None),
+    ],
+)  # fmt: skip
+def test_an_update_writes_values_and_not_expressions(sql: str, params: Any) -> None:
+    found = effects(step(sql, params))
+    assert found["wrote"] == {"url": HOSTILE, "n": "3", "gone": None}
+    assert found["condition"] == {"id": "9"}
+
+
+def test_an_insert_writes() -> None:
+    now = datetime(2022, 4, 29, tzinfo=UTC)
+    sql = "INSERT INTO t (a, b, c, d) VALUES (%s, coalesce(%s, 1), %s, DEFAULT) RETURNING id"
+    found = effects(step(sql, (HOSTILE, 5, now), columns=("id",), rows=((4,),)))
+    assert found["wrote"] == {"a": HOSTILE, "c": "2022-04-29 00:00:00+00:00"}
+    assert found["read"] == {"id": "4"}
+    assert effects(step("INSERT INTO t DEFAULT VALUES"))["wrote"] == {}
+    assert effects(step("INSERT INTO t (a) SELECT 1"))["wrote"] == {}
+
+
+def test_what_has_no_table() -> None:
+    assert effects(step("COMMIT")) == {"table": "", "condition": {}, "read": {}, "wrote": {}}
