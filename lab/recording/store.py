@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import connection, connections, transaction
 
 from lab.models import RecordedSchedule, Recording
-from lab.recording.effects import effects
+from lab.recording.column_values import column_values
 from lab.recording.jobs import Job
 from lab.recording.source import digest, file_of
 from pginterleave import Exploration, Schedule, Step
@@ -99,7 +99,7 @@ def written(schedule: Schedule, number: int, source: str) -> RecordedSchedule:
 
     A step has `process`, `kind`, `sql` (for a reader), `until`, `waited_for`, `result`, `error`
     and `message` (both can be empty), `rows` (how many it returned or changed), `line` (in
-    `source`, or 0), `where` (the file and line that sent it), `observed`, and what effects()
+    `source`, or 0), `where` (the file and line that sent it), `observed`, and what column_values()
     returns. An outcome is what the process raised, or "".
     """
     return RecordedSchedule(
@@ -128,7 +128,7 @@ def _step(step: Step, source: str) -> dict[str, Any]:
         "line": step.lineno if step.filename == source else 0,
         "where": f"{path}:{step.lineno}",
         "observed": "" if step.observed is None else str(step.observed),
-        **effects(step),
+        **column_values(step),
     }
 
 

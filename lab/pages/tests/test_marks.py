@@ -60,9 +60,9 @@ def test_nothing_is_marked_where_nothing_breaks(explored: dict[str, Kept]) -> No
 
 
 def step(process: int, kind: str, table: str = "links", rows: int = 1, **more: Any) -> Step:
-    effects = {"condition": {"id": "1"}, "read": {}, "wrote": {}}
+    values = {"condition": {"id": "1"}, "read": {}, "wrote": {}}
     return {"process": process, "kind": kind, "table": table, "rows": rows, "error": "",
-            **effects, **more}  # fmt: skip
+            **values, **more}  # fmt: skip
 
 
 def numbered(*steps: Step) -> list[Step]:

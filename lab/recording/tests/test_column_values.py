@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lab.recording.effects import effects
+from lab.recording.column_values import column_values
 from pginterleave import Step
 
 HOSTILE = "it's, hits = 7, (x) VALUES (y) WHERE id = 2"
@@ -16,7 +16,7 @@ def step(sql: str, params: Any = None, **more: Any) -> Step:
 
 
 def test_a_select_reads() -> None:
-    found = effects(
+    found = column_values(
         step(
             'SELECT "t"."id", "t"."url", "t"."gone" FROM "t" WHERE "t"."key" = %s LIMIT 21',
             ("a",),
@@ -42,7 +42,7 @@ def test_a_select_reads() -> None:
     ],
 )  # fmt: skip
 def test_an_update_writes_values_and_not_expressions(sql: str, params: Any) -> None:
-    found = effects(step(sql, params))
+    found = column_values(step(sql, params))
     assert found["wrote"] == {"url": HOSTILE, "n": "3", "gone": None}
     assert found["condition"] == {"id": "9"}
 
@@ -50,12 +50,12 @@ def test_an_update_writes_values_and_not_expressions(sql: str, params: Any) -> N
 def test_an_insert_writes() -> None:
     now = datetime(2022, 4, 29, tzinfo=UTC)
     sql = "INSERT INTO t (a, b, c, d) VALUES (%s, coalesce(%s, 1), %s, DEFAULT) RETURNING id"
-    found = effects(step(sql, (HOSTILE, 5, now), columns=("id",), rows=((4,),)))
+    found = column_values(step(sql, (HOSTILE, 5, now), columns=("id",), rows=((4,),)))
     assert found["wrote"] == {"a": HOSTILE, "c": "2022-04-29 00:00:00+00:00"}
     assert found["read"] == {"id": "4"}
-    assert effects(step("INSERT INTO t DEFAULT VALUES"))["wrote"] == {}
-    assert effects(step("INSERT INTO t (a) SELECT 1"))["wrote"] == {}
+    assert column_values(step("INSERT INTO t DEFAULT VALUES"))["wrote"] == {}
+    assert column_values(step("INSERT INTO t (a) SELECT 1"))["wrote"] == {}
 
 
 def test_what_has_no_table() -> None:
-    assert effects(step("COMMIT")) == {"table": "", "condition": {}, "read": {}, "wrote": {}}
+    assert column_values(step("COMMIT")) == {"table": "", "condition": {}, "read": {}, "wrote": {}}

@@ -23,7 +23,7 @@ Tokens = list[str | Value]
 Columns = dict[str, str | None]
 
 
-def effects(step: Step) -> dict[str, Any]:
+def column_values(step: Step) -> dict[str, Any]:
     """Return the step's `table`, and by column what it `read`, asked for (`condition`) and `wrote`.
 
     Values are texts, or None for NULL. `read` is the first row that came back; `wrote` has the
