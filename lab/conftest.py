@@ -47,14 +47,6 @@ def get(client: Client, path: str) -> str:
     return " ".join(response.content.decode().split())
 
 
-def databases() -> set[str]:
-    """Return the names of the scratch databases of the database that is connected to."""
-    with connection.cursor() as cursor:
-        prefix = f"{connection.settings_dict['NAME'][:40]}_race_"
-        cursor.execute("SELECT datname FROM pg_database WHERE starts_with(datname, %s)", [prefix])
-        return {name for (name,) in cursor.fetchall()}
-
-
 @pytest.fixture(scope="session")
 def explored(django_db_setup: None, django_db_blocker: Any) -> dict[str, Kept]:
     """What came of WHAT."""

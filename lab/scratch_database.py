@@ -1,82 +1,109 @@
 """A database of the lab's own, so that no race ever touches the service's links."""
 
-import os
+import secrets
 import signal
 import sys
 import threading
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
+from django.conf import settings
 from django.contrib.contenttypes.models import ContentType
-from django.core.management import CommandError
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 
-MARK = "_race_"  # between the service's database and the process that made the scratch one
+from lab.exceptions import MayNotCreateDatabases
+
+LOCK = 0x72616365  # "race": the class of the advisory locks that scratch databases are held with
 
 
 @contextmanager
 def scratch_database() -> Iterator[str]:
     """Make an empty, migrated database beside the service's, use it within the block, drop it.
 
-    Yields its name. All connections that this process opens within the block lead to it. It is
-    dropped at Ctrl-C and SIGTERM too, and what a killed process left is dropped by the next one.
-    Raises CommandError when the role may not create databases.
+    Yields its name, which is random. All connections that this process opens within the block lead
+    to it. It is dropped at Ctrl-C and SIGTERM too. An advisory lock in the service's database says
+    that it is in use, on whichever host; what a killed process left has no such lock any more, and
+    is dropped by the next one. Raises MayNotCreateDatabases.
     """
     own = connection.settings_dict["NAME"]
-    sweep(own)
     test = connection.settings_dict["TEST"]
-    before, name = test["NAME"], f"{own[:40]}{MARK}{os.getpid()}"
-    test["NAME"] = name
+    before, name = test["NAME"], prefix(own) + secrets.token_hex(8)
+    keeper = connection.copy()  # stays in the service's database, with the lock
     with terminated_by_exit():
         try:
-            # Django's test runner makes and drops databases every day; this is its way to do so.
+            sweep(keeper)
+            is_free(keeper, name)
+            test["NAME"] = name
+            # Django's test runner makes databases every day; this is its way to do so.
             connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
             yield name
         finally:
-            connection.settings_dict["NAME"] = name
-            connection.creation.destroy_test_db(own, verbosity=0)
+            connection.close()
+            for each in (connection.settings_dict, settings.DATABASES[DEFAULT_DB_ALIAS]):
+                each["NAME"] = own
             test["NAME"] = before
             ContentType.objects.clear_cache()  # which holds the ids of the scratch database
+            drop(connection, name)
+            keeper.close()
 
 
-def sweep(own: str) -> None:
-    """Drop the scratch databases whose process has ended."""
-    with connection.cursor() as cursor:
+def prefix(own: str) -> str:
+    """Return what the names of the scratch databases of the database `own` begin with.
+
+    The checksum tells two services apart whose names begin alike. Names have 63 bytes at most.
+    """
+    start = own.encode("ascii", "ignore")[:30].decode()
+    return f"{start}_race_{zlib.crc32(own.encode()):08x}_"
+
+
+def sweep(keeper: BaseDatabaseWrapper) -> None:
+    """Drop the scratch databases that nobody uses; raise MayNotCreateDatabases."""
+    with keeper.cursor() as cursor:
         cursor.execute(
             "SELECT rolcreatedb OR rolsuper, current_user FROM pg_roles "
             "WHERE rolname = current_user"
         )
         allowed, role = cursor.fetchone()
         if not allowed:
-            raise CommandError(
-                f"The role {role!r} may not create databases, and races need one of their own: "
-                f"ALTER ROLE {role} CREATEDB",
-                returncode=2,
-            )
-        prefix = f"{own[:40]}{MARK}"
-        cursor.execute("SELECT datname FROM pg_database WHERE starts_with(datname, %s)", [prefix])
-        for (name,) in cursor.fetchall():
-            pid = name.removeprefix(prefix)
-            if pid.isdecimal() and not is_alive(int(pid)):
-                quoted = connection.ops.quote_name(name)
-                cursor.execute("DROP DATABASE IF EXISTS " + quoted)
+            raise MayNotCreateDatabases(role)
+    for name in scratch_databases(keeper):
+        if is_free(keeper, name):
+            with suppress(DatabaseError):  # of another role: one that may will drop it
+                drop(keeper, name)
+            with keeper.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_unlock(%s, hashtext(%s))", [LOCK, name])
 
 
-def is_alive(pid: int) -> bool:
-    """Return whether a process has this id."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
+def scratch_databases(using: BaseDatabaseWrapper) -> list[str]:
+    """Return the names of the scratch databases of the database that `using` is connected to."""
+    with using.cursor() as cursor:
+        cursor.execute(
+            "SELECT datname FROM pg_database WHERE starts_with(datname, %s)",
+            [prefix(using.settings_dict["NAME"])],
+        )
+        return [name for (name,) in cursor.fetchall()]
+
+
+def is_free(keeper: BaseDatabaseWrapper, name: str) -> bool:
+    """Return whether nobody has the lock of the database `name`; then `keeper` has it now."""
+    with keeper.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", [LOCK, name])
+        return bool(cursor.fetchone()[0])
+
+
+def drop(using: BaseDatabaseWrapper, name: str) -> None:
+    """Drop the database `name` if it exists, with the sessions of whoever was killed there."""
+    with using.cursor() as cursor:
+        quoted = using.ops.quote_name(name)
+        cursor.execute(f"DROP DATABASE IF EXISTS {quoted} WITH (FORCE)")
 
 
 @contextmanager
 def terminated_by_exit() -> Iterator[None]:
-    """Within the block, let SIGTERM end the process as sys.exit() does, with all that is owed."""
+    """Within the block, let SIGTERM end the process as sys.exit() does, with all clean-up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

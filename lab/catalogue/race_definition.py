@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from unittest import mock
 
 from pginterleave import Exploration, Outcome, Schedule, explore, run_schedule
 from shorturl.creating import timestamp_key
@@ -45,7 +44,7 @@ class Race:
         return self.strategies[name]
 
     def explore(self, strategy: Strategy[Any], processes: int, **limits: Any) -> Exploration:
-        """Run every schedule of this race against `strategy`; `limits` go to interleave.explore."""
+        """Run every schedule of this race against `strategy`; `limits` are those of explore()."""
         with stopped_clock():
             return explore(
                 self.processes(strategy, processes),
@@ -71,6 +70,15 @@ class Race:
 
 @contextmanager
 def stopped_clock() -> Iterator[None]:
-    """Let every process read the same time, as processes that read it at once do."""
-    with mock.patch.object(timestamp_key, "time_ns", return_value=1_700_000_000_000_000_000):
+    """Let every process read the same time, as processes that read it at once do.
+
+    The clock is exchanged here, in the module that has imported it, because a strategy is to stay
+    as it would be written: a parameter for the clock would be there for the demonstration's sake.
+    """
+    module: Any = timestamp_key
+    clock = module.time_ns
+    module.time_ns = lambda: 1_700_000_000_000_000_000
+    try:
         yield
+    finally:
+        module.time_ns = clock

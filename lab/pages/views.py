@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 from lab.catalogue import EVERY_RACE, RACES
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import Race
+from lab.exceptions import AlreadyExploring
 from lab.models import Batch, RecordedSchedule, Recording
 from lab.pages import measured
 from lab.pages.marks import can_mark, marks
@@ -194,7 +195,7 @@ def explore(request: HttpRequest) -> HttpResponse:
         return redirect("lab:batch", batches.start(what, len(jobs)).pk)
     except ValueError as error:
         raise Http404(str(error)) from error
-    except batches.AlreadyExploring:
+    except AlreadyExploring:
         newest = Batch.objects.order_by("-pk").first()
         return redirect("lab:batch", newest.pk) if newest else redirect("lab:index")
 

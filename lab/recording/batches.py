@@ -9,14 +9,11 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.utils import timezone
 
+from lab.exceptions import AlreadyExploring
 from lab.models import Batch
 
 LOCK = 0x6C6162  # "lab": whoever holds this advisory lock explores
 GRACE = 15  # seconds that a batch may take to get the lock
-
-
-class AlreadyExploring(Exception):
-    """Another exploration is running."""
 
 
 def lock(using: str = DEFAULT_DB_ALIAS) -> bool:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from keyword import iskeyword
 from pathlib import Path
 
-from django.core.management import CommandError
-
+from lab.exceptions import NotHandedOut
 from lab.workshop.exercises import EXERCISES, Exercise
 
 
@@ -23,8 +22,8 @@ def listing() -> Iterator[str]:
 def hand_out(exercise: Exercise, file: str | None) -> str:
     """Write the template of `exercise` to `file`, and return what to do next.
 
-    `file` is a path, by default exercises/NAME.py. Raises CommandError with exit code 2, before
-    anything is written, when Python could not import it from there, or when it exists already.
+    `file` is a path, by default exercises/NAME.py. Raises NotHandedOut, before anything is
+    written, when Python could not import it from there, or when it exists already.
     """
     path = Path(file or f"exercises/{exercise.name}.py")
     module = importable_name(path)
@@ -33,13 +32,12 @@ def hand_out(exercise: Exercise, file: str | None) -> str:
         with path.open("x", encoding="utf-8") as opened:
             opened.write(exercise.template.read_text(encoding="utf-8"))
     except FileExistsError as error:
-        raise CommandError(
+        raise NotHandedOut(
             f"{error.filename} exists already, and is left as it is: "
-            "name another file, or remove it.",
-            returncode=2,
+            "name another file, or remove it."
         ) from error
     except OSError as error:
-        raise CommandError(f"{path} cannot be written: {error.strerror}.", returncode=2) from error
+        raise NotHandedOut(f"{path} cannot be written: {error.strerror}.") from error
     check = f"    {this_program()} race check"
     return "\n".join(
         [
@@ -51,17 +49,16 @@ def hand_out(exercise: Exercise, file: str | None) -> str:
 
 
 def importable_name(path: Path) -> str:
-    """Return the name that Python imports the file at `path` by; raise CommandError without one."""
+    """Return the name that Python imports the file at `path` by; raise NotHandedOut without one."""
     wanted = path.resolve()
     for folder in map(Path, sys.path):
         if wanted.suffix == ".py" and wanted.is_relative_to(folder.resolve()):
             parts = wanted.relative_to(folder.resolve()).with_suffix("").parts
             if all(part.isidentifier() and not iskeyword(part) for part in parts):
                 return ".".join(parts)
-    raise CommandError(
+    raise NotHandedOut(
         f"Python could not import {path}: name a file below the folder of manage.py whose path is "
-        "made of letters, digits and '_', for example exercises/mine.py",
-        returncode=2,
+        "made of letters, digits and '_', for example exercises/mine.py"
     )
 
 

@@ -3,54 +3,50 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from django.core.management import CommandError
-
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import Race
+from lab.exceptions import NotJudged
 from lab.workshop.exercise_races import RACES as EXERCISE_RACES
 from pginterleave import Schedule
 from shorturl.strategies import Strategy, Verdict
 
 
-def check(
+def judge(
     race: Race,
     function: Callable[..., Any],
     processes: int,
     draw: Callable[[Schedule], str],
     **limits: Any,
 ) -> tuple[bool, str]:
-    """Return whether `function` holds in every schedule, and what to say of it.
+    """Return whether no schedule violates the invariant with `function`, and a report on it.
 
-    Statements overlap as well, if it holds when they do not; `draw` draws the shortest schedule
-    that breaks, and `limits` go to interleave.explore. Raises CommandError with exit code 2 where
-    nothing is proven, and nothing broken by a race.
+    If none does, autocommit is split off and all are run again. `draw` draws the counterexample,
+    and `limits` go to pginterleave.explore. Raises NotJudged where nothing is proven, and no race
+    violates the invariant.
     """
     name = f"{function.__module__}:{getattr(function, '__name__', function)}"
     watched = Watched(function)
     mine: Strategy[Any] = Strategy(name, watched, Verdict.RIGHT, "–", "")
     plain = result = race.explore(mine, processes, **limits)
-    if overlap := plain.complete and not plain.counterexample:
+    if split := plain.complete and not plain.counterexample:
         result = race.explore(mine, processes, split_autocommit=True, **limits)
-    when = " when statements overlap" if overlap else ""
+    when = " with COMMIT as a step of its own" if split else ""
     if result.counterexample:
-        shown = race.run(mine, processes, result.counterexample.order, split_autocommit=overlap)
+        shown = race.run(mine, processes, result.counterexample.order, split_autocommit=split)
         if shown.unexpected_exception() and result.violating == result.schedules:
-            raise CommandError(
+            raise NotJudged(
                 f"{name} does not work, with or without a race: {shown.unexpected_exception()}. "
-                f"It is called like {signature(race)}.",
-                returncode=2,
+                f"It is called like {signature(race)}."
             )
         title = f"{race.name} × {name}: {result}{when}. The shortest, {shown.order}:"
-        return False, f"{title}\n\n{draw(shown)}\n\nBroken: {shown.violation}."
+        return False, f"{title}\n\n{draw(shown)}\n\nViolated: {shown.violation}."
     if race.operation == "creating" and not watched.drew:
-        raise CommandError(
+        raise NotJudged(
             f"{name} did not use the candidate keys that it was handed, so nothing could "
-            "collide, and nothing is proven: draw from `keys`.",
-            returncode=2,
+            "collide, and nothing is proven: draw from `keys`."
         )
     if not result.complete:
-        text = f"{race.name} × {name}: not proven: {result}{when}"
-        raise CommandError(text, returncode=2)
+        raise NotJudged(f"{race.name} × {name}: not proven: {result}{when}")
     more = result.schedules > plain.schedules
     also = f", and 0 of {result.schedules}{when}" if more else ""
     return True, f"{race.name} × {name}: holds. {plain}{also}."

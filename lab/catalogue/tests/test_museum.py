@@ -1,13 +1,12 @@
 """The race museum: every bug breaks as it was found, and holds as it is mended."""
 
 import inspect
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.apps import apps
-from django.db import IntegrityError, connection
+from django.db import IntegrityError
 
 from lab.catalogue import museum
 from lab.catalogue.museum import MUSEUM, Exhibit, null_in_a_unique_key
@@ -114,16 +113,6 @@ def test_each_strategy_is_a_short_function_that_says_why(exhibit: Exhibit) -> No
 def test_every_file_is_an_exhibit() -> None:
     files = {path.stem for path in Path(str(museum.__file__)).parent.glob("*.py")}
     assert set(MUSEUM) == files - {"__init__", "exhibit"}
-
-
-@pytest.mark.usefixtures("explored")
-@pytest.mark.django_db
-def test_the_tables_are_gone_with_the_scratch_database() -> None:
-    with connection.cursor() as cursor:
-        assert [t for t in connection.introspection.table_names(cursor) if "museum" in t] == []
-        cursor.execute("SELECT datname FROM pg_database")
-        databases = [name for (name,) in cursor.fetchall()]
-    assert [name for name in databases if name.endswith(f"_race_{os.getpid()}")] == []
 
 
 def test_no_migration_is_due_for_the_tables() -> None:

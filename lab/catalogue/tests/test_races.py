@@ -3,14 +3,12 @@
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from lab.catalogue import EVERY_RACE, RACES
 from lab.catalogue.matrix import Cell
 from lab.catalogue.race_definition import Race
 from lab.scratch_database import scratch_database
 from shorturl import creating, resolving
-from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy, Verdict
 
 OPERATIONS: dict[str, dict[str, Strategy[Any]]] = {
@@ -116,17 +114,3 @@ def test_a_schedule_is_the_same_timeline_every_time() -> None:
     race = RACES["lost_update"]
     naive = race.strategies["naive"]
     assert len({race.run(naive, 2, "1212").draw() for _ in range(10)}) == 1
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_scratch_database_is_not_the_services_and_is_dropped() -> None:
-    own = connection.settings_dict["NAME"]
-    ShortUrl.objects.create(key="mine", target_url="https://example.com/")
-    with scratch_database() as name:
-        assert connection.settings_dict["NAME"] == name != own
-        assert not ShortUrl.objects.exists()
-    assert connection.settings_dict["NAME"] == own
-    assert ShortUrl.objects.get().key == "mine"
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_database WHERE datname = %s", [name])
-        assert cursor.fetchone() == (0,)

@@ -15,10 +15,10 @@ from django.db import DatabaseError
 from lab.catalogue import RACES, matrix
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import MAX_SCHEDULES, MAX_SECONDS, Race
+from lab.exceptions import LabError
 from lab.management import race_arguments as arguments
 from lab.scratch_database import scratch_database
-from lab.workshop import hand_out
-from lab.workshop import judge as check
+from lab.workshop import hand_out, judge
 from lab.workshop.exercises import Exercise
 from lab.workshop.find_the_schedule import Puzzle
 from pginterleave import MAX_PROCESSES, Exploration, InterleaveError, Schedule
@@ -86,7 +86,7 @@ class Command(BaseCommand):
             raise SystemExit(1) from None
         except KeyboardInterrupt:
             raise CommandError("Interrupted; its database is dropped.", returncode=130) from None
-        except InterleaveError as error:
+        except (InterleaveError, LabError) as error:
             raise CommandError(str(error), returncode=2) from error
         except DatabaseError as error:
             raise CommandError(f"The database: {error}".strip(), returncode=2) from error
@@ -105,7 +105,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{race.name} ({race.operation}, {counts} {processes})")
         self.stdout.write(f"    {race.situation}")
         self.stdout.write(f"    Must hold: {race.must_hold}")
-        self.stdout.write(f"    A function of your own: {check.signature(race)}")
+        self.stdout.write(f"    A function of your own: {judge.signature(race)}")
 
     def run_explore(self, race: Race | None, strategy: str | None, **options: Any) -> None:
         wanted = options["processes"]
@@ -141,7 +141,7 @@ class Command(BaseCommand):
             shown = race.run(one, count, schedule)
         self.stdout.write(f"{race.name} × {one.name}: {title}\n\n{self._draw(shown)}\n")
         holds = f"Holds: {race.must_hold}"
-        self.stdout.write(f"Broken: {shown.violation}." if shown.violation else holds)
+        self.stdout.write(f"Violated: {shown.violation}." if shown.violation else holds)
 
     def run_matrix(self, as_json: bool, **options: Any) -> None:
         wanted = options["processes"]
@@ -168,7 +168,7 @@ class Command(BaseCommand):
             return self._pronounce(found, drawn)
         count = number_of_processes(race, options["processes"])
         with self._scratch():
-            holds, verdict = check.check(race, function, count, self._draw, **limits(options))
+            holds, verdict = judge.judge(race, function, count, self._draw, **limits(options))
         return self._pronounce(holds, verdict)
 
     def _draw(self, schedule: Schedule) -> str:

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
+from lab.exceptions import AlreadyExploring, LabError
 from lab.models import Batch
 from lab.recording import batches, store
 from lab.recording.jobs import GROUPS, Job, jobs_named
@@ -15,7 +16,6 @@ from lab.recording.store import SERVICE
 from lab.scratch_database import scratch_database
 from pginterleave import InterleaveError
 
-BUSY = "Another exploration is running; wait for it to end."
 PROGRESS = 0.2  # seconds between two updates of the batch
 
 
@@ -54,16 +54,13 @@ class Command(BaseCommand):
         with store.service_connection():
             free = batches.lock(SERVICE)
             if not free and not options["batch"]:
-                raise CommandError(BUSY)
+                raise CommandError(str(AlreadyExploring()))
             batch = self._batch(options["batch"], jobs)
             try:
                 if not free:
-                    raise CommandError(BUSY)
+                    raise AlreadyExploring
                 self._record(batch, jobs)
-            except CommandError as error:
-                batch.problem = str(error)
-                raise
-            except (InterleaveError, DatabaseError) as error:
+            except (InterleaveError, LabError, DatabaseError) as error:
                 batch.problem = str(error).strip()
                 raise CommandError(batch.problem) from error
             except BaseException as error:

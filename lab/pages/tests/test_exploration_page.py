@@ -23,7 +23,7 @@ def test_a_strategy_that_breaks(client: Client, recorded: dict[str, Kept]) -> No
     assert '<b class="broken">4 of 6 schedules violate the invariant</b>' in page
     assert "Schedule 2 of 6: <code>1212</code>" in page
     assert '<div class="verdict-box is-broken" id="verdict">' in page
-    assert "<b>Broken: hits = 1, not 2.</b>" in page
+    assert "<b>Violated: hits = 1, not 2.</b>" in page
     for mark in (STALE, "lost: overwritten by step 4", "overwrites step 3"):
         assert f'<p class="mark">{mark}</p>' in page
     assert page.count('<a tabindex="-1" href="?schedule=') == 6
@@ -155,6 +155,6 @@ def test_predict_from_the_very_start(client: Client, recorded: dict[str, Kept]) 
 def test_a_guess_reveals(client: Client, recorded: dict[str, Kept]) -> None:
     page = get(client, f"{NAIVE}?schedule=1212&guess=hits+%3D+2%3Cb%3E")
     assert "You predicted: hits = 2&lt;b&gt;. The rows hold: hits = 1." in page
-    assert "Broken: hits = 1, not 2." in page
+    assert "Violated: hits = 1, not 2." in page
     assert "You predicted" not in get(client, f"{NAIVE}?schedule=1212")
     assert f"You predicted: {'x' * 100}." in get(client, f"{NAIVE}?guess={'x' * 101}")

@@ -1,19 +1,21 @@
 """Explorations that are kept, and `manage.py record`, which keeps them."""
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from lab.catalogue.museum import MUSEUM
-from lab.conftest import Kept, databases
+from lab.conftest import Kept
 from lab.management.commands import record as command
 from lab.models import Batch, RecordedSchedule, Recording
 from lab.recording import batches, jobs, store
 from lab.recording.jobs import Job, job_named, jobs_named
+from lab.scratch_database import scratch_databases
 from pginterleave import CannotExplore
 from project.docs import ROOT
 from shorturl.models import ShortUrl
@@ -176,7 +178,21 @@ def test_a_newer_recording_replaces_the_older(recorded: dict[str, Kept]) -> None
     )
     assert batch.problem == ""
     assert batch.ended_at
-    assert databases() == set()
+    assert scratch_databases(connection) == []
+
+
+def test_the_processes_have_the_isolation_level_of_the_job() -> None:
+    """A row lock waits at the default level; at a stricter one, whoever has waited gets an error.
+
+    The default is explored last: a level must not stay for the next job.
+    """
+    job = "lost_update/select_for_update/2/"
+    assert record(f"{job}serializable", f"{job}read-committed").splitlines() == [
+        f"{job}serializable: 4 of 6 schedules violate the invariant",
+        f"{job}read-committed: 0 of 6 schedules violate the invariant",
+    ]
+    kept = Recording.objects.get(isolation="serializable")
+    assert kept.with_error == kept.violating
 
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +218,7 @@ def test_a_run_that_comes_second_says_so_on_its_page(somebody_explores: None) ->
     assert batch.ended_at
 
 
-# What comes of a batch does not depend on what it explores, so that these explore nothing.
+# How a batch ends does not depend on what it explores, so these explore nothing.
 
 
 @pytest.fixture
@@ -216,8 +232,28 @@ def instead(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     return instead
 
 
+@pytest.fixture
+def locked_at_the_end(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether the lock was still held when all was done, and the session not closed yet."""
+    locked: list[bool] = []
+    service_connection = store.service_connection
+
+    @contextmanager
+    def watched() -> Iterator[None]:
+        with service_connection():
+            try:
+                yield
+            finally:
+                locked.append(batches.is_locked())
+
+    monkeypatch.setattr(store, "service_connection", watched)
+    return locked
+
+
 def test_it_says_how_far_it_is_while_it_goes_on(
-    instead: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+    instead: Callable[[Any], None],
+    monkeypatch: pytest.MonkeyPatch,
+    locked_at_the_end: list[bool],
 ) -> None:
     monkeypatch.setattr(command, "PROGRESS", 0)
     seen = []
@@ -236,6 +272,7 @@ def test_it_says_how_far_it_is_while_it_goes_on(
         ("toctou/naive/2/read-committed: 7 schedules", 1, 2, None),
     ]
     assert Batch.objects.get().what == "2 explorations"
+    assert locked_at_the_end == [False]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +284,11 @@ def test_it_says_how_far_it_is_while_it_goes_on(
     ],
 )
 def test_it_says_why_it_ended_early(
-    instead: Callable[[Any], None], error: BaseException, raised: type, problem: str
+    instead: Callable[[Any], None],
+    error: BaseException,
+    raised: type,
+    problem: str,
+    locked_at_the_end: list[bool],
 ) -> None:
     def explore(*_: Any) -> Recording:
         raise error
@@ -258,4 +299,4 @@ def test_it_says_why_it_ended_early(
     batch = Batch.objects.get()
     assert (batch.problem, batch.done) == (problem, 0)
     assert batch.ended_at
-    assert not batches.is_locked()
+    assert locked_at_the_end == [False]

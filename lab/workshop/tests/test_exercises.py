@@ -44,12 +44,15 @@ def judged(judge: str, function: str) -> tuple[int, str]:
 HANDED_OUT = {
     "create": [
         (0, "holds. 0 of 1 schedules violate the invariant"),
-        (1, "Broken: process 2 gets IntegrityError"),
-        (1, "Broken: process 2 gets IntegrityError"),
+        (1, "Violated: process 2 gets IntegrityError"),
+        (1, "Violated: process 2 gets IntegrityError"),
     ],
-    "resolve": [(1, "Broken: hits = 1, not 2"), (1, "Broken: the edit of the target is undone")],
-    "schedule": [(1, "schedule 111222 holds. Look for one that breaks.")],
-    "limited_use": [(1, "Broken: ")],
+    "resolve": [
+        (1, "Violated: hits = 1, not 2"),
+        (1, "Violated: the edit of the target is undone"),
+    ],
+    "schedule": [(1, "schedule 111222 holds. Look for one that does not.")],
+    "limited_use": [(1, "Violated: ")],
     "crossed_locks": [
         (1, "raises OperationalError: deadlock detected"),
         (0, "holds. 0 of 1 schedules violate the invariant"),
@@ -153,8 +156,8 @@ def failing() -> str:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (too_short, "12 is no schedule of this race: "),
-        (with_a_third_process, "112233 is no schedule of this race: "),
+        (too_short, "12 is not a schedule of this race: "),
+        (with_a_third_process, "112233 is not a schedule of this race: "),
         (none_at_all, "returned None; return a schedule, like '1122'"),
         (failing, "The function raised KeyError: '1122'."),
     ],
@@ -260,9 +263,9 @@ def test_the_command_that_it_prints_judges_the_file(tmp_path: Path) -> None:
     first, _second = written.stdout.splitlines()[2:]
     handed_out = run(*shlex.split(first))
     assert handed_out.returncode == 1, handed_out.stderr
-    assert "Broken: hits = 1, not 2." in handed_out.stdout
+    assert "Violated: hits = 1, not 2." in handed_out.stdout
     mine.write_text(EXERCISES["resolve"].solution.read_text())
     solved = run(*shlex.split(first))
     assert solved.returncode == 0, solved.stderr
     assert "lost_update × mine:resolve: holds. 0 of 6 schedules violate" in solved.stdout
-    assert ", and 0 of 14 when statements overlap" in solved.stdout
+    assert ", and 0 of 14 with COMMIT as a step of its own" in solved.stdout

@@ -98,7 +98,7 @@ def test_the_check_before_the_day_ends_as_it_says() -> None:
             "race", "check", "lost_update", "shorturl.resolving.naive:resolve", stdout=printed
         )
     assert raised.value.code == 1
-    assert "Broken: hits = 1, not 2." in printed.getvalue()
+    assert "Violated: hits = 1, not 2." in printed.getvalue()
 
 
 @pytest.mark.parametrize("address", ADDRESSES)

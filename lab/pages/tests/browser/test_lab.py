@@ -9,9 +9,10 @@ from django.utils import timezone
 from playwright.sync_api import Locator, Page, expect
 
 from lab.catalogue.museum import MUSEUM
-from lab.conftest import NAIVE, RIGHT, Kept, databases
+from lab.conftest import NAIVE, RIGHT, Kept
 from lab.models import Batch, RecordedSchedule, Recording
 from lab.recording import batches
+from lab.scratch_database import scratch_databases
 from shorturl.tests.browser.conftest import NewPage
 
 
@@ -56,7 +57,7 @@ def test_the_matrix_leads_to_an_exploration(page: Page, recorded: dict[str, Kept
     expect(page).to_have_url(re.compile(f"{NAIVE}$"))
     expect(page.get_by_role("heading", name="lost_update × naive")).to_be_visible()
     expect(page.get_by_text("4 of 6 schedules violate the invariant")).to_be_visible()
-    expect(page.locator("#verdict")).to_have_text(re.compile(r"Broken: hits = 1, not 2\."))
+    expect(page.locator("#verdict")).to_have_text(re.compile(r"Violated: hits = 1, not 2\."))
     shows_steps(page, recorded_schedule("naive", "1212"), 4)
     expect(page.locator(".mark")).to_have_text(
         [
@@ -172,7 +173,7 @@ def test_predict_hides_and_reveals(page: Page, recorded: dict[str, Kept]) -> Non
     page.get_by_label("Your prediction").press("Enter")
     expect(page.get_by_text("You predicted: hits = 2. The rows hold: hits = 1.")).to_be_visible()
     shows_steps(page, recorded_schedule("naive", "1212"), 4)
-    expect(page.locator("#verdict")).to_have_text(re.compile("Broken: hits = 1, not 2."))
+    expect(page.locator("#verdict")).to_have_text(re.compile("Violated: hits = 1, not 2."))
 
 
 def test_the_cases_of_the_museum_open(page: Page, recorded: dict[str, Kept]) -> None:
@@ -189,7 +190,7 @@ def test_the_cases_of_the_museum_open(page: Page, recorded: dict[str, Kept]) -> 
         case.close()
     table = page.get_by_role("region", name="limited_use").last
     table.get_by_role("row", name="as_found").get_by_role("link").click()
-    expect(page.locator("#verdict")).to_have_text(re.compile("Broken: redeemed 2 times, not 1."))
+    expect(page.locator("#verdict")).to_have_text(re.compile("Violated: redeemed 2 times, not 1."))
 
 
 def test_isolation_leads_to_the_exploration_at_that_level(
@@ -234,7 +235,7 @@ def test_an_exploration_is_started_and_shown(page: Page, nothing_goes_on: None) 
     shows_steps(page, recorded_schedule("update_returning", "12"), 2)
     assert Recording.objects.count() == 1
     assert Batch.objects.get().done == 1
-    assert databases() == set()
+    assert scratch_databases(connection) == []
 
 
 def test_a_run_is_followed(page: Page) -> None:

@@ -1,0 +1,30 @@
+"""What the lab refuses to do; the message says why, and the commands print it."""
+
+
+class LabError(Exception):
+    """The lab cannot do what it was asked for."""
+
+
+class MayNotCreateDatabases(LabError):
+    """The role may not create databases, and races need one of their own."""
+
+    def __init__(self, role: str) -> None:
+        super().__init__(
+            f"The role {role!r} may not create databases, and races need one of their own: "
+            f"ALTER ROLE {role} CREATEDB"
+        )
+
+
+class AlreadyExploring(LabError):
+    """Another exploration is running; wait for it to end."""
+
+    def __init__(self) -> None:
+        super().__init__(self.__doc__)
+
+
+class NotJudged(LabError):
+    """Nothing is proven about a function, for a reason other than a race."""
+
+
+class NotHandedOut(LabError):
+    """The file of an exercise is not written."""

@@ -1,0 +1,138 @@
+"""Scratch databases: apart from the service's, dropped in the end, and only by who may."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.utils import OperationalError
+
+from lab.exceptions import MayNotCreateDatabases
+from lab.scratch_database import drop, is_free, prefix, scratch_database, scratch_databases, sweep
+from project.docs import ROOT
+from shorturl.models import ShortUrl
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def sessions() -> Iterator[tuple[BaseDatabaseWrapper, BaseDatabaseWrapper]]:
+    """Two more sessions in the service's database, as two hosts have."""
+    both = connection.copy(), connection.copy()
+    yield both
+    for each in both:
+        each.close()
+
+
+@pytest.fixture
+def foreign() -> Iterator[str]:
+    """A scratch database that was made by somebody else, with no session in it."""
+    name = prefix(connection.settings_dict["NAME"]) + "0" * 16
+    with connection.cursor() as cursor:
+        cursor.execute(f'CREATE DATABASE "{name}"')
+    yield name
+    drop(connection, name)
+
+
+def test_it_is_not_the_services_and_is_dropped() -> None:
+    own = connection.settings_dict["NAME"]
+    ShortUrl.objects.create(key="mine", target_url="https://example.com/")
+    with scratch_database() as name:
+        assert connection.settings_dict["NAME"] == name != own
+        assert not ShortUrl.objects.exists()
+    assert connection.settings_dict["NAME"] == own
+    assert ShortUrl.objects.get().key == "mine"
+    assert scratch_databases(connection) == []
+
+
+def test_one_that_is_used_is_left_alone_by_another_host(
+    sessions: tuple[BaseDatabaseWrapper, BaseDatabaseWrapper],
+) -> None:
+    host, _ = sessions
+    with scratch_database() as name:
+        connection.close()  # so that only the lock protects it
+        sweep(host)
+        assert scratch_databases(host) == [name]
+
+
+def test_one_that_nobody_uses_any_more_is_dropped(
+    sessions: tuple[BaseDatabaseWrapper, BaseDatabaseWrapper], foreign: str
+) -> None:
+    """One host holds its lock and ends; another one sweeps before and after."""
+    maker, other = sessions
+    assert is_free(maker, foreign)
+    sweep(other)
+    assert scratch_databases(other) == [foreign]
+    with maker.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_unlock_all()")
+    sweep(other)
+    assert scratch_databases(other) == []
+    assert is_free(maker, foreign)  # the sweep has released what it took
+
+
+def test_one_where_a_killed_process_left_a_session_is_dropped(
+    sessions: tuple[BaseDatabaseWrapper, BaseDatabaseWrapper], foreign: str
+) -> None:
+    host, left = sessions
+    left.settings_dict["NAME"] = foreign
+    left.ensure_connection()
+    sweep(host)
+    assert scratch_databases(host) == []
+    with pytest.raises(OperationalError), left.cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
+def test_names_of_two_services_never_meet() -> None:
+    long = "a" * 40
+    assert len({prefix(name) for name in ("a", "a_race", long, long + "b")}) == 4
+    assert len(prefix("ä" * 63)) < len(prefix("a" * 63)) <= 63 - 16
+
+
+def test_a_role_that_may_not_create_databases_is_told(
+    sessions: tuple[BaseDatabaseWrapper, BaseDatabaseWrapper],
+) -> None:
+    session, _ = sessions
+    with session.cursor() as cursor:
+        cursor.execute("SET ROLE pg_read_all_data")
+    with pytest.raises(MayNotCreateDatabases, match="ALTER ROLE pg_read_all_data CREATEDB"):
+        sweep(session)
+
+
+# Explores in a scratch database of the test's own database, where no other test makes any.
+PROGRAM = """
+import django
+django.setup()
+from django.core.management import execute_from_command_line
+from django.db import connection
+connection.settings_dict["NAME"] = {name!r}
+execute_from_command_line(["manage.py", "race", "explore", "crossed_locks"])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_is_ended_drops_its_database(number: signal.Signals) -> None:
+    """The databases there are tell when it is at work, and that it has cleaned up."""
+    name = connection.settings_dict["NAME"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(name=name)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not scratch_databases(connection):
+            assert process.poll() is None, process.stderr and process.stderr.read()
+            assert time.monotonic() < deadline
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert scratch_databases(connection) == []
+    assert "Traceback" not in errors
+    assert process.returncode in (130, 143)
