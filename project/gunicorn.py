@@ -33,7 +33,11 @@ except ImproperlyConfigured as error:
 
 wsgi_app = "project.wsgi"
 bind = f"{HOST}:{PORT}"
-worker_class = "gthread"  # keeps connections alive, which is worth more than anything else here
+# Threads, with whole requests and a bounded queue: see there.
+worker_class = "project.worker.BoundedWorker"
+worker_connections = (
+    900  # of one worker: below the 1,024 open files that a process usually may have
+)
 keepalive = 5  # seconds
 timeout = 30  # seconds until a worker that does nothing is replaced
 graceful_timeout = 20  # seconds that requests in flight have to finish

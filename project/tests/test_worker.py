@@ -1,0 +1,168 @@
+"""The worker under clients that are slow, silent or too many, with real sockets and threads.
+
+Nothing waits for a clock, but for the one test of the time limit itself: a request that occupies a
+thread tells the test so by connecting to a socket, and goes on when the test closes it.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from project import worker
+
+ROOT = Path(__file__).resolve().parents[2]
+THREADS = 2
+PATIENCE = 30  # seconds, many times what any of this takes
+HEALTHZ = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+OK = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+WAIT = b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+class Served:
+    """A gunicorn with one worker and THREADS threads, and the gate of its application."""
+
+    def __init__(self, address: tuple[str, int], gate: socket.socket) -> None:
+        self.address, self.gate = address, gate
+        self.open = ExitStack()
+
+    def send(self, data: bytes) -> socket.socket:
+        """Connect and send `data`."""
+        client = self.open.enter_context(socket.create_connection(self.address, timeout=PATIENCE))
+        client.sendall(data)
+        return client
+
+    def ask(self, data: bytes) -> bytes:
+        """Send `data` and return the response, read until it is whole or the connection ends."""
+        return read(self.send(data))
+
+    def occupy(self, number: int) -> tuple[list[socket.socket], list[socket.socket]]:
+        """Have threads wait; return the clients, and what lets each thread go when closed."""
+        clients = [self.send(WAIT) for _ in range(number)]
+        return clients, [self.open.enter_context(self.gate.accept()[0]) for _ in range(number)]
+
+
+def read(client: socket.socket) -> bytes:
+    data = b""
+    while more := client.recv(65_536):
+        data += more
+        header, found, body = data.partition(b"\r\n\r\n")
+        length = header.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        if found and length and len(body) >= int(length):
+            break
+    return data
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
+    with ExitStack() as stack:
+
+        def start(kind: str = "project.worker.BoundedWorker") -> Served:
+            listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=512))
+            gate = stack.enter_context(socket.socket(socket.AF_UNIX))
+            gate.bind(str(tmp_path / "gate"))
+            gate.listen(64)
+            gate.settimeout(PATIENCE)
+            command = [sys.executable, "-m", "gunicorn", f"--worker-class={kind}"]
+            command += [f"--bind=fd://{listener.fileno()}", f"--threads={THREADS}"]
+            command += ["--workers=1", "--graceful-timeout=1", "--no-control-socket"]
+            process = subprocess.Popen(
+                [*command, "project.tests.waiting_app:application"],
+                cwd=ROOT,
+                env={**os.environ, "GATE": str(tmp_path / "gate")},
+                pass_fds=[listener.fileno()],
+            )
+            stack.callback(process.wait, PATIENCE)
+            stack.callback(process.terminate)
+            served = Served(listener.getsockname(), gate)
+            stack.enter_context(served.open)
+            assert served.ask(HEALTHZ).endswith(b"ok")
+            return served
+
+        yield start
+
+
+def test_half_a_request_occupies_no_thread(serve: Callable[..., Served]) -> None:
+    served = serve()
+    halves = [served.send(OK[:-2]) for _ in range(20)]
+    bodies = [
+        served.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nha") for _ in range(20)
+    ]
+    silent = [served.send(b"") for _ in range(20)]
+    assert served.ask(OK).endswith(b"\r\n\r\nok")
+    # They are answered as soon as they are whole ...
+    halves[0].sendall(b"\r\n")
+    assert read(halves[0]).endswith(b"\r\n\r\nok")
+    bodies[0].sendall(b"lf")
+    assert read(bodies[0]).endswith(b"\r\n\r\nokhalf")
+    # ... and otherwise told that they were too slow.
+    assert read(halves[1]) == read(bodies[1]) == worker.TOO_SLOW
+    assert read(silent[1]) == b""
+
+
+def test_what_the_queue_cannot_take_is_refused_at_once(serve: Callable[..., Served]) -> None:
+    served = serve()
+    served.occupy(THREADS)
+    queued = [served.send(OK) for _ in range(THREADS * worker.QUEUE_PER_THREAD)]
+    assert [served.ask(OK) for _ in range(5)] == [worker.OVERLOADED] * 5
+    assert served.ask(HEALTHZ).endswith(b"\r\n\r\nok")
+    assert b"503 Service Unavailable\r\nRetry-After: 1\r\n" in worker.OVERLOADED
+    assert len(queued) == 32
+
+
+def test_what_has_waited_too_long_is_not_begun(serve: Callable[..., Served]) -> None:
+    served = serve("project.tests.waiting_app.ImpatientWorker")
+    # Even a free thread takes a moment, so that nothing but a probe is answered.
+    assert served.ask(WAIT) == worker.OVERLOADED
+    assert served.ask(HEALTHZ).endswith(b"\r\n\r\nok")
+    served.gate.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        served.gate.accept()  # the application was never called
+
+
+def test_requests_on_one_connection(serve: Callable[..., Served]) -> None:
+    """Two in one packet, the second in halves, and one more after a pause."""
+    served = serve()
+    client = served.send(OK + OK[:10])
+    assert read(client).endswith(b"\r\n\r\nok")
+    client.sendall(OK[10:])
+    assert read(client).endswith(b"\r\n\r\nok")
+    client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nlast")
+    assert read(client).endswith(b"\r\n\r\noklast")
+
+
+@pytest.mark.parametrize(
+    ("request_", "response"),
+    [
+        (OK[:-2] + b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", worker.NO_LENGTH),
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * worker.LONGEST_HEADER, worker.TOO_LONG),
+    ],
+)
+def test_what_is_refused_without_a_thread(
+    serve: Callable[..., Served], request_: bytes, response: bytes
+) -> None:
+    served = serve()
+    served.occupy(THREADS)
+    assert served.ask(request_) == response
+
+
+def test_a_client_that_asks_before_it_sends_the_body(serve: Callable[..., Served]) -> None:
+    served = serve()
+    header = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"
+    client = served.send(header)
+    assert client.recv(100) == worker.CONTINUE
+    client.sendall(b"body")
+    assert read(client).endswith(b"okbody")
+
+
+def test_requests_in_flight_are_finished(serve: Callable[..., Served]) -> None:
+    served = serve()
+    (client,), (let_go,) = served.occupy(1)
+    with closing(let_go):
+        pass
+    assert read(client).endswith(b"\r\n\r\nok")
