@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import sys
 from io import StringIO
 from typing import Any
@@ -13,12 +12,14 @@ from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.db import OperationalError, connection, connections
 from django.http.request import validate_host
+from gunicorn.sock import TCPSocket
 
 # Until there is something to stop, Ctrl-C just ends this, without a traceback.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 try:
-    from project.settings import ALLOWED_HOSTS, DATABASE_URL, LOCAL, number, text
+    from project.environment import number, text
+    from project.settings import ALLOWED_HOSTS, DATABASE_URL, LOCAL
 
     django.setup()
     HOST = text("HOST", default="127.0.0.1")
@@ -44,8 +45,8 @@ graceful_timeout = 20  # seconds that requests in flight have to finish
 # Load the application once, before the workers are forked: a mistake stops the start, not a worker.
 preload_app = True
 control_socket_disable = True
-# What a proxy says of the scheme is Django's to believe, and only with BEHIND_PROXY; gunicorn by
-# itself believes whoever comes from this machine.
+# Only Django decides whether to trust what a proxy says of the scheme, by BEHIND_PROXY; gunicorn by
+# itself trusts every client on this machine.
 forwarded_allow_ips = ""
 secure_scheme_headers: dict[str, str] = {}
 forwarder_headers = ""
@@ -59,7 +60,7 @@ def on_starting(server: Any) -> None:
     # the embedded PostgreSQL running.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
-    refuse_taken_port()
+    listen(server)
     try:
         call_command("check", stdout=StringIO())
         if not DATABASE_URL:
@@ -75,15 +76,19 @@ def on_starting(server: Any) -> None:
     connections.close_all()  # a connection must not be shared over fork
 
 
-def refuse_taken_port() -> None:
-    """End with one line, before anything is migrated, when somebody else has the address."""
-    if "GUNICORN_FD" in os.environ:  # a new master takes over the sockets of the old one
-        return
+def listen(server: Any) -> None:
+    """Listen before anything is migrated; end with one line when that cannot be.
+
+    gunicorn would do it later, and on a taken port write eleven lines in five seconds. What comes
+    until the workers are there waits.
+    """
+    if {"GUNICORN_FD", "LISTEN_FDS"} & os.environ.keys():
+        return  # a new master takes over the sockets of the old one, or those of systemd
     try:
-        socket.create_server((HOST, PORT)).close()
+        server.LISTENERS = [TCPSocket((HOST, PORT), server.cfg, server.log)]
     except OSError as error:
         sys.exit(
-            f"gunicorn: cannot listen on {HOST}:{PORT} ({os.strerror(error.errno or 0)}): "
+            f"gunicorn: cannot listen on {HOST}:{PORT} ({error.strerror}): "
             "choose another address, for example HOST=127.0.0.1 PORT=8080"
         )
 

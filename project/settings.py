@@ -1,121 +1,35 @@
-"""Every knob of the service, read once at start from the environment and from .env.
+"""All settings of the service, read once at start from the environment and from .env.
 
-.env stands beside manage.py, and .env.example lists all knobs. What is wrong stops the start with
-a message that names the variable. A production has DATABASE_URL, SECRET_KEY and ALLOWED_HOSTS;
+.env stands beside manage.py, and .env.example lists all variables. What is wrong stops the start
+with a message that names the variable. A production has DATABASE_URL, SECRET_KEY and ALLOWED_HOSTS;
 without DATABASE_URL this is a local run, on a PostgreSQL of its own and for this machine alone.
 """
 
-import os
-import re
-import secrets
-from contextlib import suppress
 from importlib.util import find_spec
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import environ
 from django.core.exceptions import ImproperlyConfigured
+
+from project.environment import (
+    DATABASE_URL_EXAMPLE,
+    HOSTS_EXAMPLE,
+    database,
+    env,
+    flag,
+    hosts,
+    local_secret_key,
+    number,
+    read_env_file,
+    required,
+    secret_key,
+    text,
+)
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 LOOPBACK = "127.0.0.1,localhost,[::1]"
-SECRET_KEY_LENGTH = 50  # what Django's `check --deploy` asks for, and 5 different characters
-SECRET_KEY_EXAMPLE = (
-    f"$(python3 -c 'import secrets; print(secrets.token_urlsafe({SECRET_KEY_LENGTH}))')"
-)
-HOSTS_EXAMPLE = "example.com,www.example.com"
-DATABASE_URL_EXAMPLE = "postgres://user:password@host:5432/shorturl"
-# A host as Django compares it: a name, perhaps of all its subdomains, or an address.
-HOST = re.compile(r"\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.IGNORECASE)
 
-env = environ.Env()
-try:
-    if (BASE_DIR / ".env").exists():
-        # What the environment itself says wins. Read here, because django-environ goes on without
-        # a file that it cannot read.
-        env.read_env(StringIO((BASE_DIR / ".env").read_text("utf-8-sig")))
-except (OSError, UnicodeError) as error:
-    raise ImproperlyConfigured(f"{BASE_DIR / '.env'} cannot be read: {error}") from error
-
-
-def text(name: str, *, default: str = "") -> str:
-    """Return the variable `name`, or `default` when it is unset or empty."""
-    # Not env.str(): to that a leading $ means another variable, and a password may begin with one.
-    return str(env.ENVIRON.get(name, "")).strip() or default
-
-
-def flag(name: str, *, default: bool) -> bool:
-    """Return the on/off variable `name`; raise ImproperlyConfigured for anything else."""
-    value = text(name, default="on" if default else "off")
-    if value.lower() in ("on", "true", "yes", "1"):
-        return True
-    if value.lower() in ("off", "false", "no", "0"):
-        return False
-    raise ImproperlyConfigured(f"{name}={value!r} is neither on nor off, for example {name}=on")
-
-
-def number(name: str, *, default: int, least: int, most: int) -> int:
-    """Return the whole number `name`; raise ImproperlyConfigured outside `least` to `most`."""
-    value = text(name, default=str(default))
-    if not re.fullmatch("[0-9]{1,9}", value) or not least <= int(value) <= most:
-        raise ImproperlyConfigured(
-            f"{name}={value!r} is no whole number from {least} to {most}, "
-            f"for example {name}={default}"
-        )
-    return int(value)
-
-
-def required(name: str, example: str) -> str:
-    """Return the variable `name`; raise ImproperlyConfigured, with the example, without it."""
-    if value := text(name):
-        return value
-    raise ImproperlyConfigured(
-        f"{name} is not set, and a production needs it, for example {name}={example} "
-        "(for a local run, set SHORTURL_LOCAL=on)"
-    )
-
-
-def hosts(listed: str, *, any_host: bool) -> list[str]:
-    """Return the hosts `listed`; raise ImproperlyConfigured for what is none.
-
-    `any_host` says whether * may be one. Short URLs are shown under the host that a request names,
-    which would then be anybody's.
-    """
-    names = [name.strip() for name in listed.split(",")]
-    for name in names:
-        if not HOST.fullmatch(name) and not (any_host and name == "*"):
-            raise ImproperlyConfigured(
-                f"ALLOWED_HOSTS has {name!r}, which is no host: list the names that users reach "
-                "the service by, without scheme, port or path, for example "
-                f"ALLOWED_HOSTS={HOSTS_EXAMPLE}"
-            )
-    return names
-
-
-def local_secret_key(path: Path) -> str:
-    """Return the random key kept in `path`, which is made at the first call.
-
-    Raises ImproperlyConfigured when it can be neither read nor made.
-    """
-    try:
-        if not path.exists():
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            draft = path.with_name(f"{path.name}.{os.getpid()}")
-            draft.touch(mode=0o600)
-            draft.write_text(secrets.token_urlsafe(SECRET_KEY_LENGTH))
-            try:
-                os.link(draft, path)
-            except FileExistsError:
-                pass  # another process was first: its key is the key
-            finally:
-                draft.unlink()
-        return path.read_text()
-    except OSError as error:
-        raise ImproperlyConfigured(
-            f"The secret key of a local run cannot be kept: {error}. "
-            f"Set it, for example SECRET_KEY={SECRET_KEY_EXAMPLE}"
-        ) from error
-
+read_env_file(BASE_DIR / ".env")
 
 # --- Where this runs -----------------------------------------------------------------------------
 
@@ -128,12 +42,7 @@ if LOCAL:
     ALLOWED_HOSTS = hosts(text("ALLOWED_HOSTS", default=LOOPBACK), any_host=True)
 else:
     required("DATABASE_URL", DATABASE_URL_EXAMPLE)
-    SECRET_KEY = required("SECRET_KEY", SECRET_KEY_EXAMPLE)
-    if len(SECRET_KEY) < SECRET_KEY_LENGTH or len(set(SECRET_KEY)) < 5:
-        raise ImproperlyConfigured(
-            f"SECRET_KEY is too easy to guess: use {SECRET_KEY_LENGTH} random characters or more, "
-            f"for example SECRET_KEY={SECRET_KEY_EXAMPLE}"
-        )
+    SECRET_KEY = secret_key()
     ALLOWED_HOSTS = hosts(required("ALLOWED_HOSTS", HOSTS_EXAMPLE), any_host=False)
 
 # --- The service ---------------------------------------------------------------------------------
@@ -152,7 +61,7 @@ if SHORTURL_LAB and not LAB_INSTALLED:
         "SHORTURL_LAB is on, and this installation has no lab: turn it off, for example "
         "SHORTURL_LAB=off"
     )
-# What load tests call: anybody can write there, so a lab that is open to others needs not have it.
+# What load tests call: anybody can write there, so a lab that is open to others need not have it.
 SHORTURL_LAB_LOAD = flag("SHORTURL_LAB_LOAD", default=LOCAL and SHORTURL_LAB)
 if SHORTURL_LAB_LOAD and not SHORTURL_LAB:
     raise ImproperlyConfigured(
@@ -180,52 +89,39 @@ DATABASE_CONNECTION_AGE = number("DATABASE_CONNECTION_AGE", default=600, least=0
 DATABASE_HEALTH_CHECKS = flag("DATABASE_HEALTH_CHECKS", default=False)
 
 
-def database() -> dict[str, Any]:
-    """Return Django's configuration of the database: DATABASE_URL's, or the embedded one's.
-
-    What the URL itself says of a connection (?sslmode=require&connect_timeout=10) wins. Raises
-    ImproperlyConfigured for a URL that is not PostgreSQL's.
-    """
-    config: dict[str, Any] = {}
-    if not DATABASE_URL:
-        config = {"ENGINE": "embedded_postgres", "NAME": "shorturl"}
-        config["DIRECTORY"] = BASE_DIR / ".postgres"
-    elif DATABASE_URL.startswith(("postgres://", "postgresql://")):
-        with suppress(ValueError):  # a bad port; the error's text may hold part of the password
-            config = env.db_url_config(DATABASE_URL)
-    options = config.pop("OPTIONS", {})
-    for name in ("host", "port", "user", "password"):  # where `manage.py dbshell` looks, too
-        if name in options:
-            config[name.upper()] = options.pop(name)
-    if not config.get("NAME") and not options.get("service"):
-        raise ImproperlyConfigured(
-            "DATABASE_URL is not the address of a PostgreSQL database, for example "
-            f"DATABASE_URL={DATABASE_URL_EXAMPLE} (in the password, percent-encode all but "
-            "letters and digits)"
-        )
-    timeouts = {
-        "statement_timeout": DATABASE_STATEMENT_TIMEOUT,
-        "lock_timeout": DATABASE_LOCK_TIMEOUT,
-        "idle_in_transaction_session_timeout": DATABASE_IDLE_IN_TRANSACTION_TIMEOUT,
+if DATABASE_URL:
+    _database = database(DATABASE_URL)
+else:
+    _database = {
+        "ENGINE": "embedded_postgres",
+        "NAME": "shorturl",
+        "DIRECTORY": BASE_DIR / ".postgres",
     }
-    parameters = [f"-c {name}={seconds}s" for name, seconds in timeouts.items()]
-    return {
+_timeouts = {
+    "statement_timeout": DATABASE_STATEMENT_TIMEOUT,
+    "lock_timeout": DATABASE_LOCK_TIMEOUT,
+    "idle_in_transaction_session_timeout": DATABASE_IDLE_IN_TRANSACTION_TIMEOUT,
+}
+# What the URL itself says of a connection (?sslmode=require&connect_timeout=10) wins.
+_options: dict[str, Any] = {
+    "application_name": "shorturl",
+    "connect_timeout": DATABASE_CONNECT_TIMEOUT,
+    "tcp_user_timeout": DATABASE_CONNECT_TIMEOUT * 1000,  # milliseconds
+    "keepalives_idle": DATABASE_CONNECT_TIMEOUT,
+    "keepalives_interval": DATABASE_CONNECT_TIMEOUT,
+    **_database.get("OPTIONS", {}),
+}
+_options["options"] = " ".join(
+    [*(f"-c {name}={seconds}s" for name, seconds in _timeouts.items()), _options.get("options", "")]
+).strip()
+DATABASES = {
+    "default": {
         "CONN_MAX_AGE": DATABASE_CONNECTION_AGE,
         "CONN_HEALTH_CHECKS": DATABASE_HEALTH_CHECKS,
-        **config,
-        "OPTIONS": {
-            "application_name": "shorturl",
-            "connect_timeout": DATABASE_CONNECT_TIMEOUT,
-            "tcp_user_timeout": DATABASE_CONNECT_TIMEOUT * 1000,  # milliseconds
-            "keepalives_idle": DATABASE_CONNECT_TIMEOUT,
-            "keepalives_interval": DATABASE_CONNECT_TIMEOUT,
-            **options,
-            "options": " ".join([*parameters, options.get("options", "")]).strip(),
-        },
+        **_database,
+        "OPTIONS": _options,
     }
-
-
-DATABASES = {"default": database()}
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Django --------------------------------------------------------------------------------------
@@ -317,7 +213,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024
 
 # --- Security ------------------------------------------------------------------------------------
 
-# HTTPS everywhere but in a local run. HTTPS=off is for a production behind a plain-HTTP door.
+# HTTPS everywhere but in a local run. HTTPS=off is for a production that is reached by plain HTTP.
 HTTPS = flag("HTTPS", default=not LOCAL)
 SECURE_SSL_REDIRECT = HTTPS
 SESSION_COOKIE_SECURE = HTTPS
@@ -334,7 +230,7 @@ SILENCED_SYSTEM_CHECKS = [check for name, check in HSTS_DECISIONS.items() if tex
 # Only behind a proxy that sets this header itself, else anybody can claim to have come by HTTPS.
 if flag("BEHIND_PROXY", default=False):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-CSRF_TRUSTED_ORIGINS = [o.strip() for o in text("CSRF_TRUSTED_ORIGINS").split(",") if o.strip()]
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", cast=str.strip, default=[])
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_ENGINE = "project.sessions"

@@ -4,16 +4,17 @@ import os
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.db import connection
 
+from loadtests.harness.serving import serving
 from project.tests.conftest import run_in
-from project.tests.test_unavailable import TIMEOUT, gunicorn
+from project.tests.test_unavailable import TIMEOUT, get
 
 CONFIG = ("-m", "gunicorn", "-c", "project/gunicorn.py")
 NOWHERE = "postgres://user:secret@127.0.0.1:1/shorturl"
@@ -36,46 +37,36 @@ def database(name: str) -> Iterator[str]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_services_start_at_the_same_moment_on_a_new_database(
-    project_copy: Path, tmp_path: Path
-) -> None:
+def test_two_services_start_at_the_same_moment_on_a_new_database() -> None:
     """Both migrate it, one after the other."""
     with database("shorturl_two_at_once") as url:
 
-        def ready(number: int) -> int:
-            with gunicorn(project_copy, url, tmp_path / f"log{number}") as service:
-                return service.get("/readyz").status
+        def ready(_: int) -> int:
+            with serving(DATABASE_URL=url, WORKERS="1") as service:
+                return get(service, "/readyz").status
 
         with ThreadPoolExecutor() as pool:
             assert list(pool.map(ready, range(2))) == [200, 200]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_forwarded_header_is_not_believed(project_copy: Path, tmp_path: Path) -> None:
+def test_a_forwarded_header_is_not_believed() -> None:
     """Not even from this machine: whether there is a proxy is for BEHIND_PROXY to say."""
-    with database("shorturl_forwarded") as url, gunicorn(project_copy, url, tmp_path / "log") as s:
+    with database("shorturl_forwarded") as url, serving(DATABASE_URL=url, WORKERS="1") as service:
 
-        def location(**headers: str) -> Any:
-            http = HTTPConnection("127.0.0.1", s.port, timeout=TIMEOUT)
-            try:
-                body = '{"target_url": "https://example.com/"}'
-                http.request(
-                    "POST",
-                    "/api/links",
-                    body,
-                    {"Content-Type": "application/json", **headers},
-                )
+        def created(**headers: str) -> str:
+            headers["Content-Type"] = "application/json"
+            with closing(HTTPConnection(urlsplit(service.url).netloc, timeout=TIMEOUT)) as http:
+                http.request("POST", "/api/links", '{"target_url": "https://a.example/"}', headers)
                 return http.getresponse().read().decode()
-            finally:
-                http.close()
 
-        assert f'"short_url": "http://127.0.0.1:{s.port}/' in location()
         for headers in (
+            {},
             {"X-Forwarded-Proto": "https"},
             {"X-Forwarded-Ssl": "on"},
             {"X-Forwarded-Protocol": "ssl", "X-Forwarded-Proto": "http"},
         ):
-            assert f'"short_url": "http://127.0.0.1:{s.port}/' in location(**headers)
+            assert f'"short_url": "{service.url}/' in created(**headers)
 
 
 def test_a_taken_port_is_one_line(project_copy: Path) -> None:
@@ -89,10 +80,16 @@ def test_a_taken_port_is_one_line(project_copy: Path) -> None:
     assert line.startswith(f"gunicorn: cannot listen on 127.0.0.1:{port} (Address already in use)")
 
 
+def test_a_host_that_is_not_there_is_one_line(project_copy: Path) -> None:
+    ended = run_in(
+        project_copy, *CONFIG, HOST="192.0.2.1", DATABASE_URL=NOWHERE, SHORTURL_LOCAL="on"
+    )
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("gunicorn: cannot listen on 192.0.2.1:8000 (Cannot assign requested")
+
+
 def test_a_database_that_is_away_is_one_line(project_copy: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    ended = run_in(project_copy, *CONFIG, PORT=str(port), DATABASE_URL=NOWHERE, SHORTURL_LOCAL="on")
+    ended = run_in(project_copy, *CONFIG, PORT="0", DATABASE_URL=NOWHERE, SHORTURL_LOCAL="on")
     assert ended.returncode == 1
     assert ended.stderr.startswith("gunicorn: the database is unavailable: connection to server at")
     assert "Traceback" not in ended.stderr

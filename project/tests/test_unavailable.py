@@ -1,18 +1,14 @@
 """The database's own trouble: a 503 that says when to come back, and recovery without a restart."""
 
-import http.client
-import os
-import signal
-import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -21,6 +17,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import get_resolver, include, path
 
+from loadtests.harness.serving import RunningService, serving
 from project import unavailable
 
 TIMEOUT = 60  # seconds
@@ -152,73 +149,21 @@ class Answer(NamedTuple):
     body: str
 
 
-class Service:
-    """A gunicorn, and how to ask it."""
-
-    def __init__(self, process: "subprocess.Popen[bytes]", port: int) -> None:
-        self.process = process
-        self.port = port
-
-    def get(self, path: str) -> Answer:
-        """Return the answer to a GET over a connection of its own."""
-        http_connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
-        try:
-            http_connection.request("GET", path)
-            response = http_connection.getresponse()
-            return Answer(
-                response.status, response.getheader("Retry-After"), response.read().decode()
-            )
-        finally:
-            http_connection.close()
-
-    def answers(self) -> bool:
-        """Return whether the service takes requests."""
-        try:
-            return self.get("/healthz").status == 200
-        except ConnectionError:
-            return False
-
-    def workers(self) -> set[int]:
-        """Return the process ids of the workers."""
-        return {child.pid for child in psutil.Process(self.process.pid).children()}
+def get(service: RunningService, path: str) -> Answer:
+    """Return the answer to a GET over a connection of its own."""
+    with closing(HTTPConnection(urlsplit(service.url).netloc, timeout=TIMEOUT)) as http:
+        http.request("GET", path)
+        response = http.getresponse()
+        return Answer(response.status, response.getheader("Retry-After"), response.read().decode())
 
 
-@contextmanager
-def gunicorn(directory: Path, database_url: str, log: Path) -> Iterator[Service]:
-    """Run the service with two workers of two threads, wait until it is up; end it afterwards."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    environment = {
-        "PATH": os.environ["PATH"],
-        "DATABASE_URL": database_url,
-        "SHORTURL_LOCAL": "on",
-        "PORT": str(port),
-        "WORKERS": "2",
-        "THREADS": "2",
-    }
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "gunicorn", "-c", "project/gunicorn.py"],
-            cwd=directory,
-            env=environment,
-            stdout=output,
-            stderr=output,
-        )
-    service = Service(process, port)
-    try:
-        deadline = time.monotonic() + TIMEOUT
-        while len(service.workers()) < 2 or not service.answers():
-            if process.poll() is not None or time.monotonic() > deadline:
-                pytest.fail(f"gunicorn did not start:\n{log.read_text()}")
-            time.sleep(0.05)  # between two looks
-        yield service
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(TIMEOUT)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+def workers(service: RunningService) -> set[int]:
+    """Return the process ids of the two workers, once there are two."""
+    deadline = time.monotonic() + TIMEOUT
+    while len(children := psutil.Process(service.process.pid).children()) < 2:
+        assert time.monotonic() < deadline, "the workers do not start"
+        time.sleep(0.05)  # between two looks
+    return {child.pid for child in children}
 
 
 @pytest.fixture
@@ -236,9 +181,7 @@ def postgres() -> Iterator[Any]:
             server.leave()
 
 
-def test_the_service_outlives_its_database(
-    project_copy: Path, tmp_path: Path, postgres: Any
-) -> None:
+def test_the_service_outlives_its_database(postgres: Any) -> None:
     """PostgreSQL is stopped and started under a running service, whose workers stay the same.
 
     While it is away every request that needs it is a 503, and the probe of the process is not.
@@ -246,24 +189,26 @@ def test_the_service_outlives_its_database(
     the old server has closed.
     """
     url = f"postgres://{running_url(postgres.use('shorturl'))}"
-    with gunicorn(project_copy, url, tmp_path / "log") as service:
+    with serving(DATABASE_URL=url, WORKERS="2", THREADS="2") as service:
 
         def statuses(path: str, count: int = 32) -> set[int]:
             with ThreadPoolExecutor(8) as pool:
-                return {answer.status for answer in pool.map(service.get, [path] * count)}
+                return {
+                    answer.status for answer in pool.map(get, [service] * count, [path] * count)
+                }
 
-        workers = service.workers()
+        before = workers(service)
         assert statuses("/readyz") == {200}
         assert statuses("/nosuchkey") == {404}
 
         postgres.leave()  # the only one that uses it, which stops it
-        assert service.get("/healthz").status == 200
-        answer = service.get("/readyz")
+        assert get(service, "/healthz").status == 200
+        answer = get(service, "/readyz")
         assert answer.status == 503
         assert "the database does not answer" in answer.body
-        assert str(tmp_path) not in answer.body
+        assert str(postgres.directory) not in answer.body
         for path in ("/nosuchkey", "/nosuchkey/stats"):
-            answer = service.get(path)
+            answer = get(service, path)
             assert (answer.status, answer.retry_after) == (503, "5")
 
         assert running_url(postgres.use("shorturl")) in url
@@ -275,7 +220,7 @@ def test_the_service_outlives_its_database(
         postgres.use("shorturl")
         assert statuses("/nosuchkey") == {404}
 
-        assert service.workers() == workers
+        assert workers(service) == before
 
 
 def running_url(running: Any) -> str:
