@@ -15,9 +15,9 @@ from lab.catalogue import EVERY_RACE, RACES
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import Race
 from lab.exceptions import AlreadyExploring
-from lab.models import Batch, RecordedSchedule, Recording
+from lab.models import Batch, Recording
 from lab.pages import measured
-from lab.pages.marks import can_mark, marks
+from lab.pages.schedules import around, read, steps
 from lab.pages.stories import STORIES
 from lab.pages.tables import Cell, Recorded
 from lab.recording import batches
@@ -88,7 +88,10 @@ def exploration(request: HttpRequest, name: str, strategy: str, processes: int) 
         counts = " or ".join(map(str, found.counts))
         raise Http404(f"{name} is explored with {counts} processes.")
     job = Job(found, chosen, processes, level)
-    kept = Recording.objects.filter(**job.where()).first()
+    try:
+        kept = read(job, request.GET.get("schedule", ""))
+    except ValueError as error:
+        raise Http404(str(error)) from error
     context: dict[str, Any] = {
         "race": found,
         "strategy": chosen,
@@ -96,66 +99,19 @@ def exploration(request: HttpRequest, name: str, strategy: str, processes: int) 
         "level": None if level == READ_COMMITTED else level,
         "query": "" if level == READ_COMMITTED else f"{urlencode({'level': level})}&",
         "job": job,
-        "recording": kept,
+        "recording": kept and kept.recording,
         "source": source(chosen),
         "may_explore": may_explore(request),
     }
     if kept:
-        orders = list(kept.recorded.values_list("order", "violation"))
-        order = request.GET.get("schedule") or kept.counterexample or orders[0][0]
-        if order not in dict(orders):
-            raise Http404(f"{order[:50]!r} is none of the schedules that were run.")
-        schedule = kept.recorded.get(order=order)
-        context["changed"] = kept.source not in ("", digest(chosen))
-        context |= {"orders": orders, "schedule": schedule, **around(orders, schedule)}
-        context |= steps(request, schedule, processes)
-        if context["predict"] is not None:
+        hidden_after = number_in(request, "predict", most=len(kept.schedule.steps) - 1)
+        context["changed"] = kept.recording.source not in ("", digest(chosen))
+        context |= {"orders": kept.orders, "schedule": kept.schedule, **around(kept)}
+        context |= steps(kept.schedule, processes, hidden_after)
+        context["guess"] = request.GET.get("guess", "")[:100]
+        if hidden_after is not None:
             context["source"] = source(chosen, bare=True)
     return render(request, "lab/exploration.html", context)
-
-
-def around(orders: list[tuple[str, str]], schedule: RecordedSchedule) -> dict[str, Any]:
-    """Return the schedules before and after one, and the next one that violates the invariant."""
-    number = next(n for n, (order, _) in enumerate(orders) if order == schedule.order)
-    following = orders[number + 1 :] + orders[:number]
-    return {
-        "number": number + 1,
-        "previous": orders[number - 1][0] if number else None,
-        "next": orders[number + 1][0] if number + 1 < len(orders) else None,
-        "next_broken": next((order for order, broken in following if broken), None),
-    }
-
-
-def steps(request: HttpRequest, schedule: RecordedSchedule, processes: int) -> dict[str, Any]:
-    """Return the rows of the swimlane: for each step a cell for each process."""
-    hidden_after = number_in(request, "predict", most=len(schedule.steps) - 1)
-    # A mark would give away what the visitor is asked.
-    wanted = schedule.violation and hidden_after is None
-    marked = marks(schedule.steps) if wanted and can_mark(schedule.steps) else {}
-    rows = []
-    for number, step in enumerate(schedule.steps, start=1):
-        cells: list[dict[str, Any]] = [{} for _ in range(processes)]
-        for earlier, other in enumerate(schedule.steps[:number], start=1):
-            cell = cells[other["process"] - 1]
-            if earlier == number:
-                cell |= {"step": step, "marks": marked.get(number, [])}
-                cell["waits"] = number < step["until"] or step["waited_for"]
-            elif other["until"] == number:
-                cell["back"] = {"step": other, "number": earlier}
-            elif other["until"] > number:
-                cell["waiting"] = True
-        hidden = hidden_after is not None and number > hidden_after
-        rows.append({"number": number, "step": step, "cells": cells, "hidden": hidden})
-    known = schedule.steps[:hidden_after]
-    return {
-        "rows": rows,
-        "unmarked": wanted and not can_mark(schedule.steps),
-        "predict": hidden_after,
-        "held": known[-1]["observed"] if known else "",
-        "last": schedule.steps[-1]["observed"],
-        "guess": request.GET.get("guess", "")[:100],
-        "halfway": len(schedule.steps) // 2,
-    }
 
 
 @never_cache

@@ -67,24 +67,30 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
     result = explore(reduce=True)
     if len(kept) < result.schedules <= FEW:
         result = explore(reduce=False)
+    recording = Recording(
+        **job.where(),
+        schedules=result.schedules,
+        explored=len(kept),
+        violating=result.violating,
+        with_error=sum(any(each.raised for each in one.outcomes) for one in result.violations),
+        truncated=result.truncated,
+        source=source,
+        counterexample=result.counterexample.order if result.counterexample else "",
+        seconds=result.seconds,
+        postgresql=version(),
+    )
+    replace(job, recording, kept)
+    return recording
+
+
+def replace(job: Job, recording: Recording, schedules: list[RecordedSchedule]) -> None:
+    """Keep a recording and its schedules, in one transaction, in place of the older of `job`."""
     with transaction.atomic(using=SERVICE):
         Recording.objects.using(SERVICE).filter(**job.where()).delete()
-        recording = Recording.objects.using(SERVICE).create(
-            **job.where(),
-            schedules=result.schedules,
-            explored=len(kept),
-            violating=result.violating,
-            with_error=sum(any(each.raised for each in one.outcomes) for one in result.violations),
-            truncated=result.truncated,
-            source=source,
-            counterexample=result.counterexample.order if result.counterexample else "",
-            seconds=result.seconds,
-            postgresql=version(),
-        )
-        for schedule in kept:
+        recording.save(using=SERVICE)
+        for schedule in schedules:
             schedule.recording = recording
-        RecordedSchedule.objects.using(SERVICE).bulk_create(kept, batch_size=500)
-    return recording
+        RecordedSchedule.objects.using(SERVICE).bulk_create(schedules, batch_size=500)
 
 
 def version() -> str:

@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from lab.conftest import NAIVE, RIGHT, Kept, get
-from lab.models import Recording
+from lab.models import RecordedSchedule, Recording
 
 pytestmark = pytest.mark.django_db
 STALE = "stale: process 1 writes after it"
@@ -108,6 +108,18 @@ def test_a_file_that_has_changed_since(client: Client, recorded: dict[str, Kept]
     assert changed in get(client, NAIVE)
     Recording.objects.update(source="")  # nobody knows
     assert "has changed since" not in get(client, NAIVE)
+
+
+def test_a_recording_of_an_earlier_version(client: Client, recorded: dict[str, Kept]) -> None:
+    assert "earlier version" not in get(client, NAIVE)
+    schedule = RecordedSchedule.objects.get(recording__strategy="naive", order="1212",
+                                            recording__isolation="read committed")  # fmt: skip
+    for step in schedule.steps:
+        del step["wrote"]
+    schedule.save()
+    page = get(client, f"{NAIVE}?schedule=1212")
+    assert "made by an earlier version: explore it again" in page
+    assert 'class="mark"' not in page
 
 
 def test_another_isolation_level(client: Client, recorded: dict[str, Kept]) -> None:
