@@ -6,11 +6,11 @@ import pytest
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from pginterleave import Outcome, explore
 from shorturl import keys
 from shorturl.creating import STRATEGIES, Create, permuted_sequence, timestamp_key
 from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy, Verdict
-from shorturl.tests.competitor import Competitor, Outcome, after_statement, break_at
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -118,20 +118,15 @@ def test_a_missing_target_is_an_error_and_not_retried(strategy: Strategy[Create]
     assert sum("INSERT" in query["sql"] for query in sent) == 1
 
 
-def broken_creates(one: Outcome, two: Outcome) -> str | None:
-    """Return what is wrong when two users created at once, or None: each must own a link."""
-    for process, target in ((one, MINE), (two, YOURS)):
-        if process.raised:
-            return f"raised {type(process.raised).__name__}"
-        if process.returned.target_url != target:
-            return "was handed somebody else's link"
-        if ShortUrl.objects.get(key=process.returned.key).target_url != target:
-            return "the key leads elsewhere"
-    return None
+def each_has_a_link(outcomes: list[Outcome]) -> None:
+    for outcome, target in zip(outcomes, (MINE, YOURS), strict=True):
+        assert not outcome.raised
+        assert outcome.returned.target_url == target
+        assert ShortUrl.objects.get(key=outcome.returned.key).target_url == target
 
 
-def wounds(strategy: Strategy[Create], *, inside_atomic: bool = False) -> dict[int, str]:
-    """Return what breaks when a second user comes after one, two, … statements of the first."""
+def is_safe(strategy: Strategy[Create], *, inside_atomic: bool = False) -> bool:
+    """Return whether two creates that draw the same key first both go well, in every order."""
 
     def create(target: str, own: str) -> ShortUrl:
         with transaction.atomic() if inside_atomic else nullcontext():
@@ -139,25 +134,24 @@ def wounds(strategy: Strategy[Create], *, inside_atomic: bool = False) -> dict[i
             assert ShortUrl.objects.exists(), "the caller's transaction goes on"
             return short_url
 
-    return break_at(
-        lambda: create(MINE, "mine"),
-        lambda: create(YOURS, "yours"),
+    result = explore(
+        [lambda: create(MINE, "mine"), lambda: create(YOURS, "yours")],
         setup=ShortUrl.objects.all().erase,
-        broken=broken_creates,
+        invariant=each_has_a_link,
+        reduce=True,
     )
+    assert result.complete
+    return not result.violations
 
 
 @every_strategy
 def test_two_at_once_that_draw_the_same_key_first(strategy: Strategy[Create]) -> None:
-    """Process 1 has sent one, two, … statements when process 2 comes and draws the same key."""
-    assert bool(wounds(strategy)) is (strategy.verdict is Verdict.WRONG)
+    assert is_safe(strategy) is (strategy.verdict is not Verdict.WRONG)
 
 
 @every_strategy
 def test_the_same_inside_the_callers_transaction(strategy: Strategy[Create]) -> None:
-    """Both create inside atomic() and go on; the second may have to wait for the first's end."""
-    holds = strategy.verdict is Verdict.RIGHT
-    assert bool(wounds(strategy, inside_atomic=True)) is not holds
+    assert is_safe(strategy, inside_atomic=True) is (strategy.verdict is Verdict.RIGHT)
 
 
 def usable() -> bool:
@@ -171,15 +165,20 @@ def usable() -> bool:
 
 @every_strategy
 def test_what_a_collision_leaves_of_the_callers_transaction(strategy: Strategy[Create]) -> None:
-    """The key is taken before; for check_first, which would see that, after its first statement."""
-    looks = strategy.name == "check_first"
-    competitor = Competitor(lambda: take(strategy))
-    if not looks:
-        competitor.run_or_wait()
-    with transaction.atomic(), after_statement(1, competitor) if looks else nullcontext():
-        taken = competitor.outcome.returned or "taken"
-        with suppress(DatabaseError):
-            strategy.function(MINE, keys=[taken, "free"])
-        assert usable() is strategy.keeps_transaction
-        transaction.set_rollback(True)
-    competitor.join()
+    """The key is taken before the create, or between its look and its insert."""
+
+    def create_and_go_on() -> bool:
+        with transaction.atomic():
+            with suppress(DatabaseError):
+                strategy.function(MINE, keys=["taken", "free"])
+            went_on = usable()
+            transaction.set_rollback(True)
+            return went_on
+
+    result = explore(
+        [create_and_go_on, lambda: take(strategy)],
+        setup=ShortUrl.objects.all().erase,
+        invariant=lambda outcomes: "" if outcomes[0].returned else "it cannot go on",
+    )
+    assert result.complete
+    assert bool(result.violations) is not strategy.keeps_transaction

@@ -1,15 +1,13 @@
 """DELETE /api/links/{key}, and what becomes of a deleted key: nobody gets it again."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.test import Client
 
+from pginterleave import Outcome, explore
 from shorturl.models import ShortUrl
 from shorturl.tests.api import OTHER, TARGET, bearer, change, create, fields
-from shorturl.tests.competitor import Competitor, Outcome, after_statement, break_at
 
 
 @pytest.fixture
@@ -72,56 +70,59 @@ def test_a_key_that_leads_nowhere(headers: dict[str, str], key: str) -> None:
     assert ShortUrl.objects.get().deleted_at is None
 
 
-def wounds(
-    first: Callable[[], Any], second: Callable[[], Any], broken: Callable[[Outcome, Outcome], Any]
-) -> dict[int, str]:
-    def setup() -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("DELETE FROM shorturl_shorturl")
-        ShortUrl.objects.create(key="same", target_url=TARGET)
+# --- While somebody else … -----------------------------------------------------------------------
 
-    return break_at(first, second, setup=setup, broken=broken)
+
+def setup() -> None:
+    ShortUrl.objects.all().erase()
+    ShortUrl.objects.create(key="same", target_url=TARGET)
+
+
+def statuses(outcomes: list[Outcome]) -> list[int]:
+    return [outcome.returned.status_code for outcome in outcomes]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_somebody_wants_the_key_while_it_is_deleted(headers: dict[str, str]) -> None:
-    """The key is asked for after each statement of the DELETE: it is taken, before and after."""
+    """The key is taken, before and after the deletion."""
 
-    def broken(one: Outcome, two: Outcome) -> str | None:
-        statuses = (one.returned.status_code, two.returned.status_code)
+    def stays_taken(outcomes: list[Outcome]) -> None:
+        assert statuses(outcomes) == [204, 409]
         same = ShortUrl.objects.get(key="same")
-        if statuses == (204, 409) and same.target_url == TARGET and same.deleted_at:
-            return None
-        return f"{statuses} {same.target_url} {same.deleted_at}"
+        assert same.target_url == TARGET
+        assert same.deleted_at
 
     def want() -> Any:
         return create(Client(), {"target_url": OTHER, "key": "same"}, headers=headers)
 
-    assert wounds(lambda: delete("same", headers), want, broken) == {}
-    assert wounds(want, lambda: delete("same", headers), lambda a, b: broken(b, a)) == {}
+    explore(
+        [lambda: delete("same", headers), want], setup=setup, invariant=stays_taken
+    ).assert_safe()
 
 
 @pytest.mark.django_db(transaction=True)
 def test_two_delete_the_same(headers: dict[str, str]) -> None:
-    """Process 2 deletes after each statement of process 1: one has done it, one comes too late."""
+    """One has done it, and the other comes too late."""
 
-    def broken(one: Outcome, two: Outcome) -> str | None:
-        statuses = sorted([one.returned.status_code, two.returned.status_code])
-        return None if statuses == [204, 404] else f"{statuses}"
+    def once(outcomes: list[Outcome]) -> None:
+        assert sorted(statuses(outcomes)) == [204, 404]
 
-    def process() -> Any:
-        return delete("same", headers)
-
-    assert wounds(process, process, broken) == {}
+    explore([lambda: delete("same", headers)] * 2, setup=setup, invariant=once).assert_safe()
 
 
 @pytest.mark.django_db(transaction=True)
 def test_an_edit_does_not_undo_a_deletion(headers: dict[str, str]) -> None:
-    """The link is deleted after the PATCH has read it and before it writes."""
-    ShortUrl.objects.create(key="same", target_url=TARGET)
-    competitor = Competitor(lambda: delete("same", headers))
-    with after_statement(2, competitor):  # the token, the SELECT
-        change(Client(), "same", {"target_url": OTHER}, headers=headers)
-    competitor.join()
-    assert competitor.outcome.returned.status_code == 204
-    assert Client().get("/same").status_code == 404
+    """The link is deleted before the PATCH has read it, before it writes, or afterwards."""
+
+    def stays_deleted(outcomes: list[Outcome]) -> None:
+        edited, deleted = statuses(outcomes)
+        assert edited in (200, 404)
+        assert deleted == 204
+        assert ShortUrl.objects.get().deleted_at
+
+    def edit() -> Any:
+        return change(Client(), "same", {"target_url": OTHER}, headers=headers)
+
+    explore(
+        [edit, lambda: delete("same", headers)], setup=setup, invariant=stays_deleted
+    ).assert_safe()

@@ -1,5 +1,6 @@
 """The two operations that an application calls, and what the table itself sees to."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -7,10 +8,10 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from pginterleave import Outcome, explore
 from shorturl import creating, keys, operations, resolving
 from shorturl.models import ShortUrl
 from shorturl.strategies import Verdict
-from shorturl.tests.competitor import Outcome, break_at
 
 TARGET = "https://example.com/"
 RIGHT_CREATING = [s.name for s in creating.STRATEGIES.values() if s.verdict is Verdict.RIGHT]
@@ -47,25 +48,23 @@ def test_every_right_way_to_create_can_be_the_services_own(settings: Any, name: 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", RIGHT_CREATING)
 def test_two_people_want_the_same_custom_key(settings: Any, name: str) -> None:
-    """Process 2 asks for the key after each statement of process 1: one has it, one is told."""
+    """In every order of their statements, one has it and the other is told."""
     settings.SHORTURL_CREATING = name
     mine, yours = "https://mine.example/", "https://yours.example/"
 
-    def broken(one: Outcome, two: Outcome) -> str | None:
-        winners = [process.returned for process in (one, two) if process.returned]
-        losers = [process.raised for process in (one, two) if process.raised]
-        if [type(error) for error in losers] != [ShortUrl.KeyTaken]:
-            return f"{losers!r}"
+    def one_has_it(outcomes: list[Outcome]) -> str:
+        (winner,) = [outcome.returned for outcome in outcomes if outcome.returned]
+        (loser,) = [outcome.raised for outcome in outcomes if outcome.raised]
+        assert isinstance(loser, ShortUrl.KeyTaken), repr(loser)
         leads_to = ShortUrl.objects.get(key="wanted").target_url
-        return None if leads_to == winners[0].target_url else "leads to the loser's target"
+        return "" if leads_to == winner.target_url else "it leads to the loser's target"
 
-    wounds = break_at(
-        lambda: operations.create(mine, key="wanted"),
-        lambda: operations.create(yours, key="wanted"),
+    explore(
+        [partial(operations.create, target, key="wanted") for target in (mine, yours)],
         setup=ShortUrl.objects.all().erase,
-        broken=broken,
-    )
-    assert wounds == {}
+        invariant=one_has_it,
+        reduce=True,
+    ).assert_safe()
 
 
 @pytest.mark.django_db(transaction=True)

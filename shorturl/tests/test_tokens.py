@@ -7,8 +7,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
+from pginterleave import Outcome, explore
 from shorturl.models import ApiToken
-from shorturl.tests.competitor import Outcome, break_at, outcome
 
 pytestmark = pytest.mark.django_db
 
@@ -117,19 +117,15 @@ def test_without_a_sub_command() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_two_make_a_token_of_the_same_name() -> None:
-    """Process 2 makes one after each statement of process 1: one has it, one is told."""
+    """In every order of their statements, one has it and the other is told."""
 
-    def broken(one: Outcome, two: Outcome) -> str | None:
-        errors = [process.raised for process in (one, two) if process.raised]
-        if [type(error) for error in errors] != [CommandError]:
-            return f"{errors}"
-        return None if ApiToken.objects.count() == 1 else "two of them"
+    def one_has_it(outcomes: list[Outcome]) -> None:
+        (error,) = [outcome.raised for outcome in outcomes if outcome.raised]
+        assert isinstance(error, CommandError), repr(error)
+        assert ApiToken.objects.count() == 1
 
-    wounds = break_at(
-        lambda: token("create", "backup"),
-        lambda: token("create", "backup"),
-        setup=lambda: ApiToken.objects.all().delete() and None,
-        broken=broken,
-    )
-    assert wounds == {}
-    assert outcome(lambda: token("create", "backup")).raised
+    explore(
+        [lambda: token("create", "backup")] * 2,
+        setup=ApiToken.objects.all().delete,
+        invariant=one_has_it,
+    ).assert_safe()
