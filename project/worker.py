@@ -79,11 +79,16 @@ class Connection(TConn):  # type: ignore[misc]
         self.whole = False  # whether the body has been received, too
         self.probe = False
         self.continued = False
-        self.init()
-        self.sock.setsockopt(
-            socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_TIMEOUT, 0)
-        )
-        self.data_ready = True
+        self.data_ready = True  # for gthread, which would wait for the first byte
+
+    def init(self) -> None:
+        """Get ready for a thread, which reads what has been received."""
+        if not self.initialized:
+            super().init()
+            limit = struct.pack("ll", SEND_TIMEOUT, 0)
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self.parser.unreader.unread(bytes(self.received))
+        self.received.clear()
 
     def receive(self) -> bool:
         """Read what has come, if anything; return False when the client has gone."""
@@ -158,8 +163,6 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
         conn.deadline = time.monotonic() + RECEIVE_TIMEOUT
         conn.whole = conn.continued = False
         conn.sock.setblocking(False)
-        self.receiving[conn] = None
-        self.poller.register(conn.sock, selectors.EVENT_READ, partial(self.receive, conn))
         self.receive(conn, conn.sock)
 
     def receive(self, conn: Connection, _sock: object) -> None:
@@ -175,12 +178,14 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
             self.submit(conn)
         elif refusal:
             self.drop(conn, refusal)
+        elif conn not in self.receiving:
+            self.receiving[conn] = None
+            self.poller.register(conn.sock, selectors.EVENT_READ, partial(self.receive, conn))
 
     def submit(self, conn: Connection) -> None:
         """Queue a complete request for a thread."""
         self.forget(conn)
-        conn.parser.unreader.unread(bytes(conn.received))
-        conn.received.clear()
+        conn.init()
         conn.queued_at = time.monotonic()
         self.submitted += not conn.probe
         future = (self.probes if conn.probe else self.tpool).submit(self.handle, conn)
@@ -225,8 +230,9 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
 
     def forget(self, conn: Connection) -> None:
         """Stop waiting for a connection's request."""
-        del self.receiving[conn]
-        self.poller.unregister(conn.sock)
+        if conn in self.receiving:
+            del self.receiving[conn]
+            self.poller.unregister(conn.sock)
 
     def drop(self, conn: Connection, last_words: bytes = b"") -> None:
         """Close a connection, with a few bytes of explanation."""
