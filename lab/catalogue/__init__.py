@@ -1,11 +1,19 @@
 """The catalogue of races, in the order of the story, and with those of the museum."""
 
+from typing import Any
+
 from lab.catalogue import creating_races, resolving_races
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import Race
+from shorturl import creating, resolving
+from shorturl.strategies import Strategy
 
-RACES: dict[str, Race] = {
-    race.name: race for race in (*creating_races.RACES, *resolving_races.RACES)
+# A row for each operation: its strategies and its races. Pages, commands and tests follow it.
+OPERATIONS: dict[str, tuple[dict[str, Strategy[Any]], tuple[Race, ...]]] = {
+    "creating": (creating.STRATEGIES, creating_races.RACES),
+    "resolving": (resolving.STRATEGIES, resolving_races.RACES),
 }
 
-EVERY_RACE: dict[str, Race] = RACES | {name: exhibit.race for name, exhibit in MUSEUM.items()}
+RACES: dict[str, Race] = {race.name: race for _, races in OPERATIONS.values() for race in races}
+
+EVERY_RACE: dict[str, Race] = {**RACES, **MUSEUM}

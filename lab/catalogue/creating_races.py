@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from lab.catalogue.race_definition import Process, Race
+from lab.catalogue.race_definition import Process, Race, first_error
 from lab.models import Notification
 from pginterleave import Outcome
 from shorturl import creating
@@ -52,7 +52,7 @@ def no_links(strategy: Strategy[Any]) -> None:
 
 
 def next_id(number: int) -> None:
-    """Let the id's sequence go on with `number`, so that every run makes the same links."""
+    """Set the id's sequence to `number`, so that every schedule makes the same links."""
     with connection.cursor() as cursor:
         sequence = "setval(pg_get_serial_sequence(%s, 'id'), %s, false)"
         cursor.execute(f"SELECT {sequence}", [ShortUrl._meta.db_table, number])
@@ -68,9 +68,9 @@ def first_key_taken(strategy: Strategy[Any]) -> None:
 
 
 def everybody_owns_a_link(outcomes: list[Outcome]) -> str:
+    if error := first_error(outcomes):
+        return error
     for process, outcome in enumerate(outcomes, 1):
-        if outcome.raised:
-            return f"process {process} gets {type(outcome.raised).__name__}"
         key = outcome.returned.key
         if outcome.returned.target_url != target(process):
             return f"process {process} is handed somebody else's link, {key}"
@@ -111,14 +111,19 @@ def links() -> str:
 
 
 def _race(name: str, situation: str, must_hold: str, **rest: Any) -> Race:
-    defaults = {
+    defaults: dict[str, Any] = {
+        "name": name,
+        "operation": "creating",
+        "situation": situation,
+        "must_hold": must_hold,
         "counts": (2, 3),
         "strategies": creating.STRATEGIES,
+        "signature": "create(target_url: str, *, keys: Iterable[str]) -> ShortUrl",
         "setup": no_links,
         "invariant": everybody_owns_a_link,
         "observe": links,
     }
-    return Race(name, "creating", situation, must_hold, **{**defaults, **rest})
+    return Race(**{**defaults, **rest})
 
 
 RACES = (
@@ -126,6 +131,11 @@ RACES = (
         "collision",
         "One create, whose first key is somebody's already.",
         "It makes a link with another key, and nobody else's link changes.",
+        story=(
+            "Keys are drawn at random, and one day a draw hits a key that is in use. There is no "
+            "competitor here, one process is enough. What does the create do with the answer that"
+            " the database gives?"
+        ),
         counts=(1,),
         # The time that a clock shows first is nobody's yet, unless two read it at once.
         strategies={n: s for n, s in creating.STRATEGIES.items() if n != "timestamp_key"},
@@ -137,12 +147,22 @@ RACES = (
         "toctou",
         "Everybody creates a link, and all draw the same key first.",
         "Everybody gets a link that leads to their own target.",
+        story=(
+            "Two people shorten a URL at the same moment, and both draw the same key. Whoever "
+            "looks whether the key is free learns what was true when they looked: between the "
+            "time of check and the time of use, the other one can take it."
+        ),
         processes=same_key_first(create),
     ),
     _race(
         "toctou_in_a_transaction",
         "The same inside the caller's atomic(), with another row written after the link.",
         "Everybody gets a link that leads to their own target, and the other row.",
+        story=(
+            "The same, in an application that creates the short URL and sends a notification in "
+            "one transaction. An error leaves a PostgreSQL transaction unusable, so a retry has "
+            "nothing to stand on, unless a savepoint was set before."
+        ),
         processes=same_key_first(create_in_a_transaction),
         invariant=everybody_owns_a_link_and_a_notification,
     ),
@@ -150,6 +170,10 @@ RACES = (
         "custom_key",
         "Everybody asks for the same custom key.",
         "One has it, and the others are told that it is taken.",
+        story=(
+            "Two people ask for the same custom key. There is no second choice: one of them has "
+            "it, and the other has to be told, however close the race was."
+        ),
         counts=(2,),
         strategies={n: s for n, s in creating.STRATEGIES.items() if s.draws_keys},
         processes=lambda strategy, number: [

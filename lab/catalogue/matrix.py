@@ -1,60 +1,54 @@
-"""Strategies × races: how many schedules of each break, out of how many."""
+"""Strategies × races: how many schedules of each violate the invariant, out of how many."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lab.catalogue import RACES
+from lab.catalogue import OPERATIONS, RACES
 from lab.catalogue.race_definition import Race
 from pginterleave import Exploration
-from shorturl import creating, resolving
 from shorturl.strategies import Strategy
-
-TABLES: dict[str, dict[str, Strategy[Any]]] = {
-    "creating": creating.STRATEGIES,
-    "resolving": resolving.STRATEGIES,
-}
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What came of one race against one strategy.
+class MatrixCell:
+    """The result of one race with one strategy.
 
-    `witness` is the shortest broken schedule, or None. Where `complete` is False the search was
-    cut, and what it did not find proves nothing.
+    `counterexample` is the shortest schedule that violates the invariant, or None. Where `complete`
+    is False the search was truncated, and what it did not find proves nothing.
     """
 
     race: str
     strategy: str
     processes: int
     schedules: int
-    broken: int
+    violating: int
     complete: bool
-    witness: str | None
+    counterexample: str | None
 
     def __str__(self) -> str:
-        count = f"{self.broken} / {self.schedules}"
+        count = f"{self.violating} / {self.schedules}"
         return count if self.complete else f"{count} …"
 
 
-def cell(race: Race, strategy: Strategy[Any], processes: int, result: Exploration) -> Cell:
+def cell(race: Race, strategy: Strategy[Any], processes: int, result: Exploration) -> MatrixCell:
     """Return the cell of one exploration."""
-    return Cell(
+    return MatrixCell(
         race=race.name,
         strategy=strategy.name,
         processes=processes,
         schedules=result.schedules,
-        broken=result.violating,
+        violating=result.violating,
         complete=result.complete,
-        witness=result.counterexample.order if result.counterexample else None,
+        counterexample=result.counterexample.order if result.counterexample else None,
     )
 
 
-def cells(processes: int | None = None, **limits: Any) -> Iterator[Cell]:
-    """Explore every race against every strategy that takes part, and yield the cells.
+def cells(processes: int | None = None, **limits: Any) -> Iterator[MatrixCell]:
+    """Explore every race with every strategy that takes part, and yield the cells.
 
     `processes` picks the races that are explored with so many; by default each is explored with
-    the fewest of its own. `limits` are those of interleave.explore.
+    the fewest of its own. `limits` are those of pginterleave.explore.
     """
     for race in RACES.values():
         count = processes or race.counts[0]
@@ -65,24 +59,23 @@ def cells(processes: int | None = None, **limits: Any) -> Iterator[Cell]:
                 )
 
 
-def markdown(cells: list[Cell]) -> str:
+def markdown(cells: list[MatrixCell]) -> str:
     """Return the cells as Markdown tables, one for each operation."""
+    found = {(each.strategy, each.race): each for each in cells}
     tables = []
-    for operation, table in TABLES.items():
-        found = {(c.strategy, c.race): c for c in cells if RACES[c.race].operation == operation}
-        races = list(dict.fromkeys(race for _, race in found))
-        strategies = [name for name in table if any(name == strategy for strategy, _ in found)]
-        if not found:
-            continue
-        lines = [f"| {operation} | {' | '.join(races)} |", "| --- |" + " --- |" * len(races)]
+    for operation, (strategies, races) in OPERATIONS.items():
+        columns = [race.name for race in races if any(race.name == name for _, name in found)]
+        lines = [[operation, *columns], ["---"] * (1 + len(columns))]
         for strategy in strategies:
-            row = [_broken_in_bold(found.get((strategy, race))) for race in races]
-            lines.append(f"| {strategy} | {' | '.join(row)} |")
-        tables.append("\n".join(lines))
+            row = [found.get((strategy, race)) for race in columns]
+            if any(row):
+                lines.append([strategy, *map(_violating_in_bold, row)])
+        if columns:
+            tables.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
     return "\n\n".join(tables)
 
 
-def _broken_in_bold(cell: Cell | None) -> str:
+def _violating_in_bold(cell: MatrixCell | None) -> str:
     if cell is None:
         return "–"
-    return f"**{cell}**" if cell.broken else str(cell)
+    return f"**{cell}**" if cell.violating else str(cell)

@@ -11,17 +11,19 @@ from shorturl.strategies import Strategy
 
 Process = Callable[[], object]
 # Of one exploration that a command runs. The longest, three of permuted_sequence in a transaction,
-# has 34,650 schedules, and runs them all.
+# runs all its 34,650 schedules.
 MAX_SCHEDULES, MAX_SECONDS = 50_000, 900
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Race:
-    """A situation that can break a strategy.
+    """A situation in which a strategy can violate an invariant.
 
-    `strategies` are those that take part. `setup(strategy)` makes the first state, and
-    `processes(strategy, number)` what each of `number` processes does; `invariant(outcomes)` says
-    what does not hold afterwards, or nothing, and `observe()` what the rows hold at any time.
+    `situation` and `must_hold` are a sentence each, `story` is for a reader who meets the race for
+    the first time. `strategies` are those that take part; `signature` is how they are called, and
+    so a function of the user's own. `setup(strategy)` makes the first state, and
+    `processes(strategy, number)` what each of `number` processes does; `invariant(outcomes)`
+    returns what does not hold afterwards, or "", and `observe()` what the rows hold at any time.
     `counts` are the numbers of processes it is explored with.
     """
 
@@ -29,8 +31,10 @@ class Race:
     operation: str
     situation: str
     must_hold: str
-    counts: tuple[int, ...]
+    story: str = ""
+    counts: tuple[int, ...] = (2,)
     strategies: dict[str, Strategy[Any]]
+    signature: str
     setup: Callable[[Strategy[Any]], object]
     processes: Callable[[Strategy[Any], int], list[Process]]
     invariant: Callable[[list[Outcome]], str]
@@ -66,6 +70,14 @@ class Race:
                 observe=self.observe,
                 split_autocommit=split_autocommit,
             )
+
+
+def first_error(outcomes: list[Outcome]) -> str:
+    """Return which process got which exception, or "": most invariants begin with this."""
+    for process, outcome in enumerate(outcomes, 1):
+        if outcome.raised:
+            return f"process {process} gets {type(outcome.raised).__name__}"
+    return ""
 
 
 @contextmanager

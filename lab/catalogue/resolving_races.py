@@ -6,7 +6,7 @@ from typing import Any
 from django.db import OperationalError, transaction
 from django.db.backends.postgresql.psycopg_any import errors
 
-from lab.catalogue.race_definition import Process, Race
+from lab.catalogue.race_definition import Process, Race, first_error
 from pginterleave import Outcome
 from shorturl import resolving
 from shorturl.models import ShortUrl
@@ -64,17 +64,10 @@ def resolve_both(strategy: Strategy[Any], process: int) -> Process:
     return run
 
 
-def a_raised(outcomes: list[Outcome]) -> str:
-    for process, outcome in enumerate(outcomes, 1):
-        if outcome.raised:
-            return f"process {process} gets {type(outcome.raised).__name__}"
-    return ""
-
-
 def not_redirected(outcomes: list[Outcome], resolving: int) -> str:
     """Return which process got an error, or which of the first `resolving` was not redirected."""
-    if wrong := a_raised(outcomes):
-        return wrong
+    if error := first_error(outcomes):
+        return error
     for process, outcome in enumerate(outcomes[:resolving], 1):
         leads_to = getattr(outcome.returned, "target_url", None)
         if leads_to not in (OLD, NEW):
@@ -97,11 +90,11 @@ def edit_stays_and_hits_count(outcomes: list[Outcome]) -> str:
 
 
 def redirected_and_counted_or_not_found(outcomes: list[Outcome]) -> str:
-    """Hold the row, which stays as a tombstone, against what the resolving processes were told."""
+    """Compare the row, which stays as a tombstone, with what the resolving processes were told."""
     *resolves, _delete = outcomes
     short_url = ShortUrl.objects.get(key="a")
-    if wrong := a_raised(outcomes):
-        return wrong
+    if error := first_error(outcomes):
+        return error
     if short_url.deleted_at is None:
         return "the deletion is undone"
     redirected = sum(outcome.returned is not None for outcome in resolves)
@@ -112,8 +105,8 @@ def redirected_and_counted_or_not_found(outcomes: list[Outcome]) -> str:
 
 def all_finish_in_the_end(outcomes: list[Outcome]) -> str:
     """Let every victim of a deadlock try again, and then count."""
-    if wrong := a_raised(outcomes):
-        return wrong
+    if error := first_error(outcomes):
+        return error
     for outcome in outcomes:
         if outcome.returned:
             outcome.returned()
@@ -135,13 +128,17 @@ def both_rows() -> str:
 
 
 def _race(name: str, situation: str, must_hold: str, **rest: Any) -> Race:
-    defaults = {
-        "counts": (2,),
+    defaults: dict[str, Any] = {
+        "name": name,
+        "operation": "resolving",
+        "situation": situation,
+        "must_hold": must_hold,
         "strategies": resolving.STRATEGIES,
+        "signature": "resolve(key: str) -> ShortUrl",
         "setup": fresh_links,
         "observe": rows,
     }
-    return Race(name, "resolving", situation, must_hold, **{**defaults, **rest})
+    return Race(**{**defaults, **rest})
 
 
 RACES = (
@@ -149,6 +146,11 @@ RACES = (
         "lost_update",
         "Everybody follows the same link.",
         "All are redirected, and each is counted.",
+        story=(
+            "A link is followed twice at the same moment. Each process reads the counter, adds "
+            "one and writes the sum. If both read before either writes, they write the same "
+            "number: two hits, and the counter has gone up by one."
+        ),
         counts=(2, 3),
         processes=lambda strategy, number: [resolve(strategy)] * number,
         invariant=every_hit_counts,
@@ -157,6 +159,11 @@ RACES = (
         "clobbered_edit",
         "The last process edits the target of a link that the others follow.",
         "The edit stays, and each of the others is counted.",
+        story=(
+            "Somebody corrects the target of a link while others follow it. Counting a hit has no"
+            " business with the target, but an object that is saved as a whole writes every "
+            "column back as it was when it was read, and the correction is gone."
+        ),
         counts=(2, 3),
         processes=lambda strategy, number: [resolve(strategy)] * (number - 1) + [edit],
         invariant=edit_stays_and_hits_count,
@@ -165,6 +172,11 @@ RACES = (
         "deleted_meanwhile",
         "The last process deletes a link that the others follow.",
         "The others are redirected and counted, or told that there is none; it stays deleted.",
+        story=(
+            "A link is deleted while somebody follows it. They may get through or be told that "
+            "there is no such link, as the order falls; the link must not come back to life, and "
+            "a hit must not be counted half."
+        ),
         processes=lambda strategy, number: (
             [resolve_unless_deleted(strategy)] * (number - 1) + [delete]
         ),
@@ -174,6 +186,12 @@ RACES = (
         "crossed_locks",
         "Everybody resolves two keys in one transaction, in opposite orders.",
         "All finish, the victim of a deadlock at the second try, and every hit is counted.",
+        story=(
+            "Two callers each resolve two links in one transaction, in opposite order. Whoever "
+            "locks what it writes until it commits can meet the other one halfway: each waits for"
+            " what the other holds. PostgreSQL notices the deadlock and ends one of them, who "
+            "must try again."
+        ),
         strategies={n: s for n, s in resolving.STRATEGIES.items() if s.nests},
         processes=lambda strategy, number: [
             resolve_both(strategy, process) for process in range(1, number + 1)

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from lab.catalogue import RACES
+from lab.catalogue import OPERATIONS, RACES
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import Race
 from lab.models import Recording
@@ -59,8 +59,7 @@ class Recorded:
 
     def matrix(self, operation: str) -> Table:
         """Return strategies × races of an operation."""
-        races = [race for race in RACES.values() if race.operation == operation]
-        strategies = {name: one for race in races for name, one in race.strategies.items()}
+        strategies, races = OPERATIONS[operation]
         return Table(
             operation,
             [race.name for race in races],
@@ -92,4 +91,4 @@ class Recorded:
 
     def museum(self) -> list[tuple[Any, Table]]:
         """Return the exhibits, each with its table."""
-        return [(exhibit, self.of_race(exhibit.race)) for exhibit in MUSEUM.values()]
+        return [(exhibit, self.of_race(exhibit)) for exhibit in MUSEUM.values()]

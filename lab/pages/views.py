@@ -11,14 +11,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from lab.catalogue import EVERY_RACE, RACES
+from lab.catalogue import EVERY_RACE, OPERATIONS, RACES
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import Race
 from lab.exceptions import AlreadyExploring
 from lab.models import Batch, Recording
 from lab.pages import measured
 from lab.pages.schedules import around, read, steps
-from lab.pages.stories import STORIES
 from lab.pages.tables import Cell, Recorded
 from lab.recording import batches
 from lab.recording.jobs import ISOLATED, LEVELS, READ_COMMITTED, Job, jobs_named
@@ -38,7 +37,7 @@ def index(request: HttpRequest) -> HttpResponse:
     recorded = Recorded(Recording.objects.all())
     context = {
         "races": RACES.values(),
-        "tables": [recorded.matrix(operation) for operation in ("creating", "resolving")],
+        "tables": [recorded.matrix(operation) for operation in OPERATIONS],
         "newest": newest(race__in=RACES, isolation=READ_COMMITTED),
         "load": measured.last_run(recorded),
         "batch": Batch.objects.order_by("-pk").first(),
@@ -61,7 +60,6 @@ def race(request: HttpRequest, name: str) -> HttpResponse:
     exhibit = MUSEUM.get(name)
     context = {
         "race": found,
-        "story": exhibit.what if exhibit else STORIES[name],
         "exhibit": exhibit,
         "table": Recorded(Recording.objects.filter(race=name)).of_race(found),
         "choices": [("left", sides[0].name), ("right", sides[1].name)],

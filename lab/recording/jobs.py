@@ -46,7 +46,7 @@ def jobs_named(what: str) -> list[Job]:
         return [job_named(*what.split("/"))]
     races = {
         "matrix": RACES.values(),
-        "museum": [exhibit.race for exhibit in MUSEUM.values()],
+        "museum": MUSEUM.values(),
         "isolation": [RACES[name] for name in ISOLATED],
     }[what]
     return [

@@ -47,8 +47,8 @@ def test_list_ends_with_the_museum_and_its_sources() -> None:
     races, heading, museum = race("list").partition("The museum:")
     assert heading
     for exhibit in MUSEUM.values():
-        assert exhibit.race.name not in races
-        for text in (exhibit.race.name, exhibit.race.situation, exhibit.race.must_hold):
+        assert exhibit.name not in races
+        for text in (exhibit.name, exhibit.situation, exhibit.must_hold):
             assert text in museum
         assert f"Found in: {exhibit.source}" in museum
         assert exhibit.signature in museum
@@ -159,8 +159,8 @@ def test_matrix_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
         "strategy": "naive",
         "processes": 2,
         "schedules": 2,
-        "broken": 2,
-        "witness": "12",
+        "violating": 2,
+        "counterexample": "12",
         "complete": True,
     }
     assert {cell["race"] for cell in cells} == {"toctou", "lost_update"}

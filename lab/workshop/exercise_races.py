@@ -3,7 +3,7 @@
 from typing import Any
 
 from lab.catalogue import resolving_races
-from lab.catalogue.race_definition import Process, Race
+from lab.catalogue.race_definition import Process, Race, first_error
 from pginterleave import Outcome
 from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
@@ -15,8 +15,8 @@ def call_with_both(caller: Strategy[Any], process: int) -> Process:
 
 
 def everybody_has_both(outcomes: list[Outcome]) -> str:
-    if wrong := resolving_races.a_raised(outcomes):
-        return wrong
+    if error := first_error(outcomes):
+        return error
     for process, outcome in enumerate(outcomes, 1):
         asked = ("a", "b") if process % 2 else ("b", "a")
         if keys_of(outcome.returned) != asked:
@@ -42,12 +42,17 @@ def nothing_is_counted(outcomes: list[Outcome]) -> str:
 
 
 def _race(name: str, situation: str, must_hold: str, **rest: Any) -> Race:
-    defaults = {
-        "strategies": {},
-        "setup": resolving_races.fresh_links,
-        "observe": resolving_races.both_rows,
-    }
-    return Race(name, "resolving", situation, must_hold, **{**defaults, **rest})
+    return Race(
+        name=name,
+        operation="resolving",
+        situation=situation,
+        must_hold=must_hold,
+        strategies={},
+        signature="resolve_both(first: str, second: str) -> tuple[ShortUrl, ShortUrl]",
+        setup=resolving_races.fresh_links,
+        observe=resolving_races.both_rows,
+        **rest,
+    )
 
 
 RACES: dict[str, Race] = {
@@ -57,7 +62,6 @@ RACES: dict[str, Race] = {
             "crossed_calls",
             "Everybody resolves two keys in one call, handed over in opposite orders.",
             "Everybody gets both short URLs in the order asked for, and every hit is counted.",
-            counts=(2,),
             processes=lambda caller, number: [
                 call_with_both(caller, process) for process in range(1, number + 1)
             ],

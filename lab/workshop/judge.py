@@ -3,10 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import Race
 from lab.exceptions import NotJudged
-from lab.workshop.exercise_races import RACES as EXERCISE_RACES
 from pginterleave import Schedule
 from shorturl.strategies import Strategy, Verdict
 
@@ -36,7 +34,7 @@ def judge(
         if shown.unexpected_exception() and result.violating == result.schedules:
             raise NotJudged(
                 f"{name} does not work, with or without a race: {shown.unexpected_exception()}. "
-                f"It is called like {signature(race)}."
+                f"It is called like {race.signature}."
             )
         title = f"{race.name} × {name}: {result}{when}. The shortest, {shown.order}:"
         return False, f"{title}\n\n{draw(shown)}\n\nViolated: {shown.violation}."
@@ -68,14 +66,3 @@ class Watched:
         for key in keys:
             self.drew = True
             yield key
-
-
-def signature(race: Race) -> str:
-    """Return how a function of the user's own is called, and what it returns."""
-    if race.name in MUSEUM:
-        return MUSEUM[race.name].signature
-    if race.name in EXERCISE_RACES:
-        return "resolve_both(first: str, second: str) -> tuple[ShortUrl, ShortUrl]"
-    if race.operation == "creating":
-        return "create(target_url: str, *, keys: Iterable[str]) -> ShortUrl"
-    return "resolve(key: str) -> ShortUrl"

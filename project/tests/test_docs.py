@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.catalogue import matrix
+from lab.catalogue import OPERATIONS, matrix
 from project.docs import BLOCK, ROOT, documents, regenerated
 from shorturl.strategies import Verdict
 
@@ -14,7 +14,7 @@ every_document = pytest.mark.parametrize("path", documents(), ids=lambda path: p
 
 @pytest.mark.django_db(transaction=True)
 @every_document
-def test_the_blocks_are_what_the_commands_print(path: Path, cells: list[matrix.Cell]) -> None:
+def test_the_blocks_are_what_the_commands_print(path: Path, cells: list[matrix.MatrixCell]) -> None:
     text = path.read_text()
     known = {"manage.py race matrix": matrix.markdown(cells)}
     assert regenerated(text, known) == text, "run `make docs`"
@@ -31,7 +31,7 @@ def test_the_readme_shows_every_strategy_under_load() -> None:
     section = (
         (ROOT / "README.md").read_text().split("## Reproduced under load")[1].split("\n## ")[0]
     )
-    for title, table in matrix.TABLES.items():
+    for title, (table, _) in OPERATIONS.items():
         operation = {"creating": "To create", "resolving": "To resolve"}[title]
         rows = section.split(f"| {operation}")[1].split("\n\n")[0]
         for name, strategy in table.items():

@@ -18,7 +18,7 @@ from lab.catalogue.museum.exhibit import Exhibit
 __all__ = ["MUSEUM", "Exhibit"]
 
 MUSEUM: dict[str, Exhibit] = {
-    case.EXHIBIT.race.name: case.EXHIBIT
+    case.EXHIBIT.name: case.EXHIBIT
     for case in (
         no_unique_constraint,
         null_in_a_unique_key,

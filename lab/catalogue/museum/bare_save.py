@@ -6,22 +6,11 @@ from typing import Any
 from django.db import models
 from django.db.models import F
 
-from lab.catalogue.museum.exhibit import Exhibit, ExhibitModel, execute, right, rows_of, wrong
-from lab.catalogue.race_definition import Process, Race
-from lab.catalogue.resolving_races import NEW, not_redirected
+from lab.catalogue.museum.exhibit import Exhibit, ExhibitModel, make_tables, right, rows_of, wrong
+from lab.catalogue.race_definition import Process
+from lab.catalogue.resolving_races import NEW, OLD, not_redirected
 from pginterleave import Outcome
 from shorturl.strategies import Strategy, table
-
-TABLE = """
-    DROP TABLE IF EXISTS museum_clickedlink;
-    CREATE TABLE museum_clickedlink (
-        id bigint PRIMARY KEY,
-        key text NOT NULL UNIQUE,
-        target_url text NOT NULL,
-        clicks bigint NOT NULL
-    );
-    INSERT INTO museum_clickedlink VALUES (1, 'a', 'https://old.example/', 0)
-"""
 
 
 class ClickedLink(ExhibitModel):
@@ -80,7 +69,8 @@ def edit_and_try(strategy: Strategy[Any]) -> Process:
 
 
 def old_link(strategy: Strategy[Any]) -> None:
-    execute(TABLE)
+    make_tables(ClickedLink)
+    ClickedLink.objects.create(id=1, key="a", target_url=OLD, clicks=0)
 
 
 def edit_stays_and_clicks_count(outcomes: list[Outcome]) -> str:
@@ -94,27 +84,23 @@ def edit_stays_and_clicks_count(outcomes: list[Outcome]) -> str:
 
 
 EXHIBIT = Exhibit(
-    race=Race(
-        name="bare_save",
-        operation="museum",
-        situation="The last process edits a link's target and follows it; the others follow it.",
-        must_hold="The edit stays, all are redirected, and each is counted.",
-        counts=(2,),
-        strategies=table(
-            wrong(as_found, "clicks += 1; save()"),
-            wrong(mended_by_half, "F() and a bare save(): the edit is still undone"),
-            right(mended, "F() and update_fields"),
-        ),
-        setup=old_link,
-        processes=lambda strategy, number: [
-            *[partial(strategy.function, "a")] * (number - 1),
-            edit_and_try(strategy),
-        ],
-        invariant=edit_stays_and_clicks_count,
-        observe=rows_of(ClickedLink),
+    name="bare_save",
+    situation="The last process edits a link's target and follows it; the others follow it.",
+    must_hold="The edit stays, all are redirected, and each is counted.",
+    strategies=table(
+        wrong(as_found, "clicks += 1; save()"),
+        wrong(mended_by_half, "F() and a bare save(): the edit is still undone"),
+        right(mended, "F() and update_fields"),
     ),
+    setup=old_link,
+    processes=lambda strategy, number: [
+        *[partial(strategy.function, "a")] * (number - 1),
+        edit_and_try(strategy),
+    ],
+    invariant=edit_stays_and_clicks_count,
+    observe=rows_of(ClickedLink),
     source="django-short-links: ServeURL.get() in links/views.py, clicks += 1 and save()",
-    what=(
+    story=(
         "The first thing that everybody writes: get the object, add one, save. It reads as if it "
         "changed one number. It sends an UPDATE of every column, with the values that were read a "
         "moment ago. So it loses a click when two read the same number, and it does worse to the "

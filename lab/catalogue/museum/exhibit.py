@@ -1,4 +1,4 @@
-"""What an exhibit is, and what all of them are made with."""
+"""What an exhibit is, and what several of them are made with."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,31 +6,30 @@ from typing import Any, ClassVar, Self
 
 from django.db import connection, models
 
-from lab.catalogue.race_definition import Race
+from lab.catalogue.creating_races import target
+from lab.catalogue.race_definition import Race, first_error
+from pginterleave import Outcome
 from shorturl.strategies import Strategy, Verdict
 
 
-@dataclass(frozen=True)
-class Exhibit:
+@dataclass(frozen=True, kw_only=True)
+class Exhibit(Race):
     """A race that was found in a real shortener.
 
-    `source` is who had it and where; `what` tells a teacher what they wrote, why it looked right
-    and what happens; `lesson` is a sentence to take away. `signature` is that of the race's
-    strategies, and so of a function that `manage.py race check` judges; such a function finds the
-    constraints there that `mended` has.
+    `source` is who had it and where, `lesson` a sentence to take away, and the `story` tells what
+    they wrote, why it looked right and what happens. A function of the user's own, judged by
+    `manage.py race check`, finds the constraints that `mended` has.
     """
 
-    race: Race
+    operation: str = "museum"
     source: str
-    what: str
     lesson: str
-    signature: str
 
 
 class ExhibitModel(models.Model):
     """What the models of the exhibits have in common.
 
-    Their app is not installed, so that no migration is looked for; each case makes its tables.
+    Their app is not installed, so that no migration is looked for; each set-up makes its tables.
     """
 
     objects: ClassVar[models.Manager[Self]] = models.Manager()
@@ -42,25 +41,69 @@ class ExhibitModel(models.Model):
 
 
 def wrong(function: Any, shows: str) -> Strategy[Any]:
-    """Return `function` as a strategy that some schedule breaks."""
+    """Return `function` as a strategy that violates the invariant in some schedule."""
     return Strategy(function.__name__, function, Verdict.WRONG, "–", shows)
 
 
 def right(function: Any, shows: str) -> Strategy[Any]:
-    """Return `function` as a strategy that no schedule breaks."""
+    """Return `function` as a strategy that violates the invariant in no schedule."""
     return Strategy(function.__name__, function, Verdict.RIGHT, "–", shows)
 
 
-def execute(statements: str) -> None:
-    """Execute some statements in one go."""
-    with connection.cursor() as cursor:
-        cursor.execute(statements)
+def make_tables(*tables: type[ExhibitModel]) -> None:
+    """Make the empty tables of some models, anew if they exist."""
+    with connection.schema_editor() as editor:
+        for model in tables:
+            editor.execute(f"DROP TABLE IF EXISTS {editor.quote_name(model._meta.db_table)}")
+            editor.create_model(model)
 
 
-def rows_of(model: type[ExhibitModel]) -> Callable[[], str]:
-    """Return a function that says what the rows of `model` hold."""
+def add_unique(model: type[ExhibitModel], *fields: str, nulls_distinct: bool | None = None) -> None:
+    """Add a unique constraint to the table of `model`."""
+    with connection.schema_editor() as editor:
+        name = "_".join([model._meta.db_table, *fields, "uk"])
+        editor.add_constraint(
+            model, models.UniqueConstraint(fields=fields, name=name, nulls_distinct=nulls_distinct)
+        )
+
+
+def rows_of(*tables: type[ExhibitModel]) -> Callable[[], str]:
+    """Return a function that says what the rows of some models hold."""
 
     def rows() -> str:
-        return ", ".join(map(str, model.objects.order_by("pk"))) or "no rows"
+        return "; ".join(
+            ", ".join(map(str, model.objects.order_by("pk"))) or "no rows" for model in tables
+        )
 
     return rows
+
+
+def one_link_called(name: str, model: Any) -> Callable[[list[Outcome]], str]:
+    """Return the invariant that one process has the link called `name`, and the others know it."""
+
+    def invariant(outcomes: list[Outcome]) -> str:
+        if error := first_error(outcomes):
+            return error
+        links = list(model.objects.all())
+        if len(links) != 1:
+            return f"{len(links)} links are called {name}"
+        owners = [target(process) for process, each in enumerate(outcomes, 1) if each.returned]
+        leads_to = links[0].target_url
+        return "" if owners == [leads_to] else f"{name} leads to {leads_to}, and {owners} own it"
+
+    return invariant
+
+
+def everybody_owns_a(model: Any) -> Callable[[list[Outcome]], str]:
+    """Return the invariant that the primary key each process gets leads to its own target."""
+
+    def invariant(outcomes: list[Outcome]) -> str:
+        if error := first_error(outcomes):
+            return error
+        for process, outcome in enumerate(outcomes, 1):
+            link = model.objects.filter(pk=outcome.returned).first()
+            if link is None or link.target_url != target(process):
+                return f"{outcome.returned} does not lead to the target of process {process}"
+        return ""
+
+    return invariant

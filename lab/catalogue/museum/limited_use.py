@@ -6,22 +6,10 @@ from typing import Any
 from django.db import models, transaction
 from django.db.models import F
 
-from lab.catalogue.museum.exhibit import Exhibit, ExhibitModel, execute, right, rows_of, wrong
-from lab.catalogue.race_definition import Race
-from lab.catalogue.resolving_races import a_raised
+from lab.catalogue.museum.exhibit import Exhibit, ExhibitModel, make_tables, right, rows_of, wrong
+from lab.catalogue.race_definition import first_error
 from pginterleave import Outcome
 from shorturl.strategies import Strategy, table
-
-TABLE = """
-    DROP TABLE IF EXISTS museum_limitedlink;
-    CREATE TABLE museum_limitedlink (
-        id bigint PRIMARY KEY,
-        key text NOT NULL UNIQUE,
-        uses bigint NOT NULL,
-        max_uses bigint NOT NULL
-    );
-    INSERT INTO museum_limitedlink VALUES (1, 'gift', 0, 1)
-"""
 
 
 class LimitedLink(ExhibitModel):
@@ -75,12 +63,13 @@ def mended_with_a_lock(key: str) -> bool:
 
 
 def one_free_place(strategy: Strategy[Any]) -> None:
-    execute(TABLE)
+    make_tables(LimitedLink)
+    LimitedLink.objects.create(id=1, key="gift", uses=0, max_uses=1)
 
 
 def redeemed_as_often_as_allowed(outcomes: list[Outcome]) -> str:
-    if wrong := a_raised(outcomes):
-        return wrong
+    if error := first_error(outcomes):
+        return error
     link = LimitedLink.objects.get(key="gift")
     redeemed = sum(bool(outcome.returned) for outcome in outcomes)
     if redeemed != link.max_uses:
@@ -89,27 +78,23 @@ def redeemed_as_often_as_allowed(outcomes: list[Outcome]) -> str:
 
 
 EXHIBIT = Exhibit(
-    race=Race(
-        name="limited_use",
-        operation="museum",
-        situation="Everybody redeems the same link (LimitedLink), which may be used once.",
-        must_hold="One may follow it, the others are told that it is used up, and uses = 1.",
-        counts=(2,),
-        strategies=table(
-            wrong(as_found, "check, then act: the counter is right, and too high"),
-            right(mended, "one UPDATE … WHERE uses < max_uses"),
-            right(mended_with_a_lock, "a row lock before the check"),
-        ),
-        setup=one_free_place,
-        processes=lambda strategy, number: [partial(strategy.function, "gift")] * number,
-        invariant=redeemed_as_often_as_allowed,
-        observe=rows_of(LimitedLink),
+    name="limited_use",
+    situation="Everybody redeems the same link (LimitedLink), which may be used once.",
+    must_hold="One may follow it, the others are told that it is used up, and uses = 1.",
+    strategies=table(
+        wrong(as_found, "check, then act: the counter is right, and too high"),
+        right(mended, "one UPDATE … WHERE uses < max_uses"),
+        right(mended_with_a_lock, "a row lock before the check"),
     ),
+    setup=one_free_place,
+    processes=lambda strategy, number: [partial(strategy.function, "gift")] * number,
+    invariant=redeemed_as_often_as_allowed,
+    observe=rows_of(LimitedLink),
     source=(
         "django-link-shortener 1.1: max_uses (max_uses=1 with 16 threads: 5 to 16 redemptions); "
         "Shlink 5.1.5: max-visits"
     ),
-    what=(
+    story=(
         "A gift card, an invitation, a download that is paid for: the link works once. They read "
         "the link, compare the number of uses with the limit, and count. They even count with F(), "
         "so that no use is lost. The count is right, and that is what gives the bug away: it says "

@@ -6,18 +6,16 @@ from typing import Any
 from django.db import connection, models
 
 from lab.catalogue.creating_races import target
-from lab.catalogue.museum.exhibit import Exhibit, ExhibitModel, execute, right, rows_of, wrong
-from lab.catalogue.race_definition import Race
-from lab.catalogue.resolving_races import a_raised
-from pginterleave import Outcome
+from lab.catalogue.museum.exhibit import (
+    Exhibit,
+    ExhibitModel,
+    everybody_owns_a,
+    make_tables,
+    right,
+    rows_of,
+    wrong,
+)
 from shorturl.strategies import Strategy, table
-
-TABLES = """
-    DROP TABLE IF EXISTS museum_option, museum_keyword;
-    CREATE TABLE museum_option (name text PRIMARY KEY, value bigint NOT NULL);
-    INSERT INTO museum_option VALUES ('next_id', 1);
-    CREATE TABLE museum_keyword (keyword text PRIMARY KEY, target_url text NOT NULL)
-"""
 
 
 class Option(ExhibitModel):
@@ -72,43 +70,26 @@ def mended(target_url: str) -> str:
 
 
 def first_id(strategy: Strategy[Any]) -> None:
-    execute(TABLES)
-
-
-def everybody_owns_a_link(outcomes: list[Outcome]) -> str:
-    if wrong := a_raised(outcomes):
-        return wrong
-    for process, outcome in enumerate(outcomes, 1):
-        link = Keyword.objects.filter(keyword=outcome.returned).first()
-        if link is None or link.target_url != target(process):
-            return f"{outcome.returned} does not lead to the target of process {process}"
-    return ""
-
-
-def rows() -> str:
-    return f"{rows_of(Option)()}; {rows_of(Keyword)()}"
+    make_tables(Option, Keyword)
+    Option.objects.create(name="next_id", value=1)
 
 
 EXHIBIT = Exhibit(
-    race=Race(
-        name="next_id_written_back",
-        operation="museum",
-        situation="Everybody creates a link, whose keyword is the next id.",
-        must_hold="Everybody gets a link that leads to their own target.",
-        counts=(2,),
-        strategies=table(
-            wrong(as_found, "read the next id, look, insert, write it back"),
-            right(mended, "UPDATE … RETURNING takes the number and moves on"),
-        ),
-        setup=first_id,
-        processes=lambda strategy, number: [
-            partial(strategy.function, target(process)) for process in range(1, number + 1)
-        ],
-        invariant=everybody_owns_a_link,
-        observe=rows,
+    name="next_id_written_back",
+    situation="Everybody creates a link, whose keyword is the next id.",
+    must_hold="Everybody gets a link that leads to their own target.",
+    strategies=table(
+        wrong(as_found, "read the next id, look, insert, write it back"),
+        right(mended, "UPDATE … RETURNING takes the number and moves on"),
     ),
+    setup=first_id,
+    processes=lambda strategy, number: [
+        partial(strategy.function, target(process)) for process in range(1, number + 1)
+    ],
+    invariant=everybody_owns_a(Keyword),
+    observe=rows_of(Option, Keyword),
     source=("YOURLS: next_id and keyword_is_free (its issues 765, 1974, 2538, 2640 and 3666)"),
-    what=(
+    story=(
         "The shortest keywords come from counting. The next number stands in a table of options; "
         "they read it, go on until keyword_is_free says yes, insert, and write the number after it "
         "back. It is the lost update once more, in a create: two read the same number. The primary "

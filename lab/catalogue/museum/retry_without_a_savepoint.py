@@ -6,16 +6,17 @@ from typing import Any
 from django.db import IntegrityError, models, transaction
 
 from lab.catalogue.creating_races import target
-from lab.catalogue.museum.exhibit import Exhibit, ExhibitModel, execute, right, rows_of, wrong
-from lab.catalogue.race_definition import Process, Race
-from lab.catalogue.resolving_races import a_raised
-from pginterleave import Outcome
+from lab.catalogue.museum.exhibit import (
+    Exhibit,
+    ExhibitModel,
+    everybody_owns_a,
+    make_tables,
+    right,
+    rows_of,
+    wrong,
+)
+from lab.catalogue.race_definition import Process
 from shorturl.strategies import Strategy, table
-
-TABLE = """
-    DROP TABLE IF EXISTS museum_retriedlink;
-    CREATE TABLE museum_retriedlink (key text PRIMARY KEY, target_url text NOT NULL)
-"""
 
 
 class RetriedLink(ExhibitModel):
@@ -70,39 +71,25 @@ def in_a_request(strategy: Strategy[Any], process: int) -> Process:
 
 
 def no_links(strategy: Strategy[Any]) -> None:
-    execute(TABLE)
-
-
-def everybody_owns_a_link(outcomes: list[Outcome]) -> str:
-    if wrong := a_raised(outcomes):
-        return wrong
-    for process, outcome in enumerate(outcomes, 1):
-        link = RetriedLink.objects.filter(key=outcome.returned).first()
-        if link is None or link.target_url != target(process):
-            return f"{outcome.returned} does not lead to the target of process {process}"
-    return ""
+    make_tables(RetriedLink)
 
 
 EXHIBIT = Exhibit(
-    race=Race(
-        name="retry_without_a_savepoint",
-        operation="museum",
-        situation="Everybody creates a link in a transaction, and all draw the same key first.",
-        must_hold="Everybody gets a link that leads to their own target.",
-        counts=(2,),
-        strategies=table(
-            wrong(as_found, "catches IntegrityError and goes on in the same transaction"),
-            right(mended, "the same with a savepoint round the INSERT"),
-        ),
-        setup=no_links,
-        processes=lambda strategy, number: [
-            in_a_request(strategy, process) for process in range(1, number + 1)
-        ],
-        invariant=everybody_owns_a_link,
-        observe=rows_of(RetriedLink),
+    name="retry_without_a_savepoint",
+    situation="Everybody creates a link in a transaction, and all draw the same key first.",
+    must_hold="Everybody gets a link that leads to their own target.",
+    strategies=table(
+        wrong(as_found, "catches IntegrityError and goes on in the same transaction"),
+        right(mended, "the same with a savepoint round the INSERT"),
     ),
+    setup=no_links,
+    processes=lambda strategy, number: [
+        in_a_request(strategy, process) for process in range(1, number + 1)
+    ],
+    invariant=everybody_owns_a(RetriedLink),
+    observe=rows_of(RetriedLink),
     source="django-link-shortener 1.1: create(), 3 tries on IntegrityError without a savepoint",
-    what=(
+    story=(
         "They knew that two may draw the same key, left the decision to the unique constraint, and "
         "try up to three times. In a shell it works, because every statement is a transaction of "
         "its own there. In a site with ATOMIC_REQUESTS, or inside anybody's atomic(), the first "

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from django.db import transaction
 
-from lab.catalogue import RACES
+from lab.catalogue import OPERATIONS, RACES
 from lab.catalogue.creating_races import create, everybody_owns_a_link, no_links
-from lab.catalogue.matrix import TABLES, Cell
+from lab.catalogue.matrix import MatrixCell
 from pginterleave import Exploration, explore
 from project.docs import ROOT
 
@@ -43,7 +43,7 @@ def found(race: str, strategy: str, processes: int = 2) -> Exploration:
 
 def only_creates(strategy: str) -> int:
     """Count the schedules of two callers that do nothing but create in a transaction."""
-    one = TABLES["creating"][strategy]
+    one = OPERATIONS["creating"][0][strategy]
 
     def in_a_transaction(process: int) -> Callable[[], object]:
         return transaction.atomic(create(one, process, ["same", f"own{process}"]))
@@ -96,12 +96,16 @@ def test_the_schedules_that_it_describes_are_those_that_break() -> None:
         assert len(always.violations) == always.schedules
 
 
-def test_what_it_says_of_whole_races(cells: list[Cell]) -> None:
+def test_what_it_says_of_whole_races(cells: list[MatrixCell]) -> None:
     def counts(race: str) -> dict[str, tuple[int, int]]:
-        return {each.strategy: (each.broken, each.schedules) for each in cells if each.race == race}
+        return {
+            each.strategy: (each.violating, each.schedules) for each in cells if each.race == race
+        }
 
     assert counts("custom_key").items() <= counts("toctou").items()
-    undone = {strategy for strategy, (broken, _) in counts("deleted_meanwhile").items() if broken}
+    undone = {
+        strategy for strategy, (violating, _) in counts("deleted_meanwhile").items() if violating
+    }
     assert undone == {"naive", "atomic_only", "f_expression_full_save"}
     for strategy in ("select_for_update", "update_returning"):
         assert counts("crossed_locks")[strategy][0] == 0
@@ -113,7 +117,7 @@ def three_processes() -> list[tuple[str, str, str]]:
     races: list[str] = []
     for first, rest in ROWS:
         columns = rest.split(" | ")
-        if first in TABLES:
+        if first in OPERATIONS:
             races = columns
         else:
             counted += [(race, first, cell) for race, cell in zip(races, columns, strict=True)]

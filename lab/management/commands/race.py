@@ -96,7 +96,7 @@ class Command(BaseCommand):
             self._list(race)
         self.stdout.write("\nThe museum: races that were found in real shorteners.\n\n")
         for exhibit in MUSEUM.values():
-            self._list(exhibit.race)
+            self._list(exhibit)
             self.stdout.write(f"    Found in: {exhibit.source}")
 
     def _list(self, race: Race) -> None:
@@ -105,7 +105,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{race.name} ({race.operation}, {counts} {processes})")
         self.stdout.write(f"    {race.situation}")
         self.stdout.write(f"    Must hold: {race.must_hold}")
-        self.stdout.write(f"    A function of your own: {judge.signature(race)}")
+        self.stdout.write(f"    A function of your own: {race.signature}")
 
     def run_explore(self, race: Race | None, strategy: str | None, **options: Any) -> None:
         wanted = options["processes"]
