@@ -58,7 +58,7 @@ victim is the process that closed the circle; otherwise it takes the server's `d
 and the victim is the one that waited longest.
 """
 
-from pginterleave.errors import (
+from pginterleave.explorer_errors import (
     CannotExplore,
     ImpossibleSchedule,
     InterleaveError,

@@ -8,7 +8,7 @@ import time
 from typing import Any, Protocol
 
 from pginterleave import queries
-from pginterleave.errors import CannotExplore
+from pginterleave.explorer_errors import CannotExplore
 from pginterleave.session import Session
 
 MAX_LOCK_TIMEOUT = 2_147_483  # seconds; PostgreSQL knows no longer one

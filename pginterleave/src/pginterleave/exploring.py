@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from pginterleave import progress as progress_module
 from pginterleave.control import Database
-from pginterleave.errors import CannotExplore
+from pginterleave.explorer_errors import CannotExplore
 from pginterleave.progress import Progress
 from pginterleave.results import Exploration, Observe, Schedule
 from pginterleave.scheduler import Invariant, Scheduler, Setup

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pginterleave.source import is_user_code
+from pginterleave.frames import is_user_code
 
 
 def literal(value: object) -> str:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 from pginterleave import queries
 from pginterleave.control import Control
-from pginterleave.errors import InterleaveError, StepTimeout
+from pginterleave.explorer_errors import InterleaveError, StepTimeout
 from pginterleave.process import AT_STEP, FAILED, RETURNED, RUNNING, Process
 
 MIN_POLL_INTERVAL = 0.0006  # seconds a statement gets before PostgreSQL is asked if it waits

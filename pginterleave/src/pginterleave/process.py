@@ -9,14 +9,14 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
-from types import SimpleNamespace
-from typing import Any
+from types import FrameType, SimpleNamespace
+from typing import Any, NoReturn
 
 from pginterleave.control import Control
-from pginterleave.errors import ProcessCancelled, sqlstate
+from pginterleave.explorer_errors import ProcessCancelled, sqlstate
 from pginterleave.formatting import process_names
+from pginterleave.frames import user_frame
 from pginterleave.search import Position
-from pginterleave.source import user_frame
 from pginterleave.steps import Outcome
 
 # What a process is at. RETURNED: it has been blocked, and is held before its Python goes on.
@@ -49,6 +49,7 @@ class Process:
         self.failure: BaseException | None = None
         self.sending = self.cancelled = self.leaving = False
         self.thread = threading.Thread(target=self._live, name=f"process {number}", daemon=True)
+        self._cancellations = 0
         self._go: SimpleQueue[None] = SimpleQueue()
         self._stops = stops
         self.session = control.database.new_session(
@@ -156,7 +157,30 @@ class Process:
 
     def _raise_if_cancelled(self) -> None:
         if self.cancelled:
-            raise ProcessCancelled
+            self._raise_cancelled()
+
+    def _raise_cancelled(self) -> NoReturn:
+        """Raise ProcessCancelled; if it was swallowed before, again at one of the next lines.
+
+        A loop with a bare `except:` catches it, but not when it is raised in the handler.
+        """
+        lines = self._cancellations
+        self._cancellations += 1
+
+        def trace(frame: FrameType, event: str, arg: object) -> Any:
+            nonlocal lines
+            lines -= event == "line"
+            if lines == 0:
+                raise ProcessCancelled
+            return trace
+
+        if lines:
+            sys.settrace(lambda *_: None)  # nothing that is called from now on
+            frame = user_frame(sys._getframe(1))
+            while frame:
+                frame.f_trace = trace
+                frame = user_frame(frame.f_back)
+        raise ProcessCancelled
 
     def _stop(self, state: str) -> None:
         if not self.cancelled:
@@ -164,7 +188,7 @@ class Process:
             self._go.get()
         if self.cancelled:
             self.session.leave()  # it may swallow the exception, but must not keep its locks
-            raise ProcessCancelled
+            self._raise_cancelled()
 
     def _live(self) -> None:
         with contextlib.suppress(ProcessCancelled):  # an interruption that came as it was leaving

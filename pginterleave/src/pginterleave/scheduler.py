@@ -6,7 +6,7 @@ from queue import SimpleQueue
 
 from pginterleave.control import Control, Database
 from pginterleave.effects import GLOBAL, LOCAL, Effect, effect
-from pginterleave.errors import (
+from pginterleave.explorer_errors import (
     CannotExplore,
     ImpossibleSchedule,
     InterleaveError,

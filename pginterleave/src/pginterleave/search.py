@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pginterleave.effects import GLOBAL, Effect, dependent
-from pginterleave.errors import NotDeterministic
+from pginterleave.explorer_errors import NotDeterministic
 from pginterleave.formatting import process_names
 
 Position = tuple[Any, ...]  # kind and SQL of the next step, and whom it waits for; () at the end

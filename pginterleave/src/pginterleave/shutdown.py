@@ -19,7 +19,8 @@ def shut_down(processes: list[Process], control: Control, error: BaseException |
         process.cancel()
     _terminate(hanging, control)
     for process in hanging:
-        process.interrupt()
+        if not process.sending:  # the end of its session ends it otherwise
+            process.interrupt()
     for process in processes:
         if process.thread.ident:
             process.thread.join(max(0.01, min(FIRST_TIMEOUT, limit - time.monotonic())))

@@ -6,7 +6,7 @@ from django.db import Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from pginterleave.django.wrapper import SteppingWrapper
-from pginterleave.errors import CannotExplore
+from pginterleave.explorer_errors import CannotExplore
 from pginterleave.session import Session
 
 
