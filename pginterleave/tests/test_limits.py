@@ -152,13 +152,6 @@ def test_an_invariant_may_assert_but_must_not_return_a_bool() -> None:
         run(invariant=lambda outcomes: True)
 
 
-@pytest.mark.parametrize(("part", "note"), [("setup", "in setup"), ("invariant", "schedule 1122")])
-def test_errors_of_setup_and_invariant_are_raised_and_say_when(part: str, note: str) -> None:
-    with pytest.raises(ZeroDivisionError) as raised:
-        run(**{part: lambda *outcomes: 1 / 0})
-    assert note in raised.value.__notes__[0]
-
-
 def test_a_process_that_takes_another_way_is_named() -> None:
     ways = itertools.count()
 

@@ -61,8 +61,13 @@ class TestReach:
         assert distinct.orders == ("1122", "1212", "1221", "2211")
 
     def test_three_that_read(self) -> None:
-        every, distinct = both(*[counter.atomic_only] * 3, invariant=counter.counted(3))
-        assert (every.violating, every.schedules, len(distinct.orders)) == (630, 636, 96)
+        found = explore(
+            [counter.atomic_only] * 3,
+            setup=counter.setup,
+            invariant=counter.counted(3),
+            reduce=True,
+        )
+        assert (found.violating, found.schedules, len(found.orders)) == (630, 636, 96)
 
     def test_savepoints(self) -> None:
         def process(number: int) -> None:
