@@ -94,12 +94,16 @@ def listen(server: Any) -> None:
 
 
 def migrate() -> None:
-    """Apply the migrations, one process at a time; whoever comes second finds nothing to do."""
-    with connection.cursor() as cursor:
-        # Ends with the connection, as do the two settings.
-        cursor.execute("SET lock_timeout = 0; SET statement_timeout = 0")
-        cursor.execute("SELECT pg_advisory_lock(hashtext('shorturl migrate'))")
-        call_command("migrate")
+    """Apply the migrations, each of which may take longer than a statement of a request."""
+    options = connection.settings_dict["OPTIONS"]
+    limited = options["options"]
+    # Not SET, which would stay behind in a PgBouncer that pools transactions.
+    options["options"] = f"{limited} -c statement_timeout=0"
+    try:
+        call_command("migrate")  # one process at a time; any other finds nothing to do
+    finally:
+        connection.close()
+        options["options"] = limited
 
 
 def when_ready(server: Any) -> None:

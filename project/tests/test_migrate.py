@@ -1,0 +1,65 @@
+"""`manage.py migrate` when more than one process runs it."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from project.management.commands.migrate import alone
+from project.tests.conftest import run_in
+from project.tests.test_gunicorn import database
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def unexpected() -> None:
+    pytest.fail("the lock was taken")
+
+
+def test_two_at_once_on_an_empty_database(project_copy: Path) -> None:
+    """One applies all migrations, the other waits and then finds none."""
+    with database("shorturl_two_migrations") as url, ThreadPoolExecutor() as pool:
+        where = {"DATABASE_URL": url, "SHORTURL_LOCAL": "on"}
+        both = [
+            pool.submit(run_in, project_copy, "manage.py", "migrate", **where) for _ in range(2)
+        ]
+        ended = [each.result() for each in both]
+    assert [each.returncode for each in ended] == [0, 0], ended
+    assert sorted("No migrations to apply" in each.stdout for each in ended) == [False, True]
+
+
+def test_the_lock_belongs_to_a_transaction_that_no_timeout_ends() -> None:
+    """So PgBouncer keeps it on one connection of the server, and nothing stays behind there."""
+    with alone("default", waiting=unexpected) as keeper:
+        with keeper.cursor() as cursor:
+            for name in ("idle_in_transaction_session", "statement", "lock"):
+                cursor.execute(f"SHOW {name}_timeout")
+                assert cursor.fetchone() == ("0",), name
+        assert locks() == 1
+        keeper.rollback()
+        assert locks() == 0
+
+
+def test_whoever_waits_is_told() -> None:
+    told = []
+    with alone("default", waiting=unexpected) as keeper:
+
+        def waiting() -> None:
+            told.append(True)
+            keeper.rollback()  # and with it the lock is free
+
+        with alone("default", waiting=waiting):
+            assert locks() == 1
+    assert told == [True]
+
+
+def locks() -> int:
+    """Return how many advisory locks there are in the tests' database."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database "
+            "WHERE locktype = 'advisory' AND datname = current_database()"
+        )
+        (count,) = cursor.fetchone()
+    return int(count)
