@@ -22,7 +22,11 @@ BLOCK = re.compile(
 
 def documents() -> list[Path]:
     """Return the paths of all documents, which may hold blocks."""
-    return [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
+    return [
+        *sorted(ROOT.glob("*.md")),
+        *sorted(ROOT.glob("docs/*.md")),
+        ROOT / "pginterleave" / "README.md",
+    ]
 
 
 def regenerated(text: str, known: dict[str, str] | None = None) -> str:
