@@ -1,4 +1,4 @@
-"""Whom PostgreSQL runs as. It refuses root, so a root process runs it as another account."""
+"""The account that PostgreSQL runs as: it refuses root, which therefore needs another one."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ def account_for(data: Path) -> Account | None:
     """Return the account to run PostgreSQL as; None for the one this process has.
 
     As root it is the owner of the data directory; for a new one the system account `pgserver`,
-    created at need.
+    created if needed.
 
     Raises:
         OSError, subprocess.SubprocessError: the account could not be created.
@@ -44,12 +44,12 @@ def account_for(data: Path) -> Account | None:
     return Account(entry.pw_uid, entry.pw_gid)
 
 
-def let_through(account: Account, data: Path, programs: Path) -> None:
-    """Let the account reach its data and the programs.
+def grant_access(account: Account, data: Path, programs: Path) -> None:
+    """Give the account access to its data and to the programs.
 
-    Directories on the way become passable, not readable (a home directory of root is often
+    Their parent directories become passable, not readable (the home directory of root is often
     neither), and each one changed is named in a warning. The installed package, which is public,
-    becomes readable when a strict umask kept it to root.
+    becomes readable if a strict umask had reserved it for root.
 
     Raises:
         OSError: the permissions could not be changed.

