@@ -10,15 +10,16 @@ run: .venv/installed-to-run  ## install what is needed, migrate, and serve (HOST
 test: .venv/installed  ## the whole test suite, on all processors
 	$(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile
 
-# What a production has to say, with values of no meaning.
+# What a production has to set, with values of no meaning.
 PRODUCTION := SHORTURL_LOCAL=off DATABASE_URL=postgres://shorturl@localhost/shorturl \
 	SECRET_KEY=$(shell od -An -tx1 -N32 /dev/urandom | tr -d ' \n') ALLOWED_HOSTS=sho.rt \
 	HSTS_INCLUDE_SUBDOMAINS=off HSTS_PRELOAD=off
 
-lint: .venv/installed  ## style, types, migrations, and what a production would be warned of
+lint: .venv/installed  ## style, types, imports, migrations, and what a production would be warned of
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy .
+	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python -W error manage.py makemigrations --check
 	$(PRODUCTION) $(BIN)/python manage.py collectstatic --noinput --verbosity 0
 	$(PRODUCTION) $(BIN)/python -W error manage.py check --deploy --fail-level WARNING
