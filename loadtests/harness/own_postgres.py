@@ -109,7 +109,7 @@ def own_postgres(*, options: str = "") -> Iterator[OwnPostgres]:
             server.stop(Stop.IMMEDIATE)
             left = postgres.read_pid_file(server.data)
             if left is not None:
-                postgres.clean_up(server.data)
+                postgres.remove_leftovers(server.data)
 
 
 def _wait(condition: Callable[[], bool], what: str) -> None:

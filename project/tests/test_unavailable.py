@@ -189,7 +189,7 @@ def test_the_service_outlives_its_database(postgres: Any) -> None:
     the old server has closed.
     """
     url = f"postgres://{running_url(postgres.use('shorturl'))}"
-    with serving(DATABASE_URL=url, WORKERS="2", THREADS="2") as service:
+    with serving(DATABASE_URL=url, WORKERS="2", THREADS="8") as service:  # nobody queues
 
         def statuses(path: str, count: int = 32) -> set[int]:
             with ThreadPoolExecutor(8) as pool:
