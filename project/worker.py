@@ -39,6 +39,9 @@ CONTENT_LENGTH = re.compile(
     rb"\r\ncontent-length[ \t]*:[ \t]*([0-9]{1,9})[ \t]*\r\n", re.IGNORECASE
 )
 TRANSFER_ENCODING = re.compile(rb"\r\ntransfer-encoding[ \t]*:", re.IGNORECASE)
+# gunicorn and Django would take the address of the listening socket for the host.
+HTTP_1_1 = re.compile(rb"[^\r]* HTTP/1\.1\r\n")
+HOST = re.compile(rb"\r\nhost[ \t]*:", re.IGNORECASE)
 EXPECT_CONTINUE = re.compile(rb"\r\nexpect[ \t]*:[ \t]*100-continue", re.IGNORECASE)
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -63,6 +66,8 @@ TOO_LONG = answer(
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
     f"The header is too long: send at most {LONGEST_HEADER:,} bytes.",
 )
+CUT_OFF = answer(HTTPStatus.BAD_REQUEST, "The request ended before it was complete.")
+NO_HOST = answer(HTTPStatus.BAD_REQUEST, "Send the Host header, which HTTP/1.1 requires.")
 NO_LENGTH = answer(
     HTTPStatus.LENGTH_REQUIRED, "Send the body with a Content-Length, not in chunks."
 )
@@ -108,6 +113,8 @@ class Connection(TConn):  # type: ignore[misc]
             return TOO_LONG if len(self.received) > LONGEST_HEADER else b""
         if TRANSFER_ENCODING.search(self.received, 0, end):
             return NO_LENGTH
+        if HTTP_1_1.match(self.received) and not HOST.search(self.received, 0, end):
+            return NO_HOST
         length = CONTENT_LENGTH.search(self.received, 0, end)
         rest = int(length[1]) if length else 0
         self.whole = len(self.received) >= end + rest
@@ -168,7 +175,7 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
     def receive(self, conn: Connection, _sock: object) -> None:
         """Read what has come, and hand the request to a thread when it is complete."""
         if not conn.receive():
-            self.drop(conn)
+            self.drop(conn, CUT_OFF if conn.received else b"")
             return
         refusal = conn.refusal()
         conn.probe = bool(PROBE.match(conn.received))

@@ -136,9 +136,19 @@ def test_requests_on_one_connection(serve: Callable[..., Served]) -> None:
     assert read(client).endswith(b"\r\n\r\noklast")
 
 
+def test_a_request_that_was_cut_off(serve: Callable[..., Served]) -> None:
+    """The client says that nothing more comes, and still listens."""
+    served = serve()
+    for half in (OK[:-2], b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nha"):
+        client = served.send(half)
+        client.shutdown(socket.SHUT_WR)
+        assert read(client) == worker.CUT_OFF
+
+
 @pytest.mark.parametrize(
     ("request_", "response"),
     [
+        (b"GET / HTTP/1.1\r\nX: Host:\r\n\r\n", worker.NO_HOST),
         (OK[:-2] + b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", worker.NO_LENGTH),
         (b"GET / HTTP/1.1\r\nX: " + b"x" * worker.LONGEST_HEADER, worker.TOO_LONG),
     ],

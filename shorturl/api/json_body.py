@@ -1,13 +1,14 @@
 """A request's body as JSON, refused where readers of JSON could disagree about what it says."""
 
 import json
+from collections import Counter
 from http import HTTPStatus
 from typing import Any, NoReturn
 
 from django.http import HttpRequest
 from ninja.parser import Parser
 
-from shorturl.api.errors import ApiError, not_json
+from shorturl.api.errors import ApiError, not_json, shortened
 
 
 class JsonParser(Parser):
@@ -17,13 +18,15 @@ class JsonParser(Parser):
         """Return what the body says.
 
         Raises ApiError: 415 for a body that does not claim to be JSON, which a form of some other
-        site could send without asking; 400 for one that is not.
+        site could send without asking; 400 for one that is not, or that names a field twice.
         """
         if request.content_type != "application/json":
             raise not_json()
         try:
             # By itself json.loads() would guess UTF-16 and UTF-32, too.
-            return json.loads(request.body.decode(), parse_constant=refuse)
+            return json.loads(
+                request.body.decode(), parse_constant=refuse, object_pairs_hook=unique
+            )
         except UnicodeDecodeError as error:
             raise malformed(f"it is not UTF-8 at byte {error.start + 1}") from error
         except json.JSONDecodeError as error:
@@ -34,6 +37,16 @@ class JsonParser(Parser):
             raise malformed("it is nested too deeply") from error
         except ValueError as error:  # NaN, or a number of thousands of digits
             raise malformed("it holds a number that JSON or this service does not know") from error
+
+
+def unique(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; raise ApiError for one of which readers take the first or the last."""
+    distinct = dict(fields)
+    if len(distinct) < len(fields):
+        ((name, _),) = Counter(name for name, _ in fields).most_common(1)
+        detail = f"The body has the field {shortened(name)!r} more than once."
+        raise ApiError(HTTPStatus.BAD_REQUEST, detail)
+    return distinct
 
 
 def refuse(constant: str) -> NoReturn:

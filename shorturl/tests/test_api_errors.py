@@ -56,6 +56,14 @@ def test_a_body_that_is_not_json(client: Client, body: bytes, reason: str) -> No
         assert error(response, 400).startswith(f"The body is not JSON: {reason}")
 
 
+def test_a_body_that_names_a_field_twice(client: Client) -> None:
+    """Some readers of JSON take the first value, some the last."""
+    body = b'{"target_url": "https://example.com/a", "target_url": "https://example.com/b"}'
+    detail = "The body has the field 'target_url' more than once."
+    for response in (create(client, body), change(client, "known", body, headers=bearer())):
+        assert error(response, 400) == detail
+
+
 @pytest.mark.parametrize("body", [b'{"target_url": 1e999}', b'{"target_url": ' + b"9" * 999 + b"}"])
 def test_a_number_of_unheard_of_size(client: Client, body: bytes) -> None:
     assert error(create(client, body), 422) == "target_url: It must be a string."
