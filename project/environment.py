@@ -70,6 +70,16 @@ def number(name: str, *, default: int, least: int, most: int) -> int:
     return int(value)
 
 
+def choice(name: str, *, default: str, choices: tuple[str, ...]) -> str:
+    """Return the variable `name`; raise ImproperlyConfigured unless it is one of `choices`."""
+    value = text(name, default=default)
+    if value in choices:
+        return value
+    raise ImproperlyConfigured(
+        f"{name}={value!r} is not one of {', '.join(choices)}, for example {name}={default}"
+    )
+
+
 def required(name: str, example: str) -> str:
     """Return the variable `name`; raise ImproperlyConfigured, with the example, without it."""
     if value := text(name):

@@ -96,14 +96,16 @@ def listen(server: Any) -> None:
 def migrate() -> None:
     """Apply the migrations, each of which may take longer than a statement of a request."""
     options = connection.settings_dict["OPTIONS"]
-    limited = options["options"]
+    limited = options.get("options")  # which a pooler does not take: there the role has the limit
     # Not SET, which would stay behind in a PgBouncer that pools transactions.
-    options["options"] = f"{limited} -c statement_timeout=0"
+    if limited:
+        options["options"] = f"{limited} -c statement_timeout=0"
     try:
         call_command("migrate")  # one process at a time; any other finds nothing to do
     finally:
         connection.close()
-        options["options"] = limited
+        if limited:
+            options["options"] = limited
 
 
 def when_ready(server: Any) -> None:

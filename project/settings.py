@@ -14,6 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from project.environment import (
     DATABASE_URL_EXAMPLE,
     HOSTS_EXAMPLE,
+    choice,
     database,
     env,
     flag,
@@ -74,19 +75,40 @@ if SHORTURL_LAB_LOAD and not SHORTURL_LAB:
 # Seconds. A statement, a wait for a lock or a transaction left open that takes longer ends with an
 # error, so that one stuck request cannot hold up the others; 0 means no limit.
 DATABASE_STATEMENT_TIMEOUT = number("DATABASE_STATEMENT_TIMEOUT", default=10, least=0, most=86_400)
-DATABASE_LOCK_TIMEOUT = number("DATABASE_LOCK_TIMEOUT", default=5, least=0, most=86_400)
+# Nobody who follows a short URL waits longer for its row, and no transaction here is longer.
+DATABASE_LOCK_TIMEOUT = number("DATABASE_LOCK_TIMEOUT", default=1, least=0, most=86_400)
 DATABASE_IDLE_IN_TRANSACTION_TIMEOUT = number(
     "DATABASE_IDLE_IN_TRANSACTION_TIMEOUT", default=10, least=0, most=86_400
+)
+# Seconds that one request may wait for PostgreSQL in all, by this side's clock: the limits above
+# end nothing when PostgreSQL is frozen or the network loses its answers. Longer than a statement
+# may take, so that PostgreSQL ends it first if it can, and the connection is kept.
+DATABASE_REQUEST_TIMEOUT = number(
+    "DATABASE_REQUEST_TIMEOUT",
+    default=DATABASE_STATEMENT_TIMEOUT and min(DATABASE_STATEMENT_TIMEOUT + 2, 86_400),
+    least=0,
+    most=86_400,
 )
 # Seconds until a server that is not there is given up: when connecting, and when the network no
 # longer acknowledges what is sent.
 DATABASE_CONNECT_TIMEOUT = number("DATABASE_CONNECT_TIMEOUT", default=3, least=2, most=60)
+# Seconds of silence until PostgreSQL asks whether the client of a session is still there, three
+# times within as long again; by default it asks after two hours. 0 leaves it to the server.
+DATABASE_KEEPALIVE = number("DATABASE_KEEPALIVE", default=30, least=0, most=86_400)
+# Seconds between two looks, while a statement runs, whether its client is still there. A server on
+# a system that cannot tell, such as Windows, takes only 0: it never looks.
+DATABASE_CLIENT_CHECK_INTERVAL = number(
+    "DATABASE_CLIENT_CHECK_INTERVAL", default=5, least=0, most=86_400
+)
 # Seconds that a connection is kept for the next requests.
 DATABASE_CONNECTION_AGE = number("DATABASE_CONNECTION_AGE", default=600, least=0, most=86_400)
 # A health check is one more round trip before the first statement of every request, on a path
 # whose point is to have only one. project/unavailable.py notices without one that the server has
 # closed a connection.
 DATABASE_HEALTH_CHECKS = flag("DATABASE_HEALTH_CHECKS", default=False)
+# What is between: nothing, or a pooler (PgBouncer) that gives every transaction another session.
+# It refuses settings sent with the connection, and a cursor must not outlive its transaction.
+DATABASE_POOLER = choice("DATABASE_POOLER", default="none", choices=("none", "transaction"))
 
 
 if DATABASE_URL:
@@ -97,10 +119,14 @@ else:
         "NAME": "shorturl",
         "DIRECTORY": BASE_DIR / ".postgres",
     }
-_timeouts = {
-    "statement_timeout": DATABASE_STATEMENT_TIMEOUT,
-    "lock_timeout": DATABASE_LOCK_TIMEOUT,
-    "idle_in_transaction_session_timeout": DATABASE_IDLE_IN_TRANSACTION_TIMEOUT,
+_parameters = {
+    "statement_timeout": f"{DATABASE_STATEMENT_TIMEOUT}s",
+    "lock_timeout": f"{DATABASE_LOCK_TIMEOUT}s",
+    "idle_in_transaction_session_timeout": f"{DATABASE_IDLE_IN_TRANSACTION_TIMEOUT}s",
+    "client_connection_check_interval": f"{DATABASE_CLIENT_CHECK_INTERVAL}s",
+    "tcp_keepalives_idle": f"{DATABASE_KEEPALIVE}s",
+    "tcp_keepalives_interval": f"{-(-DATABASE_KEEPALIVE // 3)}s",
+    "tcp_keepalives_count": "3",
 }
 # What the URL itself says of a connection (?sslmode=require&connect_timeout=10) wins.
 _options: dict[str, Any] = {
@@ -111,13 +137,18 @@ _options: dict[str, Any] = {
     "keepalives_interval": DATABASE_CONNECT_TIMEOUT,
     **_database.get("OPTIONS", {}),
 }
-_options["options"] = " ".join(
-    [*(f"-c {name}={seconds}s" for name, seconds in _timeouts.items()), _options.get("options", "")]
-).strip()
+if DATABASE_POOLER == "none":
+    _options["options"] = " ".join(
+        [
+            *(f"-c {name}={value}" for name, value in _parameters.items()),
+            _options.get("options", ""),
+        ]
+    ).strip()
 DATABASES = {
     "default": {
         "CONN_MAX_AGE": DATABASE_CONNECTION_AGE,
         "CONN_HEALTH_CHECKS": DATABASE_HEALTH_CHECKS,
+        "DISABLE_SERVER_SIDE_CURSORS": DATABASE_POOLER == "transaction",
         **_database,
         "OPTIONS": _options,
     }

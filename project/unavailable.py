@@ -6,11 +6,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from django.conf import settings
 from django.db import connections
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
 from django.views import defaults
 
+from project import deadlines
 from shorturl.outages import is_outage
 
 RETRY_AFTER = 5  # seconds: about what a restart of PostgreSQL takes
@@ -23,10 +25,14 @@ class DatabaseUnavailableMiddleware:
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
+        deadlines.install()
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        drop_closed_connections()
-        return self.get_response(request)
+        with deadlines.answered_within(settings.DATABASE_REQUEST_TIMEOUT):
+            drop_closed_connections()
+            response = self.get_response(request)
+            drop_failed_connections()
+            return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Return the 503 for an error of the database, None for any other error of a view."""
@@ -71,6 +77,16 @@ def drop_closed_connections() -> None:
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block and is_closed(connection.connection):
             connection.close()
+
+
+def drop_failed_connections() -> None:
+    """Drop the connections that had an error and do not answer any more.
+
+    Django would ask them after the request, when nothing limits how long they take to answer.
+    """
+    for connection in connections.all(initialized_only=True):
+        if connection.errors_occurred and not connection.in_atomic_block:
+            connection.close_if_unusable_or_obsolete()
 
 
 def is_closed(connection: Any) -> bool:

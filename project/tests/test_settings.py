@@ -239,7 +239,7 @@ def variables_read() -> set[str]:
         for node in ast.walk(ast.parse((ROOT / path).read_text())):
             match node:
                 case ast.Call(
-                    func=ast.Name("text" | "flag" | "number" | "required")
+                    func=ast.Name("text" | "flag" | "number" | "choice" | "required")
                     | ast.Attribute(ast.Name("env")),
                     args=[ast.Constant(str(name)), *_],
                 ):
@@ -311,6 +311,28 @@ def test_a_connection_ends_when_the_network_does(settings: Any) -> None:
 def test_a_connection_is_kept(load: Load) -> None:
     config = load(DATABASE_CONNECTION_AGE="60", DATABASE_HEALTH_CHECKS="on")["DATABASES"]["default"]
     assert (config["CONN_MAX_AGE"], config["CONN_HEALTH_CHECKS"]) == (60, True)
+
+
+@pytest.mark.django_db
+def test_postgresql_looks_after_clients_that_are_gone(settings: Any) -> None:
+    """On a Unix socket a keepalive shows as 0, whatever was set; its reset_val tells."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW client_connection_check_interval")
+        assert cursor.fetchone() == (f"{settings.DATABASE_CLIENT_CHECK_INTERVAL}s",)
+        cursor.execute(
+            "SELECT name, reset_val::int FROM pg_settings WHERE name LIKE 'tcp_keepalives_%'"
+        )
+        assert dict(cursor.fetchall()) == {
+            "tcp_keepalives_idle": settings.DATABASE_KEEPALIVE,
+            "tcp_keepalives_interval": settings.DATABASE_KEEPALIVE // 3,
+            "tcp_keepalives_count": 3,
+        }
+
+
+def test_a_request_may_wait_longer_than_a_statement_may_take(load: Load) -> None:
+    assert load()["DATABASE_REQUEST_TIMEOUT"] == 12
+    assert load(DATABASE_STATEMENT_TIMEOUT="30")["DATABASE_REQUEST_TIMEOUT"] == 32
+    assert load(DATABASE_STATEMENT_TIMEOUT="0")["DATABASE_REQUEST_TIMEOUT"] == 0
 
 
 @pytest.mark.django_db

@@ -157,6 +157,12 @@ def get(service: RunningService, path: str) -> Answer:
         return Answer(response.status, response.getheader("Retry-After"), response.read().decode())
 
 
+def statuses(service: RunningService, path: str, count: int = 32) -> set[int]:
+    """Return the statuses of that many requests, 8 at a time."""
+    with ThreadPoolExecutor(8) as pool:
+        return {answer.status for answer in pool.map(get, [service] * count, [path] * count)}
+
+
 def workers(service: RunningService) -> set[int]:
     """Return the process ids of the two workers, once there are two."""
     deadline = time.monotonic() + TIMEOUT
@@ -190,16 +196,9 @@ def test_the_service_outlives_its_database(postgres: Any) -> None:
     """
     url = f"postgres://{running_url(postgres.use('shorturl'))}"
     with serving(DATABASE_URL=url, WORKERS="2", THREADS="8") as service:  # nobody queues
-
-        def statuses(path: str, count: int = 32) -> set[int]:
-            with ThreadPoolExecutor(8) as pool:
-                return {
-                    answer.status for answer in pool.map(get, [service] * count, [path] * count)
-                }
-
         before = workers(service)
-        assert statuses("/readyz") == {200}
-        assert statuses("/nosuchkey") == {404}
+        assert statuses(service, "/readyz") == {200}
+        assert statuses(service, "/nosuchkey") == {404}
 
         postgres.leave()  # the only one that uses it, which stops it
         assert get(service, "/healthz").status == 200
@@ -212,14 +211,38 @@ def test_the_service_outlives_its_database(postgres: Any) -> None:
             assert (answer.status, answer.retry_after) == (503, "5")
 
         assert running_url(postgres.use("shorturl")) in url
-        assert statuses("/readyz") == {200}
-        assert statuses("/nosuchkey") == {404}
+        assert statuses(service, "/readyz") == {200}
+        assert statuses(service, "/nosuchkey") == {404}
 
         # Again, and nobody asks while it is away.
         postgres.leave()
         postgres.use("shorturl")
-        assert statuses("/nosuchkey") == {404}
+        assert statuses(service, "/nosuchkey") == {404}
 
+        assert workers(service) == before
+
+
+def test_a_frozen_database_is_given_up_and_found_again(postgres: Any) -> None:
+    """PostgreSQL is stopped by SIGSTOP: its connections stay open, and nobody answers on them."""
+    running = postgres.use("shorturl")
+    url = f"postgres://{running_url(running)}"
+    limits = {"DATABASE_REQUEST_TIMEOUT": "1", "DATABASE_CONNECT_TIMEOUT": "2"}
+    with serving(DATABASE_URL=url, WORKERS="2", THREADS="8", **limits) as service:
+        before = workers(service)
+        assert statuses(service, "/nosuchkey") == {404}
+
+        server = psutil.Process(running.pid)
+        frozen = [server, *server.children()]
+        try:
+            for process in frozen:
+                process.suspend()
+            # First on the connections that there are, then on new ones.
+            assert statuses(service, "/nosuchkey", 8) == {503}
+            assert get(service, "/healthz").status == 200
+        finally:
+            for process in frozen:
+                process.resume()
+        assert statuses(service, "/nosuchkey") == {404}
         assert workers(service) == before
 
 
