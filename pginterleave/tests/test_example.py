@@ -29,7 +29,7 @@ def redeem_in_one_statement() -> bool:
 
 
 def redeem_what_it_finds() -> bool:
-    found = Voucher.objects.filter(code="once", redeemed=0).values("pk")
+    found = Voucher.objects.filter(code="once", redeemed=0).values("pk")[:1]
     return Voucher.objects.filter(pk=Subquery(found)).update(redeemed=F("redeemed") + 1) == 1
 
 
