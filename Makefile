@@ -27,6 +27,9 @@ lint: .venv/installed  ## style, types, imports, migrations, and what a producti
 prove: .venv/installed  ## what takes long: every schedule of every race, against the tables and the README
 	$(BIN)/python -m pytest -m exhaustive --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
+explorer:  ## the explorer's own tests, with each Python, Django, driver and PostgreSQL that is here
+	pginterleave/run-matrix
+
 races: .venv/installed  ## every strategy under load, and a report of what each lost
 	$(BIN)/python -m loadtests.every_strategy
 
@@ -67,4 +70,4 @@ lock:  ## lock what requirements*.txt need, for every platform; UPGRADE=--upgrad
 COMPILE := .local/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-package pginterleave --no-annotate --custom-compile-command "make lock"
 
-.PHONY: run test prove lint races bench docs screenshots lock
+.PHONY: run test explorer prove lint races bench docs screenshots lock
