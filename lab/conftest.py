@@ -49,7 +49,7 @@ def get(client: Client, path: str) -> str:
 
 @pytest.fixture(scope="session")
 def explored(django_db_setup: None, django_db_blocker: Any) -> dict[str, Kept]:
-    """What came of WHAT."""
+    """The recordings of WHAT."""
     with django_db_blocker.unblock():
         with store.service_connection(), scratch_database():
             made = {what: store.record(jobs_named(what)[0]) for what in WHAT}

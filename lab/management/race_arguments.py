@@ -49,5 +49,5 @@ def function(path: str) -> Callable[..., Any]:
 def limit(text: str) -> int:
     """Return the whole number from 1 up that `text` is; raise ArgumentTypeError otherwise."""
     if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"{text!r} is no whole number from 1 up")
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
     return int(text)

@@ -1,4 +1,4 @@
-"""The races that judge exercises only: what they call is no strategy, but the caller of one."""
+"""The races that judge exercises only: what they call is not a strategy, but the caller of one."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def everybody_has_both(outcomes: list[Outcome]) -> str:
 
 
 def keys_of(returned: object) -> tuple[str, ...]:
-    """Return the keys of the short URLs that a call returned; nothing if it is no tuple of them."""
+    """Return the keys of the short URLs that a call returned; none for anything else."""
     if not isinstance(returned, tuple | list):
         return ()
     return tuple(getattr(short_url, "key", "") for short_url in returned)

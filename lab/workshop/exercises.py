@@ -1,7 +1,7 @@
 """The exercises of the workshop: what is to be written, and what judges it.
 
-A student's file begins as the one of `templates/`, which does not hold; the one of `solutions/`
-does. Both are judged in the tests, by `manage.py race check`, as the student's is.
+A student's file begins as a copy of the one in `templates/`, which violates an invariant; the one
+in `solutions/` does not. The tests have both judged by `manage.py race check`, like a student's.
 """
 
 from dataclasses import dataclass

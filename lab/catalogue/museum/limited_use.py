@@ -102,6 +102,6 @@ EXHIBIT = Exhibit(
         "looks came before both counts. A counter that never loses a hit does not make a limit: "
         "the check and the count have to be one step."
     ),
-    lesson="A limit that is checked in one statement and used up in another is no limit.",
+    lesson="A limit that is checked in one statement and used up in another is not a limit.",
     signature="redeem(key: str) -> bool: whether the LimitedLink may be followed this time",
 )

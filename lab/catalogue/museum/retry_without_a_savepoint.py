@@ -48,7 +48,7 @@ def mended(target_url: str, keys: Iterable[str]) -> str:
     """Insert in an atomic block of its own, and try another key when that one is taken.
 
     Why nothing can go wrong: inside the caller's transaction that block is a savepoint. The
-    refused INSERT undoes nothing but itself, and the transaction goes on.
+    refused INSERT undoes nothing but itself, and the transaction continues.
     """
     for key in keys:
         try:
@@ -79,7 +79,7 @@ EXHIBIT = Exhibit(
     situation="Everybody creates a link in a transaction, and all draw the same key first.",
     must_hold="Everybody gets a link that leads to their own target.",
     strategies=table(
-        wrong(as_found, "catches IntegrityError and goes on in the same transaction"),
+        wrong(as_found, "catches IntegrityError and continues in the same transaction"),
         right(mended, "the same with a savepoint round the INSERT"),
     ),
     setup=no_links,

@@ -18,8 +18,8 @@ PROSE = " ".join(re.sub(r"^\|.*$", "", TEXT, flags=re.MULTILINE).split())
 
 # What it says of two processes, with the names that `numbers` gives to what it counts.
 CLAIMS = [
-    "`naive` resolves break in {naive} of {naive_all} schedules",
-    "`atomic_only` breaks in {atomic_only} of {atomic_only_all}, more than without",
+    "`naive` resolves violate the invariant in {naive} of {naive_all} schedules",
+    "`atomic_only` does so in {atomic_only} of {atomic_only_all}, more than without",
     "`forgiveness` holds alone ({forgiveness} of {forgiveness_all})",
     "`repeatable_read` has {repeatable_read_all} schedules where `select_for_update` has "
     "{select_for_update_all}",

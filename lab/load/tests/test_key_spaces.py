@@ -103,7 +103,7 @@ def test_sweeping_the_young_ones_too() -> None:
 
 @pytest.mark.parametrize("minutes", ["-1", "soon", "1234567"])
 def test_a_time_that_is_none(minutes: str) -> None:
-    with pytest.raises(CommandError, match="is no number of minutes, for example 60"):
+    with pytest.raises(CommandError, match="is not a number of minutes, for example 60"):
         run("sweep", f"--older-than={minutes}")
 
 

@@ -28,7 +28,7 @@ from shorturl.strategies import Strategy
 class Command(BaseCommand):
     """Works in a database of its own, which it makes and drops."""
 
-    help = "Explore races: run every order of the processes' SQL statements, and count what breaks."
+    help = "Explore races: run every schedule of the processes' SQL statements; count violations."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -40,7 +40,11 @@ class Command(BaseCommand):
 
         action("list", self.run_list, "List the races.")
 
-        explore = action("explore", self.run_explore, "Run every schedule, and count what breaks.")
+        explore = action(
+            "explore",
+            self.run_explore,
+            "Run every schedule, and count those that violate the invariant.",
+        )
         explore.add_argument(
             "race", nargs="?", type=arguments.race, help="one race; all without it"
         )
@@ -50,10 +54,14 @@ class Command(BaseCommand):
         show = action("show", self.run_show, "Draw one schedule, step by step.")
         show.add_argument("race", type=arguments.race)
         show.add_argument("strategy")
-        show.add_argument("--schedule", help="like 1212; without it the witness, or the first")
+        show.add_argument(
+            "--schedule", help="like 1212; by default the counterexample, or the first"
+        )
         self._add_limits(show)
 
-        table = action("matrix", self.run_matrix, "Print strategies × races: broken / all.")
+        table = action(
+            "matrix", self.run_matrix, "Print strategies × races: violating / all schedules."
+        )
         table.add_argument(
             "--json", action="store_true", dest="as_json", help="as a list of objects"
         )
@@ -179,14 +187,14 @@ class Command(BaseCommand):
         return schedule.draw(max(24, min(40, get_terminal_size().columns // columns - 3)))
 
     def _pronounce(self, passed: bool, verdict: str) -> None:
-        """Print what a check came to, and exit with 1 when that was nothing good."""
+        """Print the result of a check, and exit with 1 unless it is passed."""
         self.stdout.write(verdict)
         if not passed:
             raise SystemExit(1)
 
     def _scratch(self) -> AbstractContextManager[str]:
         text = "Working in a database of its own, which is dropped at the end."
-        self.stderr.write(text, style_func=str)  # which is no error
+        self.stderr.write(text, style_func=str)  # it is not an error
         return scratch_database()
 
 
@@ -224,7 +232,7 @@ def find(race: Race, name: str) -> Strategy[Any]:
 
 
 def describe(result: Exploration) -> str:
-    """Return the counts, of all schedules, and the witness if there is one."""
+    """Return the counts, of all schedules, and the counterexample if there is one."""
     text = (
         str(result)
         if result.truncated

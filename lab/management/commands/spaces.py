@@ -16,7 +16,7 @@ MINUTES = int(spaces.FORGOTTEN_AFTER.total_seconds() // 60)
 def minutes(text: str) -> timedelta:
     """Return the time that `text`, a number of minutes, says; raise ArgumentTypeError otherwise."""
     if not text.isdecimal() or len(text) > 6:
-        raise ArgumentTypeError(f"{text!r} is no number of minutes, for example {MINUTES}")
+        raise ArgumentTypeError(f"{text!r} is not a number of minutes, for example {MINUTES}")
     return timedelta(minutes=int(text))
 
 

@@ -63,16 +63,12 @@ def test_only_one_goes_on_at_a_time(
     batch = Batch.objects.create(what="matrix")
     assert explore(client, "lost_update/naive")["Location"] == f"/lab/runs/{batch.pk}/"
     assert Batch.objects.count() == 2
+    Batch.objects.all().delete()  # as when a command explores that has no batch yet
+    assert explore(client, "matrix")["Location"] == "/lab/"
     assert started == []
 
 
-def test_only_one_goes_on_at_a_time_when_a_command_has_no_run_yet(
-    client: Client, started: list[list[str]], somebody_explores: None
-) -> None:
-    assert explore(client, "matrix")["Location"] == "/lab/"
-
-
-@pytest.mark.parametrize("what", ["", "everything", "lost_update/on_conflict", "a/b", "\0"])
+@pytest.mark.parametrize("what", ["", "lost_update/on_conflict", "\0"])
 def test_what_cannot_be_explored(client: Client, started: list[list[str]], what: str) -> None:
     assert explore(client, what).status_code == 404
     assert started == []

@@ -51,10 +51,10 @@ def test_a_group_is_every_strategy_of_its_races() -> None:
     assert {job.race.name for job in isolation} == set(jobs.ISOLATED)
 
 
-@pytest.mark.parametrize("group", jobs.GROUPS)
-def test_every_exploration_is_named_so_that_it_is_found(group: str) -> None:
-    for job in jobs_named(group):
-        assert jobs_named(str(job)) == [job]
+def test_every_exploration_is_named_so_that_it_is_found() -> None:
+    for group in jobs.GROUPS:
+        for job in jobs_named(group):
+            assert jobs_named(str(job)) == [job]
 
 
 def test_what_a_name_leaves_out_is_the_usual() -> None:
@@ -68,11 +68,8 @@ def test_what_a_name_leaves_out_is_the_usual() -> None:
     ("what", "message"),
     [
         ("", "nothing called '' to explore; there are matrix, museum, isolation, collision"),
-        ("lost", "nothing called 'lost' to explore"),
         ("lost_update", "'' takes no part in lost_update; there are naive"),
-        ("lost_update/on_conflict", "'on_conflict' takes no part in lost_update"),
         ("lost_update/naive/4", "lost_update takes 2 or 3 processes, not 4"),
-        ("lost_update/naive/two", "lost_update takes 2 or 3 processes, not two"),
         ("lost_update/naive/2/strict", "read committed, repeatable read, serializable, not 'st"),
         ("lost_update/naive/2/serializable/x", "The isolation levels are"),
     ],

@@ -1,4 +1,4 @@
-"""Find the schedule that breaks this one.
+"""Find a schedule in which a hit is lost.
 
 lab/workshop/looks_twice.py resolves a key in three steps: it reads the counter, reads
 it again to see that nobody has come in between, and writes. When the two numbers differ it starts
