@@ -183,6 +183,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "project.security_policy.SecurityPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "project.caching.NoStoreMiddleware",
     "project.limits.BodyLimitMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -1,4 +1,4 @@
-"""/admin/: the short URLs and the API's tokens."""
+"""/admin/: the short URLs, the API's tokens, and Django's users and groups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.widgets import AdminTextInputWidget
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group, User
+from django.core.exceptions import BadRequest, ValidationError
+from django.db import DataError
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
@@ -15,6 +21,31 @@ from django.template.response import TemplateResponse
 
 from shorturl.models import ApiToken, ShortUrl
 from shorturl.validators import validate_foreign, validate_target_url
+
+
+class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """An admin that answers what no page of it asks for, and PostgreSQL or Python refuse."""
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Return the list to show; raise IncorrectLookupParameters for a filter without sense.
+
+        Django does so for some of them, and then shows the whole list.
+        """
+        try:
+            return super().get_changelist_instance(request)
+        except (DataError, ValueError, OverflowError) as error:  # a regex "(", the year 0, a NUL
+            raise IncorrectLookupParameters from error
+
+    def response_action(
+        self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse | None:
+        """Do what was chosen from the list; raise BadRequest when the selection is not of rows."""
+        try:
+            for selected in request.POST.getlist(ACTION_CHECKBOX_NAME):
+                self.opts.pk.to_python(selected)
+        except ValidationError as error:
+            raise BadRequest("The selection holds something that is not an id.") from error
+        return super().response_action(request, queryset, *args, **kwargs)
 
 
 class TargetForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -50,7 +81,7 @@ class DeletedFilter(admin.SimpleListFilter):
 
 
 @admin.register(ShortUrl)
-class ShortUrlAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class ShortUrlAdmin(CheckedAdmin):
     """Short URLs: to look for, to lead elsewhere, to delete. They are made on the front page."""
 
     form = TargetForm
@@ -111,7 +142,7 @@ class ShortUrlAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
 
 @admin.register(ApiToken)
-class ApiTokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class ApiTokenAdmin(CheckedAdmin):
     """The API's tokens: to make, to rename, to revoke. A token that is gone explains nothing."""
 
     fields = ("name", "prefix", "created_at", "revoked_at")
@@ -159,3 +190,16 @@ class ApiTokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         """Refuse the tokens from the next call on."""
         count = queryset.filter(revoked_at=None).update(revoked_at=Now())
         self.message_user(request, f"Tokens revoked: {count}.", messages.SUCCESS)
+
+
+admin.site.unregister([User, Group])
+
+
+@admin.register(User)
+class CheckedUserAdmin(CheckedAdmin, UserAdmin):  # type: ignore[type-arg]
+    """Django's users."""
+
+
+@admin.register(Group)
+class CheckedGroupAdmin(CheckedAdmin, GroupAdmin):
+    """Django's groups."""

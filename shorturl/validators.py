@@ -22,9 +22,15 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 # which no encoding can send; and the replacement character, which stands for bytes that were not
 # UTF-8. A backslash is a slash to a browser and a letter to everything else.
 FORBIDDEN = re.compile(
-    r"[\x00-\x20\x7f-\xa0\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffd\\]"
+    r"[\x00-\x20\x7f-\xa0\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffd\\]"
 )
-FORBIDDEN_NAMES = {"\t": "tab", "\n": "line break", "\r": "line break", "\\": "backslash"}
+FORBIDDEN_NAMES = {
+    "\u061c": "mark of writing direction",
+    "\t": "tab",
+    "\n": "line break",
+    "\r": "line break",
+    "\\": "backslash",
+}
 # A host, or an IPv6 address in brackets, and perhaps a port: brackets elsewhere mean one host to
 # Python and another one, or none, to a browser.
 HOST_AND_PORT = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:]*)(:[0-9]*)?", re.IGNORECASE)
@@ -67,7 +73,15 @@ def validate_target_url(target_url: str) -> None:
         )
     if not HOST_AND_PORT.fullmatch(split.netloc):
         raise _no_host_name(split.netloc)
-    ascii_host(split.hostname)
+    if split.port == 0:
+        raise ValidationError(
+            f"{shortened(target_url)} names port 0, on which nothing listens: "
+            "leave it out, or use 1 to 65535.",
+            code="port",
+        )
+    labels = ascii_host(split.hostname).split(".")
+    if not all(_is_encoded(label) for label in labels if label.startswith("xn--")):
+        raise _no_host_name(split.hostname)
 
 
 def validate_foreign(target_url: str, own_host: str, allowed_hosts: list[str]) -> None:
@@ -133,6 +147,16 @@ def shortened(text: str) -> str:
 
 def _ascii_label(label: str) -> str:
     return label if label.isascii() else f"xn--{label.encode('punycode').decode()}"
+
+
+def _is_encoded(label: str) -> bool:
+    """Return whether a browser would have encoded some label as `label`; it refuses others."""
+    try:
+        meant = label.removeprefix("xn--").encode().decode("punycode")
+        remapped = idna.uts46_remap(meant, False)
+    except ValueError:  # idna.IDNAError is one
+        return False
+    return not meant.isascii() and remapped == meant and _ascii_label(meant) == label
 
 
 def _split(target_url: str) -> SplitResult:

@@ -38,6 +38,7 @@ LONGEST_HOST = f"{LABEL}.{LABEL}.{LABEL}.{'a' * 61}"
         "https://example.com/🐘",
         "https://a_b.example.com/",
         "https://xn--bcher-kva.example/",
+        "https://XN--LS8H.example/",
         "https://bücher.example/",
         "https://BÜCHER.example/",
         "https://straße.example/",
@@ -145,6 +146,14 @@ def test_valid(target_url: str) -> None:
         ("host", "https://1.2.3.4.5/"),
         ("host", "https://example.1/"),
         ("host", "https://4294967296/"),
+        # What decodes to nothing, to ASCII, or to what would be written another way.
+        ("host", "https://xn--a.example/"),
+        ("host", "https://xn--ab-.example/"),
+        ("host", "https://xn--wca1031k.example/"),
+        ("host", "https://example.xn--0/"),
+        ("port", "https://example.com:0/"),
+        ("port", "https://[2001:db8::1]:00/"),
+        ("forbidden_character", "https://example.com/\u061c"),
     ],
 )
 def test_invalid(code: str, target_url: str) -> None:
