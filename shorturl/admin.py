@@ -20,7 +20,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from shorturl.models import ApiToken, ShortUrl
-from shorturl.validators import validate_foreign, validate_target_url
+from shorturl.validators import shortened, validate_foreign, validate_target_url
 
 
 class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
@@ -99,8 +99,7 @@ class ShortUrlAdmin(CheckedAdmin):
     @admin.display(description="target URL", ordering="target_url")
     def target(self, short_url: ShortUrl) -> str:
         """Return the target URL, cut to what a row has room for."""
-        url = short_url.target_url
-        return url if len(url) <= 80 else f"{url[:79]}…"
+        return shortened(short_url.target_url, 80)
 
     @admin.display(description="in service", boolean=True, ordering="deleted_at")
     def in_service(self, short_url: ShortUrl) -> bool:

@@ -109,8 +109,8 @@ class ApiToken(models.Model):
         self.prefix, self.digest = self.text[: self.PREFIX_LENGTH], self.digest_of(self.text)
 
     @classmethod
-    def find(cls, text: str) -> "ApiToken | None":
-        """Return the token that `text` is, or None when there is none or it was revoked."""
+    def valid(cls, text: str) -> "ApiToken | None":
+        """Return the token whose text this is, or None if there is none or it was revoked."""
         return cls.objects.filter(digest=cls.digest_of(text), revoked_at=None).first()
 
     @staticmethod

@@ -15,6 +15,9 @@ from django.http.request import split_domain_port, validate_host
 # mere noise, or of characters outside ASCII, can still end up there. https://www.postgresql.org/docs/18/storage-toast.html
 TARGET_URL_MAX_LENGTH = 2_000
 
+# No message repeats more characters than this of an input.
+MAX_QUOTED = 60
+
 SCHEMES = ("http", "https")
 DEFAULT_PORTS = {"http": 80, "https": 443}
 # Control characters and line breaks, which could inject a header; spaces, which end a URL; marks
@@ -58,7 +61,7 @@ def validate_target_url(target_url: str) -> None:
     split = _split(target_url)
     if split.scheme not in SCHEMES:
         raise ValidationError(
-            f"{shortened(target_url)} is not a web address: start it with http:// or https://.",
+            f"{shortened(target_url)!r} is not a web address: start it with http:// or https://.",
             code="scheme",
         )
     if "@" in split.netloc:
@@ -68,7 +71,7 @@ def validate_target_url(target_url: str) -> None:
         )
     if not split.hostname:
         raise ValidationError(
-            f"{shortened(target_url)} has no host: write it like https://example.com/page.",
+            f"{shortened(target_url)!r} has no host: write it like https://example.com/page.",
             code="no_host",
         )
     if not HOST_AND_PORT.fullmatch(split.netloc):
@@ -99,7 +102,8 @@ def validate_foreign(target_url: str, own_host: str, allowed_hosts: list[str]) -
     names = [name for name in allowed_hosts if name != "*"] + [own_name]
     if same_port and validate_host(f"[{host}]" if ":" in host else host, names):
         raise ValidationError(
-            f"{shortened(target_url)} is an address of this service: link to the page it leads to.",
+            f"{shortened(target_url)!r} is an address of this service: "
+            "link to the page it leads to.",
             code="own_host",
         )
 
@@ -140,9 +144,9 @@ def ascii_url(target_url: str) -> str:
     return target_url.replace(f"//{split.netloc}", f"//{netloc}", 1)
 
 
-def shortened(text: str) -> str:
-    """Return `text` in quotes, cut to a length fit for an error message."""
-    return repr(text if len(text) <= 60 else text[:59] + "…")
+def shortened(text: str, most: int = MAX_QUOTED) -> str:
+    """Return `text`, cut to at most `most` characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _ascii_label(label: str) -> str:
@@ -165,14 +169,14 @@ def _split(target_url: str) -> SplitResult:
         _ = split.port  # parsed on demand
     except ValueError as error:
         raise ValidationError(
-            f"{shortened(target_url)} is not a URL: {error}.", code="malformed"
+            f"{shortened(target_url)!r} is not a URL: {error}.", code="malformed"
         ) from error
     return split
 
 
 def _no_host_name(host: str) -> ValidationError:
     return ValidationError(
-        f"{shortened(host)} is not a host: use letters, digits, hyphens and dots, "
+        f"{shortened(host)!r} is not a host: use letters, digits, hyphens and dots, "
         "or an IP address.",
         code="host",
     )

@@ -40,12 +40,12 @@ def index(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         if not allowed:
             raise PermissionDenied("Log in to make a short URL.")
-        return create(request)
+        return submit(request)
     form = ShortUrlForm(own_host=request.get_host()) if allowed else None
     return show_form(request, form, HTTPStatus.OK)
 
 
-def create(request: HttpRequest) -> HttpResponse:
+def submit(request: HttpRequest) -> HttpResponse:
     """Make a short URL, or show the form again and what to change.
 
     The way out is a redirect, so that a reload of the page that follows makes nothing twice.
@@ -90,7 +90,7 @@ def refuse_other_encodings(request: HttpRequest) -> None:
 def resolve(request: HttpRequest, key: str) -> HttpResponse:
     """Redirect to the target of `key` and count the hit; HEAD redirects without counting."""
     try:
-        short_url = find(key) if request.method == "HEAD" else operations.resolve(key)
+        short_url = get_or_404(key) if request.method == "HEAD" else operations.resolve(key)
     except ShortUrl.DoesNotExist as error:
         raise Http404 from error
     except ShortUrl.Contended:
@@ -111,7 +111,7 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
 @never_cache
 def stats(request: HttpRequest, key: str) -> HttpResponse:
     """Show where `key` leads, how often it was followed, and since when."""
-    short_url = find(key)
+    short_url = get_or_404(key)
     context = {
         "short_url": short_url,
         "address": address(request, key),
@@ -125,7 +125,7 @@ def stats(request: HttpRequest, key: str) -> HttpResponse:
 @require_safe
 def qr_code(request: HttpRequest, key: str) -> HttpResponse:
     """Return the short URL as a QR code, to show and to print."""
-    find(key)
+    get_or_404(key)
     svg = BytesIO()
     code = segno.make(address(request, key), micro=False)
     # Scanners need dark on light, whatever colours the page has, and a margin of four modules.
@@ -133,7 +133,7 @@ def qr_code(request: HttpRequest, key: str) -> HttpResponse:
     return HttpResponse(svg.getvalue(), content_type="image/svg+xml")
 
 
-def find(key: str) -> ShortUrl:
+def get_or_404(key: str) -> ShortUrl:
     """Return the short URL of `key` without counting a hit; raises Http404 when there is none."""
     return get_object_or_404(ShortUrl, key=key, deleted_at=None)
 

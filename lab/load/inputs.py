@@ -9,12 +9,12 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from lab.load import key_spaces as spaces
+from lab.load import key_spaces
 from lab.models import KeySpace
-from shorturl.api.errors import ApiError, shortened
+from shorturl.api.error_responses import ApiError
 from shorturl.api.json_body import JsonParser
 from shorturl.strategies import F, Strategy
-from shorturl.validators import validate_target_url
+from shorturl.validators import shortened, validate_target_url
 
 T = TypeVar("T", str, int)
 
@@ -38,7 +38,7 @@ def for_programs(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespons
     return wrapped
 
 
-def named(name: str, strategies: dict[str, Strategy[F]]) -> Strategy[F]:
+def strategy_named(name: str, strategies: dict[str, Strategy[F]]) -> Strategy[F]:
     """Return the strategy `name`; raise a 404 that names those there are."""
     if name not in strategies:
         raise ApiError(
@@ -48,7 +48,7 @@ def named(name: str, strategies: dict[str, Strategy[F]]) -> Strategy[F]:
     return strategies[name]
 
 
-def find(name: str, by: Callable[[str], KeySpace] = spaces.find) -> KeySpace:
+def key_space(name: str, by: Callable[[str], KeySpace] = key_spaces.find) -> KeySpace:
     """Return the space `name`, found by that function; raise a 404 where there is none."""
     try:
         return by(name)
@@ -60,7 +60,7 @@ def find(name: str, by: Callable[[str], KeySpace] = spaces.find) -> KeySpace:
 def own(key: str) -> KeySpace:
     """Return the space that `key` is in; raise a 404 for a key of the service's own links."""
     try:
-        return spaces.space_of(key)
+        return key_spaces.space_of(key)
     except KeySpace.DoesNotExist as error:
         detail = f"{shortened(key)!r} is in no key space: the lab works on its own links only."
         raise ApiError(HTTPStatus.NOT_FOUND, detail) from error
@@ -68,7 +68,7 @@ def own(key: str) -> KeySpace:
 
 def check_target(target_url: str, space: KeySpace) -> None:
     """Raise a 422 unless `target_url` is one of the space's."""
-    beginning = spaces.targets(space.name)
+    beginning = key_spaces.targets(space.name)
     if not target_url.startswith(beginning) or len(target_url) > 100:
         detail = f"target_url: begin it with {beginning}, and use at most 100 characters."
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, detail)

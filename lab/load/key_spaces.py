@@ -40,7 +40,7 @@ FORGOTTEN_AFTER = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
-class Candidates:
+class SpaceCandidates:
     """The candidate keys of one create in a round, as keys.candidates() has them for the service.
 
     Iterating draws new keys every time, the same number at the same lengths.

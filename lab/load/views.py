@@ -15,14 +15,14 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from lab.load import key_spaces as key_spaces
-from lab.load.inputs import body, check_target, field, find, for_programs, named, own
+from lab.load import key_spaces
+from lab.load.inputs import body, check_target, field, for_programs, key_space, own, strategy_named
 from shorturl import creating, resolving
-from shorturl.api.errors import ApiError, shortened
+from shorturl.api.error_responses import ApiError
 from shorturl.models import ShortUrl
 from shorturl.outages import is_outage
 from shorturl.strategies import F, Strategy
-from shorturl.validators import ascii_url
+from shorturl.validators import ascii_url, shortened
 
 # Links to a page of a space. A thousand are some 80 kB of JSON.
 PAGE = 1_000
@@ -36,16 +36,16 @@ UNAVAILABLE = (ShortUrl.KeySpaceExhausted, ShortUrl.Contended)
 @require_POST
 def create(request: HttpRequest, strategy: str) -> HttpResponse:
     """Create a link in a space by `strategy`: {"space": …, "round": …, "target_url": …}."""
-    chosen = named(strategy, creating.STRATEGIES)
+    chosen = strategy_named(strategy, creating.STRATEGIES)
     content = body(request)
-    space = find(field(content, "space", str), by=key_spaces.remembered)
+    space = key_space(field(content, "space", str), by=key_spaces.remembered)
     target_url = field(content, "target_url", str)
     check_target(target_url, space)
     number = field(content, "round", int)
     if not 0 <= number < key_spaces.ROUNDS:
         detail = f"round: {number} is out of range: use 0 to {key_spaces.ROUNDS - 1}."
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
-    candidates = key_spaces.Candidates(space.name, space.key_length, number)
+    candidates = key_spaces.SpaceCandidates(space.name, space.key_length, number)
     try:
         short_url = chosen.function(target_url, keys=candidates)
     except Exception as error:  # whatever it is, it is what this strategy does
@@ -62,7 +62,7 @@ def resolve(request: HttpRequest, strategy: str, key: str) -> HttpResponse:
     X-Hits says what the strategy takes the counter for, where it knows. Two answers with the same
     number prove a lost update.
     """
-    chosen = named(strategy, resolving.STRATEGIES)
+    chosen = strategy_named(strategy, resolving.STRATEGIES)
     own(key)  # or a wrong strategy could lose the hits of the service's own links
     try:
         short_url = chosen.function(key)
@@ -150,7 +150,7 @@ def versions() -> dict[str, str]:
 @require_http_methods(["DELETE"])
 def space(request: HttpRequest, name: str) -> HttpResponse:
     """Remove a space with all its links, and say how many there were."""
-    return JsonResponse({"removed": key_spaces.close(find(name))})
+    return JsonResponse({"removed": key_spaces.close(key_space(name))})
 
 
 @for_programs
@@ -160,7 +160,7 @@ def links(request: HttpRequest, name: str) -> HttpResponse:
     after = request.GET.get("after", "0")
     if not after.isdecimal() or len(after) > 18:
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "after: send the number that `next` has.")
-    found = key_spaces.links(find(name).name).filter(id__gt=int(after)).order_by("id")
+    found = key_spaces.links(key_space(name).name).filter(id__gt=int(after)).order_by("id")
     page = list(found.values_list("id", "key", "target_url", "hits")[:PAGE])
     following = f"{request.path}?after={page[-1][0]}" if len(page) == PAGE else None
     return JsonResponse({"links": [row[1:] for row in page], "next": following})

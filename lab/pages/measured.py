@@ -7,18 +7,18 @@ from typing import Any
 from django.conf import settings
 
 from lab.catalogue import RACES
-from lab.pages.tables import Cell, Recorded
+from lab.pages.tables import Recorded, RecordedCell
 
 REPORT = settings.BASE_DIR / "reports" / "races.json"
 SCRIPTS = {"lost_update", "toctou"}  # which are races of the catalogue
 
 
 @dataclass(frozen=True)
-class Row:
+class LoadRun:
     """A load run, and the exploration of the same race."""
 
     run: dict[str, Any]
-    cell: Cell
+    cell: RecordedCell
 
     @property
     def lost(self) -> str:
@@ -32,7 +32,7 @@ def last_run(recorded: Recorded) -> dict[str, Any] | None:
     try:
         report = json.loads(REPORT.read_text())
         rows = [
-            Row(run, cell)
+            LoadRun(run, cell)
             for run in report["runs"]
             if run["script"] in SCRIPTS
             and (cell := recorded.cell(RACES[run["script"]], run["strategy"]))

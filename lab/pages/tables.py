@@ -16,7 +16,7 @@ from shorturl.strategies import Strategy
 
 
 @dataclass(frozen=True)
-class Cell:
+class RecordedCell:
     """An exploration, and what came of it: None when it was not run yet."""
 
     job: Job
@@ -37,7 +37,7 @@ class Table:
 
     title: str
     columns: list[str]
-    rows: list[tuple[Strategy[Any], list[Cell | None]]]
+    rows: list[tuple[Strategy[Any], list[RecordedCell | None]]]
 
 
 class Recorded:
@@ -50,12 +50,12 @@ class Recorded:
 
     def cell(
         self, race: Race, strategy: str, processes: int = 0, level: str = READ_COMMITTED
-    ) -> Cell | None:
+    ) -> RecordedCell | None:
         """Return the cell, or None where the strategy takes no part; 0: the fewest processes."""
         if strategy not in race.strategies:
             return None
         job = Job(race, race.strategies[strategy], processes or race.counts[0], level)
-        return Cell(job, self._found.get(tuple(job.where().values())))
+        return RecordedCell(job, self._found.get(tuple(job.where().values())))
 
     def matrix(self, operation: str) -> Table:
         """Return strategies × races of an operation."""

@@ -18,7 +18,7 @@ from lab.exceptions import AlreadyExploring
 from lab.models import Batch, Recording
 from lab.pages import measured
 from lab.pages.schedules import around, read, steps
-from lab.pages.tables import Cell, Recorded
+from lab.pages.tables import Recorded, RecordedCell
 from lab.recording import batches
 from lab.recording.jobs import ISOLATED, LEVELS, READ_COMMITTED, Job, jobs_named
 from lab.recording.source import diff, digest, source
@@ -50,7 +50,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_safe
 def race(request: HttpRequest, name: str) -> HttpResponse:
     """Show a race: the situation, the strategies with what came of them, any two as a diff."""
-    found = named(name)
+    found = race_named(name)
     strategies = list(found.strategies.values())
     sides = [
         strategy_of(found, request.GET.get(side, default.name))
@@ -77,7 +77,7 @@ def exploration(request: HttpRequest, name: str, strategy: str, processes: int) 
     `schedule` names the one; by default it is the counterexample. `predict` hides what follows
     after so many of its steps, and `guess` is the visitor's answer. `level` is the isolation level.
     """
-    found = named(name)
+    found = race_named(name)
     chosen = strategy_of(found, strategy)
     level = request.GET.get("level", READ_COMMITTED)
     if level not in LEVELS:
@@ -161,7 +161,7 @@ def batch(request: HttpRequest, number: int) -> HttpResponse:
     found = get_object_or_404(Batch, pk=number)
     cell = None
     with suppress(ValueError):  # for what the catalogue has no longer
-        cell = Cell(jobs_named(found.what)[0], None) if "/" in found.what else None
+        cell = RecordedCell(jobs_named(found.what)[0], None) if "/" in found.what else None
     context = {"batch": found, "lost": batches.is_lost(found), "cell": cell}
     return render(request, "lab/batch.html", context)
 
@@ -171,7 +171,7 @@ def newest(**where: Any) -> Recording | None:
     return Recording.objects.filter(**where).order_by("-recorded_at").first()
 
 
-def named(name: str) -> Race:
+def race_named(name: str) -> Race:
     """Return the race `name`; raise Http404 without one."""
     if name not in EVERY_RACE:
         raise Http404(f"There is no race {name!r}; there are {', '.join(EVERY_RACE)}.")

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 from ninja import NinjaAPI, Swagger
 from ninja.errors import HttpError, ValidationError
 
-from shorturl.api import access, errors, links
+from shorturl.api import access, error_responses, links
 from shorturl.api.json_body import JsonParser
 
 DESCRIPTION = """
@@ -49,7 +49,7 @@ class Api(NinjaAPI):
         patterns.append(re_path("", nothing))
         for pattern in patterns:
             assert pattern.callback is not None
-            pattern.callback = errors.always_json(pattern.callback)
+            pattern.callback = error_responses.always_json(pattern.callback)
         return patterns, app_name, namespace
 
 
@@ -70,5 +70,5 @@ api = Api(
     docs_decorator=require_safe,
 )
 for kind in (Exception, Http404, HttpError, ValidationError):
-    api.add_exception_handler(kind, errors.answer)
+    api.add_exception_handler(kind, error_responses.answer)
 api.add_router("", links.router)

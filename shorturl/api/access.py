@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja.security.base import AuthBase
 from ninja.utils import check_csrf
 
-from shorturl.api.errors import ApiError, unauthorized
+from shorturl.api.error_responses import ApiError, unauthorized
 from shorturl.models import ApiToken
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Token(AuthBase):
         if header is None:
             return None
         scheme, _, text = header.partition(" ")
-        token = ApiToken.find(text.strip()) if scheme.lower() == "bearer" else None
+        token = ApiToken.valid(text.strip()) if scheme.lower() == "bearer" else None
         if token is None:
             raise unauthorized(
                 "The Authorization header holds no valid token: write it as "

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 from django.http import HttpRequest
 from ninja.parser import Parser
 
-from shorturl.api.errors import ApiError, not_json, shortened
+from shorturl.api.error_responses import ApiError, not_json
+from shorturl.validators import shortened
 
 
 class JsonParser(Parser):

@@ -10,9 +10,10 @@ from ninja import Query, Router, Status
 
 from shorturl import keys, operations
 from shorturl.api import access
-from shorturl.api.errors import ApiError, shortened, wrong_input
+from shorturl.api.error_responses import ApiError, wrong_input
 from shorturl.api.schemas import Error, Link, LinkPage, NewLink, PageQuery, Target
 from shorturl.models import ShortUrl, ShortUrlQuerySet
+from shorturl.validators import shortened
 
 router = Router(tags=["links"])
 

@@ -39,7 +39,7 @@ def run(*arguments: str) -> str:
 @pytest.mark.parametrize("length", [spaces.MIN_KEY_LENGTH, spaces.MAX_KEY_LENGTH])
 def test_the_candidates_are_those_of_the_service_behind_a_prefix(length: int) -> None:
     space = spaces.open_space(length)
-    drawn = [*spaces.Candidates(space.name, length, 0xFFF)]
+    drawn = [*spaces.SpaceCandidates(space.name, length, 0xFFF)]
     prefix = f"{space.name}-fff-"
     assert all(key.startswith(prefix) for key in drawn)
     lengths = Counter(len(key) - len(prefix) for key in drawn)
@@ -55,8 +55,8 @@ def test_a_key_length_out_of_range(length: int) -> None:
 
 
 def test_rounds_share_no_key() -> None:
-    first = {*spaces.Candidates("lab-aaaaa", 1, 1)}
-    assert first.isdisjoint(spaces.Candidates("lab-aaaaa", 1, 2))
+    first = {*spaces.SpaceCandidates("lab-aaaaa", 1, 1)}
+    assert first.isdisjoint(spaces.SpaceCandidates("lab-aaaaa", 1, 2))
 
 
 @pytest.mark.parametrize("key", ["abc", "lab-aaaaa-0-x", "lab-aaaaa", "lab-aaaaa-0-", "a\0b"])

@@ -66,7 +66,7 @@ def service(transactional_db: None, settings: Settings, monkeypatch: pytest.Monk
     monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 0)
 
 
-class Target(BaseHTTPRequestHandler):
+class TargetPage(BaseHTTPRequestHandler):
     """The page of somebody else that a short URL leads to."""
 
     def do_GET(self) -> None:
@@ -84,7 +84,7 @@ class Target(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def target_url() -> Iterator[str]:
     """An address on another host."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Target) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), TargetPage) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/a/long/page"
         server.shutdown()

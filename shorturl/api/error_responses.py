@@ -18,11 +18,12 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from shorturl.exceptions import Contended, KeySpaceExhausted, KeyTaken
 from shorturl.outages import is_outage
+from shorturl.validators import shortened
 
 # Seconds. New candidate keys are drawn at every call, so it may well work the next time.
 RETRY_AFTER = 5
-# No answer repeats more than this of an input, or more faults than this.
-MAX_CHARACTERS, MAX_ERRORS = 60, 10
+# No answer lists more faults than this.
+MAX_ERRORS = 10
 
 # Pydantic's own words, where they do not say what would be right.
 MESSAGES = {
@@ -67,11 +68,6 @@ def wrong_input(status: HTTPStatus, *faults: tuple[str, str, str]) -> ApiError:
     ]
     detail = " ".join(f"{error['field']}: {error['message']}" for error in errors)
     return ApiError(status, detail, errors=errors)
-
-
-def shortened(text: str) -> str:
-    """Return `text`, cut where an answer is to repeat no more of it."""
-    return text if len(text) <= MAX_CHARACTERS else text[: MAX_CHARACTERS - 1] + "…"
 
 
 def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
