@@ -39,7 +39,10 @@ def sql(statement: str, *params: Any) -> list[Any]:
 def counter_table(transactional_db: None) -> Iterator[None]:
     """Make the table, and drop it afterwards."""
     sql("DROP TABLE IF EXISTS interleave_counter")
-    sql("CREATE TABLE interleave_counter (id int PRIMARY KEY, key text UNIQUE, hits int)")
+    sql(
+        "CREATE TABLE interleave_counter (id int PRIMARY KEY, key text UNIQUE, hits int)"
+        " WITH (autovacuum_enabled = off)"  # whose ANALYZE would change plans, and so SIREAD locks
+    )
     yield
     sql("DROP TABLE interleave_counter")
 

@@ -316,7 +316,30 @@ def test_whoever_observes_does_not_wait_for_ever() -> None:
         sql("RESET lock_timeout")
 
 
-def test_a_lock_of_the_session_is_let_go_in_a_step() -> None:
+def test_a_session_that_a_process_closes_holds_no_lock_after_that_step() -> None:
+    """PostgreSQL drops temporary tables before it releases locks, which takes a while here."""
+
+    def lock_and_close() -> None:
+        sql(
+            "DO $$ BEGIN FOR i IN 1..100 LOOP"
+            " EXECUTE format('CREATE TEMP TABLE t%s (id int PRIMARY KEY)', i); END LOOP; END $$"
+        )
+        sql("SELECT pg_advisory_lock(1)")
+        connection.close()
+
+    def try_lock() -> bool:
+        return bool(sql("SELECT pg_try_advisory_xact_lock(1)")[0][0])
+
+    outcomes = dict(run(lock_and_close, try_lock))
+    assert {order: outcome[1].returned for order, outcome in outcomes.items()} == {
+        "1112": True,
+        "1121": False,
+        "1211": True,
+        "2111": True,
+    }
+
+
+def test_a_lock_of_the_session_is_released_in_a_step() -> None:
     def lock() -> None:
         sql("SELECT pg_advisory_lock(1)")
         counter.update_returning()

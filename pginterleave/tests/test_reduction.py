@@ -3,11 +3,14 @@
 import contextlib
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from django.db import DatabaseError, transaction
 
 from pginterleave import Exploration, Outcome, explore
+from pginterleave.effects import GLOBAL, LOCAL, Effect, effect
+from pginterleave.statements import kind
 
 from . import counter
 from .counter import Counter, counter_table, sql  # noqa: F401
@@ -51,8 +54,36 @@ def was_locked(outcomes: list[Outcome]) -> str:
     return "" if outcomes[1].returned else "the row was locked"
 
 
+@pytest.mark.parametrize(
+    ("earlier", "sql", "expected"),
+    [
+        (["UPDATE t SET x = 1"], "ROLLBACK", LOCAL),
+        (["SAVEPOINT a", "UPDATE t SET x = 1"], "ROLLBACK", GLOBAL),
+        (["SAVEPOINT a", "UPDATE t SET x = 1"], "ROLLBACK TO a", LOCAL),
+        (["SAVEPOINT a", "SAVEPOINT b", "UPDATE t SET x = 1"], "ROLLBACK TO a", GLOBAL),
+        # Of two of one name, the second may be released: then it is the first that is meant.
+        (
+            ["SAVEPOINT a", "UPDATE t SET x = 1", "SAVEPOINT a", "RELEASE a"],
+            "ROLLBACK TO a",
+            GLOBAL,
+        ),
+        (["SELECT 1; SAVEPOINT a"], "ROLLBACK", GLOBAL),
+    ],
+)
+def test_what_a_rollback_undoes_after_an_error(
+    earlier: list[str], sql: str, expected: Effect
+) -> None:
+    taken, (step,) = (
+        [SimpleNamespace(kind=kind(each), sql=each, params=None) for each in statements]
+        for statements in (earlier, [sql])
+    )
+    options = {"serializable": False, "commits": False}
+    assert effect(step, taken, failed=True, **options) == expected
+    assert effect(step, taken, failed=False, **options) == GLOBAL
+
+
 @pytest.mark.usefixtures("counter_table")
-class TestReach:
+class TestEffects:
     """Which steps are taken for independent, on a table of their own."""
 
     def test_reads_beside_each_other(self) -> None:
@@ -186,20 +217,6 @@ class TestReach:
                 with contextlib.suppress(ValueError), transaction.atomic():
                     counter.f_expression()
                     sql("SELECT id FROM interleave_counter WHERE key = %s", "\0")
-                sql("SELECT pg_advisory_xact_lock(1)")
-
-        both(fail, skip, invariant=was_locked)
-
-    def test_a_savepoint_of_a_name_that_is_used_twice(self) -> None:
-        def fail() -> None:
-            with transaction.atomic():
-                sql("SAVEPOINT a")
-                counter.update_returning()
-                sql("SAVEPOINT a")
-                sql("RELEASE a")
-                with contextlib.suppress(DatabaseError):
-                    sql("SELECT 1 / 0")
-                sql("ROLLBACK TO a")
                 sql("SELECT pg_advisory_xact_lock(1)")
 
         both(fail, skip, invariant=was_locked)

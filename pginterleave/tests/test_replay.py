@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from pginterleave import ImpossibleSchedule, Schedule, explore, run_schedule
 
@@ -117,9 +117,26 @@ class Number(int):
 
 
 def test_the_parameters_are_drawn_as_they_are_sent() -> None:
+    def named() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT %(number)s, %(text)s", {"number": 3, "text": "it"})
+
     process = partial(sql, "SELECT %s, %s, %s, %s", Number(7), 0.5, "it", None)
-    (step,) = run("1", process).timeline
+    (step, other) = run("12", process, named).timeline
     assert step.statement() == "SELECT 7, 0.5, 'it', NULL"
+    assert other.statement() == "SELECT 3, 'it'"
+
+
+def test_the_first_ten_rows_are_kept() -> None:
+    def fetch() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT generate_series(1, 14)")
+            cursor.fetchmany(7)
+            cursor.fetchmany(7)
+
+    (step,) = run("1", fetch).timeline
+    assert step.rows == tuple((number,) for number in range(1, 11))
+    assert step.result() == "→ generate_series = 1 (+13)"
 
 
 def test_an_error_is_drawn_with_its_line() -> None:
@@ -133,10 +150,42 @@ def test_an_error_is_drawn_with_its_line() -> None:
 
 
 def test_the_timeline_is_drawn_in_columns() -> None:
+    process = counter.update_returning
     drawn = run(
-        "121122", counter.select_for_update, counter.select_for_update, observe=counter.hits
-    ).draw(width=30)
-    assert drawn.splitlines()[0].split() == ["process", "1", "process", "2", "afterwards"]
-    assert "… waits for process 1" in drawn
-    assert "… resumes step 2" in drawn
-    assert "→ id = 1, key = a, hits = 1" in drawn
+        "1212",
+        partial(in_transaction, process),
+        partial(in_transaction, process),
+        observe=counter.hits,
+    ).draw(width=36)
+    assert (
+        drawn
+        == """\
+   process 1                             process 2                             afterwards
+1  UPDATE interleave_counter SET hits =                                        0
+     hits + 1 WHERE key = 'a' RETURNING
+     hits
+   → hits = 1
+2                                        UPDATE interleave_counter SET hits =  0
+                                           hits + 1 WHERE key = 'a' RETURNING
+                                           hits
+                                         … waits for process 1
+3  COMMIT                                … resumes step 2                      1
+                                         → hits = 2
+4                                        COMMIT                                2"""
+    )
+
+
+def in_transaction(process: Callable[[], object]) -> None:
+    with transaction.atomic():
+        process()
+
+
+def test_a_wait_that_ends_in_its_own_step_is_drawn_before_its_result() -> None:
+    def lock(*numbers: int) -> None:
+        with transaction.atomic():
+            for number in numbers:
+                sql("SELECT pg_advisory_xact_lock(%s)", number)
+
+    drawn = run("12121" + "2", partial(lock, 1, 2), partial(lock, 2, 1)).draw()
+    lines = [line[45:] for line in drawn.splitlines()]  # of process 2
+    assert lines[lines.index("… waits for process 1") + 1] == "!! DeadlockDetected"

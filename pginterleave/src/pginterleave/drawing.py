@@ -18,10 +18,9 @@ def _cells(timeline: Timeline) -> Cells:
             sent.append("… waits for process " + " and ".join(map(str, step.waited_for)))
         returned = cells.setdefault((step.until, step.process), [])
         if step.until != step.number:
-            returned.insert(0, f"… resumes step {step.number}")
+            returned.append(f"… resumes step {step.number}")
         if step.result():
-            # Behind "resumes", and before what the process itself sends at this step.
-            returned.insert(len(returned) if returned is sent else 1, step.result())
+            returned.append(step.result())
     return cells
 
 
