@@ -1,11 +1,11 @@
 """What the lab refuses to do; the message says why, and the commands print it."""
 
 
-class LabError(Exception):
+class LabRefusal(Exception):
     """The lab cannot do what it was asked for."""
 
 
-class MayNotCreateDatabases(LabError):
+class MayNotCreateDatabases(LabRefusal):
     """The role may not create databases, and races need one of their own."""
 
     def __init__(self, role: str) -> None:
@@ -15,16 +15,20 @@ class MayNotCreateDatabases(LabError):
         )
 
 
-class AlreadyExploring(LabError):
+class TakesNoPart(LabRefusal, ValueError):
+    """A race has no such strategy, or cannot have so many processes."""
+
+
+class AlreadyExploring(LabRefusal):
     """Another exploration is running; wait for it to end."""
 
     def __init__(self) -> None:
         super().__init__(self.__doc__)
 
 
-class NotJudged(LabError):
+class CannotJudge(LabRefusal):
     """Nothing is proven about a function, for a reason other than a race."""
 
 
-class NotHandedOut(LabError):
+class CannotHandOut(LabRefusal):
     """The file of an exercise is not written."""

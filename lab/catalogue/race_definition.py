@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pginterleave import Exploration, Outcome, Schedule, explore, run_schedule
+from lab.exceptions import TakesNoPart
+from pginterleave import MAX_PROCESSES, Exploration, Outcome, Schedule, explore, run_schedule
 from shorturl.creating import timestamp_key
 from shorturl.strategies import Strategy
 
@@ -41,11 +42,19 @@ class Race:
     observe: Callable[[], object]
 
     def strategy(self, name: str) -> Strategy[Any]:
-        """Return the strategy called `name`; raise ValueError when it does not take part."""
+        """Return the strategy called `name`; raise TakesNoPart without one."""
         if name not in self.strategies:
             there_are = ", ".join(self.strategies)
-            raise ValueError(f"{name!r} takes no part in {self.name}; there are {there_are}.")
+            raise TakesNoPart(f"{name!r} takes no part in {self.name}; there are {there_are}.")
         return self.strategies[name]
+
+    def number_of_processes(self, wanted: int | None) -> int:
+        """Return how many processes take part, by default the fewest; raise TakesNoPart."""
+        least, most = self.counts[0], MAX_PROCESSES if max(self.counts) > 1 else 1
+        if wanted and not least <= wanted <= most:
+            between = f"{least} process" if least == most else f"{least} to {most} processes"
+            raise TakesNoPart(f"{self.name} takes {between}, not {wanted}.")
+        return wanted or least
 
     def explore(self, strategy: Strategy[Any], processes: int, **limits: Any) -> Exploration:
         """Run every schedule of this race against `strategy`; `limits` are those of explore()."""

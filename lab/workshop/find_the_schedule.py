@@ -6,7 +6,7 @@ from typing import Any
 
 from lab.catalogue import RACES
 from lab.catalogue.race_definition import Race
-from lab.exceptions import NotJudged
+from lab.exceptions import CannotJudge
 from lab.workshop import looks_twice
 from pginterleave import ImpossibleSchedule
 from shorturl.strategies import Strategy, Verdict
@@ -23,13 +23,13 @@ class Puzzle:
     def judge(self, function: Callable[..., Any]) -> tuple[bool, str]:
         """Run the schedule that `function()` returns; return whether it violates, and a report.
 
-        Raises NotJudged when `function` does not return a schedule of this race.
+        Raises CannotJudge when `function` does not return a schedule of this race.
         """
         order = self._schedule(function)
         try:
             shown = self.race.run(self.strategy, self.processes, order)
         except ImpossibleSchedule as error:
-            raise NotJudged(f"{order} is not a schedule of this race: {error}") from error
+            raise CannotJudge(f"{order} is not a schedule of this race: {error}") from error
         title = f"{self.race.name} × {self.strategy.name}, schedule {order}"
         if not shown.violation:
             return False, f"{title} holds. Look for one that does not.\n\n{shown.draw()}"
@@ -40,9 +40,9 @@ class Puzzle:
         try:
             order = function()
         except Exception as error:  # a function of the user's own can fail in any way
-            raise NotJudged(f"The function raised {type(error).__name__}: {error}.") from error
+            raise CannotJudge(f"The function raised {type(error).__name__}: {error}.") from error
         if not isinstance(order, str) or not order:
-            raise NotJudged(f"The function returned {order!r}; return a schedule, like '1122'.")
+            raise CannotJudge(f"The function returned {order!r}; return a schedule, like '1122'.")
         return order
 
 

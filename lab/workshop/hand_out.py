@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from keyword import iskeyword
 from pathlib import Path
 
-from lab.exceptions import NotHandedOut
+from lab.exceptions import CannotHandOut
 from lab.workshop.exercises import EXERCISES, Exercise
 
 
@@ -22,7 +22,7 @@ def listing() -> Iterator[str]:
 def hand_out(exercise: Exercise, file: str | None) -> str:
     """Write the template of `exercise` to `file`, and return what to do next.
 
-    `file` is a path, by default exercises/NAME.py. Raises NotHandedOut, before anything is
+    `file` is a path, by default exercises/NAME.py. Raises CannotHandOut, before anything is
     written, when Python could not import it from there, or when it exists already.
     """
     path = Path(file or f"exercises/{exercise.name}.py")
@@ -32,12 +32,12 @@ def hand_out(exercise: Exercise, file: str | None) -> str:
         with path.open("x", encoding="utf-8") as opened:
             opened.write(exercise.template.read_text(encoding="utf-8"))
     except FileExistsError as error:
-        raise NotHandedOut(
+        raise CannotHandOut(
             f"{error.filename} exists already, and is left as it is: "
             "name another file, or remove it."
         ) from error
     except OSError as error:
-        raise NotHandedOut(f"{path} cannot be written: {error.strerror}.") from error
+        raise CannotHandOut(f"{path} cannot be written: {error.strerror}.") from error
     check = f"    {this_program()} race check"
     return "\n".join(
         [
@@ -49,14 +49,14 @@ def hand_out(exercise: Exercise, file: str | None) -> str:
 
 
 def importable_name(path: Path) -> str:
-    """Return the name that Python imports the file at `path` by; raise NotHandedOut without one."""
+    """Return the name that Python imports the file at `path` by; raise CannotHandOut."""
     wanted = path.resolve()
     for folder in map(Path, sys.path):
         if wanted.suffix == ".py" and wanted.is_relative_to(folder.resolve()):
             parts = wanted.relative_to(folder.resolve()).with_suffix("").parts
             if all(part.isidentifier() and not iskeyword(part) for part in parts):
                 return ".".join(parts)
-    raise NotHandedOut(
+    raise CannotHandOut(
         f"Python could not import {path}: name a file below the folder of manage.py whose path is "
         "made of letters, digits and '_', for example exercises/mine.py"
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from lab.catalogue.race_definition import Race
-from lab.exceptions import NotJudged
+from lab.exceptions import CannotJudge
 from pginterleave import Schedule
 from shorturl.strategies import Strategy, Verdict
 
@@ -19,7 +19,7 @@ def judge(
     """Return whether no schedule violates the invariant with `function`, and a report on it.
 
     If none does, autocommit is split off and all are run again. `draw` draws the counterexample,
-    and `limits` go to pginterleave.explore. Raises NotJudged where nothing is proven, and no race
+    and `limits` go to pginterleave.explore. Raises CannotJudge where nothing is proven, and no race
     violates the invariant.
     """
     name = f"{function.__module__}:{getattr(function, '__name__', function)}"
@@ -32,19 +32,19 @@ def judge(
     if result.counterexample:
         shown = race.run(mine, processes, result.counterexample.order, split_autocommit=split)
         if shown.unexpected_exception() and result.violating == result.schedules:
-            raise NotJudged(
+            raise CannotJudge(
                 f"{name} does not work, with or without a race: {shown.unexpected_exception()}. "
                 f"It is called like {race.signature}."
             )
         title = f"{race.name} × {name}: {result}{when}. The shortest, {shown.order}:"
         return False, f"{title}\n\n{draw(shown)}\n\nViolated: {shown.violation}."
     if race.operation == "creating" and not watched.drew:
-        raise NotJudged(
+        raise CannotJudge(
             f"{name} did not use the candidate keys that it was handed, so nothing could "
             "collide, and nothing is proven: draw from `keys`."
         )
     if not result.complete:
-        raise NotJudged(f"{race.name} × {name}: not proven: {result}{when}")
+        raise CannotJudge(f"{race.name} × {name}: not proven: {result}{when}")
     more = result.schedules > plain.schedules
     also = f", and 0 of {result.schedules}{when}" if more else ""
     return True, f"{race.name} × {name}: holds. {plain}{also}."

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
 from shutil import get_terminal_size
 from typing import Any
@@ -15,14 +15,13 @@ from django.db import DatabaseError
 from lab.catalogue import RACES, matrix
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import MAX_SCHEDULES, MAX_SECONDS, Race
-from lab.exceptions import LabError
+from lab.exceptions import LabRefusal, TakesNoPart
 from lab.management import race_arguments as arguments
 from lab.scratch_database import scratch_database
 from lab.workshop import hand_out, judge
 from lab.workshop.exercises import Exercise
 from lab.workshop.find_the_schedule import Puzzle
-from pginterleave import MAX_PROCESSES, Exploration, InterleaveError, Schedule
-from shorturl.strategies import Strategy
+from pginterleave import Exploration, InterleaveError, Schedule
 
 
 class Command(BaseCommand):
@@ -94,7 +93,7 @@ class Command(BaseCommand):
             raise SystemExit(1) from None
         except KeyboardInterrupt:
             raise CommandError("Interrupted; its database is dropped.", returncode=130) from None
-        except (InterleaveError, LabError) as error:
+        except (InterleaveError, LabRefusal) as error:
             raise CommandError(str(error), returncode=2) from error
         except DatabaseError as error:
             raise CommandError(f"The database: {error}".strip(), returncode=2) from error
@@ -119,24 +118,24 @@ class Command(BaseCommand):
         wanted = options["processes"]
         if race:  # then what cannot take part is a mistake, said before anything is made
             races = [race]
-            number_of_processes(race, wanted)
+            race.number_of_processes(wanted)
             if strategy:
-                find(race, strategy)
+                race.strategy(strategy)
         else:
             races = [each for each in RACES.values() if takes_part(each, strategy, wanted)]
         if not races:
             raise CommandError("No race has this strategy and so many processes.", returncode=2)
         with self._scratch():
             for each in races:
-                count = number_of_processes(each, wanted)
-                chosen = [find(each, strategy)] if strategy else each.strategies.values()
+                count = each.number_of_processes(wanted)
+                chosen = [each.strategy(strategy)] if strategy else each.strategies.values()
                 self.stdout.write(f"{each.name}, {count} processes. Must hold: {each.must_hold}")
                 for one in chosen:
                     result = each.explore(one, count, reduce=True, **limits(options))
                     self.stdout.write(f"    {one.name}: {describe(result)}")
 
     def run_show(self, race: Race, strategy: str, schedule: str | None, **options: Any) -> None:
-        one, count = find(race, strategy), number_of_processes(race, options["processes"])
+        one, count = race.strategy(strategy), race.number_of_processes(options["processes"])
         with self._scratch():
             title = f"schedule {schedule}"
             if schedule is None:
@@ -170,14 +169,16 @@ class Command(BaseCommand):
         )
 
     def run_check(self, race: Race | Puzzle, function: Callable[..., Any], **options: Any) -> None:
-        if isinstance(race, Puzzle):
-            with self._scratch():
-                found, drawn = race.judge(function)
-            return self._pronounce(found, drawn)
-        count = number_of_processes(race, options["processes"])
+        """Print the result of a check, and exit with 1 unless it is passed."""
+        count = 0 if isinstance(race, Puzzle) else race.number_of_processes(options["processes"])
         with self._scratch():
-            holds, verdict = judge.judge(race, function, count, self._draw, **limits(options))
-        return self._pronounce(holds, verdict)
+            if isinstance(race, Puzzle):
+                passed, report = race.judge(function)
+            else:
+                passed, report = judge.judge(race, function, count, self._draw, **limits(options))
+        self.stdout.write(report)
+        if not passed:
+            raise SystemExit(1)
 
     def _draw(self, schedule: Schedule) -> str:
         """Return the schedule drawn, on a terminal no wider than that, if it can be read then."""
@@ -185,12 +186,6 @@ class Command(BaseCommand):
             return schedule.draw()
         columns = len(schedule.outcomes) + 1
         return schedule.draw(max(24, min(40, get_terminal_size().columns // columns - 3)))
-
-    def _pronounce(self, passed: bool, verdict: str) -> None:
-        """Print the result of a check, and exit with 1 unless it is passed."""
-        self.stdout.write(verdict)
-        if not passed:
-            raise SystemExit(1)
 
     def _scratch(self) -> AbstractContextManager[str]:
         text = "Working in a database of its own, which is dropped at the end."
@@ -200,35 +195,14 @@ class Command(BaseCommand):
 
 def takes_part(race: Race, strategy: str | None, processes: int | None) -> bool:
     """Return whether the race can be explored so."""
-    least, most = least_and_most(race)
-    fits = processes is None or least <= processes <= most
-    return fits and (strategy is None or strategy in race.strategies)
-
-
-def least_and_most(race: Race) -> tuple[int, int]:
-    """Return how few and how many processes the race can have."""
-    return min(race.counts), MAX_PROCESSES if max(race.counts) > 1 else 1
+    with suppress(TakesNoPart):
+        race.number_of_processes(processes)
+        return strategy is None or bool(race.strategy(strategy))
+    return False
 
 
 def limits(options: dict[str, Any]) -> dict[str, Any]:
     return {name: options[name] for name in ("max_schedules", "max_seconds")}
-
-
-def number_of_processes(race: Race, wanted: int | None) -> int:
-    """Return how many processes take part; raise CommandError for a number that cannot."""
-    least, most = least_and_most(race)
-    if wanted and not least <= wanted <= most:
-        between = f"{least} process" if least == most else f"{least} to {most} processes"
-        raise CommandError(f"{race.name} takes {between}, not {wanted}.", returncode=2)
-    return wanted or least
-
-
-def find(race: Race, name: str) -> Strategy[Any]:
-    """Return the strategy called `name`; raise CommandError when it does not take part."""
-    try:
-        return race.strategy(name)
-    except ValueError as error:
-        raise CommandError(str(error), returncode=2) from error
 
 
 def describe(result: Exploration) -> str:

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from lab.exceptions import AlreadyExploring, LabError
+from lab.exceptions import AlreadyExploring, LabRefusal
 from lab.models import Batch
 from lab.recording import batches, store
 from lab.recording.jobs import GROUPS, Job, jobs_named
@@ -60,7 +60,7 @@ class Command(BaseCommand):
                 if not free:
                     raise AlreadyExploring
                 self._record(batch, jobs)
-            except (InterleaveError, LabError, DatabaseError) as error:
+            except (InterleaveError, LabRefusal, DatabaseError) as error:
                 batch.problem = str(error).strip()
                 raise CommandError(batch.problem) from error
             except BaseException as error:
