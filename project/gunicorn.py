@@ -19,7 +19,7 @@ signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 try:
     from project.environment import number, text
-    from project.settings import ALLOWED_HOSTS, DATABASE_URL, LOCAL
+    from project.settings import ALLOWED_HOSTS, DATABASE_URL, LOCAL, THREADS
 
     django.setup()
     HOST = text("HOST", default="127.0.0.1")
@@ -28,7 +28,7 @@ try:
     # Each thread of each worker keeps a connection: WORKERS × THREADS has to stay well below
     # PostgreSQL's max_connections, 100 by default and 200 in the embedded one.
     workers = number("WORKERS", default=4, least=1, most=64)
-    threads = number("THREADS", default=4, least=1, most=64)
+    threads = THREADS
 except ImproperlyConfigured as error:
     sys.exit(f"gunicorn: {error}")
 

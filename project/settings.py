@@ -51,6 +51,14 @@ else:
 SHORTURL_CREATING = text("SHORTURL_CREATING", default="on_conflict")
 SHORTURL_RESOLVING = text("SHORTURL_RESOLVING", default="update_returning")
 SHORTURL_KEY_LENGTH = number("SHORTURL_KEY_LENGTH", default=7, least=1, most=20)
+# Threads of each worker; gunicorn.py has the workers.
+THREADS = number("THREADS", default=4, least=1, most=64)
+# Requests of one worker that may be counted on the same short URL at once. More of them make
+# nothing quicker, as they take turns at its row, and while another session keeps it locked the
+# other threads are for the other short URLs.
+SHORTURL_REQUESTS_PER_KEY = number(
+    "SHORTURL_REQUESTS_PER_KEY", default=max(1, THREADS // 2), least=1, most=64
+)
 # Whether anybody may create, or only who logs in or holds a token.
 SHORTURL_PUBLIC_CREATE = flag("SHORTURL_PUBLIC_CREATE", default=LOCAL)
 # The lab shows wrong strategies at work, so it is off wherever others rely on the service, and an

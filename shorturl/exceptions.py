@@ -37,3 +37,11 @@ class Contended(ShortUrlError):
     def __init__(self, key: str, attempts: int) -> None:
         self.key, self.attempts = key, attempts
         super().__init__(f"Gave up on {key!r} after {attempts} attempts: others were always first.")
+
+
+class RowLocked(ShortUrlError):
+    """Another session keeps the row of a short URL locked, and a hit cannot be counted."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"The row of {key!r} is locked.")

@@ -23,9 +23,13 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
 from shorturl import operations
+from shorturl.exceptions import RowLocked
 from shorturl.forms import ShortUrlForm
+from shorturl.key_gate import KeyGate
 from shorturl.models import ShortUrl
 from shorturl.validators import ascii_url
+
+gate = KeyGate()
 
 # csrf_exempt takes a view from the middleware, which would answer 403 to any method that it has
 # to protect; so a method that a view does not have is answered 405, token or no token.
@@ -90,15 +94,18 @@ def refuse_other_encodings(request: HttpRequest) -> None:
 def resolve(request: HttpRequest, key: str) -> HttpResponse:
     """Redirect to the target of `key` and count the hit; HEAD redirects without counting."""
     try:
-        short_url = get_or_404(key) if request.method == "HEAD" else operations.resolve(key)
+        if request.method == "HEAD":
+            short_url = get_or_404(key)
+        else:
+            short_url = gate.call(operations.resolve, key)
     except ShortUrl.DoesNotExist as error:
         raise Http404 from error
-    except ShortUrl.Contended:
+    except (ShortUrl.Contended, RowLocked):
         reason = "Too many people follow this short URL at the same moment."
         return HttpResponse(
             render_to_string("503.html", {"reason": reason}),
             status=HTTPStatus.SERVICE_UNAVAILABLE,
-            headers={"Retry-After": "1"},
+            headers={"Retry-After": "1", "Cache-Control": "no-store"},
         )
     response = HttpResponseRedirect(ascii_url(short_url.target_url))
     # A redirect out of a cache is a hit that nobody counts.

@@ -1,0 +1,102 @@
+"""Keeps the requests for one short URL whose row is locked from taking all threads of a worker.
+
+The row of a hot short URL is always locked by somebody, for as long as one UPDATE takes, and those
+who follow it take turns. Another session may keep the lock for long, however: then every request
+for that key would take a thread until lock_timeout, and the other keys would have none left.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.conf import settings
+from django.db import OperationalError
+
+from shorturl.exceptions import RowLocked
+
+# Seconds. While those inside take turns, one more waits for its own; when the first of them has
+# been inside for so long, they do not.
+PATIENCE = 0.25
+# Seconds without a further try, after one has met the lock; then it is one at a time.
+PAUSE = 1.0
+MOST_KEYS = 1_000  # that are remembered; one that is forgotten costs no more than a further try
+LOCK_NOT_AVAILABLE = "55P03"  # https://www.postgresql.org/docs/18/errcodes-appendix.html
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Visitors:
+    """The requests for one key: when each of those inside came in, and how many wait."""
+
+    __slots__ = ("inside", "locked_at", "waiting")
+
+    def __init__(self) -> None:
+        self.inside: dict[object, float] = {}  # by a token of the request, the oldest first
+        self.waiting = 0
+        self.locked_at: float | None = None  # when a request met the lock, until one does not
+
+
+class KeyGate:
+    """Lets SHORTURL_REQUESTS_PER_KEY requests for one key in at the same time.
+
+    The others wait for their turn, and are refused when nobody's turn ends.
+    """
+
+    def __init__(self) -> None:
+        self._keys: dict[str, Visitors] = {}
+        self._changed = threading.Condition(threading.Lock())
+
+    def call(self, function: Callable[[str], T], key: str) -> T:
+        """Return `function(key)`; raise RowLocked, soon, when the row of `key` stays locked."""
+        token = object()
+        with self._changed:
+            visitors = self._keys.get(key)
+            if visitors is None:
+                visitors = self._keys[key] = Visitors()
+            try:
+                self._enter(visitors, key, token)
+            finally:
+                self._forget(key, visitors)
+        locked_at = None
+        try:
+            return function(key)
+        except OperationalError as error:
+            if getattr(error.__cause__, "pgcode", None) != LOCK_NOT_AVAILABLE:
+                raise
+            logger.warning("Another session keeps the row of %r locked.", key)
+            locked_at = time.monotonic()
+            raise RowLocked(key) from error
+        finally:
+            with self._changed:
+                del visitors.inside[token]
+                visitors.locked_at = locked_at
+                if visitors.waiting:
+                    self._changed.notify_all()
+                self._forget(key, visitors)
+
+    def _enter(self, visitors: Visitors, key: str, token: object) -> None:
+        while True:
+            now = time.monotonic()
+            if visitors.locked_at is not None and (
+                visitors.inside or now < visitors.locked_at + PAUSE
+            ):
+                raise RowLocked(key)
+            if len(visitors.inside) < settings.SHORTURL_REQUESTS_PER_KEY:
+                visitors.inside[token] = now
+                return
+            patience = next(iter(visitors.inside.values())) + PATIENCE - now
+            if patience <= 0:
+                raise RowLocked(key)
+            visitors.waiting += 1
+            self._changed.wait(patience)
+            visitors.waiting -= 1
+
+    def _forget(self, key: str, visitors: Visitors) -> None:
+        """Keep of a key without visitors only that its row was locked, and of few keys."""
+        if visitors.inside or visitors.waiting:
+            return
+        if visitors.locked_at is None or len(self._keys) > MOST_KEYS:
+            self._keys.pop(key, None)
