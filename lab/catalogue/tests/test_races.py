@@ -1,11 +1,14 @@
 """The catalogue of races against the tables of strategies, each count exact."""
 
+import time
+
 import pytest
 
 from lab.catalogue import EVERY_RACE, OPERATIONS, RACES
 from lab.catalogue.matrix import MatrixCell
-from lab.catalogue.race_definition import Race
+from lab.catalogue.race_definition import Race, stopped_clock
 from lab.scratch_database import scratch_database
+from shorturl.creating import timestamp_key
 from shorturl.strategies import Verdict
 
 
@@ -97,3 +100,9 @@ def test_a_schedule_is_the_same_timeline_every_time() -> None:
     race = RACES["lost_update"]
     naive = race.strategies["naive"]
     assert len({race.run(naive, 2, "1212").draw() for _ in range(10)}) == 1
+
+
+def test_the_clock_stands_still_for_an_exploration_only() -> None:
+    with stopped_clock():
+        assert timestamp_key.time_ns() == timestamp_key.time_ns()  # type: ignore[attr-defined]
+    assert timestamp_key.time_ns is time.time_ns  # type: ignore[attr-defined]
