@@ -32,7 +32,7 @@ def documents() -> list[Path]:
 def regenerated(text: str, known: dict[str, str] | None = None) -> str:
     """Return a document's text with every block as its command prints it now.
 
-    `known` maps a command that need not be run again to what it prints.
+    `known` maps commands that need not be run again to their output.
     """
 
     def run(block: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Answers to HEAD: what GET would say, without the body."""
+"""Responses to HEAD: those to GET, without the body."""
 
 from collections.abc import Callable
 

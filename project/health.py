@@ -1,7 +1,7 @@
 """/healthz: the process is up. /readyz: the database answers too, and its migrations are applied.
 
-Both are safe to show to anybody: the reason of a 503 names no host, no user and no password. The
-log has the details.
+Both may be public: the reason of a 503 names no host, no user and no password. The log has the
+details.
 """
 
 import logging
@@ -34,7 +34,7 @@ class HealthMiddleware:
 @cache_control(no_store=True)
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """Return 200, without a look at the database: a restart of this process would not help it."""
+    """Return 200, without asking the database, which a restart of this process would not help."""
     return JsonResponse({"status": "up"})
 
 

@@ -12,9 +12,9 @@ from shorturl.views import bad_request
 class BodyLimitMiddleware:
     """Refuses a body longer than DATA_UPLOAD_MAX_MEMORY_SIZE, with a 413, and half a one: 400.
 
-    Django applies that limit to the fields of a form, but not to the files, which nothing here
-    takes, and which it would write to the disk, however large. And it takes what has come of a body
-    that was cut off for all of it, so that a link could be made to half a target URL.
+    Django applies that limit to the fields of a form, but not to files, which nothing here accepts
+    and which it would write to the disk, however large. And it takes what it got of a body that was
+    cut off for all of it, so that a link could be made to half a target URL.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

@@ -13,7 +13,7 @@ from django.http.response import HttpResponseBase
 class SecurityPolicyMiddleware(CSPMiddleware):
     """django-csp's, which spends a sixth of a redirect's processor time on the same header.
 
-    Where a view or a page has something of its own, a decorator or a nonce, django-csp does it.
+    Where a view has a policy of its own, by a decorator or a nonce, django-csp builds the header.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:

@@ -1,10 +1,10 @@
-"""Sessions in the database, as Django keeps them, but no key goes there that cannot be one."""
+"""Django's sessions in the database, which is not queried for a key that no session can have."""
 
 from django.contrib.sessions.backends import db
 
 
 class SessionStore(db.SessionStore):
-    """Ignores a cookie that no session could have, such as one with a NUL, which no text holds."""
+    """Ignores a key that Django never makes, such as one with a NUL, which PostgreSQL refuses."""
 
     def _validate_session_key(self, key: str | None) -> bool:
         valid = super()._validate_session_key(key)  # type: ignore[misc]

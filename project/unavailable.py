@@ -1,4 +1,4 @@
-"""What a request gets when the database is away or overloaded: 503, and when to come back."""
+"""The response while the database is away or overloaded: 503, and when to try again."""
 
 import logging
 import select
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class DatabaseUnavailableMiddleware:
-    """Turns the database's own trouble, timeouts and deadlocks included, into a 503."""
+    """Turns errors of the database itself, timeouts and deadlocks included, into a 503."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -61,7 +61,7 @@ def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
             {"detail": "The database is unavailable; try again soon."}, status=503
         )
     else:
-        # Without the request, whose context processors would ask the database who is logged in.
+        # Without the request, whose context processors would query the database for the user.
         response = HttpResponse(render_to_string("503.html"), status=503)
     response["Retry-After"] = str(RETRY_AFTER)
     response["Cache-Control"] = "no-store"
@@ -92,8 +92,8 @@ def drop_failed_connections() -> None:
 def is_closed(connection: Any) -> bool:
     """Return whether PostgreSQL has closed the idle connection of the driver; None is not closed.
 
-    It then has something to read: the goodbye, or the end. An idle connection has nothing else to
-    say, but for a rare notice, whose price is one more connect.
+    It then has something to read: the server's last message, or the end of the stream. An idle
+    connection otherwise has nothing to read but a rare notice, whose price is one more connect.
     """
     if connection is None:
         return False
