@@ -1,0 +1,67 @@
+"""The fixture `interleave`, and what pytest loads wherever the package is installed."""
+
+import subprocess
+import sys
+
+import pytest
+
+from pginterleave import CannotExplore, explore, progress
+from pginterleave.progress import Progress
+from pginterleave.pytest_plugin import Interleave
+
+from . import counter
+from .counter import counter_table  # noqa: F401
+
+
+@pytest.mark.usefixtures("counter_table")
+def test_a_race_fails_with_its_counterexample_and_one_without_is_returned(
+    interleave: Interleave,
+) -> None:
+    with pytest.raises(AssertionError, match="The shortest is 1212"):
+        interleave(*[counter.naive] * 2, setup=counter.setup, invariant=counter.counted(2))
+    processes = [counter.update_returning] * 2
+    found = interleave(
+        *processes, setup=counter.setup, invariant=counter.counted(2), split_autocommit=True
+    )
+    assert found.schedules == 4
+
+
+@pytest.mark.django_db
+def test_a_test_in_a_transaction_is_told_what_to_do(interleave: Interleave) -> None:
+    with pytest.raises(CannotExplore, match=r"django_db\(transaction=True\)"):
+        interleave(counter.naive, setup=counter.setup, invariant=counter.anything)
+
+
+def test_a_project_without_django_can_load_the_plugin() -> None:
+    code = "import sys, pginterleave.pytest_plugin; sys.exit('django' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.usefixtures("counter_table")
+def test_the_callback_is_told_how_far_the_search_is() -> None:
+    told: list[Progress] = []
+    explore(
+        [counter.naive] * 2,
+        setup=counter.setup,
+        invariant=counter.counted(2),
+        progress=told.append,
+    )
+    assert [(each.schedules, each.violating) for each in told] == [
+        *[(1, 0), (2, 1), (3, 2), (4, 3), (5, 4), (6, 4)]
+    ]
+    shares = [each.share for each in told]
+    assert shares[0] > 0
+    assert shares == sorted({*shares})
+    assert shares[-1] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.usefixtures("counter_table")
+def test_a_bar_is_drawn_for_a_person_who_waits(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool
+) -> None:
+    pytest.importorskip("tqdm")
+    monkeypatch.setattr(progress, "DELAY", 0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    explore([counter.naive] * 2, setup=counter.setup, invariant=counter.counted(2))
+    assert ("schedules, " in capsys.readouterr().err) == terminal
