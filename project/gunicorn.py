@@ -19,6 +19,7 @@ signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 try:
     from project.environment import number, text
+    from project.log import SummingHandler
     from project.settings import ALLOWED_HOSTS, DATABASE_URL, LOCAL, THREADS
 
     django.setup()
@@ -50,12 +51,16 @@ control_socket_disable = True
 forwarded_allow_ips = ""
 secure_scheme_headers: dict[str, str] = {}
 forwarder_headers = ""
-errorlog = "-"
+errorlog = "-"  # to stderr, as project/log.py sums it up
 loglevel = "warning"
 
 
 def on_starting(server: Any) -> None:
     """Check the project; in a local run, keep the embedded PostgreSQL up, and migrate it."""
+    for handler in server.log.error_log.handlers:
+        summing = SummingHandler(handler.stream)
+        summing.setFormatter(handler.formatter)
+        server.log.error_log.handlers = [summing]
     # gunicorn handles signals only later; until then they would skip the exit handlers, and leave
     # the embedded PostgreSQL running.
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.log import log_response
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
@@ -46,18 +47,26 @@ def readyz(request: HttpRequest) -> HttpResponse:
         executor = MigrationExecutor(connection)
         missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     except Error as error:
-        logger.warning("%s: the database does not answer: %s", request.path, error)
-        return not_ready("the database does not answer; the log says why")
+        return not_ready(request, "the database does not answer; the log says why", error)
     if missing:
         names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in missing)
-        return not_ready(f"migrations are not applied: {names}")
+        return not_ready(request, f"migrations are not applied: {names}")
     return JsonResponse({"status": "ready"})
 
 
-def not_ready(reason: str) -> HttpResponse:
-    """Return a 503 that says why."""
+def not_ready(request: HttpRequest, reason: str, details: Exception | None = None) -> HttpResponse:
+    """Return a 503 that says why, and log `details`, which are not for everybody."""
     response = JsonResponse({"status": "not ready", "reason": reason}, status=503)
     response["Retry-After"] = str(RETRY_AFTER)
+    log_response(
+        "%s: %s",
+        request.path,
+        details or reason,
+        response=response,
+        request=request,
+        logger=logger,
+        level="warning",
+    )
     return response
 
 

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import connections
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
+from django.utils.log import log_response
 from django.views import defaults
 
 from project import deadlines
@@ -55,7 +56,6 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
     """Return a 503 with Retry-After, as JSON under /api/ and as a page elsewhere."""
-    logger.error("%s %s: the database is unavailable: %s", request.method, request.path, error)
     if request.path_info.startswith("/api/"):
         response: HttpResponse = JsonResponse(
             {"detail": "The database is unavailable; try again soon."}, status=503
@@ -65,6 +65,17 @@ def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
         response = HttpResponse(render_to_string("503.html"), status=503)
     response["Retry-After"] = str(RETRY_AFTER)
     response["Cache-Control"] = "no-store"
+    # Django's own way, after which it writes no second record. The driver's kind of error, such as
+    # QueryCanceled, becomes a part of the logger's name, so that each kind is summed up by itself.
+    log_response(
+        "%s %s: the database is unavailable: %s",
+        request.method,
+        request.path,
+        error,
+        response=response,
+        request=request,
+        logger=logger.getChild(type(error.__cause__ or error).__name__),
+    )
     return response
 
 

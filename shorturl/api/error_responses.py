@@ -4,6 +4,7 @@
 """
 
 import logging
+import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
 from http import HTTPStatus
@@ -14,6 +15,7 @@ from django.core.signals import got_request_exception
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 from django.http.multipartparser import MultiPartParserError
 from django.http.request import RawPostDataException
+from django.utils.log import log_response
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from shorturl.exceptions import Contended, KeySpaceExhausted, KeyTaken
@@ -78,10 +80,19 @@ def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResp
         return known.response()
     # As Django does for a page: in the log, and to whatever reports errors. Never in the answer,
     # and that goes for DEBUG too: a client expects JSON.
-    logger.error("%s %s failed", request.method, request.path, exc_info=True)
     got_request_exception.send(sender=None, request=request)
     detail = "Something went wrong here, and it has been logged."
-    return ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
+    response = ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
+    log_response(
+        "%s %s failed",
+        request.method,
+        request.path,
+        response=response,
+        request=request,
+        logger=logger,
+        exception=sys.exc_info()[1],
+    )
+    return response
 
 
 def describe(error: object) -> ApiError | None:

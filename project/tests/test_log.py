@@ -1,0 +1,141 @@
+"""What stands in the log. No test waits for the interval: each sums up when it wants to."""
+
+import logging
+from collections.abc import Callable, Iterator
+from io import StringIO
+from urllib.parse import urlencode
+
+import pytest
+from django.db import OperationalError
+from django.test import Client
+
+from project import log
+from shorturl import operations
+
+FORM = "application/x-www-form-urlencoded"
+Lines = Callable[[], list[str]]
+
+
+@pytest.fixture
+def handler() -> Iterator[log.SummingHandler]:
+    handler = log.SummingHandler(StringIO())
+    handler.setFormatter(log.LineFormatter("{levelname} {name}: {message}", style="{"))
+    loggers = [logging.getLogger(), logging.getLogger("django")]
+    for logger in loggers:
+        logger.addHandler(handler)
+    yield handler
+    for logger in loggers:
+        logger.removeHandler(handler)
+    handler.close()
+
+
+@pytest.fixture
+def lines(handler: log.SummingHandler) -> Lines:
+    """Return a function that returns the lines written since its last call."""
+
+    def lines() -> list[str]:
+        written = handler.stream.getvalue().splitlines()  # type: ignore[attr-defined]
+        handler.setStream(StringIO())
+        return written  # type: ignore[no-any-return]
+
+    return lines
+
+
+def test_the_first_is_written_and_the_others_are_summed_up(
+    handler: log.SummingHandler, lines: Lines
+) -> None:
+    logger = logging.getLogger("project.test")
+    for number in range(4):
+        logger.warning("away: %s", number)
+    assert lines() == ["WARNING project.test: away: 0"]
+    handler.sum_up()
+    assert lines() == ["WARNING project.test: away: 3 (the newest of 3 like it in 10 s)"]
+    # The next one still belongs to the flood; after an interval without one it is a first one.
+    logger.warning("away: %s", "100%")
+    assert lines() == []
+    handler.sum_up()
+    assert lines() == ["WARNING project.test: away: 100% (the newest of 1 like it in 10 s)"]
+    handler.sum_up()
+    logger.warning("away: %s", 5)
+    assert lines() == ["WARNING project.test: away: 5"]
+
+
+def test_what_was_not_summed_up_is_written_at_the_end(
+    handler: log.SummingHandler, lines: Lines
+) -> None:
+    for _ in range(3):
+        logging.getLogger("project.test").warning("away")
+    handler.close()
+    assert lines()[1:] == ["WARNING project.test: away (the newest of 2 like it in 10 s)"]
+    assert handler.timer is not None
+    assert handler.timer.finished.is_set()
+
+
+def test_exceptions_of_different_lines_are_different(lines: Lines) -> None:
+    def one(value: str) -> int:
+        return int(value)
+
+    def other(value: str) -> int:
+        return int(value)
+
+    for mistake in (one, other, one):
+        try:
+            mistake("x")
+        except ValueError:
+            logging.getLogger("project.test").exception("failed")
+    assert sum(line.startswith("ERROR") for line in lines()) == 2
+
+
+def test_more_kinds_than_are_told_apart_take_no_more_lines_or_memory(
+    handler: log.SummingHandler, lines: Lines
+) -> None:
+    for number in range(log.MOST_KINDS * 3):
+        logging.getLogger("project.test").warning(f"each in words of its own: {number}")
+    assert len(lines()) == log.MOST_KINDS + 1
+    assert len(handler.repeated) == log.MOST_KINDS + 1
+    handler.sum_up()
+    (line,) = lines()
+    assert line.endswith(f"(the newest of {log.MOST_KINDS * 2 - 1} like it in 10 s)")
+
+
+@pytest.mark.django_db
+def test_too_many_fields_are_one_line(client: Client, lines: Lines) -> None:
+    body = urlencode([("a", "")] * 1_001)
+    assert client.post("/", body, content_type=FORM).status_code == 413
+    (line,) = lines()
+    assert line.startswith("ERROR django.security.TooManyFieldsSent: The number of GET/POST param")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/spring", "/api/links/spring", "/readyz"])
+def test_a_database_that_is_away_is_one_line(
+    client: Client, lines: Lines, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Also where the driver has more to say than fits on one."""
+
+    def away(*_: object, **__: object) -> None:
+        raise OperationalError("refused\n\tIs it running?\n")
+
+    monkeypatch.setattr(operations, "resolve", away)
+    monkeypatch.setattr("shorturl.api.links.existing", away)
+    monkeypatch.setattr("project.health.MigrationExecutor", away)
+    assert client.get(path).status_code == 503
+    (line,) = lines()
+    assert line.endswith(": refused Is it running?")
+    assert path in line
+
+
+@pytest.mark.django_db
+def test_a_mistake_of_ours_is_logged_once_with_its_traceback(
+    client: Client, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr("shorturl.api.links.existing", fail)
+    client.raise_request_exception = False
+    assert client.get("/api/links/spring").status_code == 500
+    written = lines()
+    assert written[0] == "ERROR shorturl.api.error_responses: GET /api/links/spring failed"
+    assert written[-1] == "RuntimeError: a mistake"
+    assert sum(line.startswith("ERROR") for line in written) == 1
