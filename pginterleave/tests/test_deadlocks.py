@@ -36,14 +36,14 @@ def bystander() -> None:
     sql("SELECT 1")
 
 
-# Nobody but the process that closes the circle may look for it, and late, so that the explorer is
+# Nobody but the process that closes the cycle may look for it, and late, so that the explorer is
 # sure to see it closed.
 LATE_CHECK = "SET LOCAL deadlock_timeout = '250ms'"
 GIVES_UP = "SET LOCAL deadlock_timeout = '60s'; SET LOCAL lock_timeout = '250ms'"
 
 
 @pytest.mark.parametrize("settings", [LATE_CHECK, GIVES_UP])
-def test_a_circle_of_two_ends_before_a_third_goes_on(settings: str) -> None:
+def test_a_cycle_of_two_ends_before_a_third_goes_on(settings: str) -> None:
     """2 takes lock 2, 1 takes lock 1 and waits for 2, 2 waits for 1; process 3 could go on."""
     closing = partial(lock, 2, 1, settings=settings)
     schedule = replay("221122" + "13", partial(lock, 1, 2), closing, bystander)
@@ -54,7 +54,7 @@ def test_a_circle_of_two_ends_before_a_third_goes_on(settings: str) -> None:
     assert (closes.error, then.kind) == (victim, "ROLLBACK")
 
 
-def test_a_circle_of_three_ends_before_a_fourth_goes_on() -> None:
+def test_a_cycle_of_three_ends_before_a_fourth_goes_on() -> None:
     """1 waits for 2, 2 waits for 3, and 3 for 1."""
     closing = partial(lock, 3, 1, settings=LATE_CHECK)
     first, second = partial(lock, 1, 2), partial(lock, 2, 3)
@@ -64,7 +64,7 @@ def test_a_circle_of_three_ends_before_a_fourth_goes_on() -> None:
     assert (closes.error, closes.until) == ("DeadlockDetected", 7)
 
 
-def test_a_wait_without_a_circle_does_not_end_while_a_third_can_go_on() -> None:
+def test_a_wait_without_a_cycle_does_not_end_while_a_third_can_go_on() -> None:
     """2 waits for 1 until 3 is done and 1 commits, though its lock_timeout is short."""
     waits = partial(lock, 1, settings=GIVES_UP)
     schedule = replay("1223" + "12", partial(lock, 1), waits, bystander)
@@ -93,12 +93,12 @@ def other_way_round(settings: str = "SELECT 1") -> None:
 def test_a_wait_that_begins_again_is_given_its_deadlock_check_again(
     monkeypatch: pytest.MonkeyPatch, with_a_third: bool
 ) -> None:
-    """Process 1 closes the circle when process 2 has just begun its second wait.
+    """Process 1 closes the cycle when process 2 has just begun its second wait.
 
     Process 3, if there is one, waits for lock 3 all the time. Process 2 waits for the
-    subtransaction of process 1, and after its RELEASE for the transaction. It looks for a circle
+    subtransaction of process 1, and after its RELEASE for the transaction. It looks for a cycle
     100 ms after it began to wait, and process 1 after 200 ms: whoever does not give process 2 the
-    time to look before the circle is closed has process 2 end it. That happens three times, until
+    time to look before the cycle is closed has process 2 end it. That happens three times, until
     the patience is long enough.
     """
     monkeypatch.setattr(monitor, "MIN_CHECK_TIME", 0.04)
@@ -120,7 +120,7 @@ def test_a_wait_that_begins_again_is_given_its_deadlock_check_again(
         assert steps[3, "SELECT"].waited_for == (2,)
 
 
-def test_the_process_that_closed_the_circle_is_the_victim_in_every_schedule() -> None:
+def test_the_process_that_closed_the_cycle_is_the_victim_in_every_schedule() -> None:
     """Also in those in which a subtransaction is released while another process waits for it."""
     found = explore(
         [savepoint_first, other_way_round], setup=counter.setup, invariant=lambda _: "shown"
@@ -136,8 +136,8 @@ def test_the_process_that_closed_the_circle_is_the_victim_in_every_schedule() ->
     assert [step for step in deadlocks if step.until != step.number] == []
 
 
-def test_a_circle_is_closed_by_a_process_that_was_let_go_on() -> None:
-    """1's COMMIT lets 2 go on from lock 1 to lock 2, for which 3 made it close the circle."""
+def test_a_cycle_is_closed_by_a_process_that_was_let_go_on() -> None:
+    """1's COMMIT lets 2 go on from lock 1 to lock 2, for which 3 made it close the cycle."""
 
     def several() -> None:
         with transaction.atomic():

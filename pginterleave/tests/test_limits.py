@@ -27,7 +27,7 @@ def run(*processes: Callable[[], object], **options: Any) -> Exploration:
     return explore(processes or [counter.naive] * 2, **options)
 
 
-def test_the_witness_is_the_shortest_and_is_drawn() -> None:
+def test_the_counterexample_is_the_shortest_and_is_drawn() -> None:
     found = run()
     assert str(found) == "4 of 6 schedules violate the invariant"
     assert [schedule.order for schedule in found.violations] == ["1212", "1221", "2112", "2121"]
@@ -40,7 +40,7 @@ def test_the_witness_is_the_shortest_and_is_drawn() -> None:
     assert lines[-1] == "hits = 1"
 
 
-def test_a_shorter_witness_wins_over_an_earlier_one() -> None:
+def test_a_shorter_counterexample_wins_over_an_earlier_one() -> None:
     """Who comes second has to try again when both have read the same."""
     first = itertools.chain([""], itertools.repeat("shown"))
     found = run(*[counter.compare_and_swap] * 2, invariant=lambda outcomes: next(first))
@@ -49,7 +49,7 @@ def test_a_shorter_witness_wins_over_an_earlier_one() -> None:
     assert found.counterexample.order == "2211"
 
 
-def test_a_search_that_was_cut_is_not_a_proof() -> None:
+def test_a_truncated_search_is_not_a_proof() -> None:
     found = run(*[counter.update_returning] * 2, max_schedules=1)
     assert (found.schedules, found.complete) == (1, False)
     with pytest.raises(
@@ -67,20 +67,20 @@ def test_nothing_is_proven_where_nothing_was_sent() -> None:
         found.assert_safe()
 
 
-def test_nothing_is_proven_by_a_slip() -> None:
-    def slips() -> None:
+def test_nothing_is_proven_by_a_mistake() -> None:
+    def mistaken() -> None:
         counter.naive()
         Counter.objects.hits()  # type: ignore[attr-defined]
 
-    found = run(counter.naive, slips, invariant=counter.anything)
-    slip = r"process 2 raises AttributeError: .* 'hits' \(test_\w+\.py:\d+\) in schedule 1122"
+    found = run(counter.naive, mistaken, invariant=counter.anything)
+    mistake = r"process 2 raises AttributeError: .* 'hits' \(test_\w+\.py:\d+\) in schedule 1122"
     with pytest.raises(
-        AssertionError, match=rf"Not proven: 0 of 6 schedules violate the invariant, but {slip}"
+        AssertionError, match=rf"Not proven: 0 of 6 schedules violate the invariant, but {mistake}"
     ):
         found.assert_safe()
 
 
-def test_a_slip_that_was_expected_is_an_outcome() -> None:
+def test_an_exception_that_the_invariant_allows_is_an_outcome() -> None:
     def refuses() -> None:
         counter.naive()
         raise LookupError("no more of it")
@@ -88,7 +88,7 @@ def test_a_slip_that_was_expected_is_an_outcome() -> None:
     run(refuses, invariant=counter.anything).assert_safe()
 
 
-def test_an_async_function_is_no_process() -> None:
+def test_an_async_function_is_not_a_process() -> None:
     async def process() -> None:
         """Do nothing."""
 
@@ -97,7 +97,7 @@ def test_an_async_function_is_no_process() -> None:
         found.assert_safe()
 
 
-def test_a_limit_that_is_not_reached_does_not_cut() -> None:
+def test_a_limit_that_is_not_reached_does_not_truncate() -> None:
     assert run(*[counter.update_returning] * 2, max_schedules=2).complete
 
 

@@ -114,7 +114,7 @@ def crossed(first: int, second: int) -> str:
         return "done"
 
 
-def test_the_victim_of_a_deadlock_is_the_process_that_closed_the_circle() -> None:
+def test_the_victim_of_a_deadlock_is_the_process_that_closed_the_cycle() -> None:
     outcomes = seen(partial(crossed, 1, 2), partial(crossed, 2, 1))
     assert {order: shown for order, shown in outcomes.items() if "Deadlock" in shown} == {
         "1212" + "21": "done DeadlockDetected",
@@ -208,13 +208,13 @@ def test_a_wait_that_another_process_cancels_is_an_outcome() -> None:
 
 
 def test_a_lock_timeout_ends_a_wait_for_somebody_else() -> None:
-    stranger = connection.copy()
-    with stranger.cursor() as cursor:
+    foreign = connection.copy()
+    with foreign.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_lock(1)")
     try:
         assert seen(impatient) == {"111": "LockNotAvailable"}
     finally:
-        stranger.close()
+        foreign.close()
 
 
 def at_level(level: str, resolve: Callable[[], object]) -> str:

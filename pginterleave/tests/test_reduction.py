@@ -21,25 +21,25 @@ Process = Callable[[], object]
 def both(
     *processes: Process, invariant: Callable[[list[Outcome]], str]
 ) -> tuple[Exploration, Exploration]:
-    """Explore all schedules, and the distinct ones; see to it that they agree."""
-    every, distinct = (
-        explore(list(processes), setup=counter.setup, invariant=invariant, reduce=distinct)
-        for distinct in (False, True)
+    """Explore all schedules, and the reduced ones; check that they agree."""
+    every, reduced = (
+        explore(list(processes), setup=counter.setup, invariant=invariant, reduce=reduced)
+        for reduced in (False, True)
     )
-    agree(every, distinct)
-    return every, distinct
+    agree(every, reduced)
+    return every, reduced
 
 
-def agree(every: Exploration, distinct: Exploration) -> None:
+def agree(every: Exploration, reduced: Exploration) -> None:
     counts = (every.schedules, every.violating, every.truncated)
     assert counts == (len(every.orders), len(every.violations), "")
-    assert (distinct.schedules, distinct.violating, distinct.truncated) == counts
-    assert set(distinct.orders) <= set(every.orders)
-    assert len(set(distinct.orders)) == len(distinct.orders)
-    witnesses = [
-        each.counterexample.order if each.counterexample else None for each in (every, distinct)
+    assert (reduced.schedules, reduced.violating, reduced.truncated) == counts
+    assert set(reduced.orders) <= set(every.orders)
+    assert len(set(reduced.orders)) == len(reduced.orders)
+    counterexamples = [
+        each.counterexample.order if each.counterexample else None for each in (every, reduced)
     ]
-    assert witnesses[0] == witnesses[1]
+    assert counterexamples[0] == counterexamples[1]
 
 
 def skip() -> int:
@@ -87,9 +87,9 @@ class TestEffects:
     """Which steps are taken for independent, on a table of their own."""
 
     def test_reads_beside_each_other(self) -> None:
-        _, distinct = both(counter.naive, counter.naive, invariant=counter.counted(2))
+        _, reduced = both(counter.naive, counter.naive, invariant=counter.counted(2))
         # The two reads of 1212, 1221, 2112 and 2121 are; whoever writes first is another matter.
-        assert distinct.orders == ("1122", "1212", "1221", "2211")
+        assert reduced.orders == ("1122", "1212", "1221", "2211")
 
     def test_three_that_read(self) -> None:
         found = explore(
@@ -105,11 +105,11 @@ class TestEffects:
             with transaction.atomic(), transaction.atomic():
                 sql("UPDATE interleave_counter SET hits = hits + %s WHERE id = %s", number, number)
 
-        _, distinct = both(partial(process, 1), partial(process, 2), invariant=lambda _: "")
+        _, reduced = both(partial(process, 1), partial(process, 2), invariant=lambda _: "")
         # SAVEPOINT, UPDATE, RELEASE, COMMIT: what is left are the orders of two and two.
-        assert (distinct.schedules, len(distinct.orders)) == (70, 6)
+        assert (reduced.schedules, len(reduced.orders)) == (70, 6)
 
-    def test_a_savepoint_that_gives_its_locks_back(self) -> None:
+    def test_a_savepoint_that_releases_its_locks(self) -> None:
         """It is rolled back though nothing has failed, and whoever waits for its row goes on."""
 
         def undo() -> None:
@@ -137,11 +137,11 @@ class TestEffects:
         def invariant(outcomes: list[Outcome]) -> str:
             return "" if outcomes[0].returned else "the first has nothing"
 
-        every, distinct = both(partial(insert, "x"), partial(insert, "y"), invariant=invariant)
-        assert len(distinct.orders) < len(every.orders)
+        every, reduced = both(partial(insert, "x"), partial(insert, "y"), invariant=invariant)
+        assert len(reduced.orders) < len(every.orders)
         assert every.violations
 
-    def test_an_error_gives_locks_back(self) -> None:
+    def test_an_error_releases_locks(self) -> None:
         """Whether a statement fails is not to be seen before; whoever waits goes on then."""
 
         def fail() -> None:
@@ -153,21 +153,21 @@ class TestEffects:
         every, _ = both(*processes, invariant=lambda outcomes: str(outcomes[2].returned or ""))
         assert 0 < every.violating < every.schedules
 
-    def test_an_error_in_a_read_gives_locks_back(self) -> None:
+    def test_an_error_in_a_read_releases_locks(self) -> None:
         def fail() -> None:
             with transaction.atomic():
                 counter.f_expression()
                 sql("SELECT id / hits FROM interleave_counter WHERE key = 'b'")
 
-        every, distinct = both(fail, skip, invariant=was_locked)
+        every, reduced = both(fail, skip, invariant=was_locked)
         assert 0 < every.violating < every.schedules
-        assert len(distinct.orders) < every.schedules
+        assert len(reduced.orders) < every.schedules
 
     @pytest.mark.parametrize(
         "statement",
         ["SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "RELEASE SAVEPOINT x", "SAVEPOINT 1"],
     )
-    def test_an_error_in_what_is_its_own_gives_locks_back(self, statement: str) -> None:
+    def test_an_error_in_a_local_step_releases_locks(self, statement: str) -> None:
         """SET comes too late here, there is no x, and 1 is no name."""
 
         def fail() -> None:
@@ -211,7 +211,7 @@ class TestEffects:
             )
             assert 0 < every.violating < every.schedules
 
-    def test_an_error_of_the_driver_gives_nothing_back(self) -> None:
+    def test_an_error_of_the_driver_releases_nothing(self) -> None:
         def fail() -> None:
             with transaction.atomic():
                 with contextlib.suppress(ValueError), transaction.atomic():
@@ -259,14 +259,14 @@ class TestEffects:
             processes = (partial(process, level, *keys) for keys in ("ab", "ba"))
             return both(*processes, invariant=skewed)
 
-        every, distinct = explored("REPEATABLE READ")
+        every, reduced = explored("REPEATABLE READ")
         assert 0 < every.violating < every.schedules
         # UPDATE and COMMIT of both have 6 orders. In the two in which one commits before the
         # other's UPDATE, it can do so before or after the other's SELECT.
-        assert (every.schedules, len(distinct.orders)) == (70, 8)
+        assert (every.schedules, len(reduced.orders)) == (70, 8)
         # Whom PostgreSQL refuses now depends on who reads when. Only where SET stands does not.
-        every, distinct = explored("SERIALIZABLE")
-        assert (every.violating > 0, len(distinct.orders)) == (True, 20)
+        every, reduced = explored("SERIALIZABLE")
+        assert (every.violating > 0, len(reduced.orders)) == (True, 20)
 
     def test_a_read_that_does_more(self) -> None:
         """SELECT nextval() is a write, and so is what takes a lock."""
@@ -305,11 +305,11 @@ class TestEffects:
         )
         assert len(found.orders) == 20
         assert found.schedules > 20
-        assert str(found).endswith("(20 distinct ones ran); the search was truncated: "
+        assert str(found).endswith("(20 ran, the others are equivalent); the search was truncated: "
                                    "max_schedules=20 reached")  # fmt: skip
 
     def test_processes_that_send_nothing(self) -> None:
         found = explore(
-            [lambda: None] * 2, setup=lambda: None, invariant=lambda _: "broken", reduce=True
+            [lambda: None] * 2, setup=lambda: None, invariant=lambda _: "violated", reduce=True
         )
         assert (found.violating, found.schedules, found.orders) == (1, 1, ("",))

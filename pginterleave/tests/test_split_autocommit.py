@@ -42,15 +42,15 @@ def none_twice(outcomes: list[Outcome]) -> str:
 
 
 def both(*processes: Process, invariant: Callable[[list[Outcome]], str]) -> list[Exploration]:
-    """Explore without overlap, with it, and with it the distinct ones, whose counts must agree."""
-    plain, overlap, distinct = (
+    """Explore without it, with it, and with it reduced, whose counts must agree."""
+    plain, split, reduced = (
         explore(list(processes), setup=counter.setup, invariant=invariant, **options)  # type: ignore[arg-type]
         for options in ({}, {"split_autocommit": True}, {"split_autocommit": True, "reduce": True})
     )
     assert plain.complete
-    assert overlap.complete
-    assert (distinct.violating, distinct.schedules) == (overlap.violating, overlap.schedules)
-    return [plain, overlap]
+    assert split.complete
+    assert (reduced.violating, reduced.schedules) == (split.violating, split.schedules)
+    return [plain, split]
 
 
 @pytest.mark.parametrize(
@@ -67,31 +67,29 @@ def test_a_statement_that_looks_and_writes(
     invariant: Callable[[list[Outcome]], str],
     counts: tuple[int, int],
 ) -> None:
-    plain, overlap = both(*processes, invariant=invariant)
+    plain, split = both(*processes, invariant=invariant)
     assert (plain.violating, plain.schedules) == (0, 2)
-    assert (overlap.violating, overlap.schedules) == counts
+    assert (split.violating, split.schedules) == counts
     with_commits = {"".join(digit * 2 for digit in order) for order in plain.orders}
-    assert with_commits <= set(overlap.orders)
+    assert with_commits <= set(split.orders)
 
 
-def test_a_witness_is_replayed_with_its_commits() -> None:
+def test_a_counterexample_is_replayed_with_its_commits() -> None:
     processes = [partial(unless_there, 3), partial(unless_there, 4)]
-    _, overlap = both(*processes, invariant=only_one)
-    assert overlap.counterexample
-    assert [step.kind for step in overlap.counterexample.timeline] == ["INSERT"] * 2 + [
-        "COMMIT"
-    ] * 2
+    _, split = both(*processes, invariant=only_one)
+    assert split.counterexample
+    assert [step.kind for step in split.counterexample.timeline] == ["INSERT"] * 2 + ["COMMIT"] * 2
     for again in (
-        overlap.replay(overlap.counterexample.order),
+        split.replay(split.counterexample.order),
         run_schedule(
-            overlap.counterexample.order,
+            split.counterexample.order,
             processes,
             setup=counter.setup,
             invariant=only_one,
             split_autocommit=True,
         ),
     ):
-        assert again == overlap.counterexample
+        assert again == split.counterexample
 
 
 def test_what_is_returned_comes_through() -> None:
@@ -113,10 +111,10 @@ def test_a_statement_that_fails_is_undone_at_once() -> None:
     def insert() -> None:
         sql("INSERT INTO interleave_counter VALUES (3, 'e', 0)")
 
-    _, overlap = both(fail, insert, invariant=lambda outcomes: str(outcomes[1].raised or ""))
+    _, split = both(fail, insert, invariant=lambda outcomes: str(outcomes[1].raised or ""))
     # It may wait for what the other has inserted, and then fail for that.
-    assert overlap.violating == 0
-    assert all(not step.error or step.kind == "INSERT" for step in overlap.replay("1122").timeline)
+    assert split.violating == 0
+    assert all(not step.error or step.kind == "INSERT" for step in split.replay("1122").timeline)
 
 
 def test_a_constraint_that_is_looked_at_last() -> None:
@@ -172,8 +170,8 @@ def test_many_at_once_are_committed_in_their_step() -> None:
         first, second = outcomes[1].returned
         return "" if first == second else "between"
 
-    _, overlap = both(many, read_twice, invariant=halfway)
-    assert (overlap.violating, overlap.schedules) == (1, 3)
+    _, split = both(many, read_twice, invariant=halfway)
+    assert (split.violating, split.schedules) == (1, 3)
 
 
 @pytest.mark.parametrize(
@@ -182,11 +180,11 @@ def test_many_at_once_are_committed_in_their_step() -> None:
 )
 def test_a_semicolon_that_ends_nothing(statement: str) -> None:
     process = partial(sql, statement)
-    _, overlap = both(process, process, invariant=none_twice)
-    assert (overlap.violating, overlap.schedules) == (2, 4)
+    _, split = both(process, process, invariant=none_twice)
+    assert (split.violating, split.schedules) == (2, 4)
 
 
 @pytest.mark.parametrize("process", [counter.hits, in_a_transaction, several, many])
 def test_what_is_as_it_was(process: Process) -> None:
-    plain, overlap = both(process, process, invariant=lambda _: "")
-    assert plain.orders == overlap.orders
+    plain, split = both(process, process, invariant=lambda _: "")
+    assert plain.orders == split.orders

@@ -23,7 +23,7 @@ sends through Django (ORM, raw cursor, savepoint, `executemany`, a FETCH from a 
 cursor; several statements in one `execute` go to PostgreSQL in one message and are one step), or
 a COMMIT or ROLLBACK that ends a transaction, or closing the connection. BEGIN is not a step, nor
 is a COMMIT with nothing to commit. When a process ends, its session does: a transaction that is
-still open is rolled back, advisory locks of the session are let go, and each is a step too.
+still open is rolled back, advisory locks of the session are released, and each is a step too.
 A *schedule* is one order of all the steps, written as the process of each: `1212`. A step that has
 to wait for a lock stands in the schedule where it was sent; the others go on, and PostgreSQL
 itself (`pg_blocking_pids`) says who waits and for whom.
@@ -46,16 +46,24 @@ and a process that waits for one of their locks ends in `StepTimeout`); what the
 do behind Django's back (`connection.connection`); the statements inside a function or a trigger,
 which are one step with the statement that calls them.
 
-What it cannot hold still: sequences and clocks go on from schedule to schedule, so `setup` should
+What it does not reset: sequences and clocks go on from schedule to schedule, so `setup` should
 choose its own primary keys, far above what the sequence hands out; rows come in the order in which
 they lie, unless there is an ORDER BY; whom PostgreSQL refuses under SERIALIZABLE can depend on
 where they lie, too, and on what else the server does. Parameters are not compared from run to run.
 
-Time stands still while a step can be taken: a `lock_timeout` ends a wait only when nobody else can
+No timeout decides while a step can be taken: a `lock_timeout` ends a wait only when nobody else can
 go on, so give it and `statement_timeout` 100 ms or more; that they might run out while others
-dawdle is not explored. A deadlock is found at once if the role may set `deadlock_timeout`, and its
-victim is the process that closed the circle; otherwise it takes the server's `deadlock_timeout`,
+are slow is not explored. A deadlock is found at once if the role may set `deadlock_timeout`, and
+its victim is the process that closed the cycle; otherwise it takes the server's `deadlock_timeout`,
 and the victim is the one that waited longest.
+
+    exploring.py    explore() and run_schedule(): start here
+    search.py       which schedule is next; effects.py and statements.py say which steps depend
+    scheduler.py    runs one schedule; monitor.py knows who waits, shutdown.py leaves nothing behind
+    process.py      a thread that stops before each step; session.py its session with PostgreSQL
+    control.py      the caller's connection, and what an adapter has to provide
+    django/         the adapter for Django's connections and cursors
+    results.py      what comes back; steps.py, drawing.py and formatting.py show it to a reader
 """
 
 from pginterleave.explorer_errors import (

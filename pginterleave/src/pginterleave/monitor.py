@@ -110,7 +110,7 @@ class Monitor:
                 for process in running:
                     if process.sent:  # not in what is no step, such as resetting a session
                         vars(process.sent).setdefault("waited_for", process.blockers)
-                self.stalled = not self._in_state(AT_STEP, RETURNED) or _circular(blocked)
+                self.stalled = not self._in_state(AT_STEP, RETURNED) or _has_cycle(blocked)
                 if not self.stalled:
                     return
             if time.monotonic() > limit:
@@ -155,16 +155,16 @@ class Monitor:
         reported = (others[pid] for pid in re.findall(r"\d+", first) if pid in others)
         step.waited_for = tuple(dict.fromkeys((*getattr(step, "waited_for", ()), *reported)))
         pids = re.findall(r"\d+", process.detail)
-        circle = [each for each in self.processes if str(each.session.pid) in pids]
+        cycle = [each for each in self.processes if str(each.session.pid) in pids]
         if not process.session.checks_deadlocks_at_once:
             self.slow_deadlocks += 1
             self.attempt.undetermined = True
-            longest = min(circle, key=lambda each: each.blocked_since, default=process)
+            longest = min(cycle, key=lambda each: each.blocked_since, default=process)
             if self.attempt.fair and process != longest:
                 self.attempt.discard_reason = (
                     "The victim of a deadlock was not the one that waited longest."
                 )
-        elif runner not in (None, process) and runner in circle:
+        elif runner not in (None, process) and runner in cycle:
             self.check_time = min(MAX_CHECK_TIME, max(MIN_CHECK_TIME, 2 * self.check_time))
             self.attempt.discard_reason = (
                 "The victim of a deadlock was not the process that closed it."
@@ -215,7 +215,7 @@ class Monitor:
         )
 
 
-def _circular(blocked: dict[Process, tuple[int, ...]]) -> bool:
+def _has_cycle(blocked: dict[Process, tuple[int, ...]]) -> bool:
     """Whether some processes wait for each other."""
     waits = {process.number: set(numbers) for process, numbers in blocked.items()}
     for _ in waits:  # wait for whoever those wait for whom I wait for

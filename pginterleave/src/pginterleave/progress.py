@@ -28,7 +28,9 @@ def bar() -> Iterator[Callable[[Progress], object]]:
     if tqdm is None or not sys.stderr.isatty():
         yield lambda progress: None
         return
-    with tqdm(total=100, leave=False, delay=DELAY, bar_format="{l_bar}{bar}| {postfix}") as drawn:
+    layout = "{l_bar}{bar}| {postfix}"
+    times = {"delay": DELAY, "mininterval": DELAY / 10}
+    with tqdm(total=100, leave=False, miniters=0, bar_format=layout, **times) as drawn:
 
         def show(progress: Progress) -> None:
             counts = f"{progress.schedules} schedules, {progress.violating} violating"

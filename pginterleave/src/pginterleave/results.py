@@ -105,5 +105,5 @@ class Exploration:
         so_far = "the first " if self.truncated else ""
         text = f"{self.violating} of {so_far}{self.schedules} schedules violate the invariant"
         if len(self.orders) < self.schedules:
-            text += f" ({len(self.orders)} distinct ones ran)"
+            text += f" ({len(self.orders)} ran, the others are equivalent)"
         return f"{text}; the search was truncated: {self.truncated}" if self.truncated else text
