@@ -31,6 +31,28 @@ def emptied_by_delete() -> Iterator[None]:
         yield
 
 
+USE_CELLS = {  # files of tests that share the fixture below
+    "lab/catalogue/tests/test_races.py",
+    "lab/catalogue/tests/test_races_doc.py",
+    "project/tests/test_docs.py",
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With --dist=loadfile, give these files to one worker: two would explore the same matrix."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+
+    class ByFile(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.split("::")[0]
+            return "cells" if path in USE_CELLS else path
+
+    return ByFile(config, log)
+
+
 @pytest.fixture(scope="session")
 def cells(django_db_setup: None, django_db_blocker: Any) -> list[Any]:
     """The cells of the matrix, explored once for all tests that need them."""
