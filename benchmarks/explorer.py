@@ -24,7 +24,6 @@ import django
 from django.conf import settings
 from django.db import connection, models, transaction
 
-ROOT = Path(__file__).resolve().parent.parent
 HOST = "EXPLORER_BENCHMARK_HOST"  # of the server both halves run on, each in its own interpreter
 INSTALL = (
     "frontrun is not installed: python3 -m venv /tmp/frontrun && /tmp/frontrun/bin/pip install"
@@ -82,7 +81,6 @@ def counted(expected: int) -> Callable[[object], str]:
 
 def explorer_half(repeat: int) -> None:
     """Print the explorer's lines: medians, connecting and disconnecting included."""
-    sys.path.insert(0, str(ROOT))
     from pginterleave import explore
 
     with connection.schema_editor() as editor:
@@ -130,7 +128,7 @@ def frontrun_half() -> None:
         seconds = time.perf_counter() - began
         print(
             f"frontrun  {function.__name__:18} 2 processes  "
-            f"{len(result.failures or ()):3} of {result.num_explored:3} executions break   "
+            f"{len(result.failures or ()):3} of {result.num_explored:3} executions violate it   "
             f"{result.num_explored / seconds:5.0f} per second  {seconds:7.3f} s",
             flush=True,
         )

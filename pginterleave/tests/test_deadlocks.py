@@ -89,13 +89,12 @@ def other_way_round(settings: str = "SELECT 1") -> None:
         add_hit(1)
 
 
-@pytest.mark.parametrize("with_a_third", [False, True])
 def test_a_wait_that_begins_again_is_given_its_deadlock_check_again(
-    monkeypatch: pytest.MonkeyPatch, with_a_third: bool
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Process 1 closes the cycle when process 2 has just begun its second wait.
 
-    Process 3, if there is one, waits for lock 3 all the time. Process 2 waits for the
+    Process 3 waits for lock 3 all the time. Process 2 waits for the
     subtransaction of process 1, and after its RELEASE for the transaction. It looks for a cycle
     100 ms after it began to wait, and process 1 after 200 ms: whoever does not give process 2 the
     time to look before the cycle is closed has process 2 end it. That happens three times, until
@@ -106,18 +105,14 @@ def test_a_wait_that_begins_again_is_given_its_deadlock_check_again(
     monkeypatch.setattr(scheduler, "ATTEMPTS", 6)
     first = partial(savepoint_first, "SET LOCAL deadlock_timeout = '200ms'")
     second = partial(other_way_round, "SET LOCAL deadlock_timeout = '100ms'")
-    processes: list[Callable[[], object]] = [first, second]
-    order = "222" + "111" + "2" + "11" + "12"
-    if with_a_third:
-        processes.append(partial(lock, 3))
-        order = "222" + "3" + "111" + "2" + "11" + "12" + "3"
-    steps = {(each.process, each.kind): each for each in replay(order, *processes).timeline}
+    order = "222" + "3" + "111" + "2" + "11" + "12" + "3"
+    schedule = replay(order, first, second, partial(lock, 3))
+    steps = {(each.process, each.kind): each for each in schedule.timeline}
     release = steps[1, "RELEASE"]
     closes, again = steps[1, "UPDATE"], steps[2, "UPDATE"]  # the last of each
     assert (again.waited_for, again.until) == ((1,), release.number + 1)
     assert (closes.error, closes.until) == ("DeadlockDetected", release.number + 1)
-    if with_a_third:
-        assert steps[3, "SELECT"].waited_for == (2,)
+    assert steps[3, "SELECT"].waited_for == (2,)
 
 
 def test_the_process_that_closed_the_cycle_is_the_victim_in_every_schedule() -> None:
