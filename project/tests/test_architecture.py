@@ -1,9 +1,29 @@
-"""How the packages hang together: who imports whom."""
+"""How the packages hang together: who imports whom, and one name for one thing."""
 
+import ast
 import subprocess
 import sys
+import tomllib
+from collections import defaultdict
+from pathlib import Path
 
 from project.tests.conftest import ROOT
+
+# Modules with a name that Python, Django or pytest gives them.
+CONVENTIONAL = {
+    "__init__", "admin", "apps", "checks", "conftest", "exceptions", "models", "urls", "views",
+}  # fmt: skip
+# One file a strategy, a migration, a command or an exercise: other folders have the same names.
+FOLDERS = {"creating", "resolving", "migrations", "museum", "commands", "solutions", "templates"}
+# Names that still stand for two things. Whoever renames one takes it out of here.
+SHARED = {"test_admin", "Link", "Load", "LoadRun", "Row", "Target", "Verdict"}
+
+
+def modules() -> list[Path]:
+    """Return the modules of all packages."""
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = config["tool"]["pytest"]["ini_options"]["testpaths"]
+    return [path for package in packages for path in (ROOT / package).rglob("*.py")]
 
 
 def test_the_import_rules_of_pyproject_hold() -> None:
@@ -13,3 +33,22 @@ def test_the_import_rules_of_pyproject_hold() -> None:
         check=False, cwd=ROOT, capture_output=True, text=True,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout
+
+
+def test_no_two_modules_have_one_name() -> None:
+    found = defaultdict(list)
+    for path in modules():
+        if path.stem not in CONVENTIONAL and path.parent.name not in FOLDERS:
+            found[path.stem].append(str(path.relative_to(ROOT)))
+    assert {name for name, paths in found.items() if len(paths) > 1} <= SHARED, found
+
+
+def test_no_two_classes_have_one_name() -> None:
+    """But for those of tests, and what each migration and command calls its one."""
+    found = defaultdict(list)
+    for path in modules():
+        if "tests" not in path.parts and path.parent.name not in FOLDERS:
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef):
+                    found[node.name].append(str(path.relative_to(ROOT)))
+    assert {name for name, paths in found.items() if len(paths) > 1} <= SHARED, found
