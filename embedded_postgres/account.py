@@ -3,6 +3,7 @@
 import logging
 import os
 import pwd
+import shlex
 import stat
 import subprocess
 from pathlib import Path
@@ -27,12 +28,24 @@ def account_for(data: Path) -> Account | None:
 
     Raises:
         OSError, subprocess.SubprocessError: the account could not be created.
+        PermissionError: the data belongs to root.
     """
     if os.geteuid() != 0:
         return None
-    if data.exists():
-        entry = pwd.getpwuid(data.stat().st_uid)
-        return Account(entry.pw_uid, entry.pw_gid)
+    if not data.exists():
+        return system_account()
+    owner = data.stat()
+    if owner.st_uid == 0:  # as in a copy that root made
+        system_account()
+        raise PermissionError(
+            "its data belongs to root, as which PostgreSQL refuses to run. Give it to another "
+            f"account: chown -R {NAME}: {shlex.quote(str(data))}"
+        )
+    return Account(owner.st_uid, owner.st_gid)
+
+
+def system_account() -> Account:
+    """Return the account `pgserver`, which is created if needed."""
     try:
         entry = pwd.getpwnam(NAME)
     except KeyError:

@@ -19,6 +19,8 @@ from typing import Any
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
+from psycopg2 import ProgrammingError
+from psycopg2.extensions import make_dsn
 
 SECRET_KEY_LENGTH = 50  # what Django's `check --deploy` asks for, and 5 different characters
 SECRET_KEY_EXAMPLE = (
@@ -146,7 +148,8 @@ def secret_key() -> str:
 def database(url: str) -> dict[str, Any]:
     """Return Django's configuration of the database at `url`, with what it says of a connection.
 
-    Raises ImproperlyConfigured for a URL that is not PostgreSQL's.
+    Raises ImproperlyConfigured for a URL that is not PostgreSQL's, or that says something of a
+    connection that PostgreSQL's client does not know.
     """
     config: dict[str, Any] = {}
     if url.startswith(("postgres://", "postgresql://")):
@@ -162,4 +165,19 @@ def database(url: str) -> dict[str, Any]:
             f"DATABASE_URL={DATABASE_URL_EXAMPLE} (in the password, percent-encode all but "
             "letters and digits)"
         )
+    for name, value in options.items():
+        if not is_parameter(name) or (name == "connect_timeout" and not isinstance(value, int)):
+            raise ImproperlyConfigured(
+                f"DATABASE_URL has {name}={value}, which says nothing of a connection to "
+                f"PostgreSQL, for example DATABASE_URL={DATABASE_URL_EXAMPLE}?sslmode=require"
+            )
     return config
+
+
+def is_parameter(name: str) -> bool:
+    """Return whether a URL may have it after the "?": it is libpq's, or a role to assume."""
+    try:
+        make_dsn(**{name: 1})
+    except ProgrammingError:
+        return name == "assume_role"  # which is Django's
+    return True

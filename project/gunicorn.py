@@ -9,7 +9,7 @@ from typing import Any
 import django
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
-from django.core.management.base import SystemCheckError
+from django.core.management.base import CommandError
 from django.db import OperationalError, connection, connections
 from django.http.request import validate_host
 from gunicorn.sock import TCPSocket
@@ -74,7 +74,7 @@ def on_starting(server: Any) -> None:
             hold()  # for the workers' whole life, also when none of them is connected
         if LOCAL:
             migrate()
-    except SystemCheckError as error:
+    except (CommandError, ImproperlyConfigured) as error:
         sys.exit(f"gunicorn: {error}")
     except OperationalError as error:
         sys.exit(f"gunicorn: the database is unavailable: {error}".strip())

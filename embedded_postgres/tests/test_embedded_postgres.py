@@ -6,7 +6,9 @@ Every test has a directory of its own, and a few processes that connect when the
 import importlib.util
 import json
 import os
+import re
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -474,6 +476,19 @@ def test_root_opens_the_way_to_the_data_and_no_more(embedded: Embedded, passable
     assert passable.stat().st_mode & 0o777 == 0o701
     _, errors = client.process.communicate(timeout=TIMEOUT)
     assert f"{passable} is now passable (o+x)" in errors
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of root")
+def test_data_that_belongs_to_root(embedded: Embedded) -> None:
+    """As in a copy that root made: what the message says to do is enough."""
+    files = [embedded.data, *embedded.data.rglob("*")]
+    for file in files:
+        os.chown(file, 0, 0, follow_symlinks=False)
+    message = embedded.client().ask("SELECT 1")
+    found = re.search("its data belongs to root, .* another account: (chown .*)", message)
+    assert found, message
+    subprocess.run(shlex.split(found[1]), check=True)
+    assert embedded.client().ask("SELECT 1") == [[1]]
 
 
 def test_the_commands_that_need_it(embedded: Embedded) -> None:

@@ -1,5 +1,6 @@
-"""`manage.py migrate` when more than one process runs it."""
+"""`manage.py migrate` when more than one process runs it, or one that may not."""
 
+import secrets
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from django.db import connection
 
 from project.management.commands.migrate import alone
 from project.tests.conftest import run_in
-from project.tests.test_gunicorn import database
+from project.tests.test_gunicorn import CONFIG, database
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,6 +28,21 @@ def test_two_at_once_on_an_empty_database(project_copy: Path) -> None:
         ended = [each.result() for each in both]
     assert [each.returncode for each in ended] == [0, 0], ended
     assert sorted("No migrations to apply" in each.stdout for each in ended) == [False, True]
+
+
+@pytest.mark.parametrize("command", [("manage.py", "migrate"), CONFIG])
+def test_a_role_that_may_not_is_one_line(project_copy: Path, command: tuple[str, ...]) -> None:
+    role = f"shorturl_{secrets.token_hex(8)}"
+    with database(f"{role}_migrations") as url, connection.cursor() as cursor:
+        cursor.execute(f"CREATE ROLE {role}")
+        try:
+            where = {"DATABASE_URL": f"{url}&assume_role={role}", "SHORTURL_LOCAL": "on"}
+            ended = run_in(project_copy, *command, PORT="0", **where)
+        finally:
+            cursor.execute(f"DROP ROLE {role}")
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert "PostgreSQL refuses: permission denied for schema public. Migrate with the role" in line
 
 
 def test_the_lock_belongs_to_a_transaction_that_no_timeout_ends() -> None:

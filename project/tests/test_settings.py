@@ -71,6 +71,8 @@ def test_a_production_does_not_start_without(load: Load, name: str, value: str) 
         ("DATABASE_URL", "sqlite:///shorturl"),
         ("DATABASE_URL", "postgres://user@host"),
         ("DATABASE_URL", "postgres://user@host:port/shorturl"),
+        ("DATABASE_URL", "postgres://user@host/shorturl?foo=bar"),
+        ("DATABASE_URL", "postgres://user@host/shorturl?connect_timeout=soon"),
         ("DATABASE_URL", "postgres://user@host:99999/shorturl"),
         ("DATABASE_URL", "postgres://user@[::1/shorturl"),
         ("BEHIND_PROXY", "on # a comment"),
@@ -128,10 +130,12 @@ def test_the_forms_of_database_url(load: Load, url: str, expected: dict[str, Any
 
 
 def test_what_database_url_says_of_the_connection_is_kept(load: Load) -> None:
-    url = "postgres://host/shorturl?sslmode=verify-full&connect_timeout=7&options=-c%20work_mem=8MB"
+    url = "postgres://host/shorturl?sslmode=verify-full&connect_timeout=7&assume_role=owner"
+    url += "&options=-c%20work_mem=8MB"
     options = load(**{**PRODUCTION, "DATABASE_URL": url})["DATABASES"]["default"]["OPTIONS"]
     assert options["sslmode"] == "verify-full"
     assert options["connect_timeout"] == 7
+    assert options["assume_role"] == "owner"
     assert re.search(r"statement_timeout=10s .* -c work_mem=8MB$", options["options"])
 
 
@@ -267,6 +271,11 @@ def test_env_example_shows_the_defaults(load: Load) -> None:
     [
         (["manage.py", "migrate"], {"DATABASE_URL": "postgres://host:port/db"}, "DATABASE_URL"),
         (["-m", "gunicorn", "-c", "project/gunicorn.py"], {"SECRET_KEY": ""}, "SECRET_KEY"),
+        (
+            ["-m", "gunicorn", "-c", "project/gunicorn.py"],
+            {"DATABASE_URL": "postgres:///db?foo=bar"},
+            "DATABASE_URL",
+        ),
         (["-m", "gunicorn", "-c", "project/gunicorn.py"], {"PORT": "abc"}, "PORT"),
     ],
 )

@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from django.core.management.base import CommandError
 from django.core.management.commands import migrate
-from django.db import Error, connections
+from django.db import DatabaseError, Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+INSUFFICIENT_PRIVILEGE = "42501"  # https://www.postgresql.org/docs/18/errcodes-appendix.html
 LOCK = "shorturl migrate"
 # Whoever waits for the lock waits for as long as the migrations of another take, and whoever has it
 # is idle in its transaction meanwhile. transaction_timeout is PostgreSQL 17's.
@@ -25,12 +27,29 @@ class Command(migrate.Command):
         if options["plan"] or options["check_unapplied"]:  # which change nothing
             super().handle(*args, **options)
             return
-        with alone(options["database"], waiting=self.say_why):
-            super().handle(*args, **options)
+        try:
+            with alone(options["database"], waiting=self.say_why):
+                super().handle(*args, **options)
+        except DatabaseError as error:
+            if refusal := insufficient_privilege(error):
+                raise CommandError(
+                    f"PostgreSQL refuses: {refusal}. Migrate with the role that owns the database "
+                    "and its tables, for example after: ALTER DATABASE shorturl OWNER TO shorturl"
+                ) from error
+            raise
 
     def say_why(self) -> None:
         """Tell whoever looks on that it is a wait with an end."""
         self.stderr.write("Another process is migrating this database: waiting for it to finish.")
+
+
+def insufficient_privilege(error: BaseException | None) -> str | None:
+    """Return what PostgreSQL says of a privilege that is missing, None for any other error."""
+    while error is not None:
+        if getattr(error, "pgcode", None) == INSUFFICIENT_PRIVILEGE:
+            return str(error).splitlines()[0]
+        error = error.__cause__ or error.__context__
+    return None
 
 
 @contextmanager
