@@ -1,11 +1,11 @@
-"""Every strategy under the same load, one after the other in random order, and one report.
+"""Every strategy under the same load, one after another in random order, and one report.
 
     make races
     .venv/bin/python -m loadtests.every_strategy --only naive update_returning --repeat 10
 
 Without --host it starts the service itself, with gunicorn, on a free port. It prints a table, and
-the same as Markdown, and writes reports/races.json and reports/races.html. The exit code is 0 when
-every strategy did what its table says, 1 when one did not, 2 when a run could not be judged.
+writes reports/races.html, races.json and races.md. The exit code is 0 when every strategy behaved
+as its table says, 1 when one did not, 2 when a run was inconclusive.
 """
 
 import argparse
@@ -18,35 +18,36 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from loadtests.harness import options, report, result
+from loadtests.harness import comparison, formats, options
 from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.page import page
+from loadtests.harness.reconciliation import ExitCode, LoadResult
 from loadtests.harness.serving import ROOT, NotServed, serving
-from loadtests.harness.verdict import Exit, Verdict
 
 SECONDS = 6
-GRACE = 90  # seconds beyond its time until a run that does not end is ended
+GRACE = 90  # seconds beyond its time after which a run that hangs is ended
 
 
-class Run(NamedTuple):
+class PlannedRun(NamedTuple):
     """A script with a strategy."""
 
     script: str
     strategy: str
 
 
-RUNS = [
-    *(Run("toctou", strategy) for strategy in options.CREATING),
-    *(Run("lost_update", strategy) for strategy in options.RESOLVING),
+PLAN = [
+    *(PlannedRun("toctou", strategy) for strategy in options.CREATING),
+    *(PlannedRun("lost_update", strategy) for strategy in options.RESOLVING),
 ]
 
 
-class Stopped(Exception):
-    """Somebody stopped all this."""
+class Interrupted(Exception):
+    """A signal to stop has arrived."""
 
 
 def main() -> int:
@@ -59,36 +60,36 @@ def main() -> int:
             return measure(host, asked)
     except (LabError, NotServed, OSError) as error:
         print(f"races: {error}", file=sys.stderr)
-    except Stopped:
+    except Interrupted:
         print("races: stopped", file=sys.stderr)
-    return Exit.NOT_JUDGED
+    return ExitCode.INCONCLUSIVE
 
 
 def stop(*_: Any) -> None:
-    """Leave by way of all the clean-ups."""
-    raise Stopped
+    """Stop, and clean up on the way."""
+    raise Interrupted
 
 
 def arguments() -> argparse.Namespace:
-    """Return what the command line asks for; exit with 2 for what cannot be."""
+    """Return the options of the command line; exit with 2 where one is invalid."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--host", help="a service that runs; without it, one is started")
-    names = sorted({run.strategy for run in RUNS})
+    parser.add_argument("--host", help="a running service; without it, one is started")
+    names = sorted({run.strategy for run in PLAN})
     parser.add_argument(
-        "--only", nargs="+", choices=names, metavar="STRATEGY", help="these; without it, all"
+        "--only", nargs="+", choices=names, metavar="STRATEGY", help="only these strategies"
     )
-    parser.add_argument("--seconds", type=positive, default=SECONDS, help="for each run")
+    parser.add_argument("--seconds", type=positive, default=SECONDS, help="duration of each run")
     parser.add_argument("--users", type=positive, default=options.USERS)
-    parser.add_argument("--repeat", type=positive, default=1, help="how often to do it all")
+    parser.add_argument("--repeat", type=positive, default=1, help="runs of each strategy")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of the order")  # noqa: S311
     parser.add_argument("--reports", type=Path, default=Path(options.REPORTS))
     return parser.parse_args()
 
 
 def positive(text: str) -> int:
-    """Return the whole number from 1 up that `text` is; raise ArgumentTypeError otherwise."""
+    """Return `text` as a whole number from 1 to 10,000; raise ArgumentTypeError."""
     if not text.isdecimal() or not 1 <= int(text) <= 10_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to 10000")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 10000")
     return int(text)
 
 
@@ -104,38 +105,39 @@ def service(host: str | None) -> Iterator[str]:
 
 
 def measure(host: str, asked: argparse.Namespace) -> int:
-    """Run what was asked for against `host`, and report."""
+    """Run what was asked for against `host`, print and write the report; return the exit code."""
     lab = Lab(host)
-    asked.reports.mkdir(parents=True, exist_ok=True)  # or find out after all the runs
-    opened = lab.open_space(1)  # is there a service, with its lab on?
+    asked.reports.mkdir(parents=True, exist_ok=True)  # before the runs: it may fail
+    opened = lab.open_space(1)  # is the service up, with its lab on?
     lab.close_space(opened["space"])
-    runs = [run for run in RUNS if not asked.only or run.strategy in asked.only] * asked.repeat
+    runs = [run for run in PLAN if not asked.only or run.strategy in asked.only] * asked.repeat
     random.Random(asked.seed).shuffle(runs)  # noqa: S311
     print(f"{len(runs)} runs of {asked.seconds} s at {host}, in the order of seed {asked.seed}.")
     began, load = time.monotonic(), os.getloadavg()[0]
-    verdicts = []
+    results = []
     for number, run in enumerate(runs, 1):
         head = f"[{number:>{len(str(len(runs)))}}/{len(runs)}] {run.script} {run.strategy}"
         print(f"{head:<44}", end=" ", flush=True)
-        verdict = one(run, host, asked)
-        verdicts.append(verdict)
-        print(line(verdict), flush=True)
+        results.append(one(run, host, asked))
+        print(line(results[-1]), flush=True)
     about = {
-        "command": "make races" if len(sys.argv) == 1 else f"races {' '.join(sys.argv[1:])}",
-        "date": report.today(),
+        "command": "make races"
+        if len(sys.argv) == 1
+        else f"python -m loadtests.every_strategy {' '.join(sys.argv[1:])}",
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "users": asked.users,
         "seconds": asked.seconds,
         "seed": asked.seed,
         "took": round(time.monotonic() - began),
-        "machine": f"{report.machine()}, with a load average of {load:.1f} before",
+        "machine": f"{comparison.machine()}, with a load average of {load:.1f} before",
         "versions": opened["versions"],
-        "notes": notes(verdicts),
+        "notes": notes(results),
     }
-    return tell(verdicts, about, asked.reports)
+    return write_report(results, about, asked.reports)
 
 
-def one(run: Run, host: str, asked: argparse.Namespace) -> Verdict:
-    """Return the verdict of one run, in a Locust of its own."""
+def one(run: PlannedRun, host: str, asked: argparse.Namespace) -> LoadResult:
+    """Return the result of one run, in a Locust of its own."""
     with tempfile.TemporaryDirectory() as directory:
         # fmt: off
         command = [
@@ -145,8 +147,8 @@ def one(run: Run, host: str, asked: argparse.Namespace) -> Verdict:
             "--run-time", f"{asked.seconds}s", "--reports", directory,
         ]
         # fmt: on
-        # A session of its own: Ctrl-C reaches this process alone, which then ends the others in
-        # turn, so that the run can still remove its key space from a service that is up.
+        # A session of its own: Ctrl-C reaches this process alone, which ends the run first and the
+        # service last, so that the run can still remove its key space.
         with subprocess.Popen(  # noqa: S603 - nothing in it comes from outside
             command,
             cwd=ROOT,
@@ -162,12 +164,11 @@ def one(run: Run, host: str, asked: argparse.Namespace) -> Verdict:
                 if not isinstance(error, subprocess.TimeoutExpired):
                     raise
                 errors = f"it did not end within {asked.seconds + GRACE} s"
-        path = Path(directory) / f"{run.script}-{run.strategy}.json"
-        if path.exists():
-            return result.from_data(json.loads(path.read_text()))
+        with suppress(FileNotFoundError):
+            return formats.read(Path(directory), run.script, run.strategy)
     operation = "creating" if run.script == "toctou" else "resolving"
-    reason = (errors.strip().splitlines() or ["it ended without a word"])[-1]
-    return Verdict(run.script, run.strategy, operation, "unknown", reason=reason)
+    reason = (errors.strip().splitlines() or ["it printed nothing"])[-1]
+    return LoadResult(run.script, run.strategy, operation, "unknown", reason=reason)
 
 
 def end(process: "subprocess.Popen[str]") -> None:
@@ -179,48 +180,44 @@ def end(process: "subprocess.Popen[str]") -> None:
         process.kill()
 
 
-def line(verdict: Verdict) -> str:
-    """Return what came of a run, in a line."""
-    lost = f"{verdict.lost:,} lost"
-    if verdict.undone:
-        lost += f", {verdict.undone} edits undone"
-    return f"{verdict.per_second:>7,.0f}/s  {lost:<32} {result.sentence(verdict)}"
+def line(result: LoadResult) -> str:
+    """Return the result of a run in a line."""
+    lost = f"{result.lost:,} lost"
+    if result.undone:
+        lost += f", {result.undone} edits undone"
+    return f"{result.per_second:>7,.0f}/s  {lost:<32} {formats.sentence(result)}"
 
 
-def notes(verdicts: list[Verdict]) -> list[str]:
-    """Return what a reader of the figures has to know."""
-    found = []
-    cpu = max(verdict.cpu for verdict in verdicts)
-    if busy := sorted({verdict.strategy for verdict in verdicts if verdict.busy}):
-        found.append(
+def notes(results: list[LoadResult]) -> list[str]:
+    """Return what a reader of the figures needs to know."""
+    cpu = max(result.cpu for result in results)
+    found = [f"The load generator was not the bottleneck: at most {cpu:.0%} of a core."]
+    if busy := sorted({result.strategy for result in results if result.busy}):
+        found = [
             f"The load generator was the bottleneck (up to {cpu:.0%} of a core) for "
-            f"{', '.join(busy)}: their throughput is what it could ask for."
-        )
-    else:
-        found.append(f"The load generator was not the bottleneck: at most {cpu:.0%} of a core.")
+            f"{', '.join(busy)}: the service may do more."
+        ]
     found += [
-        f"{verdict.script} {verdict.strategy}: {result.sentence(verdict)}."
-        for verdict in verdicts
-        if verdict.exit is not Exit.AS_THE_TABLE_SAYS
+        f"{result.script} {result.strategy}: {formats.sentence(result)}."
+        for result in results
+        if result.exit_code is not ExitCode.AS_EXPECTED
     ]
     return list(dict.fromkeys(found))
 
 
-def tell(verdicts: list[Verdict], about: dict[str, Any], directory: Path) -> int:
+def write_report(results: list[LoadResult], about: dict[str, Any], directory: Path) -> int:
     """Print and write the report, and return the exit code."""
-    found = report.rows(verdicts)
-    print(f"\n{report.plain(found)}\n")
-    for note in about["notes"]:
-        print(note)
-    data = {**about, "runs": [result.as_data(verdict) for verdict in verdicts]}
+    found = comparison.compare(results)
+    print(f"\n{comparison.plain(found)}\n", *about["notes"], sep="\n")
+    data = {**about, "runs": [formats.as_data(result) for result in results]}
     (directory / "races.json").write_text(json.dumps(data, indent=2) + "\n")
-    (directory / "races.html").write_text(page(verdicts, about))
-    (directory / "races.md").write_text(report.markdown(found, about) + "\n")
-    print(f"\n{report.summary(about)}.")
+    (directory / "races.html").write_text(page(results, about))
+    (directory / "races.md").write_text(comparison.markdown(found, about) + "\n")
+    print(f"\n{comparison.conditions(about)}.")
     print(f"In all {about['took']} s. Written to {directory}/: races.html, races.json, races.md.")
-    codes = {verdict.exit for verdict in verdicts}
-    bad = (Exit.OTHERWISE, Exit.NOT_JUDGED)
-    return next((code for code in bad if code in codes), Exit.AS_THE_TABLE_SAYS)
+    codes = {result.exit_code for result in results}
+    bad = (ExitCode.UNEXPECTED, ExitCode.INCONCLUSIVE)
+    return next((code for code in bad if code in codes), ExitCode.AS_EXPECTED)
 
 
 if __name__ == "__main__":

@@ -2,19 +2,19 @@
 
 What it teaches: in daily use nobody hammers one key alone. The key of rank n is followed 1/n as
 often as the first (Zipf's law), people create links and look at their hits, and scanners ask for
-keys that do not exist. The service runs the strategies that it is configured for, and the same
-ledger has to hold: every acknowledged redirect counted, every link there, under its own target.
+keys that do not exist. The service runs the strategies that it is configured for, and the
+same invariant has to hold: every acknowledged redirect is counted, every link has its own target.
 
 How to run it, with the service up (`make run`):
 
     locust -f loadtests/hot_and_cold.py --headless
     locust -f loadtests/hot_and_cold.py --headless --keys 1000 --exponent 0.8 -t 60s --processes 2
     locust -f loadtests/hot_and_cold.py                     # http://127.0.0.1:8089, tab "Ledger"
-    SHORTURL_RESOLVING=naive make run                       # and the ledger no longer holds
+    SHORTURL_RESOLVING=naive make run                       # now it violates the invariant
 
-The links lead to targets of a key space of the lab, so that they can be read and removed in the
-end. The exit code is 0 when nothing was lost (or something was, and a strategy in use is a wrong
-one), 1 when not, 2 when the run could not judge.
+The links lead to targets of a key space of the lab, so that they can be read and removed at
+the end. The exit code is 0 when nothing was lost (or something was, and a strategy in use is a
+wrong one), 1 when not, 2 when the run was inconclusive.
 """
 
 import random
@@ -31,7 +31,7 @@ from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
 
 KEYS = 200
-MAX_KEYS = 10_000  # made one after the other before the run begins
+MAX_KEYS = 10_000  # made one after another before the run begins
 MAX_EXPONENT = 10  # then the first key is followed a thousand times as often as all others
 
 
@@ -39,7 +39,7 @@ def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
     """Make the links that are to be followed."""
     if not 1 <= options.keys <= MAX_KEYS:
         raise LabError(f"--keys {options.keys} is out of range: use 1 to {MAX_KEYS}")
-    if not 0 <= options.exponent <= MAX_EXPONENT:  # nor is nan
+    if not 0 <= options.exponent <= MAX_EXPONENT:  # which nan is not, either
         raise LabError(f"--exponent {options.exponent} is out of range: use 0 to {MAX_EXPONENT}")
     target_url = f"https://{space}.invalid/seed/"
     keys = [lab.create(space, "on_conflict", f"{target_url}{n}") for n in range(options.keys)]

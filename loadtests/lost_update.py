@@ -2,8 +2,8 @@
 
 What it teaches: between the SELECT that reads the counter and the UPDATE that writes it, others
 read the same number. Every user is redirected, every redirect is acknowledged, and the counter
-ends up short. One user edits the target meanwhile: a strategy that writes back every column undoes
-the edit, even when it counts right.
+ends up too low. One user edits the target meanwhile: a strategy that writes every column back
+undoes the edit, even when it counts right.
 
 How to run it, with the service up (`make run`):
 
@@ -14,8 +14,8 @@ How to run it, with the service up (`make run`):
     locust -f loadtests/lost_update.py --master --expect-workers 1   # and in another terminal
     locust -f loadtests/lost_update.py --worker
 
-The exit code is 0 when the strategy did what its table says, 1 when not, 2 when the run could not
-judge.
+The exit code is 0 when the strategy behaved as its table says, 1 when not, 2 when the run was
+inconclusive.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ from loadtests.harness.lab_api import Lab
 from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
 
-# How often the editor looks whether an edit is still there before the next one.
+# How often the editor checks that an edit is still there before the next one.
 LOOKS = 4
 
 
@@ -61,7 +61,7 @@ class Follower(LedgerUser):
 
 
 class Editor(Follower):
-    """Has the hot key lead somewhere else, and looks whether it stays that way."""
+    """Edits the target of the hot key, and checks whether the edit stays."""
 
     fixed_count = 1  # in all, however many processes there are: nobody else may edit the key
 

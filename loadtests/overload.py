@@ -41,8 +41,8 @@ OPEN_FILES = 20_000
 
 
 @dataclass(frozen=True)
-class Load:
-    """What came of requests that arrived at `rate` per second; times in seconds."""
+class OfferedLoad:
+    """The result of requests that arrived at `rate` per second; times in seconds."""
 
     rate: float
     answered: int
@@ -64,7 +64,7 @@ class NotMeasured(Exception):
     """There is no measurement. The message says why."""
 
 
-class Target:
+class HotLink:
     """A short URL of the service at `url`."""
 
     def __init__(self, url: str) -> None:
@@ -87,7 +87,7 @@ class Target:
 class Prober(threading.Thread):
     """Asks /healthz again and again, and keeps the longest time that took."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: HotLink) -> None:
         super().__init__(daemon=True)
         self.target, self.stopped = target, threading.Event()
         self.longest, self.failed = 0.0, 0
@@ -108,8 +108,8 @@ class Prober(threading.Thread):
             self.longest = max(self.longest, time.monotonic() - began)
 
 
-def offer(target: Target, rate: float) -> Load:
-    """Let requests arrive at `rate` per second for SECONDS; return what came of them."""
+def offer(target: HotLink, rate: float) -> OfferedLoad:
+    """Let requests arrive at `rate` per second for SECONDS; return the result."""
     number = int(rate * SECONDS)
     before, prober = target.hits(), Prober(target)
     command = ["httperf", "--hog", f"--server={target.host}", f"--port={target.port}"]
@@ -128,7 +128,7 @@ def offer(target: Target, rate: float) -> Load:
     answered, refused = (
         figure(rf"Reply status: .*{kind}=(\d+)", ended.stdout) for kind in ("3xx", "5xx")
     )
-    return Load(
+    return OfferedLoad(
         rate=figure(r"Request rate: ([\d.]+)", ended.stdout),
         answered=int(answered),
         refused=int(refused),
@@ -148,7 +148,7 @@ def figure(pattern: str, printed: str) -> float:
     raise NotMeasured(f"httperf printed nothing like {pattern!r}")
 
 
-def missed(load: Load, capacity: float) -> list[str]:
+def missed(load: OfferedLoad, capacity: float) -> list[str]:
     """Return the bounds that do not hold."""
     bounds = {
         f"goodput {load.goodput:.0f}/s": load.goodput >= LEAST_GOODPUT * min(load.rate, capacity),
@@ -161,7 +161,7 @@ def missed(load: Load, capacity: float) -> list[str]:
     return [bound for bound, holds in bounds.items() if not holds]
 
 
-def find_capacity(target: Target) -> float:
+def find_capacity(target: HotLink) -> float:
     """Return the best goodput, in redirects per second."""
     best, rate = 0.0, FIRST_RATE
     while True:
@@ -183,7 +183,7 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(OPEN_FILES, most), most))
     try:
         with serving(WORKERS="2", THREADS="4", SHORTURL_LAB="off") as service:
-            target = Target(service.url)
+            target = HotLink(service.url)
             capacity = find_capacity(target)
             print(f"The capacity is {capacity:,.0f} redirects/s, each on a new connection.\n")
             print(

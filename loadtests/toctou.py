@@ -2,9 +2,9 @@
 
 What it teaches: a random key is free until somebody else takes it, and between the look and the
 INSERT somebody does. The naive create fails as soon as a key is drawn twice, the one that looks
-first fails when two look at the same moment, and get_or_create hands the second user the first
-one's link without a word. A full key space would be the end of the competition, so the users move
-on to a fresh round of it after as many creates as it has keys.
+first fails when two look at the same moment, and get_or_create silently gives the second user
+the first one's link. In a full key space nobody competes any more, so the users move on to a fresh
+round of it after as many creates as it has keys.
 
 How to run it, with the service up (`make run`):
 
@@ -13,8 +13,8 @@ How to run it, with the service up (`make run`):
     locust -f loadtests/toctou.py                           # http://127.0.0.1:8089, tab "Ledger"
     locust -f loadtests/toctou.py --headless --processes 2
 
-The exit code is 0 when the strategy did what its table says, 1 when not, 2 when the run could not
-judge.
+The exit code is 0 when the strategy behaved as its table says, 1 when not, 2 when the run was
+inconclusive.
 """
 
 import uuid
@@ -30,7 +30,7 @@ from loadtests.harness.users import LedgerUser
 
 
 def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
-    """Make nothing: the space is to be empty."""
+    """Prepare nothing: the space has to be empty."""
     return {}
 
 
@@ -54,7 +54,7 @@ Hooks(load)
 
 
 class Creator(LedgerUser):
-    """Creates one link after the other, each with a target of its own."""
+    """Creates one link after another, each with a target of its own."""
 
     load = load
     target_url = ""
@@ -85,6 +85,6 @@ class Creator(LedgerUser):
             self.load.ledger.created(response.json()["key"], self.target_url)
 
     def failed(self, response: Any, kind: str) -> None:
-        """Note which key was in the way."""
+        """Record which key was taken."""
         if response.status_code:
             self.load.ledger.refused(self.target_url, kind, self.told(response, "message"))

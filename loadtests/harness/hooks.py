@@ -2,7 +2,7 @@
 
 Locust runs in one process, or in a master and its workers. Each process with users keeps a ledger,
 and the master merges what the workers report. When a run stops, no user begins another request and
-all those in flight are waited for, here or at the workers; only then is the ledger complete.
+all requests in flight are waited for, here or in the workers; then the ledger is complete.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
 from loadtests.harness import options
 from loadtests.harness.ledger import Ledger
 from loadtests.harness.load_run import FINISH_TIMEOUT, POLL_INTERVAL, LoadRun
-from loadtests.harness.verdict import Exit
+from loadtests.harness.reconciliation import ExitCode
 from loadtests.harness.web_tab import add_tab
 
-# Seconds. A run that ends earlier than it was asked to was cut short, but for what a start takes.
+# Seconds by which a run may be shorter than --run-time, because of the time that a start takes.
 TOLERANCE = 1
 
 
@@ -44,11 +44,11 @@ class Hooks:
 
     @property
     def is_worker(self) -> bool:
-        """Whether this process only sends requests, and another one judges."""
+        """Whether this process only sends requests, and reports to a master."""
         return isinstance(self.runner, WorkerRunner)
 
     def on_init(self, environment: Any, **kwargs: Any) -> None:
-        """Get to know the runner; where it is alone, find out now whether there can be a run."""
+        """Keep the runner; without workers, find out at once whether a run is possible."""
         self.environment, self.runner = environment, environment.runner
         self.load.options = environment.parsed_options
         if self.is_worker:
@@ -59,10 +59,10 @@ class Hooks:
         elif environment.parsed_options.headless:
             self.open()
             if self.load.problem:
-                sys.exit(Exit.NOT_JUDGED)
+                sys.exit(ExitCode.INCONCLUSIVE)
 
     def open(self) -> None:
-        """Open a key space at the host, which the web form may have changed; or say why not."""
+        """Open a key space at the host, which the web form may have changed; or print why not."""
         load = self.load
         load.host = self.environment.host or ""
         least = 1 if load.operation == "service" else 2
@@ -74,7 +74,7 @@ class Hooks:
             print(f"{load.script}: {load.problem}", file=sys.stderr, flush=True)
 
     def on_test_start(self, **kwargs: Any) -> None:
-        """Begin, in a key space that the workers are told of."""
+        """Begin, in a key space of which the workers are informed."""
         load = self.load
         self._workers, self._finished = self.living(), set()
         if self.is_worker:
@@ -92,11 +92,11 @@ class Hooks:
     # --- Workers ---------------------------------------------------------------------------------
 
     def on_report_to_master(self, client_id: str, data: dict[str, Any]) -> None:
-        """Send along what this worker's users noted."""
+        """Send what this worker's users recorded."""
         data["ledger"] = self.load.take().as_data()
 
     def on_worker_report(self, client_id: str, data: dict[str, Any]) -> None:
-        """Merge what a worker's users noted."""
+        """Merge what a worker's users recorded."""
         self._workers.add(client_id)
         self.load.ledger.merge(Ledger.from_data(data["ledger"]))
 
@@ -121,35 +121,35 @@ class Hooks:
             self.load.problem = self.load.problem or f"the ledgers of {gone} workers are lost"
 
     def living(self) -> set[str]:
-        """Return the workers, of a master, that it hears from."""
+        """Return the workers that this master receives heartbeats from."""
         return {worker for worker in getattr(self.runner, "clients", ()) if self.is_alive(worker)}
 
     def is_alive(self, worker: str) -> bool:
-        """Return whether the master still hears from that worker."""
+        """Return whether the master still receives heartbeats from that worker."""
         client = self.runner.clients.get(worker)
         return client is not None and client.state != STATE_MISSING
 
     # --- The end ---------------------------------------------------------------------------------
 
     def on_test_stopping(self, **kwargs: Any) -> None:
-        """Make the ledger complete, before Locust ends any user."""
+        """Complete the ledger before Locust stops any user."""
         if not isinstance(self.runner, MasterRunner):
             self.load.drain(self.runner.client_id)
         elif self.running:
             self.finish_workers()
 
     def on_test_stop(self, **kwargs: Any) -> None:
-        """Judge, and let Locust exit with that."""
+        """Reconcile, and set the exit code of Locust."""
         if not self.running:
             return
         self.running = False
         load, asked = self.load, self.load.options.run_time
         if load.options.headless and asked and load.elapsed < asked - TOLERANCE:
             load.problem = load.problem or f"cut short after {load.elapsed:.0f} of {asked} seconds"
-        self.environment.process_exit_code = int(load.finish().exit)
+        self.environment.process_exit_code = int(load.finish().exit_code)
 
     def on_quitting(self, environment: Any, **kwargs: Any) -> None:
-        """Finish what Ctrl-C has cut, so that nothing is left behind."""
+        """Finish a run that Ctrl-C has interrupted, and remove its key space."""
         if self.is_worker:
             self.on_finish()
             return
@@ -157,7 +157,7 @@ class Hooks:
             self.runner.stop()
         self.load.close()
         if environment.process_exit_code is None and environment.parsed_options.headless:
-            environment.process_exit_code = int(Exit.NOT_JUDGED)
+            environment.process_exit_code = int(ExitCode.INCONCLUSIVE)
 
 
 def add_options(

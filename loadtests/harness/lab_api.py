@@ -12,11 +12,11 @@ TIMEOUT = 30  # seconds
 
 
 class LabError(Exception):
-    """The lab cannot be used. The message is one line for people."""
+    """The lab cannot be used. The message is one line."""
 
 
-class Link(NamedTuple):
-    """A short URL as the database has it."""
+class StoredLink(NamedTuple):
+    """A short URL of a key space as the database has it."""
 
     key: str
     target_url: str
@@ -30,16 +30,16 @@ class Lab:
         try:
             split = urlsplit(host)
             good = split.scheme in ("http", "https") and split.hostname and split.port != 0
-        except ValueError:  # a port that is no number, half of an IPv6 address
+        except ValueError:  # the port is not a number, or the IPv6 address is incomplete
             good = False
         if not good:
-            raise LabError(f"{host!r} is no host: write it like http://127.0.0.1:8000")
+            raise LabError(f"{host!r} is not a host: write it like http://127.0.0.1:8000")
         self.host = host.rstrip("/")
-        # No proxy of the environment: it would be part of what is measured, and see the loopback.
+        # A proxy that the environment names would be measured, too, and may not reach the loopback.
         self._opener = build_opener(ProxyHandler({}))
 
     def open_space(self, key_length: int) -> dict[str, Any]:
-        """Return a new key space, and what the service says of itself and of its strategies.
+        """Return a new key space, and the service's versions and strategies.
 
         Raises LabError when there is no service, its endpoints for load tests are off, or the
         length is out of range.
@@ -51,12 +51,12 @@ class Lab:
         content = {"space": space, "round": 0, "target_url": target_url}
         return str(self._call("POST", f"/lab/create/{strategy}", content)["key"])
 
-    def links(self, space: str) -> Iterator[Link]:
+    def links(self, space: str) -> Iterator[StoredLink]:
         """Yield the links of `space`, oldest first."""
         page: str | None = f"/lab/spaces/{space}/links"
         while page:
             answer = self._call("GET", page)
-            yield from (Link(*row) for row in answer["links"])
+            yield from (StoredLink(*row) for row in answer["links"])
             page = answer["next"]
 
     def close_space(self, space: str) -> int:

@@ -1,4 +1,4 @@
-"""What the clients of a load run were told: plain data that workers send and the master merges."""
+"""The answers that the clients of a load run got: plain data that workers send, a master merges."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-# How much is kept of what is only there to prove something. Two cases are shown in the end; the
-# rest is for finding two answers, noted by different workers, that contradict each other.
+# Limits of what is kept as evidence. Two cases are shown in the end; the rest is for finding two
+# answers, recorded by different workers, that contradict each other.
 MAX_CLAIMS = 20_000
 MAX_CASES = 20
 
-# What an answer says whose request may have taken effect all the same: the connection to the
-# database broke, perhaps after the COMMIT.
-AWAY = frozenset(
+# Answers to requests that may have taken effect all the same: the connection to the database was
+# lost, perhaps after the COMMIT.
+UNAVAILABLE = frozenset(
     {"503 OperationalError", "503 InterfaceError", "503 DatabaseError", "503", "502", "504"}
 )
 
@@ -31,10 +31,10 @@ class Ledger:
 
     `redirects` are those acknowledged, by key, and `creates` the targets of those who were told
     that a key is theirs. `edits` has the last acknowledged target of each edited key, or an empty
-    text when that edit was seen undone. `unknown_…` are requests whose outcome nobody knows.
-    `claims` has, by key and number, the answer that said to have made the counter that number, and
-    `contradictions` are pairs of answers that said the same; `undone` counts the redirects to what
-    had been edited away, and `refusals` are creates that failed.
+    text when that edit was seen undone. `unknown_…` are requests whose outcome is unknown.
+    `claims` has, by key and number of hits, the answer that claimed that number, and
+    `contradictions` are pairs of answers that claimed the same; `undone` counts the redirects to a
+    target that had been edited, and `refusals` are creates that failed.
     """
 
     sent: int = 0
@@ -58,39 +58,39 @@ class Ledger:
     ended: float = 0.0
     cpu: dict[str, float] = field(default_factory=dict)
 
-    # --- Noting ----------------------------------------------------------------------------------
+    # --- Recording -------------------------------------------------------------------------------
 
     def took(self, milliseconds: float, at: float) -> None:
-        """Note that a request that is measured was answered `at` that time, in seconds."""
+        """Record that a measured request was answered `at` that time, in seconds."""
         self.times[rounded(milliseconds)] += 1
         began = at - milliseconds / 1000
         self.began = min(self.began, began) if self.began else began
         self.ended = max(self.ended, at)
 
     def redirected(self, key: str, *, hits: str | None, request: str) -> None:
-        """Note an acknowledged redirect, and the number of hits that it claims to have made."""
+        """Record an acknowledged redirect, and the number of hits that its answer claims."""
         self.redirects[key] += 1
         if hits is not None:
             self._claim(f"{key} {hits}", request)
 
     def created(self, key: str, target_url: str) -> None:
-        """Note that the client who asked for a link to `target_url` was told that it is `key`."""
+        """Record that the client who asked for a link to `target_url` got `key`."""
         self.creates.setdefault(key, []).append(target_url)
 
     def refused(self, target_url: str, kind: str, message: str) -> None:
-        """Note, as a case, a create that failed."""
+        """Record, as a case, a create that failed."""
         if len(self.refusals) < MAX_CASES:
             self.refusals.append([target_url, kind, message])
 
     def edit(self, key: str, target_url: str) -> None:
-        """Note an acknowledged edit. Each key has one editor, so the last one must stay."""
+        """Record an acknowledged edit. Each key has one editor, so the last edit must stay."""
         self.edits[key] = target_url
         self.edited += 1
 
     def undid(self, key: str, edited: str, seen: str) -> None:
-        """Note that `key` led to `seen` after its edit to `edited` had been acknowledged."""
+        """Record that `key` led to `seen` after its edit to `edited` had been acknowledged."""
         self.undone += 1
-        self.edits[key] = ""  # it need not be looked for in the end
+        self.edits[key] = ""  # not to be checked again at the end
         if len(self.undone_cases) < MAX_CASES:
             self.undone_cases.append([key, edited, seen])
 
@@ -112,12 +112,12 @@ class Ledger:
 
     @property
     def unknown(self) -> int:
-        """The number of requests whose outcome nobody knows."""
+        """The number of requests whose outcome is unknown."""
         unknown = self.unknown_redirects.total() + len(self.unknown_creates)
         return unknown + self.unknown_edits + self.unknown_others
 
     def percentile(self, share: float) -> float:
-        """Return the time, in milliseconds, within which that share of requests was answered."""
+        """Return the time in milliseconds within which that share of requests was answered."""
         rank, passed = share * self.times.total(), 0
         for tenths, count in sorted(self.times.items()):
             passed += count
@@ -146,7 +146,7 @@ class Ledger:
         return ledger
 
     def merge(self, other: Ledger) -> None:
-        """Add what `other`, of another worker or of later on, has noted."""
+        """Add what `other`, of another worker or a later time, has recorded."""
         for name in ("sent", "edited", "undone", "other", "unknown_edits", "unknown_others"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("redirects", "errors", "unknown_redirects", "times"):

@@ -1,4 +1,4 @@
-"""A load run: the key space it opens, the ledger its users fill, the verdict at its end."""
+"""A load run: the key space it opens, the ledger its users fill, and its result."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 import gevent  # type: ignore[import-untyped]
 import psutil
 
-from loadtests.harness import result
-from loadtests.harness.lab_api import Lab, LabError, Link
+from loadtests.harness import formats
+from loadtests.harness.lab_api import Lab, LabError, StoredLink
 from loadtests.harness.ledger import Ledger
-from loadtests.harness.verdict import Verdict, judge
+from loadtests.harness.reconciliation import LoadResult, reconcile
 
-# Seconds. A request is given up after the first; a worker's last word, which waits for the requests
-# in flight, after the second.
+# Seconds: the timeout of a request, and of a worker's last report, which waits for the requests in
+# flight.
 REQUEST_TIMEOUT = 20
 FINISH_TIMEOUT = REQUEST_TIMEOUT + 5
 POLL_INTERVAL = 0.01
@@ -26,12 +26,12 @@ Prepare = Callable[[Lab, str, Any], dict[str, Any]]
 
 
 class LoadRun:
-    """The runs of one script in this process, one after the other.
+    """The runs of one script in this process, one after another.
 
     `operation` is what is measured: resolving, creating, or the service as a whole.
     `prepare(lab, space, options)` makes what the users need in a new key space, and returns it as
     plain data, which reaches the users of every process as `given`; its "seeds" are the keys that
-    it made. `options` are those of the command line, or of the web form.
+    it made. `options` are those of the command line or of the web form.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class LoadRun:
         self.ledger = Ledger()
         self.total = 0  # requests sent by this process
         self.in_flight = 0
-        self.stopping = True  # no request is to begin
+        self.stopping = True  # no new request may begin
         self.opened = False
         self.problem = ""
-        self.verdict: Verdict | None = None
+        self.result: LoadResult | None = None
         self._began = self._cpu_began = 0.0
 
     @property
@@ -58,20 +58,20 @@ class LoadRun:
     # --- Before ----------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Open a key space and prepare it; `problem` says why not, if not."""
+        """Open a key space and prepare it; on failure, `problem` says why."""
         self.problem, self.opened = "", False
         try:
             lab = Lab(self.host)
             opened = lab.open_space(self.key_length or self.options.key_length)
-            self.given = {**opened, "seeds": [], "table": self.table(opened)}
+            self.given = {**opened, "seeds": [], "verdict": self.verdict(opened)}
             self.opened = True
             self.given.update(self.prepare(lab, opened["space"], self.options))
         except LabError as error:
             self.problem = str(error)
             self.close()
 
-    def table(self, opened: dict[str, Any]) -> str:
-        """Return what the strategies' table says of what is measured."""
+    def verdict(self, opened: dict[str, Any]) -> str:
+        """Return the verdict of the strategies' table on what is measured."""
         if self.operation == "service":
             used = [opened[name].get(opened["service"][name]) for name in ("creating", "resolving")]
             return "wrong" if "wrong" in used else "right"
@@ -83,7 +83,7 @@ class LoadRun:
 
     def begin(self) -> None:
         """Let the users begin, with an empty ledger."""
-        self.ledger, self.total, self.in_flight, self.verdict = Ledger(), 0, 0, None
+        self.ledger, self.total, self.in_flight, self.result = Ledger(), 0, 0, None
         self._began, self._cpu_began = time.time(), cpu_seconds()
         self.stopping = bool(self.problem)
 
@@ -95,14 +95,14 @@ class LoadRun:
         return time.time() - self._began
 
     def take(self) -> Ledger:
-        """Return what was noted since the last call, and go on with an empty ledger."""
+        """Return what was recorded since the last call, and continue with an empty ledger."""
         taken, self.ledger = self.ledger, Ledger()
         return taken
 
     def drain(self, process: str) -> None:
-        """Let no request begin any more, and wait for those in flight.
+        """Let no new request begin, and wait for those in flight.
 
-        `process` is the name of this one, under which the ledger has its processor time.
+        `process` is the name of this process, under which the ledger has its CPU time.
         """
         if self.stopping:
             return
@@ -114,40 +114,44 @@ class LoadRun:
         if elapsed > 0:
             self.ledger.cpu[process] = busy / elapsed
 
-    def judged(self) -> Verdict:
-        """Return the verdict on the ledger as it is, against the database as it is."""
-        # A copy, made first: what it acknowledges is in the database by the time that one is asked.
-        ledger, links, reason = Ledger.from_data(self.ledger.as_data()), list[Link](), self.problem
+    def reconciled(self) -> LoadResult:
+        """Return the result so far: the ledger reconciled with the database."""
+        # A copy, made first: whatever it acknowledges is in the database by the time of the query.
+        ledger, links, reason = (
+            Ledger.from_data(self.ledger.as_data()),
+            list[StoredLink](),
+            self.problem,
+        )
         if self.opened:
             try:
                 links = list(Lab(self.host).links(self.given["space"]))
             except LabError as error:
                 reason = reason or f"the links cannot be read: {error}"
-        return judge(
+        return reconcile(
             ledger,
             links,
             script=self.script,
             strategy=self.strategy,
             operation=self.operation,
-            table=self.given.get("table", "unknown"),
+            verdict=self.given.get("verdict", "unknown"),
             seeds=self.given.get("seeds", ()),
             faults=self.options.faults,
             reason=reason,
         )
 
-    def finish(self) -> Verdict:
-        """Judge, say and write what came of the run, and remove the key space."""
-        self.verdict = self.judged()
+    def finish(self) -> LoadResult:
+        """Print, write and return the result of the run, and remove the key space."""
+        self.result = self.reconciled()
         self.close()
         if self.problem and not self.ledger.sent:
-            return self.verdict  # the problem was told when it was found
-        print(f"\n{result.text(self.verdict)}\n")
+            return self.result  # the problem was printed when it was found
+        print(f"\n{formats.text(self.result)}\n")
         try:
-            path = result.write(self.verdict, Path(self.options.reports))
+            path = formats.write(self.result, Path(self.options.reports))
             print(f"  written to {path} and {path.with_suffix('.csv').name}", flush=True)
         except OSError as error:
-            print(f"{self.script}: the verdict is not written: {error}", file=sys.stderr)
-        return self.verdict
+            print(f"{self.script}: the result cannot be written: {error}", file=sys.stderr)
+        return self.result
 
     def close(self) -> None:
         """Remove the key space with its links."""
@@ -158,10 +162,13 @@ class LoadRun:
         try:
             Lab(self.host).close_space(space)
         except LabError as error:
-            print(f"{space} is left behind, for `manage.py spaces sweep`: {error}", file=sys.stderr)
+            print(
+                f"{space} was not removed; `manage.py spaces sweep` does that: {error}",
+                file=sys.stderr,
+            )
 
 
 def cpu_seconds() -> float:
-    """Return the processor time that this process has used."""
+    """Return the CPU time that this process has used."""
     times = psutil.Process().cpu_times()
     return float(times.user + times.system)

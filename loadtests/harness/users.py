@@ -1,4 +1,4 @@
-"""A user who notes every answer in the ledger, and every request that got none."""
+"""A user who records every answer in the ledger, and every request without an answer."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import geventhttpclient.client
 from locust import FastHttpUser
 from locust.exception import StopUser
 
-from loadtests.harness.ledger import AWAY
+from loadtests.harness.ledger import UNAVAILABLE
 from loadtests.harness.load_run import REQUEST_TIMEOUT, LoadRun
 
-# Here even a GET changes something: it counts a hit. The HTTP client would send it again by itself
-# when the connection breaks, and a hit counted twice would look like the strategy's doing.
+# Here even a GET changes something: it counts a hit. The HTTP client would repeat it by itself when
+# the connection is lost, and a hit counted twice would look like the strategy's fault.
 geventhttpclient.client.IDEMPOTENT_METHODS = frozenset()
 
-# The ledger of a process is in memory, some 200 bytes for each create. What is over the limit is
-# not sent, so that a run which nobody stops cannot fill the machine.
+# The ledger of a process is in memory, some 200 bytes for each create. The limit keeps a run
+# that nobody stops from filling the machine's memory.
 MAX_REQUESTS = 500_000
 
 numbers = itertools.count(1)
@@ -36,13 +36,13 @@ class LedgerUser(FastHttpUser):
 
     def __init__(self, environment: Any) -> None:
         super().__init__(environment)
-        # Workers number their users alike.
+        # The numbers of different workers are the same.
         self.number = f"{environment.runner.worker_index}-{next(numbers)}"
         self.sent = 0
 
     @property
     def given(self) -> dict[str, Any]:
-        """What was prepared for this run, as long as it goes on."""
+        """What was prepared for this run; raises StopUser when it is over."""
         if self.load.stopping:
             raise StopUser
         return self.load.given
@@ -65,9 +65,9 @@ class LedgerUser(FastHttpUser):
     ) -> Any:
         """Send one request, and return the response if its status is the one `expected`.
 
-        Any other answer is noted as an error and returned as None. When no answer comes, or one
-        that leaves open what has happened, `unknown` is called to note that, too. `measured` says
-        whether it belongs to the throughput and the times.
+        Any other answer is recorded as an error and returned as None. Without an answer, or with
+        one that leaves the outcome open, `unknown` is called to record that, too. `measured` says
+        whether the request counts for the throughput and the times.
         """
         load = self.load
         if load.stopping or load.total >= MAX_REQUESTS:
@@ -92,7 +92,7 @@ class LedgerUser(FastHttpUser):
                 kind = self.kind(response)
                 response.failure(kind)
                 load.ledger.errors[kind] += 1
-                if kind in AWAY or kind.startswith("no answer"):
+                if kind in UNAVAILABLE or kind.startswith("no answer"):
                     unknown()
                 self.failed(response, kind)
                 return None
@@ -103,7 +103,7 @@ class LedgerUser(FastHttpUser):
             load.in_flight -= 1
 
     def failed(self, response: Any, kind: str) -> None:
-        """Note more about a request that failed, if there is more to note."""
+        """Record more about a request that failed; for subclasses."""
 
     def kind(self, response: Any) -> str:
         """Return the kind of an error: the status and the exception, or why there was none."""
@@ -114,14 +114,14 @@ class LedgerUser(FastHttpUser):
         return f"{response.status_code} {self.told(response, 'exception')}".strip()
 
     def told(self, response: Any, name: str) -> str:
-        """Return what the lab says of an error; nothing when it is not the lab that answers."""
+        """Return a field of the lab's JSON error; empty when the answer is not the lab's."""
         try:
             return str(response.json()[name])
         except (ValueError, KeyError, TypeError):
             return ""
 
     def label(self, path: str) -> str:
-        """Return how a request is called in a proof."""
+        """Return how a proof names a request."""
         now = time.time()
         clock = time.strftime("%H:%M:%S", time.localtime(now))
         return (
@@ -130,7 +130,7 @@ class LedgerUser(FastHttpUser):
         )
 
     def follow(self, path: str, key: str, *, name: str) -> Any:
-        """Follow `key` at `path`; return the response when it is a redirect, which is noted."""
+        """Follow `key` at `path`; return the response when it is a redirect, and record it."""
         response = self.ask(
             "GET",
             path,

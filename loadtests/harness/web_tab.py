@@ -1,7 +1,7 @@
 """The live ledger as a tab of Locust's web UI, by Locust's own extension points.
 
 https://docs.locust.io/en/stable/extending-locust.html: `template_args` adds the tab and its table,
-and the rows ride along with the statistics that the page asks for every two seconds.
+and the rows are sent with the statistics that the page requests every two seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from flask import request
 from locust import events
 
-from loadtests.harness import result
+from loadtests.harness import formats
 from loadtests.harness.load_run import LoadRun
 
 KEY = "ledger"
@@ -30,26 +30,27 @@ class Tab:
         self._made = 0.0
 
     def rows(self) -> list[dict[str, str]]:
-        """Return the rows: of the run that goes on, or the verdict of the last one."""
+        """Return the rows: of the current run, or the result of the last one."""
         if time.time() - self._made > REFRESH:
             self._made = time.time()  # first, because others may come while this one waits
             self._rows = self._live()
         return self._rows
 
     def _live(self) -> list[dict[str, str]]:
-        verdict = self.load.verdict
-        outcome = result.sentence(verdict) if verdict else "still running"
-        if not verdict:
-            if not self.load.ledger.sent:
-                problem = self.load.problem or "nothing yet: start a run"
-                return [{"what": "outcome", "value": problem}]
-            verdict = self.load.judged()
-        rows = [("strategy", verdict.strategy), ("outcome", outcome), *result.rows(verdict)]
-        if not self.load.verdict:
+        result, outcome = self.load.result, "still running"
+        if result:
+            outcome = formats.sentence(result)
+        elif self.load.ledger.sent:
+            result = self.load.reconciled()
+        else:
+            problem = self.load.problem or "no requests yet: start a run"
+            return [{"what": "outcome", "value": problem}]
+        rows = [("strategy", result.strategy), ("outcome", outcome), *formats.rows(result)]
+        if not self.load.result:
             # The ledger is read before the database, so what is lost is lost; but what is counted
-            # and not yet acknowledged is only on its way.
-            rows = [row for row in rows if row[0] not in result.TWICE.values()]
-        for number, (case, *requests) in enumerate(verdict.proofs, 1):
+            # and not yet acknowledged is only in flight.
+            rows = [row for row in rows if row[0] not in formats.DOUBLED.values()]
+        for number, (case, *requests) in enumerate(result.proofs, 1):
             rows += [(f"proof {number}", case), *(("", request) for request in requests)]
         return [{"what": name, "value": value} for name, value in rows]
 

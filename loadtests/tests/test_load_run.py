@@ -1,4 +1,4 @@
-"""A load run in one process, without Locust: what it opens, counts, waits for and says."""
+"""A load run in one process, without Locust: what it opens, counts, waits for and prints."""
 
 from argparse import Namespace
 from collections.abc import Callable
@@ -65,27 +65,26 @@ def test_a_request_that_never_ends_is_not_waited_for_for_ever(
 
 
 @pytest.mark.parametrize(
-    ("operation", "strategy", "service", "table"),
+    ("operation", "strategy", "service", "verdict"),
     [
-        ("resolving", "naive", {}, "wrong"),
         ("creating", "on_conflict", {}, "right"),
         ("service", "service", {}, "right"),
         ("service", "service", {"resolving": "naive"}, "wrong"),
         ("service", "service", {"creating": "naive"}, "wrong"),
     ],
 )
-def test_what_the_table_says(
-    tmp_path: Path, operation: str, strategy: str, service: dict[str, str], table: str
+def test_the_verdict_of_the_table(
+    tmp_path: Path, operation: str, strategy: str, service: dict[str, str], verdict: str
 ) -> None:
     opened = {**OPENED, "service": {**OPENED["service"], **service}}
-    assert run(tmp_path, operation, strategy).table(opened) == table
+    assert run(tmp_path, operation, strategy).verdict(opened) == verdict
 
 
 def test_a_strategy_that_the_service_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(
         LabError, match="there is no strategy 'nope'; there are naive, f_expression"
     ):
-        run(tmp_path, strategy="nope").table(OPENED)
+        run(tmp_path, strategy="nope").verdict(OPENED)
 
 
 def test_a_run_that_never_began_writes_nothing(
@@ -93,7 +92,7 @@ def test_a_run_that_never_began_writes_nothing(
 ) -> None:
     load = run(tmp_path)
     load.open()
-    assert load.finish().exit == 2
+    assert load.finish().exit_code == 2
     assert not [*tmp_path.iterdir()]
     assert capsys.readouterr().out == ""
 

@@ -1,4 +1,4 @@
-"""The verdict: a ledger that holds, the same with one thing broken on purpose, and what follows."""
+"""A ledger that agrees with the database, one that differs in one way, and the result."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from loadtests.harness.lab_api import Link
+from loadtests.harness.lab_api import StoredLink
 from loadtests.harness.ledger import Ledger
-from loadtests.harness.verdict import BUSY, Exit, Verdict, judge, wilson
+from loadtests.harness.reconciliation import BUSY, ExitCode, LoadResult, reconcile, wilson
 
 A, B, C = (f"https://lab-aaaaa.invalid/{name}" for name in "abc")
 HOT = "https://lab-aaaaa.invalid/hot"
@@ -16,7 +16,7 @@ DEFAULTS: dict[str, Any] = {
     "script": "lost_update",
     "strategy": "some",
     "operation": "resolving",
-    "table": "right",
+    "verdict": "right",
     "seeds": ["hot"],
 }
 
@@ -35,57 +35,59 @@ def ledger() -> Ledger:
     return ledger
 
 
-def links(**changes: Link | None) -> list[Link]:
+def links(**changes: StoredLink | None) -> list[StoredLink]:
     """Return what the database has after that run, but for the changes."""
-    found: dict[str, Link | None] = {
-        "hot": Link("hot", f"{HOT}/new", 3),
-        "a": Link("a", A, 1),
-        "b": Link("b", B, 0),
-        "c": Link("c", C, 0),
+    found: dict[str, StoredLink | None] = {
+        "hot": StoredLink("hot", f"{HOT}/new", 3),
+        "a": StoredLink("a", A, 1),
+        "b": StoredLink("b", B, 0),
+        "c": StoredLink("c", C, 0),
     }
     return [link for link in {**found, **changes}.values() if link]
 
 
-def judged(of: Ledger, found: Iterable[Link], **changes: Any) -> Verdict:
-    return judge(of, found, **{**DEFAULTS, **changes})
+def reconciled(of: Ledger, found: Iterable[StoredLink], **changes: Any) -> LoadResult:
+    return reconcile(of, found, **{**DEFAULTS, **changes})
 
 
-def broken(verdict: Verdict) -> dict[str, int]:
+def violations(result: LoadResult) -> dict[str, int]:
     """Return what is not zero of what must be."""
     names = ("lost_hits", "doubled", "stolen", "missing", "undone", "failed")
-    return {name: getattr(verdict, name) for name in names if getattr(verdict, name)}
+    return {name: getattr(result, name) for name in names if getattr(result, name)}
 
 
-def test_a_ledger_that_holds() -> None:
-    verdict = judged(ledger(), links())
-    assert broken(verdict) == {}
-    assert (verdict.broke, verdict.exit) == (False, Exit.AS_THE_TABLE_SAYS)
-    assert (verdict.requests, verdict.acknowledged, verdict.edits) == (8, 8, 1)
+def test_a_ledger_that_agrees() -> None:
+    result = reconciled(ledger(), links())
+    assert violations(result) == {}
+    assert (result.violated, result.exit_code) == (False, ExitCode.AS_EXPECTED)
+    assert (result.requests, result.acknowledged, result.edits) == (8, 8, 1)
 
 
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
-        ({"hot": Link("hot", f"{HOT}/new", 2)}, {"lost_hits": 1}),
-        ({"hot": Link("hot", f"{HOT}/new", 4)}, {"doubled": 1}),
-        ({"b": Link("b", B, 1)}, {"doubled": 1}),
-        ({"a": Link("a", B, 1), "b": Link("b", A, 0)}, {"stolen": 2}),
+        ({"hot": StoredLink("hot", f"{HOT}/new", 2)}, {"lost_hits": 1}),
+        ({"hot": StoredLink("hot", f"{HOT}/new", 4)}, {"doubled": 1}),
+        ({"b": StoredLink("b", B, 1)}, {"doubled": 1}),
+        ({"a": StoredLink("a", B, 1), "b": StoredLink("b", A, 0)}, {"stolen": 2}),
         ({"a": None}, {"missing": 1, "lost_hits": 1}),
         ({"b": None}, {"missing": 1}),
-        ({"d": Link("d", A, 0)}, {"doubled": 1}),
-        ({"hot": Link("hot", HOT, 3)}, {"undone": 1}),
+        ({"d": StoredLink("d", A, 0)}, {"doubled": 1}),
+        ({"hot": StoredLink("hot", HOT, 3)}, {"undone": 1}),
         (
             # One lost here is not made up for by one too many there.
-            {"hot": Link("hot", f"{HOT}/new", 2), "b": Link("b", B, 1)},
+            {"hot": StoredLink("hot", f"{HOT}/new", 2), "b": StoredLink("b", B, 1)},
             {"lost_hits": 1, "doubled": 1},
         ),
     ],
 )
-def test_broken_on_purpose(changes: dict[str, Link | None], found: dict[str, int]) -> None:
-    verdict = judged(ledger(), links(**changes))
-    assert broken(verdict) == found
-    assert (verdict.broke, verdict.exit) == (True, Exit.OTHERWISE)
-    assert judged(ledger(), links(**changes), table="wrong").exit is Exit.AS_THE_TABLE_SAYS
+def test_each_difference_is_found(
+    changes: dict[str, StoredLink | None], found: dict[str, int]
+) -> None:
+    result = reconciled(ledger(), links(**changes))
+    assert violations(result) == found
+    assert (result.violated, result.exit_code) == (True, ExitCode.UNEXPECTED)
+    assert reconciled(ledger(), links(**changes), verdict="wrong").exit_code is ExitCode.AS_EXPECTED
 
 
 def unknown_redirect(ledger: Ledger) -> None:
@@ -103,29 +105,37 @@ def unknown_edit(ledger: Ledger) -> None:
 @pytest.mark.parametrize(
     ("note", "allowed", "too_much"),
     [
-        (unknown_redirect, {"hot": Link("hot", f"{HOT}/new", 4)}, {"b": Link("b", B, 1)}),
-        (unknown_redirect, {}, {"hot": Link("hot", f"{HOT}/new", 5)}),
-        (unknown_redirect, {}, {"hot": Link("hot", f"{HOT}/new", 2)}),
-        (unknown_create, {"d": Link("d", f"{A}/unknown", 0)}, {"d": Link("d", f"{A}/else", 0)}),
+        (
+            unknown_redirect,
+            {"hot": StoredLink("hot", f"{HOT}/new", 4)},
+            {"b": StoredLink("b", B, 1)},
+        ),
+        (unknown_redirect, {}, {"hot": StoredLink("hot", f"{HOT}/new", 5)}),
+        (unknown_redirect, {}, {"hot": StoredLink("hot", f"{HOT}/new", 2)}),
+        (
+            unknown_create,
+            {"d": StoredLink("d", f"{A}/unknown", 0)},
+            {"d": StoredLink("d", f"{A}/else", 0)},
+        ),
         (unknown_create, {}, {"a": None}),
         (
             unknown_create,
             {},
-            {"d": Link("d", f"{A}/unknown", 0), "e": Link("e", f"{A}/unknown", 0)},
+            {"d": StoredLink("d", f"{A}/unknown", 0), "e": StoredLink("e", f"{A}/unknown", 0)},
         ),
-        (unknown_edit, {"hot": Link("hot", f"{HOT}/newer", 3)}, {"a": Link("a", B, 1)}),
+        (unknown_edit, {"hot": StoredLink("hot", f"{HOT}/newer", 3)}, {"a": StoredLink("a", B, 1)}),
     ],
 )
 def test_the_unknown_is_allowed_for_and_no_more(
     note: Callable[[Ledger], None],
-    allowed: dict[str, Link | None],
-    too_much: dict[str, Link | None],
+    allowed: dict[str, StoredLink | None],
+    too_much: dict[str, StoredLink | None],
 ) -> None:
     of = ledger()
     note(of)
-    verdict = judged(of, links(**allowed))
-    assert (broken(verdict), verdict.unknown) == ({}, 1)
-    assert judged(of, links(**too_much)).broke
+    result = reconciled(of, links(**allowed))
+    assert (violations(result), result.unknown) == ({}, 1)
+    assert reconciled(of, links(**too_much)).violated
 
 
 def failing(kind: str) -> Ledger:
@@ -138,9 +148,9 @@ def failing(kind: str) -> Ledger:
 
 @pytest.mark.parametrize("kind", ["500 IntegrityError", "503 OperationalError", "404", "503"])
 def test_a_request_that_fails(kind: str) -> None:
-    verdict = judged(failing(kind), links())
-    assert (broken(verdict), verdict.exit) == ({"failed": 1}, Exit.OTHERWISE)
-    assert verdict.errors == {kind: 1}
+    result = reconciled(failing(kind), links())
+    assert (violations(result), result.exit_code) == ({"failed": 1}, ExitCode.UNEXPECTED)
+    assert result.errors == {kind: 1}
 
 
 @pytest.mark.parametrize(
@@ -155,17 +165,17 @@ def test_a_request_that_fails(kind: str) -> None:
     ],
 )
 def test_faults_on_purpose_excuse_a_database_that_is_away(kind: str, failed: int) -> None:
-    verdict = judged(failing(kind), links(), faults=True)
-    assert (verdict.failed, verdict.reason) == (failed, "")
+    result = reconciled(failing(kind), links(), faults=True)
+    assert (result.failed, result.reason) == (failed, "")
 
 
 def test_a_failed_create_is_a_lost_one() -> None:
-    verdict = judged(failing("500 IntegrityError"), links(), operation="creating")
-    assert (verdict.lost, verdict.of, verdict.share) == (1, 8, 1 / 8)
+    result = reconciled(failing("500 IntegrityError"), links(), operation="creating")
+    assert (result.lost, result.of, result.share) == (1, 8, 1 / 8)
 
 
 @pytest.mark.parametrize(
-    ("table", "broke", "code"),
+    ("verdict", "violated", "code"),
     [
         ("right", False, 0),
         ("right", True, 1),
@@ -175,9 +185,9 @@ def test_a_failed_create_is_a_lost_one() -> None:
         ("right alone, wrong inside a transaction", True, 1),
     ],
 )
-def test_the_exit_code(table: str, broke: bool, code: int) -> None:
-    changes = {"b": None} if broke else {}
-    assert judged(ledger(), links(**changes), table=table).exit == code
+def test_the_exit_code(verdict: str, violated: bool, code: int) -> None:
+    changes = {"b": None} if violated else {}
+    assert reconciled(ledger(), links(**changes), verdict=verdict).exit_code == code
 
 
 @pytest.mark.parametrize(
@@ -185,14 +195,18 @@ def test_the_exit_code(table: str, broke: bool, code: int) -> None:
     [
         (Ledger(), {}, "no request was sent"),
         (ledger(), {"reason": "cut short"}, "cut short"),
-        (failing("not sent: ConnectionRefusedError"), {}, "the service went away: 1 requests"),
+        (
+            failing("not sent: ConnectionRefusedError"),
+            {},
+            "the service became unavailable: 1 connections",
+        ),
         (Ledger(sent=2, unknown_edits=2), {}, "none of the 2 requests was answered"),
     ],
 )
-def test_what_cannot_be_judged(of: Ledger, changes: dict[str, Any], reason: str) -> None:
-    verdict = judged(of, links(), **changes)
-    assert verdict.exit == Exit.NOT_JUDGED
-    assert verdict.reason.startswith(reason)
+def test_an_inconclusive_run(of: Ledger, changes: dict[str, Any], reason: str) -> None:
+    result = reconciled(of, links(), **changes)
+    assert result.exit_code == ExitCode.INCONCLUSIVE
+    assert result.reason.startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -219,18 +233,18 @@ def test_throughput_and_times() -> None:
         of.took(number + 1, at=1000.0 + (number + 1) / 10)
     of.redirects["hot"], of.other = 30, 10
     of.edit("hot", f"{HOT}/new")  # which is not measured
-    verdict = judged(of, [])
-    assert (verdict.p50, verdict.p95, verdict.p99) == (50, 95, 99)
-    assert verdict.per_second == pytest.approx(40 / verdict.seconds)
-    assert verdict.seconds == pytest.approx(9.9, abs=0.11)
+    result = reconciled(of, [])
+    assert (result.p50, result.p95, result.p99) == (50, 95, 99)
+    assert result.per_second == pytest.approx(40 / result.seconds)
+    assert result.seconds == pytest.approx(9.9, abs=0.11)
 
 
 def test_the_load_generator_is_watched() -> None:
     of = ledger()
     of.cpu = {"one": BUSY - 0.1}
-    assert not judged(of, links()).busy
+    assert not reconciled(of, links()).busy
     of.cpu["two"] = BUSY + 0.01
-    assert judged(of, links()).busy
+    assert reconciled(of, links()).busy
 
 
 def test_an_unknown_hit_does_not_hide_a_lost_one() -> None:
@@ -238,8 +252,8 @@ def test_an_unknown_hit_does_not_hide_a_lost_one() -> None:
     of = ledger()
     of.redirected("hot", hits="3", request="another request")
     unknown_redirect(of)
-    verdict = judged(of, links(hot=Link("hot", f"{HOT}/new", 4)))
-    assert (broken(verdict), verdict.exit) == ({"lost_hits": 1}, Exit.OTHERWISE)
+    result = reconciled(of, links(hot=StoredLink("hot", f"{HOT}/new", 4)))
+    assert (violations(result), result.exit_code) == ({"lost_hits": 1}, ExitCode.UNEXPECTED)
 
 
 # --- Proofs --------------------------------------------------------------------------------------
@@ -248,9 +262,9 @@ def test_an_unknown_hit_does_not_hide_a_lost_one() -> None:
 def test_two_redirects_prove_a_lost_hit() -> None:
     of = ledger()
     of.redirected("hot", hits="2", request="another request")
-    verdict = judged(of, links())
-    assert verdict.lost == 1
-    assert verdict.proofs == [
+    result = reconciled(of, links())
+    assert result.lost == 1
+    assert result.proofs == [
         ["Two redirects of hot made the counter 2:", "request 2", "another request"]
     ]
 
@@ -258,16 +272,16 @@ def test_two_redirects_prove_a_lost_hit() -> None:
 def test_two_creates_prove_a_stolen_key() -> None:
     of = ledger()
     of.created("a", f"{A}/mine")
-    verdict = judged(of, links(), operation="creating")
-    assert (verdict.stolen, verdict.lost) == (1, 1)
-    assert verdict.proofs == [["Two creates were told that a is theirs:", A, f"{A}/mine"]]
+    result = reconciled(of, links(), operation="creating")
+    assert (result.stolen, result.lost) == (1, 1)
+    assert result.proofs == [["Two creates were told that a is theirs:", A, f"{A}/mine"]]
 
 
 def test_two_creates_prove_a_collision() -> None:
     of = failing("500 IntegrityError")
     of.refused(f"{A}/mine", "500 IntegrityError", "DETAIL:  Key (key)=(b) already exists.")
     of.refused(f"{A}/other", "500 IntegrityError", "something else")
-    assert judged(of, links()).proofs == [
+    assert reconciled(of, links()).proofs == [
         ["Two creates drew b:", B, f"{A}/mine, answered 500 IntegrityError"]
     ]
 
@@ -275,9 +289,9 @@ def test_two_creates_prove_a_collision() -> None:
 def test_an_edit_and_a_redirect_prove_that_it_was_undone() -> None:
     of = ledger()
     of.undid("hot", f"{HOT}/new", HOT)
-    verdict = judged(of, links(hot=Link("hot", HOT, 3)))
-    assert verdict.undone == 1
-    assert verdict.proofs == [
+    result = reconciled(of, links(hot=StoredLink("hot", HOT, 3)))
+    assert result.undone == 1
+    assert result.proofs == [
         [
             "An edit of hot was undone:",
             f"it was acknowledged to lead to {HOT}/new",
@@ -290,12 +304,12 @@ def test_two_proofs_are_enough() -> None:
     of = ledger()
     for _ in range(5):
         of.redirected("hot", hits="2", request="another request")
-    assert len(judged(of, links()).proofs) == 2
+    assert len(reconciled(of, links()).proofs) == 2
 
 
 def test_a_redirect_that_fails_is_no_race() -> None:
-    """A wrong strategy has to lose something, for its run to be as the table says."""
-    failing = Verdict("lost_update", "some", "resolving", "wrong", failed=1, acknowledged=9)
-    assert failing.exit is Exit.OTHERWISE
-    losing = Verdict("lost_update", "some", "resolving", "wrong", lost=1, acknowledged=9)
-    assert losing.exit is Exit.AS_THE_TABLE_SAYS
+    """A wrong strategy has to harm something for its run to be as expected."""
+    failing = LoadResult("lost_update", "some", "resolving", "wrong", failed=1, acknowledged=9)
+    assert failing.exit_code is ExitCode.UNEXPECTED
+    losing = LoadResult("lost_update", "some", "resolving", "wrong", lost=1, acknowledged=9)
+    assert losing.exit_code is ExitCode.AS_EXPECTED

@@ -1,16 +1,17 @@
-"""The ledger held against the database: what was lost, doubled, stolen or undone."""
+"""Reconciling the ledger with the database: what was lost, counted twice, stolen or undone."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import islice
 from math import sqrt
 
-from loadtests.harness.lab_api import Link
-from loadtests.harness.ledger import AWAY, Ledger
+from loadtests.harness.lab_api import StoredLink
+from loadtests.harness.ledger import UNAVAILABLE, Ledger
 
 NORMAL_95 = 1.959964  # the normal distribution's quantile for an interval of 95 %
 PROOFS = 2
@@ -18,28 +19,28 @@ BUSY = 0.9  # of one core, which is all that one Locust process can use
 TAKEN = re.compile(r"\(key\)=\((.+?)\)")  # as PostgreSQL names the key of a collision
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     """The exit code of a run."""
 
-    AS_THE_TABLE_SAYS = 0
-    OTHERWISE = 1
-    NOT_JUDGED = 2
+    AS_EXPECTED = 0
+    UNEXPECTED = 1
+    INCONCLUSIVE = 2
 
 
 @dataclass
-class Verdict:
-    """What a run showed.
+class LoadResult:
+    """The result of a run.
 
-    `lost` is the number of requests that the strategy harmed, out of `of`: acknowledged redirects
-    that were not counted, or creates that failed or whose key is not the client's. With requests
-    whose outcome is unknown, it is the least number. `table` is what the strategies' table says;
-    `reason` is why the run cannot be judged, or empty.
+    `verdict` is the one of the strategies' table. `lost` is the number of requests that the
+    strategy harmed, out of `of`: acknowledged redirects that were not counted, or creates that
+    failed or whose key is not the client's. With requests whose outcome is unknown, it is a lower
+    bound. `reason` says why the run is inconclusive, or is empty.
     """
 
     script: str
     strategy: str
     operation: str
-    table: str
+    verdict: str
     lost: int = 0
     of: int = 0
     lost_hits: int = 0
@@ -66,24 +67,24 @@ class Verdict:
     reason: str = ""
 
     @property
-    def broke(self) -> bool:
-        """Whether anything happened that must not."""
+    def violated(self) -> bool:
+        """Whether the invariant was violated: every acknowledged request took effect, once."""
         return self.lost + self.doubled + self.undone + self.failed > 0
 
     @property
     def wrong(self) -> bool:
-        """Whether the table says that the strategy breaks here."""
-        return self.table == "wrong"
+        """Whether the strategies' table says that this one violates the invariant."""
+        return self.verdict == "wrong"
 
     @property
-    def exit(self) -> Exit:
-        """The exit code."""
+    def exit_code(self) -> ExitCode:
+        """The exit code of the run."""
         if self.reason:
-            return Exit.NOT_JUDGED
-        # That a redirect failed is no race: anything can fail. A create that fails is lost.
+            return ExitCode.INCONCLUSIVE
+        # A redirect that failed is no race: anything can fail. A create that failed is lost.
         harmed = self.lost + self.doubled + self.undone > 0
-        as_said = harmed if self.wrong else not self.broke
-        return Exit.AS_THE_TABLE_SAYS if as_said else Exit.OTHERWISE
+        expected = harmed if self.wrong else not self.violated
+        return ExitCode.AS_EXPECTED if expected else ExitCode.UNEXPECTED
 
     @property
     def busy(self) -> bool:
@@ -104,60 +105,60 @@ def wilson(count: int, of: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def judge(
+def reconcile(
     ledger: Ledger,
-    links: Iterable[Link],
+    links: Iterable[StoredLink],
     *,
     script: str,
     strategy: str,
     operation: str,
-    table: str,
+    verdict: str,
     seeds: Iterable[str] = (),
     faults: bool = False,
     reason: str = "",
-) -> Verdict:
-    """Return the verdict on a run.
+) -> LoadResult:
+    """Return the result of a run.
 
     `links` are those of its key space, `seeds` the keys that were made for the run and not by it.
-    With `faults`, which somebody causes on purpose, answers that the database is away count as
-    unknown and not as failures. `reason` is why the run could not be judged, if it could not.
+    With `faults`, which are injected on purpose, answers that the database is unavailable count as
+    unknown and not as failures. `reason` says why the run is inconclusive, if it is.
     """
-    verdict = Verdict(script, strategy, operation, table, reason=reason)
+    result = LoadResult(script, strategy, operation, verdict)
     by_key = {link.key: link for link in links}
-    _count_hits(verdict, ledger, by_key)
-    _count_creates(verdict, ledger, by_key, set(seeds))
-    _count_edits(verdict, ledger, by_key)
-    _measure(verdict, ledger, faults=faults)
-    verdict.lost = verdict.lost_hits + verdict.stolen + verdict.missing
-    verdict.of = ledger.redirects.total() + sum(map(len, ledger.creates.values()))
+    _count_hits(result, ledger, by_key)
+    _count_creates(result, ledger, by_key, set(seeds))
+    _count_edits(result, ledger, by_key)
+    _measure(result, ledger, faults=faults)
+    result.lost = result.lost_hits + result.stolen + result.missing
+    result.of = ledger.redirects.total() + sum(map(len, ledger.creates.values()))
     if operation == "creating":  # where a failure is the loss; a redirect that fails is an error
-        verdict.lost += verdict.failed
-        verdict.of += verdict.failed
-    verdict.share = verdict.lost / verdict.of if verdict.of else 0.0
-    verdict.low, verdict.high = wilson(min(verdict.lost, verdict.of), verdict.of)
-    verdict.proofs = [*_proofs(ledger, by_key)][:PROOFS]
-    verdict.reason = reason or _why_not(verdict, ledger, faults=faults)
-    return verdict
+        result.lost += result.failed
+        result.of += result.failed
+    result.share = result.lost / result.of if result.of else 0.0
+    result.low, result.high = wilson(min(result.lost, result.of), result.of)
+    result.proofs = [*islice(_proofs(ledger, by_key), PROOFS)]
+    result.reason = reason or _inconclusive(result, ledger, faults=faults)
+    return result
 
 
-def _count_hits(verdict: Verdict, ledger: Ledger, links: dict[str, Link]) -> None:
+def _count_hits(result: LoadResult, ledger: Ledger, links: dict[str, StoredLink]) -> None:
     # Of two answers with the same number one is lost, also where an unknown hit makes up for it.
     contradicted = Counter(claim.split(" ")[0] for claim, *_ in ledger.contradictions)
     for key in links.keys() | ledger.redirects.keys():
         counted = links[key].hits if key in links else 0
         acknowledged, unknown = ledger.redirects[key], ledger.unknown_redirects[key]
-        verdict.lost_hits += max(0, acknowledged - counted, contradicted[key])
-        verdict.doubled += max(0, counted - acknowledged - unknown)
+        result.lost_hits += max(0, acknowledged - counted, contradicted[key])
+        result.doubled += max(0, counted - acknowledged - unknown)
 
 
 def _count_creates(
-    verdict: Verdict, ledger: Ledger, links: dict[str, Link], seeds: set[str]
+    result: LoadResult, ledger: Ledger, links: dict[str, StoredLink], seeds: set[str]
 ) -> None:
     for key, owners in ledger.creates.items():
         if key not in links:
-            verdict.missing += len(owners)
+            result.missing += len(owners)
         elif key not in ledger.edits:
-            verdict.stolen += sum(target_url != links[key].target_url for target_url in owners)
+            result.stolen += sum(target_url != links[key].target_url for target_url in owners)
     unknown = Counter(ledger.unknown_creates)
     for key, link in links.items():
         if key in seeds or key in ledger.creates:
@@ -165,49 +166,50 @@ def _count_creates(
         if unknown[link.target_url] > 0:
             unknown[link.target_url] -= 1
         else:
-            verdict.doubled += 1  # nobody was told of this link
+            result.doubled += 1  # nobody was told of this link
 
 
-def _count_edits(verdict: Verdict, ledger: Ledger, links: dict[str, Link]) -> None:
-    verdict.edits = ledger.edited
-    verdict.undone = ledger.undone
+def _count_edits(result: LoadResult, ledger: Ledger, links: dict[str, StoredLink]) -> None:
+    result.edits = ledger.edited
+    result.undone = ledger.undone
     if ledger.unknown_edits:
         return
     for key, target_url in ledger.edits.items():
         if target_url and key in links and links[key].target_url != target_url:
-            verdict.undone += 1
+            result.undone += 1
 
 
-def _measure(verdict: Verdict, ledger: Ledger, *, faults: bool) -> None:
-    verdict.errors = dict(ledger.errors.most_common())
-    verdict.failed = sum(
+def _measure(result: LoadResult, ledger: Ledger, *, faults: bool) -> None:
+    result.errors = dict(ledger.errors.most_common())
+    result.failed = sum(
         count
         for kind, count in ledger.errors.items()
-        if kind[0].isdecimal() and not (faults and kind in AWAY)
+        if kind[0].isdecimal() and not (faults and kind in UNAVAILABLE)
     )
-    verdict.requests = ledger.sent
-    verdict.acknowledged = ledger.acknowledged
-    verdict.unknown = ledger.unknown
-    verdict.seconds = ledger.ended - ledger.began
-    if verdict.seconds > 0:
+    result.requests = ledger.sent
+    result.acknowledged = ledger.acknowledged
+    result.unknown = ledger.unknown
+    result.seconds = ledger.ended - ledger.began
+    if result.seconds > 0:
         # Those answered as asked, without the edits, which are not measured.
-        verdict.per_second = (ledger.acknowledged - ledger.edited) / verdict.seconds
-    verdict.p50, verdict.p95, verdict.p99 = map(ledger.percentile, (0.5, 0.95, 0.99))
-    verdict.cpu = max(ledger.cpu.values(), default=0.0)
+        result.per_second = (ledger.acknowledged - ledger.edited) / result.seconds
+    result.p50, result.p95, result.p99 = map(ledger.percentile, (0.5, 0.95, 0.99))
+    result.cpu = max(ledger.cpu.values(), default=0.0)
 
 
-def _why_not(verdict: Verdict, ledger: Ledger, *, faults: bool) -> str:
+def _inconclusive(result: LoadResult, ledger: Ledger, *, faults: bool) -> str:
+    """Return why the result is inconclusive; empty when it is not."""
     if not ledger.sent:
         return "no request was sent"
-    if not verdict.acknowledged and not verdict.failed:
+    if not result.acknowledged and not result.failed:
         return f"none of the {ledger.sent:,} requests was answered"
     unsent = sum(count for kind, count in ledger.errors.items() if kind.startswith("not sent"))
     if unsent and not faults:
-        return f"the service went away: {unsent:,} requests found nobody listening"
+        return f"the service became unavailable: {unsent:,} connections were refused"
     return ""
 
 
-def _proofs(ledger: Ledger, links: dict[str, Link]) -> Iterable[list[str]]:
+def _proofs(ledger: Ledger, links: dict[str, StoredLink]) -> Iterator[list[str]]:
     """Yield cases, each as the lines that prove it."""
     for claim, first, second in ledger.contradictions:
         key, number = claim.split(" ")
