@@ -4,9 +4,9 @@ from django.apps import AppConfig
 
 
 class ProjectConfig(AppConfig):
-    """Registers the system checks."""
+    """Registers the system checks, and makes what the workers share before they are forked."""
 
     name = "project"
 
     def ready(self) -> None:
-        from project import checks  # noqa: F401
+        from project import checks, login  # noqa: F401

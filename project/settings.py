@@ -5,6 +5,7 @@ with a message that names the variable. A production has DATABASE_URL, SECRET_KE
 without DATABASE_URL this is a local run, on a PostgreSQL of its own and for this machine alone.
 """
 
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "axes",
     "csp",
     "ninja",
     "shorturl.apps.ShortUrlConfig",
@@ -199,6 +201,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 
 TEMPLATES = [
@@ -224,6 +227,26 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
+# Wrong passwords for one name from one address until both are refused, unchecked, and the seconds
+# after the last of them for which they are.
+LOGIN_FAILURES = number("LOGIN_FAILURES", default=5, least=1, most=1_000)
+LOGIN_PAUSE = number("LOGIN_PAUSE", default=300, least=1, most=86_400)
+# Passwords that all workers of this machine hash at the same time, one in a worker at most: each
+# takes a processor for half a second. One more gets a 503 at once.
+LOGIN_HASHES = number("LOGIN_HASHES", default=1, least=1, most=64)
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "project.login.LimitedBackend"]
+AXES_FAILURE_LIMIT = LOGIN_FAILURES
+AXES_COOLOFF_TIME = timedelta(seconds=LOGIN_PAUSE)
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+# What is refused does not make the pause longer, and the right password ends the count.
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_RESET_ON_SUCCESS = True
+AXES_CLIENT_IP_CALLABLE = "project.login.client_address"
+AXES_LOCKOUT_CALLABLE = "project.login.locked_out"
+AXES_SENSITIVE_PARAMETERS = ["username"]  # which may be a password in the wrong field
+AXES_DISABLE_ACCESS_LOG = True
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "index"
 LOGOUT_REDIRECT_URL = "index"
@@ -271,6 +294,9 @@ SILENCED_SYSTEM_CHECKS = [check for name, check in HSTS_DECISIONS.items() if tex
 if flag("BEHIND_PROXY", default=False):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", cast=str.strip, default=[])
+# Only behind a proxy that sets X-Forwarded-For, or adds the client's address at its end: anybody
+# can send one, and so be somebody else at every wrong password.
+PROXY_CLIENT_ADDRESS = flag("PROXY_CLIENT_ADDRESS", default=False)
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_ENGINE = "project.sessions"

@@ -13,7 +13,7 @@ from django.template.loader import render_to_string
 from django.utils.log import log_response
 from django.views import defaults
 
-from project import deadlines
+from project import deadlines, login
 from shorturl.outages import is_outage
 
 RETRY_AFTER = 5  # seconds: about what a restart of PostgreSQL takes
@@ -36,7 +36,9 @@ class DatabaseUnavailableMiddleware:
             return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """Return the 503 for an error of the database, None for any other error of a view."""
+        """Return the 503 for an error of the database or a login too many, else None."""
+        if isinstance(exception, login.LoginsBusy):
+            return login.busy()
         if is_outage(exception):
             return unavailable(request, exception)
         return None

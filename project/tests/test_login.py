@@ -1,0 +1,161 @@
+"""Wrong passwords: how many are checked, and what they may take from everybody else."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client, RequestFactory
+
+from project import login
+from project.tests.conftest import ROOT
+
+PASSWORD = "the right one of them"
+LOGINS = ("/login", "/admin/login/")
+PATIENCE = 60  # seconds, many times what any of this takes
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def boss(settings: Any) -> User:
+    """A user, and a hash that costs nothing: how long it takes is not the point here."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    settings.LOGIN_FAILURES = settings.AXES_FAILURE_LIMIT = 3
+    return User.objects.create_superuser("boss", password=PASSWORD)
+
+
+def post(path: str, password: str, *, name: str = "boss", **extra: str) -> Any:
+    return Client().post(path, {"username": name, "password": password}, **extra)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", LOGINS)
+@pytest.mark.parametrize("other", LOGINS)
+def test_after_some_wrong_passwords_the_right_one_is_refused_too(
+    settings: Any, path: str, other: str
+) -> None:
+    assert [post(path, "wrong").status_code for _ in range(3)] == [200, 200, 429]
+    response = post(other, PASSWORD)
+    assert response.status_code == 429
+    assert int(response["Retry-After"]) == settings.LOGIN_PAUSE
+    assert response["Cache-Control"] == "no-store"
+    assert "Try again in 5 minutes." in response.content.decode()
+    assert "Content-Security-Policy" in response
+
+
+def test_the_count_is_of_a_name_and_an_address() -> None:
+    for _ in range(3):
+        post("/login", "wrong")
+    assert post("/login", PASSWORD, REMOTE_ADDR="192.0.2.1").status_code == 302
+    assert post("/login", "wrong", name="somebody").status_code == 200
+
+
+def test_the_right_password_ends_the_count() -> None:
+    for password in ("wrong", "wrong", PASSWORD, "wrong", "wrong"):
+        assert post("/login", password).status_code != 429
+
+
+def test_the_pause_ends(settings: Any) -> None:
+    from datetime import timedelta
+
+    for _ in range(3):
+        post("/login", "wrong")
+    settings.AXES_COOLOFF_TIME = timedelta(0)
+    assert post("/login", PASSWORD).status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("trusted", "header", "address"),
+    [
+        (False, "192.0.2.1", "127.0.0.1"),
+        (True, "192.0.2.1", "192.0.2.1"),
+        (True, "10.0.0.1, 192.0.2.1", "192.0.2.1"),
+        (True, "2001:db8::1", "2001:db8::1"),
+        (True, "unknown", None),
+        (True, None, "127.0.0.1"),
+    ],
+)
+def test_a_forwarded_address_is_the_last_and_only_when_the_proxy_is_trusted(
+    settings: Any, trusted: bool, header: str | None, address: str | None
+) -> None:
+    settings.PROXY_CLIENT_ADDRESS = trusted
+    headers = {"X-Forwarded-For": header} if header else {}
+    assert login.client_address(RequestFactory().get("/login", headers=headers)) == address
+
+
+# --- One hash at a time --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hashing() -> Iterator[None]:
+    """Have a thread of this worker at a password's hash for the length of the test."""
+    inside, go = threading.Event(), threading.Event()
+
+    def hash_password() -> None:
+        with login.slot():
+            inside.set()
+            assert go.wait(PATIENCE)
+
+    with ThreadPoolExecutor() as pool:
+        hashed = pool.submit(hash_password)
+        assert inside.wait(PATIENCE)
+        yield
+        go.set()
+        hashed.result(PATIENCE)
+
+
+@pytest.mark.parametrize("path", LOGINS)
+@pytest.mark.usefixtures("hashing")
+def test_while_one_password_is_hashed_another_login_is_503(path: str) -> None:
+    """It is not checked, so it does not count as a wrong one."""
+    for _ in range(4):
+        response = post(path, "wrong")
+        assert response.status_code == 503
+        assert int(response["Retry-After"]) == login.RETRY_AFTER
+
+
+def test_after_it_a_login_goes_through(request: pytest.FixtureRequest) -> None:
+    with login.slot():
+        assert post("/login", PASSWORD).status_code == 503
+    assert post("/login", PASSWORD).status_code == 302
+
+
+HASHING_IN_A_CHILD = """
+import os, signal, sys
+import django
+django.setup()
+from django.conf import settings
+from project import login
+settings.LOGIN_HASHES = 1
+reader, writer = os.pipe()
+child = os.fork()
+if not child:
+    with login.slot():
+        os.write(writer, b"x")
+        signal.pause()
+os.read(reader, 1)
+try:
+    with login.slot():
+        print("free")
+except login.LoginsBusy:
+    print("busy")
+os.kill(child, signal.SIGKILL)
+os.waitpid(child, 0)
+with login.slot():
+    print("free")
+"""
+
+
+def test_the_workers_share_the_slots_and_a_killed_one_leaves_none_taken() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", HASHING_IN_A_CHILD],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert ended.stdout.split() == ["busy", "free"], ended.stderr
