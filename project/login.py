@@ -6,6 +6,7 @@ places must not take the threads and processors that redirects need.
 
 import fcntl
 import ipaddress
+import os
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -23,7 +24,8 @@ RETRY_AFTER = 2  # seconds: a few times what one hash takes
 # One in each worker, and in all workers of this machine as many as half of its processors. The file
 # is made before the workers are forked, and its locks end with a process, however that ends.
 _in_this_worker = threading.Lock()
-_slots = tempfile.TemporaryFile()  # noqa: SIM115 - open for as long as the process
+with tempfile.TemporaryFile() as _file:
+    _slots = os.dup(_file.fileno())  # open for as long as the process
 
 
 class LoginsBusy(Exception):
