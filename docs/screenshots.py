@@ -63,7 +63,7 @@ def lab(browser: Browser, service: str) -> None:
     page = browser.new_page(**WIDE)
     page.goto(f"{service}/lab/")
     if page.get_by_text("Nothing was explored").is_visible():
-        page.get_by_role("button", name="Explore all of it").click()
+        page.get_by_role("button", name="Explore every race").click()
         page.get_by_text("Done.").wait_for(timeout=MINUTES)
         page.goto(f"{service}/lab/")
     page.evaluate("document.querySelector('#matrix').scrollIntoView()")

@@ -82,7 +82,7 @@ class DeletedFilter(admin.SimpleListFilter):
 
 @admin.register(ShortUrl)
 class ShortUrlAdmin(CheckedAdmin):
-    """Short URLs: to look for, to lead elsewhere, to delete. They are made on the front page."""
+    """Short URLs: to look for, to lead elsewhere, to delete. They are created on the front page."""
 
     form = TargetForm
     fields = ("key", "target_url", "hits", "created_at", "deleted_at")

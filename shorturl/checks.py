@@ -28,7 +28,7 @@ def _check_strategy(
     right = [s.name for s in strategies.values() if s.verdict is Verdict.RIGHT]
     hint = f"Choose one of {', '.join(right)}."
     if name not in strategies:
-        yield Error(f"{setting}={name!r} is no strategy.", hint=hint, id=f"shorturl.{number}")
+        yield Error(f"{setting}={name!r} is not a strategy.", hint=hint, id=f"shorturl.{number}")
     elif name not in right and not settings.SHORTURL_LAB:
         yield Error(
             f"{setting}={name!r} is {strategies[name].verdict.value}: "

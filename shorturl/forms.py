@@ -1,4 +1,4 @@
-"""The form that makes a short URL."""
+"""The form that creates a short URL."""
 
 from django import forms
 from django.conf import settings

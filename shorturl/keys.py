@@ -78,7 +78,7 @@ def validate_custom_key(key: str) -> None:
     """Raise ValidationError, saying what would be right, unless a user may choose `key`."""
     if not CUSTOM_KEY.fullmatch(key):
         raise ValidationError(
-            f"{shortened(key)!r} cannot be a key: "
+            f"{shortened(key)!r} is not a valid key: "
             f"use 1 to {MAX_LENGTH} letters, digits, '-' and '_'.",
             code="malformed",
         )

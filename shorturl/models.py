@@ -24,7 +24,7 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         return count, {self.model._meta.label: count}
 
     def erase(self) -> int:
-        """Remove the rows themselves, which gives their keys free, and return how many.
+        """Remove the rows themselves, which frees their keys, and return how many.
 
         For tests and labs; a key that was passed on must not lead to somebody else's target.
         """
@@ -71,7 +71,7 @@ class ShortUrl(models.Model):
 
 
 class ApiToken(models.Model):
-    """What a program shows to be let in at the API.
+    """What a program sends to be admitted by the API.
 
     The token itself is kept nowhere, only its digest. It is 256 random bits, which nobody guesses
     from a plain SHA-256; the slow hash that a password needs would only make every call slow.
@@ -82,7 +82,7 @@ class ApiToken(models.Model):
     MARK = "shorturl_"
     PREFIX_LENGTH = len(MARK) + 8
 
-    text = ""  # the token itself, after draw() and nowhere else: it is no field
+    text = ""  # the token itself, after draw() and nowhere else: it is not a field
 
     name = models.CharField(
         max_length=100, unique=True, help_text="Who or what uses it, for example “backup”."
@@ -101,7 +101,9 @@ class ApiToken(models.Model):
     def clean(self) -> None:
         """Raise ValidationError for a name that a terminal would not show as it is."""
         if not self.name.isprintable():
-            raise ValidationError({"name": f"{self.name!r} holds a character that is not shown."})
+            raise ValidationError(
+                {"name": f"{self.name!r} contains a character that cannot be displayed."}
+            )
 
     def draw(self) -> None:
         """Become a new random token, whose `text` is to be shown now or never."""

@@ -14,7 +14,7 @@ F = TypeVar("F", bound="Callable[..., ShortUrl]")
 
 
 class Verdict(Enum):
-    """What becomes of a strategy when several processes run it at once."""
+    """Whether a strategy is correct when several processes run it at once."""
 
     RIGHT = "right"
     WRONG = "wrong"

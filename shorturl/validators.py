@@ -54,7 +54,7 @@ def validate_target_url(target_url: str) -> None:
         )
     if forbidden := FORBIDDEN.search(target_url):
         raise ValidationError(
-            f"The target URL holds a {_name(forbidden[0])} at position {forbidden.start() + 1}: "
+            f"The target URL contains a {_name(forbidden[0])} at position {forbidden.start() + 1}: "
             "percent-encode it or leave it out.",
             code="forbidden_character",
         )
@@ -66,7 +66,7 @@ def validate_target_url(target_url: str) -> None:
         )
     if "@" in split.netloc:
         raise ValidationError(
-            "The target URL holds a user name or password: leave out what stands before the @.",
+            "The target URL contains a user name or password: leave out the part before the @.",
             code="credentials",
         )
     if not split.hostname:
@@ -78,7 +78,7 @@ def validate_target_url(target_url: str) -> None:
         raise _no_host_name(split.netloc)
     if split.port == 0:
         raise ValidationError(
-            f"{shortened(target_url)} names port 0, on which nothing listens: "
+            f"{shortened(target_url)!r} names port 0, on which nothing listens: "
             "leave it out, or use 1 to 65535.",
             code="port",
         )

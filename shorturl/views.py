@@ -43,14 +43,14 @@ def index(request: HttpRequest) -> HttpResponse:
     allowed = settings.SHORTURL_PUBLIC_CREATE or request.user.is_authenticated
     if request.method == "POST":
         if not allowed:
-            raise PermissionDenied("Log in to make a short URL.")
+            raise PermissionDenied("Log in to create a short URL.")
         return submit(request)
     form = ShortUrlForm(own_host=request.get_host()) if allowed else None
     return show_form(request, form, HTTPStatus.OK)
 
 
 def submit(request: HttpRequest) -> HttpResponse:
-    """Make a short URL, or show the form again and what to change.
+    """Create a short URL, or show the form again and what to change.
 
     The way out is a redirect, so that a reload of the page that follows makes nothing twice.
     """
@@ -101,7 +101,7 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
     except ShortUrl.DoesNotExist as error:
         raise Http404 from error
     except (ShortUrl.Contended, RowLocked):
-        reason = "Too many people follow this short URL at the same moment."
+        reason = "Too many requests follow this short URL at the same moment."
         return HttpResponse(
             render_to_string("503.html", {"reason": reason}),
             status=HTTPStatus.SERVICE_UNAVAILABLE,

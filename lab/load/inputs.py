@@ -70,7 +70,7 @@ def check_target(target_url: str, space: KeySpace) -> None:
     """Raise a 422 unless `target_url` is one of the space's."""
     beginning = key_spaces.targets(space.name)
     if not target_url.startswith(beginning) or len(target_url) > 100:
-        detail = f"target_url: begin it with {beginning}, and use at most 100 characters."
+        detail = f"target_url: start it with {beginning}, and use at most 100 characters."
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
     try:
         validate_target_url(target_url)
@@ -87,10 +87,10 @@ def body(request: HttpRequest) -> dict[str, Any]:
 
 
 def field(content: dict[str, Any], name: str, kind: type[T]) -> T:
-    """Return a field of the body; raise a 422 unless it is a text, or a whole number."""
+    """Return a field of the body; raise a 422 unless it is there and a `kind`."""
     value = content.get(name)
     if type(value) is not kind or "\0" in str(value):  # True is an int, too
-        wanted = "text" if kind is str else "whole number"
-        detail = f"{name}: it is missing, or no {wanted}."
+        wanted = "string" if kind is str else "whole number"
+        detail = f"{name}: it must be a {wanted}."
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
     return value

@@ -159,7 +159,7 @@ def links(request: HttpRequest, name: str) -> HttpResponse:
     """List links of a space, as [key, target URL, hits]; `next` is the page after this one."""
     after = request.GET.get("after", "0")
     if not after.isdecimal() or len(after) > 18:
-        raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "after: send the number that `next` has.")
+        raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "after: send the number from `next`.")
     found = key_spaces.links(key_space(name).name).filter(id__gt=int(after)).order_by("id")
     page = list(found.values_list("id", "key", "target_url", "hits")[:PAGE])
     following = f"{request.path}?after={page[-1][0]}" if len(page) == PAGE else None

@@ -39,12 +39,12 @@ def marks(steps: list[Step]) -> dict[int, list[str]]:
         if not between:
             continue
         process = steps[between[0] - 1]["process"]
-        add(found, read, f"stale: process {process} writes after it")
+        add(found, read, f"stale read: process {process} writes after it")
         if second["error"]:
-            add(found, write, "fails: what it read is no longer so")
+            add(found, write, "fails: what it read is out of date")
         for number in between:
             if not second["error"] and overwrites(steps[read - 1], steps[number - 1], second):
-                add(found, number, f"lost: overwritten by step {write}")
+                add(found, number, f"lost update: overwritten by step {write}")
                 add(found, write, f"overwrites step {number}")
     return found
 

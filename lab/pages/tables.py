@@ -17,7 +17,7 @@ from shorturl.strategies import Strategy
 
 @dataclass(frozen=True)
 class RecordedCell:
-    """An exploration, and what came of it: None when it was not run yet."""
+    """An exploration with its recording: None when it has not been run yet."""
 
     job: Job
     recording: Recording | None

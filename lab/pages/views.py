@@ -49,7 +49,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def race(request: HttpRequest, name: str) -> HttpResponse:
-    """Show a race: the situation, the strategies with what came of them, any two as a diff."""
+    """Show a race: the situation, the strategies with their results, any two as a diff."""
     found = race_named(name)
     strategies = list(found.strategies.values())
     sides = [

@@ -13,16 +13,16 @@ from shorturl.api import access, error_responses, links
 from shorturl.api.json_body import JsonParser
 
 DESCRIPTION = """
-Short URLs, made and looked after by programs.
+Create and manage short URLs from programs.
 
-**Who may do what.** Everybody may look at one short URL, as at its page. Everybody may make one,
-too, where the service says so (`SHORTURL_PUBLIC_CREATE`; a local run does); elsewhere that takes a
-token or a login. Listing, changing and deleting always take a token, or the login of somebody who
-may do the same in the admin. A token goes along as `Authorization: Bearer <token>`; one that is
-unknown or revoked is refused everywhere.
+**Permissions.** Anybody may read one short URL, as on its page. Anybody may create one, too, where
+the service is set so (`SHORTURL_PUBLIC_CREATE`; a local run is); elsewhere that needs a token or a
+login. Listing, changing and deleting always need a token, or the login of somebody who may do the
+same in the admin. Send a token as `Authorization: Bearer <token>`; an unknown or revoked one is
+refused everywhere.
 
 **Errors** are JSON, always of the same shape: `detail` is a sentence for people, and `errors`,
-where an input is at fault, names each `field`, with a `code` for programs and a `message`.
+where an input is invalid, names each `field`, with a `code` for programs and a `message`.
 A 503 says in `Retry-After` how many seconds to wait.
 """
 

@@ -1,4 +1,4 @@
-"""Who may do what: each of these returns something true for a request that it lets in."""
+"""Who may do what: each of these returns something true for a request that it admits."""
 
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Token(AuthBase):
-    """Lets in who holds a token, and turns away, everywhere, who shows one that is none."""
+    """Admits requests with a valid token, and refuses, everywhere, those with an invalid one."""
 
     openapi_type = "http"
     openapi_scheme = "bearer"
-    openapi_description = "A token, made in the admin or by `manage.py token create NAME`."
+    openapi_description = "A token, created in the admin or by `manage.py token create NAME`."
 
     def __call__(self, request: HttpRequest) -> ApiToken | None:
         header = request.headers.get("Authorization")
@@ -37,12 +37,12 @@ class Token(AuthBase):
 
 
 class Login(AuthBase):
-    """Lets in who is logged in; a change also takes the CSRF token, as in a form."""
+    """Admits users who are logged in; a change also needs the CSRF token, as in a form."""
 
     openapi_type = "apiKey"
     openapi_in = "cookie"
     openapi_name = settings.SESSION_COOKIE_NAME
-    openapi_description = "A login. Send the CSRF token along in `X-CSRFToken`, except with GET."
+    openapi_description = "A login session. Send the CSRF token in `X-CSRFToken`, except with GET."
     csrf = True  # has the documentation's own calls send it
 
     def __call__(self, request: HttpRequest) -> "User | None":
@@ -58,7 +58,7 @@ class Login(AuthBase):
 
 
 class StaffLogin(Login):
-    """Lets in who could do the same in the admin: `action` is view, change or delete."""
+    """Admits users who may do the same in the admin: `action` is view, change or delete."""
 
     def __init__(self, action: str) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class StaffLogin(Login):
     def __call__(self, request: HttpRequest) -> "User | None":
         user = super().__call__(request)
         if user and not (user.is_staff and user.has_perm(self.permission)):
-            detail = f"Your login lacks the permission {self.permission}."
+            detail = f"Your account lacks the permission {self.permission}."
             raise ApiError(HTTPStatus.FORBIDDEN, detail)
         return user
 

@@ -29,8 +29,8 @@ MAX_ERRORS = 10
 
 # Pydantic's own words, where they do not say what would be right.
 MESSAGES = {
-    "missing": "It is missing, and it is required.",
-    "extra_forbidden": "There is no such field: leave it out.",
+    "missing": "It is required.",
+    "extra_forbidden": "It is not a known field: leave it out.",
     "string_type": "It must be a string.",
     "model_type": "It must be a JSON object.",
     "model_attributes_type": "It must be a JSON object.",
@@ -81,7 +81,7 @@ def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResp
     # As Django does for a page: in the log, and to whatever reports errors. Never in the answer,
     # and that goes for DEBUG too: a client expects JSON.
     got_request_exception.send(sender=None, request=request)
-    detail = "Something went wrong here, and it has been logged."
+    detail = "An internal error occurred; it has been logged."
     response = ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
     log_response(
         "%s %s failed",
@@ -113,7 +113,7 @@ def describe(error: object) -> ApiError | None:
             headers = {"Retry-After": str(RETRY_AFTER)}
             return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, f"{error} Try again.", headers=headers)
         case RequestDataTooBig():
-            detail = "The body is too large: a target URL and a key are all that it holds."
+            detail = "The body is too large: it needs only a target URL and a key."
             return ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
         case RawPostDataException():  # a form, which the look for a CSRF token has used up
             return not_json()
@@ -128,7 +128,7 @@ def fault(error: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def unauthorized(detail: str) -> ApiError:
-    """Return the error for a call that needs a token, and for one with a token that is none."""
+    """Return the error for a call without the token it needs, or with an invalid one."""
     return ApiError(HTTPStatus.UNAUTHORIZED, detail, headers={"WWW-Authenticate": "Bearer"})
 
 
@@ -160,7 +160,7 @@ def always_json(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse
         if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             methods = {method.strip() for method in response["Allow"].split(",")}
             allow = ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
-            detail = f"{method} is not for {shortened(request.path)!r}: use {allow}."
+            detail = f"{method} is not allowed for {shortened(request.path)!r}: use {allow}."
             response = ApiError(
                 HTTPStatus.METHOD_NOT_ALLOWED, detail, headers={"Allow": allow}
             ).response()

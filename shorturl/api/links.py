@@ -31,13 +31,13 @@ LOCATION = {
     auth=[access.Token(), access.anyone_where_public, access.Login()],
     response={201: Link, UNREADABLE | {401, 403, 409, 503}: Error},
     operation_id="create_link",
-    summary="Make a short URL",
+    summary="Create a short URL",
     openapi_extra={**OPTIONAL, "responses": {201: {"headers": {"Location": LOCATION}}}},
 )
 def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> Status[Link]:
-    """Make a short URL, with a key of your choice or a random one.
+    """Create a short URL, with a key of your choice or a random one.
 
-    A key that somebody has, or had and deleted, is taken: 409.
+    A key that is in use, or was before it was deleted, is taken: 409.
     """
     short_url = operations.create(body.target_url, key=body.key)
     location = reverse("api:get_link", args=[short_url.key])
@@ -81,7 +81,7 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
     auth=[access.Token(), access.anyone],
     response={200: Link, frozenset({401, 404, 503}): Error},
     operation_id="get_link",
-    summary="Look at a short URL",
+    summary="Get a short URL",
     openapi_extra=OPTIONAL,
 )
 def get_link(request: HttpRequest, key: str) -> Link:
@@ -97,7 +97,7 @@ def get_link(request: HttpRequest, key: str) -> Link:
     summary="Change the target",
 )
 def change_link(request: HttpRequest, key: str, body: Target) -> Link:
-    """Have a short URL lead somewhere else. It keeps its key and its hits."""
+    """Change the target of a short URL, which keeps its key and its hits."""
     # One statement, so that no hit and no deletion can come in between.
     if not in_service(key).update(target_url=body.target_url):
         raise no_such_link(key)
@@ -114,8 +114,8 @@ def change_link(request: HttpRequest, key: str, body: Target) -> Link:
 def delete_link(request: HttpRequest, key: str) -> Status[None]:
     """Take a short URL out of service, for good.
 
-    Whoever follows it gets a 404 from now on. Nobody gets its key again, so that what was passed
-    on under it never leads to somebody else's page.
+    It answers 404 from now on, and its key is never reused, so that a link that was shared never
+    leads to somebody else's page.
     """
     deleted, _ = existing(key).delete()
     if not deleted:  # somebody else was first

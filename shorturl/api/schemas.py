@@ -92,7 +92,7 @@ class Link(BaseModel):
     """A short URL."""
 
     key: str = Field(examples=["my-page"])
-    short_url: str = Field(description="What to pass on.", examples=["https://sho.rt/my-page"])
+    short_url: str = Field(description="The address to share.", examples=["https://sho.rt/my-page"])
     target_url: str = Field(examples=[TARGET])
     hits: int = Field(description="How often it was followed.", examples=[42])
     created_at: datetime
@@ -120,7 +120,7 @@ class Fault(BaseModel):
     """What is wrong with one input."""
 
     field: str = Field(description="The field or parameter, or `body`.", examples=["target_url"])
-    code: str = Field(description="The kind of fault, for programs.", examples=["scheme"])
+    code: str = Field(description="The kind of error, for programs.", examples=["scheme"])
     message: str = Field(description="What is wrong, and what would be right.")
 
 
@@ -128,4 +128,4 @@ class Error(BaseModel):
     """Why a call cannot be answered. All errors look like this one."""
 
     detail: str = Field(description="A sentence for people.")
-    errors: list[Fault] = Field([], description="Left out where no input is at fault.")
+    errors: list[Fault] = Field([], description="Left out where no input is invalid.")

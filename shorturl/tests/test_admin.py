@@ -99,7 +99,7 @@ def test_a_list_is_a_bounded_number_of_statements(
 def test_nothing_is_made_here(browser: Client) -> None:
     response = browser.get(LIST)
     assert f'href="{reverse("index")}"' in response.content.decode()
-    assert "Make a short URL" in text(response)
+    assert "Create a short URL" in text(response)
     for answer in (browser.get(f"{LIST}add/"), browser.post(f"{LIST}add/", {"target_url": TARGET})):
         assert answer.status_code == 403
     assert not ShortUrl.objects.exists()
@@ -154,7 +154,7 @@ def test_hits_that_arrive_while_the_edit_is_saved() -> None:
         ("", "This field is required"),
         ("javascript:alert(1)", "start it with http:// or https://"),
         ("https://testserver/x", "is an address of this service"),
-        ("https://me@example.com/", "leave out what stands before the @"),
+        ("https://me@example.com/", "leave out the part before the @"),
         ("https://example.com/" + "a" * 2_000, "use at most 2,000"),
         ("https://example.com/\0", "Null characters are not allowed"),
     ],
@@ -178,7 +178,7 @@ def test_the_confirmation_says_what_happens(browser: Client, link: ShortUrl) -> 
     one = text(browser.get(page(link, "delete")))
     several = text(browser.post(LIST, {"action": "delete_selected", "_selected_action": [link.pk]}))
     for confirmation in (one, several):
-        assert "nobody gets the key again" in confirmation
+        assert "the key is never reused" in confirmation
         assert "Short URLs: 1" in confirmation
     assert ShortUrl.objects.get().deleted_at is None
 

@@ -89,7 +89,7 @@ def test_a_key_that_cannot_be_one(client: Client, key: Any, code: str) -> None:
         ("example.com", "scheme", "start it with http:// or https://"),
         ("", "scheme", "start it with http:// or https://"),
         ("https://", "no_host", "write it like https://example.com/page"),
-        ("https://me:secret@example.com/", "credentials", "leave out what stands before the @"),
+        ("https://me:secret@example.com/", "credentials", "leave out the part before the @"),
         ("https://example.com/\r\nSet-Cookie: a=b", "forbidden_character", "percent-encode it"),
         ("https://example.com/\0", "forbidden_character", "percent-encode it"),
         ("https://example.com/{a} b", "forbidden_character", "percent-encode it"),

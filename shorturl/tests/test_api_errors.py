@@ -110,7 +110,7 @@ ALLOW = {
 )
 def test_a_method_that_is_not_for_this(method: str, path: str, allow: str) -> None:
     response = Client(enforce_csrf_checks=True).generic(method, path)
-    assert error(response, 405) == f"{method} is not for {path!r}: use {allow}."
+    assert error(response, 405) == f"{method} is not allowed for {path!r}: use {allow}."
     assert response["Allow"] == allow
 
 
@@ -130,7 +130,7 @@ def test_a_mistake_of_ours(client: Client, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(operations, "create", fail)
     client.raise_request_exception = False
     detail = error(create(client, {"target_url": TARGET}), 500)
-    assert detail == "Something went wrong here, and it has been logged."
+    assert detail == "An internal error occurred; it has been logged."
 
 
 @pytest.mark.django_db(transaction=True)

@@ -39,7 +39,7 @@ def test_the_lab_may_run_a_wrong_strategy(settings: Any) -> None:
 def test_an_unknown_strategy_is_refused_even_in_the_lab(settings: Any) -> None:
     settings.SHORTURL_LAB = True
     settings.SHORTURL_RESOLVING = "magic"
-    assert "SHORTURL_RESOLVING='magic' is no strategy" in messages()
+    assert "SHORTURL_RESOLVING='magic' is not a strategy" in messages()
 
 
 @pytest.mark.parametrize("word", sorted(keys.RESERVED - {"healthz", "readyz", "lab", "static"}))

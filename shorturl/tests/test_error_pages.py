@@ -91,7 +91,7 @@ def test_error(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operations, "resolve", broken)
     client.raise_request_exception = False
     response = client.get("/spring")
-    assertContains(response, "Something broke on our side", status_code=500)
+    assertContains(response, "Something went wrong on our side", status_code=500)
     assert b"secret" not in response.content
 
 
@@ -102,5 +102,5 @@ def test_database_away(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(operations, "resolve", away)
     response = client.get("/spring")
-    assertContains(response, "The database does not answer just now.", status_code=503)
+    assertContains(response, "The database is not answering at the moment.", status_code=503)
     assert "Retry-After" in response.headers

@@ -83,7 +83,7 @@ def test_unknown(client: Client, short_url: ShortUrl, method: str, path: str) ->
     response = client.generic(method, path)
     assert response.status_code == 404
     if method == "GET":
-        assertContains(response, "This address leads nowhere", status_code=404)
+        assertContains(response, "Page not found", status_code=404)
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
@@ -126,5 +126,5 @@ def test_contention_is_a_503(
     settings.SHORTURL_RESOLVING = "compare_and_swap"
     monkeypatch.setattr("shorturl.resolving.compare_and_swap.ATTEMPTS", 0)
     response = client.get("/spring")
-    assertContains(response, "Too many people follow this short URL", status_code=503)
+    assertContains(response, "Too many requests follow this short URL", status_code=503)
     assert response["Retry-After"] == "1"

@@ -56,7 +56,7 @@ def test_no_two_tokens_are_the_same() -> None:
 )
 def test_create_with_a_name_that_cannot_be_one(name: str) -> None:
     token("create", "taken")
-    with pytest.raises(CommandError, match="cannot be the name"):
+    with pytest.raises(CommandError, match="is not a valid name"):
         token("create", name)
     assert ApiToken.objects.count() == 1
 
@@ -75,7 +75,7 @@ def test_revoke_what_is_revoked() -> None:
     token("create", "backup")
     token("revoke", "backup")
     (first,) = ApiToken.objects.values_list("revoked_at", flat=True)
-    with pytest.raises(CommandError, match="'backup' was revoked before"):
+    with pytest.raises(CommandError, match="'backup' is revoked already"):
         token("revoke", "backup")
     assert ApiToken.objects.get().revoked_at == first
 
@@ -97,15 +97,15 @@ def test_revoke_what_is_two() -> None:
 
 
 def test_list() -> None:
-    assert token("list") == ("", "There are no tokens: make one with `token create NAME`.\n")
+    assert token("list") == ("", "There are no tokens: create one with `token create NAME`.\n")
     texts = [token("create", name)[0].strip() for name in ("backup", "b")]
     token("revoke", "b")
     lines, err = token("list")
     backup, b = lines.splitlines()
     assert err == ""
-    assert backup.startswith(f"backup  {texts[0][:17]}…  made ")
+    assert backup.startswith(f"backup  {texts[0][:17]}…  created ")
     assert backup.endswith("  valid")
-    assert b.startswith(f"b       {texts[1][:17]}…  made ")
+    assert b.startswith(f"b       {texts[1][:17]}…  created ")
     assert "  revoked " in b
     assert not any(text in lines for text in texts)
 

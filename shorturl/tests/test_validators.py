@@ -178,7 +178,7 @@ def test_brackets_are_for_ipv6_only(netloc: str) -> None:
 def test_message_names_the_character_and_where_it_is(character: str, name: str) -> None:
     with pytest.raises(ValidationError) as error:
         validate_target_url(f"https://{character}example.com")
-    assert f"holds a {name} at position 9: " in error.value.messages[0]
+    assert f"contains a {name} at position 9: " in error.value.messages[0]
 
 
 # Hosts, and what a browser makes of them; browser/test_hosts.py asks one.

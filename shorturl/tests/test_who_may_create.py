@@ -33,7 +33,7 @@ def test_stranger_is_shown_the_way_in(client: Client) -> None:
 
 def test_stranger_may_not_create(client: Client) -> None:
     response = client.post("/", FORM)
-    assertContains(response, "Log in to make a short URL.", status_code=403)
+    assertContains(response, "Log in to create a short URL.", status_code=403)
     assert not ShortUrl.objects.exists()
 
 

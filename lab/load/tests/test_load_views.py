@@ -217,7 +217,7 @@ def test_a_key_length_out_of_range(client: Client, length: int) -> None:
 @pytest.mark.parametrize("length", [None, "2", 2.0, True])
 def test_a_key_length_that_is_no_number(client: Client, length: Any) -> None:
     text = detail(post(client, "spaces", {"key_length": length}), 422)
-    assert text == "key_length: it is missing, or no whole number."
+    assert text == "key_length: it must be a whole number."
 
 
 @pytest.mark.parametrize("round_", [-1, 4096])

@@ -111,7 +111,7 @@ class Command(BaseCommand):
         processes = "process" if race.counts == (1,) else "processes"
         self.stdout.write(f"{race.name} ({race.operation}, {counts} {processes})")
         self.stdout.write(f"    {race.situation}")
-        self.stdout.write(f"    Must hold: {race.must_hold}")
+        self.stdout.write(f"    Invariant: {race.must_hold}")
         self.stdout.write(f"    A function of your own: {race.signature}")
 
     def run_explore(self, race: Race | None, strategy: str | None, **options: Any) -> None:
@@ -129,7 +129,7 @@ class Command(BaseCommand):
             for each in races:
                 count = each.number_of_processes(wanted)
                 chosen = [each.strategy(strategy)] if strategy else each.strategies.values()
-                self.stdout.write(f"{each.name}, {count} processes. Must hold: {each.must_hold}")
+                self.stdout.write(f"{each.name}, {count} processes. Invariant: {each.must_hold}")
                 for one in chosen:
                     result = each.explore(one, count, reduce=True, **limits(options))
                     self.stdout.write(f"    {one.name}: {describe(result)}")

@@ -7,12 +7,12 @@ from lab.conftest import NAIVE, RIGHT, Kept, get
 from lab.models import RecordedSchedule, Recording
 
 pytestmark = pytest.mark.django_db
-STALE = "stale: process 1 writes after it"
+STALE = "stale read: process 1 writes after it"
 
 
 def test_an_exploration_that_was_not_run_yet(client: Client) -> None:
     page = get(client, NAIVE)
-    assert "This was not explored on this machine yet." in page
+    assert "This has not been explored on this machine yet." in page
     assert 'name="what" value="lost_update/naive/2/read-committed"' in page
     assert 'class="lanes"' not in page
     assert "yet under serializable." in get(client, f"{NAIVE}?level=serializable")
@@ -24,36 +24,36 @@ def test_a_strategy_that_breaks(client: Client, recorded: dict[str, Kept]) -> No
     assert "Schedule 2 of 6: <code>1212</code>" in page
     assert '<div class="verdict-box is-broken" id="verdict">' in page
     assert "<b>Violated: hits = 1, not 2.</b>" in page
-    for mark in (STALE, "lost: overwritten by step 4", "overwrites step 3"):
+    for mark in (STALE, "lost update: overwritten by step 4", "overwrites step 3"):
         assert f'<p class="mark">{mark}</p>' in page
     assert page.count('<a tabindex="-1" href="?schedule=') == 6
     assert page.count('class="b"') == 3
     assert page.count('class="b here"') == 1
     assert '<a href="?schedule=1122">previous</a>' in page
     assert '<a href="?schedule=1221">next</a>' in page
-    assert '<a href="?schedule=1221">next that breaks</a>' in page
+    assert '<a href="?schedule=1221">next violation</a>' in page
 
 
 def test_a_strategy_that_holds(client: Client, recorded: dict[str, Kept]) -> None:
     page = get(client, RIGHT)
     assert '<b class="held">0 of 2 schedules violate the invariant</b>' in page
-    assert "<b>Holds: All are redirected, and each is counted.</b>" in page
+    assert "<b>The invariant holds: All are redirected, and each is counted.</b>" in page
     assert "is-broken" not in page
     assert 'class="mark"' not in page
-    assert "next that breaks" not in page
+    assert "next violation" not in page
     assert "previous" not in page
 
 
 def test_the_schedule_that_is_asked_for(client: Client, recorded: dict[str, Kept]) -> None:
     page = get(client, f"{NAIVE}?schedule=1122")
     assert "Schedule 1 of 6: <code>1122</code>" in page
-    assert "<b>Holds: All are redirected, and each is counted.</b>" in page
+    assert "<b>The invariant holds: All are redirected, and each is counted.</b>" in page
     assert "is-broken" not in page
     assert page.count('class=" here"') == 1
     last = get(client, f"{NAIVE}?schedule=2211")
     assert '<a href="?schedule=2121">previous</a>' in last
     assert ">next</a>" not in last
-    assert '<a href="?schedule=1212">next that breaks</a>' in last  # from the start again
+    assert '<a href="?schedule=1212">next violation</a>' in last  # from the start again
 
 
 def test_every_step_of_every_schedule_is_shown(client: Client, recorded: dict[str, Kept]) -> None:
@@ -129,7 +129,7 @@ def test_another_isolation_level(client: Client, recorded: dict[str, Kept]) -> N
     assert 'value="lost_update/naive/2/serializable"' in page
     predict = get(client, f"{NAIVE}?level=serializable&schedule=1212&predict=2")
     assert '<input type="hidden" name="level" value="serializable">' in predict
-    assert "was not explored" in get(client, f"{NAIVE}?level=repeatable+read")
+    assert "has not been explored" in get(client, f"{NAIVE}?level=repeatable+read")
 
 
 # --- Predict first -------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def test_predict_hides_what_follows(client: Client, recorded: dict[str, Kept]) -
     assert "process 1 takes its next step: ?" in page
     assert 'id="step-2"' in page
     assert 'id="step-3"' not in page
-    assert "Now they hold: hits = 0." in page
+    assert "Now: hits = 0." in page
     assert "two hits, counted once" in shown  # the docstring, which tells how it ends
     assert "two hits, counted once" not in page
     assert "short_url.save()" in page
@@ -160,13 +160,13 @@ def test_predict_hides_what_follows(client: Client, recorded: dict[str, Kept]) -
 def test_predict_from_the_very_start(client: Client, recorded: dict[str, Kept]) -> None:
     page = get(client, f"{NAIVE}?schedule=1212&predict=0")
     assert "SELECT" not in page.partition('class="source"')[0]
-    assert "Now they hold" not in page
+    assert "Now:" not in page
     assert page.count("takes its next step: ?") == 4
 
 
 def test_a_guess_reveals(client: Client, recorded: dict[str, Kept]) -> None:
     page = get(client, f"{NAIVE}?schedule=1212&guess=hits+%3D+2%3Cb%3E")
-    assert "You predicted: hits = 2&lt;b&gt;. The rows hold: hits = 1." in page
+    assert "You predicted: hits = 2&lt;b&gt;. The rows contain: hits = 1." in page
     assert "Violated: hits = 1, not 2." in page
     assert "You predicted" not in get(client, f"{NAIVE}?schedule=1212")
     assert f"You predicted: {'x' * 100}." in get(client, f"{NAIVE}?guess={'x' * 101}")

@@ -30,8 +30,8 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_index_before_anything_was_explored(client: Client) -> None:
     page = get(client, "/lab/")
-    assert "Nothing was explored on this machine yet." in page
-    assert "There was no load run yet" in page
+    assert "Nothing has been explored on this machine yet." in page
+    assert "There has been no load test yet" in page
     assert "schedules violate the invariant</span>" not in page
     assert f'href="{NAIVE}">not explored</a>' in page
     assert "The last run" not in page
@@ -50,7 +50,7 @@ def test_index_shows_what_was_explored(client: Client, recorded: dict[str, Kept]
     broken = '<a class="count breaks" href="{}"><span aria-hidden="true">✗</span> 4 / 6'
     assert broken.format(NAIVE) in page
     assert broken.format("/lab/races/toctou/check_first/2/") in page
-    assert page.count("4 by an error") == 1  # of the two, only the create says so
+    assert page.count("4 with an error") == 1  # of the two, only the create says so
     assert f'href="{RIGHT}"><span aria-hidden="true">✓</span> 0 / 2' in page
     assert f'<a href="/lab/runs/{batch.pk}/">The last run</a>' in page
 
@@ -93,7 +93,7 @@ def test_index_shows_the_last_load_run(
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"runs": [{}]}', '{"runs": 1}'])
 def test_index_passes_over_a_report_it_cannot_read(client: Client, report: Path, text: str) -> None:
     report.write_text(text)
-    assert "There was no load run yet" in get(client, "/lab/")
+    assert "There has been no load test yet" in get(client, "/lab/")
 
 
 # --- A race --------------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ def test_the_stale_read_and_the_lost_write(
 ) -> None:
     """Both read 0, one writes 1, and the other, whose read is stale by then, writes 1 too."""
     assert marked(explored, "lost_update/naive", order) == {
-        stale: [f"stale: process {other} writes after it"],
-        3: ["lost: overwritten by step 4"],
+        stale: [f"stale read: process {other} writes after it"],
+        3: ["lost update: overwritten by step 4"],
         4: ["overwrites step 3"],
     }
 
@@ -33,8 +33,8 @@ def test_the_stale_read_and_the_lost_write(
 def test_the_edit_that_is_written_over(explored: dict[str, Kept]) -> None:
     """Process 1 reads the old target, process 2 edits it, and process 1 saves all it has read."""
     assert marked(explored, "clobbered_edit/f_expression_full_save", "121") == {
-        1: ["stale: process 2 writes after it"],
-        2: ["lost: overwritten by step 3"],
+        1: ["stale read: process 2 writes after it"],
+        2: ["lost update: overwritten by step 3"],
         3: ["overwrites step 2"],
     }
 
@@ -42,8 +42,8 @@ def test_the_edit_that_is_written_over(explored: dict[str, Kept]) -> None:
 def test_the_insert_that_fails(explored: dict[str, Kept]) -> None:
     """Both see that the key is free, process 1 takes it, and process 2 cannot."""
     assert marked(explored, "toctou/check_first", "1212") == {
-        2: ["stale: process 1 writes after it"],
-        4: ["fails: what it read is no longer so"],
+        2: ["stale read: process 1 writes after it"],
+        4: ["fails: what it read is out of date"],
     }
 
 
@@ -91,7 +91,9 @@ def test_what_is_rolled_back_is_not_lost() -> None:
 
 def test_what_is_added_is_not_lost() -> None:
     added = step(1, "UPDATE", wrote={})  # hits = hits + 1
-    assert marks(numbered(read(1), write(2), added)) == {1: ["stale: process 2 writes after it"]}
+    assert marks(numbered(read(1), write(2), added)) == {
+        1: ["stale read: process 2 writes after it"]
+    }
 
 
 def test_what_waited_took_effect_when_it_returned() -> None:
@@ -105,8 +107,8 @@ def test_one_commit_lets_two_writes_go_on() -> None:
         read(1), read(2), write(1, until=5), write(2, until=5), step(3, "COMMIT", "")
     )  # fmt: skip
     assert marks(steps) == {
-        2: ["stale: process 1 writes after it"],
-        3: ["lost: overwritten by step 4"],
+        2: ["stale read: process 1 writes after it"],
+        3: ["lost update: overwritten by step 4"],
         4: ["overwrites step 3"],
     }
 

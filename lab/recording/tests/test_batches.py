@@ -91,7 +91,7 @@ def test_a_stranger_may_look_and_not_explore(
     ):
         page = get(client, path)
         assert "<form" not in page
-        assert "Members of the staff can explore it from here" in page
+        assert "Staff users can start this exploration here" in page
 
 
 def test_the_staff_may_explore(
@@ -124,7 +124,7 @@ def batch_page(client: Client, **fields: Any) -> str:
 def test_a_run_that_begins(client: Client) -> None:
     page = batch_page(client)
     assert "<h1>Exploring</h1>" in page
-    assert "It begins." in page
+    assert "Starting." in page
     assert "lab/batch.js" in page
 
 
@@ -134,7 +134,7 @@ def test_a_run_that_goes_on(client: Client, somebody_explores: None) -> None:
     assert "<p>matrix: 3 of 70.</p>" in page
     assert '<progress max="70" value="3"' in page
     assert "toctou/naive: 5 schedules" in page
-    assert "Look again" in page
+    assert "Refresh" in page
     assert "data-ended" not in page
 
 
@@ -142,10 +142,10 @@ def test_a_run_that_has_ended(client: Client) -> None:
     page = batch_page(client, done=70, ended_at=timezone.now())
     assert "<h1>Explored</h1>" in page
     assert "data-ended" in page
-    assert '<a href="/lab/">See the races</a>' in page
+    assert '<a href="/lab/">Show the races</a>' in page
     assert "lab/batch.js" not in page
     page = batch_page(client, what="lost_update/naive/2/serializable", ended_at=timezone.now())
-    assert f'<a href="{NAIVE}?level=serializable">See it</a>' in page
+    assert f'<a href="{NAIVE}?level=serializable">Show it</a>' in page
 
 
 def test_a_run_that_failed(client: Client) -> None:
@@ -158,11 +158,11 @@ def test_a_run_that_failed(client: Client) -> None:
 def test_a_run_that_was_killed(client: Client) -> None:
     page = batch_page(client, done=1, started_at=timezone.now() - timedelta(hours=1))
     assert "<h1>Not explored</h1>" in page
-    assert "It was ended before it came to an end." in page
+    assert "It was terminated before it had finished." in page
     assert "data-ended" in page
     assert "lab/batch.js" not in page
 
 
 def test_a_run_of_what_there_is_no_longer(client: Client) -> None:
     page = batch_page(client, what="no_race/naive/2/read-committed", ended_at=timezone.now())
-    assert "See the races" in page
+    assert "Show the races" in page

@@ -15,18 +15,20 @@ from shorturl.models import ApiToken
 class Command(BaseCommand):
     """Makes, lists and revokes tokens. Standard output holds nothing but what was asked for."""
 
-    help = "Make, list and revoke the tokens that programs show at the API."
+    help = "Create, list and revoke the tokens that programs use for the API."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the three sub-commands."""
         does = parser.add_subparsers(required=True, metavar="create | list | revoke")
-        create = does.add_parser("create", help="make a token and print it, once")
+        create = does.add_parser("create", help="create a token and print it, once")
         create.add_argument("name", metavar="NAME", help="who or what uses it, for example backup")
         create.set_defaults(do=self.create)
-        show = does.add_parser("list", help="list the tokens: name, beginning, made, revoked")
+        show = does.add_parser(
+            "list", help="list the tokens: name, prefix, when created, when revoked"
+        )
         show.set_defaults(do=self.list)
         revoke = does.add_parser("revoke", help="refuse a token from the next call on")
-        revoke.add_argument("which", metavar="PREFIX|NAME", help="its beginning or its name")
+        revoke.add_argument("which", metavar="PREFIX|NAME", help="its prefix or its name")
         revoke.set_defaults(do=self.revoke)
 
     def handle(self, *args: Any, do: Any, **options: Any) -> None:
@@ -42,14 +44,14 @@ class Command(BaseCommand):
             token.save()
         except ValidationError as error:
             raise CommandError(
-                f"{name!r} cannot be the name: {' '.join(error.messages)}"
+                f"{name!r} is not a valid name: {' '.join(error.messages)}"
             ) from error
         except IntegrityError as error:  # somebody else was quicker
-            raise CommandError(f"{name!r} cannot be the name: it was just taken.") from error
+            raise CommandError(f"{name!r} is not available: it was just taken.") from error
         self.stdout.write(token.text)
         self.stderr.write(
-            f"This is the token of {token.name!r}. Keep it now: it is stored nowhere, "
-            "and is not shown again. Send it as 'Authorization: Bearer <token>'."
+            f"This is the token of {token.name!r}. Keep it now: it is not stored, "
+            "and not shown again. Send it as 'Authorization: Bearer <token>'."
         )
 
     def list(self, **options: Any) -> None:
@@ -59,9 +61,9 @@ class Command(BaseCommand):
         for token in tokens:
             state = f"revoked {token.revoked_at:%Y-%m-%d %H:%M}" if token.revoked_at else "valid"
             made = f"{token.created_at:%Y-%m-%d %H:%M}"
-            self.stdout.write(f"{token.name:{width}}  {token.prefix}…  made {made}  {state}")
+            self.stdout.write(f"{token.name:{width}}  {token.prefix}…  created {made}  {state}")
         if not tokens:
-            self.stderr.write("There are no tokens: make one with `token create NAME`.")
+            self.stderr.write("There are no tokens: create one with `token create NAME`.")
 
     def revoke(self, which: str, **options: Any) -> None:
         """Revoke the token `which`; raise CommandError unless it is one, and valid."""
@@ -70,7 +72,7 @@ class Command(BaseCommand):
             found = ApiToken.objects.filter(Q(name=which) | Q(prefix=which.rstrip("…")))
         if len(found) != 1:
             how_many = "Several tokens are" if found else "No token is"
-            raise CommandError(f"{how_many} called {which!r}, see `token list`.")
+            raise CommandError(f"{how_many} called {which!r}: see `token list`.")
         if not found.filter(revoked_at=None).update(revoked_at=Now()):
-            raise CommandError(f"The token {which!r} was revoked before.")
+            raise CommandError(f"The token {which!r} is revoked already.")
         self.stderr.write(f"The token {which!r} is revoked.")

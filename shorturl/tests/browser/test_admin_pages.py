@@ -49,7 +49,7 @@ def test_deleting_several(operator: Page) -> None:
         operator.get_by_role("row", name=key).get_by_role("checkbox").check()
     operator.get_by_label("Action:").select_option("Delete selected short URLs")
     operator.get_by_role("button", name="Go").click()
-    expect(operator.get_by_text("nobody gets the key again")).to_be_visible()
+    expect(operator.get_by_text("the key is never reused")).to_be_visible()
     operator.get_by_role("button", name="Yes, I’m sure").click()
     states = operator.locator("#changelist-filter")
     states.get_by_role("link", name="In service").click()

@@ -10,9 +10,9 @@ from shorturl.models import ShortUrl
 from shorturl.tests.api import TARGET, bearer, user
 
 OPERATIONS = [
-    ("POST", "/api/links", "Make a short URL"),
+    ("POST", "/api/links", "Create a short URL"),
     ("GET", "/api/links", "List the short URLs"),
-    ("GET", "/api/links/{key}", "Look at a short URL"),
+    ("GET", "/api/links/{key}", "Get a short URL"),
     ("PATCH", "/api/links/{key}", "Change the target"),
     ("DELETE", "/api/links/{key}", "Delete a short URL"),
 ]

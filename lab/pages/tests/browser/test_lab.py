@@ -61,8 +61,8 @@ def test_the_matrix_leads_to_an_exploration(page: Page, recorded: dict[str, Kept
     shows_steps(page, recorded_schedule("naive", "1212"), 4)
     expect(page.locator(".mark")).to_have_text(
         [
-            "stale: process 1 writes after it",
-            "lost: overwritten by step 4",
+            "stale read: process 1 writes after it",
+            "lost update: overwritten by step 4",
             "overwrites step 3",
         ]
     )
@@ -72,7 +72,7 @@ def test_a_strategy_that_holds(page: Page, recorded: dict[str, Kept]) -> None:
     page.goto(RIGHT)
     expect(page.get_by_text("0 of 2 schedules violate the invariant")).to_be_visible()
     expect(page.locator("#verdict")).to_have_text(
-        re.compile("Holds: All are redirected, and each is counted.")
+        re.compile("The invariant holds: All are redirected, and each is counted.")
     )
     expect(page.locator(".mark")).to_have_count(0)
     shows_steps(page, recorded_schedule("update_returning", "12"), 2)
@@ -154,7 +154,9 @@ def test_the_strip_leads_to_every_schedule(page: Page, recorded: dict[str, Kept]
         strip.nth(number).click()
         expect(page).to_have_url(re.compile(rf"\?schedule={schedule.order}$"))
         expect(strip.nth(number)).to_have_class(re.compile("here"))
-        expect(page.locator("#verdict")).to_have_text(re.compile(schedule.violation or "Holds"))
+        expect(page.locator("#verdict")).to_have_text(
+            re.compile(schedule.violation or "The invariant holds")
+        )
 
 
 # --- Predict, museum, isolation ------------------------------------------------------------------
@@ -171,7 +173,7 @@ def test_predict_hides_and_reveals(page: Page, recorded: dict[str, Kept]) -> Non
 
     page.get_by_label("Your prediction").fill("hits = 2")
     page.get_by_label("Your prediction").press("Enter")
-    expect(page.get_by_text("You predicted: hits = 2. The rows hold: hits = 1.")).to_be_visible()
+    expect(page.get_by_text("You predicted: hits = 2. The rows contain: hits = 1.")).to_be_visible()
     shows_steps(page, recorded_schedule("naive", "1212"), 4)
     expect(page.locator("#verdict")).to_have_text(re.compile("Violated: hits = 1, not 2."))
 
@@ -230,7 +232,7 @@ def test_an_exploration_is_started_and_shown(page: Page, nothing_goes_on: None) 
     page.goto(RIGHT)
     page.get_by_role("button", name="Explore it").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Explored")
-    page.get_by_role("link", name="See it").click()
+    page.get_by_role("link", name="Show it").click()
     expect(page.get_by_text("0 of 2 schedules violate the invariant")).to_be_visible()
     shows_steps(page, recorded_schedule("update_returning", "12"), 2)
     assert Recording.objects.count() == 1
@@ -241,7 +243,7 @@ def test_an_exploration_is_started_and_shown(page: Page, nothing_goes_on: None) 
 def test_a_run_is_followed(page: Page) -> None:
     batch = Batch.objects.create(what="matrix", total=70)
     page.goto(f"/lab/runs/{batch.pk}/")
-    expect(page.get_by_text("It begins.")).to_be_visible()
+    expect(page.get_by_text("Starting.")).to_be_visible()
     Batch.objects.update(done=3, current="toctou/naive: 5 schedules")
     expect(page.get_by_text("toctou/naive: 5 schedules")).to_be_visible()
     expect(page.get_by_role("progressbar")).to_have_attribute("value", "3")
@@ -254,9 +256,9 @@ def test_a_run_is_followed_without_javascript(new_page: NewPage, somebody_explor
     page = new_page(java_script_enabled=False)
     page.goto(RIGHT)
     page.get_by_role("button", name="Explore it").click()
-    expect(page.get_by_text("It begins.")).to_be_visible()
+    expect(page.get_by_text("Starting.")).to_be_visible()
     Batch.objects.update(done=70, ended_at=timezone.now())
-    page.get_by_role("link", name="Look again").click()
+    page.get_by_role("link", name="Refresh").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Explored")
 
 
@@ -274,7 +276,7 @@ def test_without_javascript(new_page: NewPage, recorded: dict[str, Kept]) -> Non
     page.locator("#step-3").get_by_role("link", name="line").click()
     line = recorded_schedule("naive", "1212").steps[2]["line"]
     expect(page.locator(".line:target")).to_have_id(f"L{line}")
-    page.get_by_role("link", name="next that breaks").click()
+    page.get_by_role("link", name="next violation").click()
     page.get_by_role("link", name="predict").click()
     page.get_by_label("Your prediction").fill("2")
     page.get_by_role("button", name="Reveal").click()
