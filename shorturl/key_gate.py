@@ -17,8 +17,8 @@ from django.db import OperationalError
 from shorturl.exceptions import RowLocked
 
 # Seconds. While those inside take turns, one more waits for its own; when the first of them has
-# been inside for so long, they do not.
-PATIENCE = 0.25
+# been inside for so long, they do not: a busy machine may stop everybody for a quarter of that.
+PATIENCE = 0.5
 # Seconds without a further try, after one has met the lock; then it is one at a time.
 PAUSE = 1.0
 MOST_KEYS = 1_000  # that are remembered; one that is forgotten costs no more than a further try
