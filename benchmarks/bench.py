@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from django.db import connection
 
 from benchmarks import pgbench, wrk
-from benchmarks.rows import CEILING, Load, Row
+from benchmarks.measurements import CEILING, Load, Measurement
 from loadtests.harness.serving import serving
 from shorturl.models import ShortUrl
 from shorturl.resolving import STRATEGIES
@@ -20,7 +20,7 @@ WITHOUT_DATABASE = "/admin"
 
 
 class Bench:
-    """The rows, measured round by round: what else the machine does meets all strategies alike.
+    """The measurements, round by round: other load on the machine affects all strategies alike.
 
     Works in the database in use, which has to be an empty one. `lost` is the number of redirects
     that were answered and not counted.
@@ -32,48 +32,50 @@ class Bench:
         self.scripts = {strategy.name: pgbench.script(strategy) for strategy in right}
         self.seconds = seconds
         self.lost = 0
-        self.rows = [Row(CEILING, Load(None, number)) for number in connections]
+        self.measurements = [Measurement(CEILING, Load(None, number)) for number in connections]
         for name in self.scripts:
             for keys in (1, KEYS):
-                self.rows += [Row(name, Load(keys, number)) for number in connections]
+                self.measurements += [
+                    Measurement(name, Load(keys, number)) for number in connections
+                ]
 
     def round(self, *, program: str | None, progress: Callable[[str], object]) -> None:
-        """Measure every row once more, the strategies in random order; `program` is pgbench."""
+        """Measure everything once more, the strategies in random order; `program` is pgbench."""
         names = [CEILING, *self.scripts]
         for name in random.sample(names, len(names)):
             progress(name)
-            mine = [row for row in self.rows if row.strategy == name]
+            mine = [one for one in self.measurements if one.strategy == name]
             chosen = {"SHORTURL_LAB": "off", "SHORTURL_LAB_LOAD": "off"}
             if name != CEILING:
                 chosen["SHORTURL_RESOLVING"] = name
             with serving(DATABASE_URL=database_url(), **chosen) as service:
-                most = max(row.load.connections for row in mine)
+                most = max(one.load.connections for one in mine)
                 wrk.run(service.url, keys=1, connections=most, seconds=WARM_UP)
-                for row in mine:
-                    self.ask(row, service.url)
+                for one in mine:
+                    self.ask(one, service.url)
             if program and name != CEILING:
-                for row in mine:
+                for one in mine:
                     hits_per_second = pgbench.run(
                         program,
                         self.scripts[name],
-                        keys=row.load.keys or 1,
-                        connections=row.load.connections,
+                        keys=one.load.keys or 1,
+                        connections=one.load.connections,
                         seconds=self.seconds,
                     )
-                    row.ceilings.append(hits_per_second)
+                    one.ceilings.append(hits_per_second)
 
-    def ask(self, row: Row, url: str) -> None:
-        """Measure `row` once, and hold the redirects answered against the hits counted."""
-        load, before = row.load, pgbench.hits()
+    def ask(self, one: Measurement, url: str) -> None:
+        """Measure `one` once more, and compare the redirects answered with the hits counted."""
+        load, before = one.load, pgbench.hits()
         sample = wrk.run(
             url + WITHOUT_DATABASE,
             keys=load.keys,
             connections=load.connections,
             seconds=self.seconds,
         )
-        row.samples.append(sample)
+        one.samples.append(sample)
         if load.keys:
-            counted = pgbench.hits() - before  # those whose answer came too late for wrk, too
+            counted = pgbench.hits() - before  # including those answered too late for wrk
             self.lost += max(0, sample.requests - sample.errors - counted)
 
 

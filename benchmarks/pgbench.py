@@ -16,10 +16,10 @@ from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
 
 MISSING = "pgbench is not installed (it comes with PostgreSQL): its columns stay empty"
-OVERTIME = 60  # seconds that it may take to come to an end
+OVERTIME = 60  # seconds that it may take to end
 ATTEMPTS = 1_000  # after a serialization failure, as in repeatable_read
 
-# Values that nothing else in a statement can be taken for.
+# Values that appear nowhere else in a statement.
 KEY, ID, HITS = "the-key", 777_777_777, 555_555_555
 VARIABLES = [(KEY, "k:n"), (ID, ":id"), (HITS + 1, ":hits + 1"), (HITS, ":hits")]
 
@@ -41,8 +41,8 @@ def version(program: str) -> str:
 def script(strategy: Strategy[Any]) -> str:
     """Return what `strategy` sends to resolve a key, as a script for pgbench.
 
-    The strategy runs once, on a link made for it, and its statements are written down with the
-    values that change from hit to hit as variables.
+    The strategy runs once, on a link made for it, and its statements are recorded, with variables
+    for the values that change from hit to hit.
     """
     ShortUrl.objects.create(id=ID, key=KEY, target_url="https://example.com/", hits=HITS)
     try:
@@ -64,7 +64,7 @@ def script(strategy: Strategy[Any]) -> str:
 def run(program: str, text: str, *, keys: int, connections: int, seconds: int) -> float:
     """Return the hits per second that `connections` clients count with the script `text`.
 
-    Hits, not transactions: compare_and_swap tries again when it has changed no row, and pgbench
+    Hits, not transactions: compare_and_swap retries when it has changed no row, and pgbench
     has no loops. Raises CalledProcessError.
     """
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
@@ -102,7 +102,7 @@ def hits() -> int:
 
 
 def address() -> dict[str, str]:
-    """Return the variables that lead PostgreSQL's programs to the database in use."""
+    """Return the environment variables by which PostgreSQL's programs find the database in use."""
     parameters = connection.get_connection_params()
     names = {"dbname": "PGDATABASE", "host": "PGHOST", "port": "PGPORT"}
     names |= {"user": "PGUSER", "password": "PGPASSWORD", "sslmode": "PGSSLMODE"}

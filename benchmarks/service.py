@@ -4,12 +4,12 @@
     .venv/bin/python -m benchmarks.service --quick   less than one
 
 Each strategy has a gunicorn of its own, SHORTURL_RESOLVING=<strategy>, which answers real
-redirects, GET /<key>, to wrk. Beside it pgbench sends the same statements to PostgreSQL with as
-many clients, and a redirect without a database, GET /admin, goes through the same middleware. So
+redirects, GET /<key>, to wrk. For comparison pgbench sends the same statements to PostgreSQL with
+as many clients, and a redirect without a database, GET /admin, goes through the same middleware. So
 each row is a share of what the framework could do, and of what the database could do. The links
-are in a database of their own, which is dropped in the end.
+are in a database of their own, which is dropped at the end.
 
-The exit code is 0 when update_returning is as fast as it must be and no hit was lost, 1 when not,
+The exit code is 0 when update_returning is as fast as required and no hit was lost, 1 when not,
 2 when nothing could be measured.
 """
 
@@ -26,7 +26,7 @@ import django
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
 
-from benchmarks import rows, wrk
+from benchmarks import measurements, wrk
 from loadtests.harness.serving import NotServed
 
 REPORT = Path("reports/bench.json")
@@ -37,7 +37,7 @@ def main() -> int:
     """Measure, print and write the report; return the exit code."""
     parser = argparse.ArgumentParser(description="Redirects per second with every right strategy.")
     parser.add_argument(
-        "--quick", action="store_true", help="one round with 16 connections, for a first look"
+        "--quick", action="store_true", help="one round with 16 connections, for a quick look"
     )
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and clean up
@@ -47,7 +47,7 @@ def main() -> int:
         wrk.find()
         django.setup()
         return measure(
-            connections=(rows.HOT.connections,) if options.quick else CONNECTIONS,
+            connections=(measurements.HOT.connections,) if options.quick else CONNECTIONS,
             rounds=1 if options.quick else 3,
         )
     except (wrk.Missing, NotServed, ImproperlyConfigured, DatabaseError) as error:
@@ -60,7 +60,7 @@ def main() -> int:
         )
     except subprocess.TimeoutExpired as error:
         program, limit = Path(error.cmd[0]).name, f"{error.timeout:.0f} seconds"
-        print(f"bench: {program} did not come to an end within {limit}", file=sys.stderr)
+        print(f"bench: {program} did not end within {limit}", file=sys.stderr)
     except KeyboardInterrupt:
         print("bench: stopped", file=sys.stderr)
     return 2
@@ -68,7 +68,7 @@ def main() -> int:
 
 def measure(*, connections: tuple[int, ...], rounds: int) -> int:
     """Run the rounds in a database of their own; print and write the report."""
-    # These need Django set up.
+    # These need Django to be set up.
     from benchmarks import machine, pgbench
     from benchmarks.bench import Bench
     from lab.scratch_database import scratch_database
@@ -86,24 +86,25 @@ def measure(*, connections: tuple[int, ...], rounds: int) -> int:
                 print(f"bench: round {number} of {rounds}: {name}", file=sys.stderr, flush=True)
 
             bench.round(program=program, progress=progress)
-    report(bench.rows, about, lost=bench.lost, seconds=time.monotonic() - began)
-    holds = min(rows.ratios(bench.rows).values()) >= rows.AT_LEAST
-    return 0 if holds and not bench.lost and not any(row.errors for row in bench.rows) else 1
+    report(bench.measurements, about, lost=bench.lost, seconds=time.monotonic() - began)
+    return 0 if measurements.passes(bench.measurements, lost=bench.lost) else 1
 
 
-def report(found: list[rows.Row], about: dict[str, str], *, lost: int, seconds: float) -> None:
+def report(
+    found: list[measurements.Measurement], about: dict[str, str], *, lost: int, seconds: float
+) -> None:
     """Print the report as Markdown, and write it as JSON."""
-    errors = sum(row.errors for row in found)
-    print(f"# {sum(len(row.samples) for row in found)} measurements in {seconds:.0f} s\n")
+    errors = sum(one.errors for one in found)
+    print(f"# {sum(len(one.samples) for one in found)} measurements in {seconds:.0f} s\n")
     for name, value in about.items():
         print(f"- {name}: {value}")
-    print("", *rows.markdown(found), sep="\n")
-    ratios = rows.ratios(found)
-    print(f"\n{rows.claim(ratios)}")
+    print(f"\n{measurements.markdown(found)}")
+    ratios = measurements.ratios(found)
+    print(f"\n{measurements.claim(ratios)}")
     print(f"Redirects answered and not counted: {lost:,}. Requests that failed: {errors:,}.")
     data = {**about, "seconds": round(seconds), "ratios": ratios, "lost": lost, "errors": errors}
     REPORT.parent.mkdir(exist_ok=True)
-    REPORT.write_text(json.dumps({**data, "rows": rows.as_data(found)}, indent=2) + "\n")
+    REPORT.write_text(json.dumps({**data, "rows": measurements.as_data(found)}, indent=2) + "\n")
     print(f"\nWritten to {REPORT}.")
 
 

@@ -1,4 +1,4 @@
-"""wrk, the load generator: written in C, it takes little of the processor it shares with us."""
+"""wrk, the load generator: written in C, it leaves the service most of the processors."""
 
 import json
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
 MISSING = "wrk is not installed: apt-get install wrk (or brew install wrk)"
-OVERTIME = 30  # seconds that it may take to come to an end
+OVERTIME = 30  # seconds that it may take to end
 
 
 class Missing(Exception):
@@ -45,7 +45,7 @@ def version() -> str:
 
 
 def run(url: str, *, connections: int, seconds: int, keys: int | None = None) -> Sample:
-    """Return what `connections` clients without a pause get in `seconds`.
+    """Return what `connections` clients get without pause in `seconds`.
 
     They ask for `url`; with `keys`, for a random one of /k1 to /k<keys> instead. Raises Missing,
     and CalledProcessError when there is nobody at `url`.

@@ -1,4 +1,4 @@
-"""The command, and what it takes for granted of the service."""
+"""The command, and what it assumes of the service."""
 
 import os
 import signal
@@ -65,12 +65,12 @@ def test_a_program_that_does_not_end(
     monkeypatch.setattr(sys, "argv", ["bench"])
     monkeypatch.setattr(wrk, "find", lambda: "wrk")
     assert service.main() == 2
-    assert capsys.readouterr().err == "bench: wrk did not come to an end within 31 seconds\n"
+    assert capsys.readouterr().err == "bench: wrk did not end within 31 seconds\n"
 
 
 @pytest.mark.django_db
-def test_the_service_is_led_to_the_database_in_use() -> None:
-    """What the test run works in is no database that a DATABASE_URL has ever named."""
+def test_the_service_uses_the_database_in_use() -> None:
+    """What the test run works in is a database that no DATABASE_URL has named."""
     script = (
         "import django; django.setup();"
         "from django.db import connection as c; c.ensure_connection();"
