@@ -15,7 +15,8 @@ from django.core.management import call_command
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(
-    r"(?P<begin><!-- \$ (?P<command>(?:manage\.py|cat) .+?) -->\n).*?(?P<end><!-- end -->)",
+    r"(?P<begin><!-- \$ (?P<command>(?:manage\.py|cat) .+?) -->\n)"
+    r"(?P<shown>.*?)(?P<end>\n<!-- end -->)",
     re.DOTALL,
 )
 
@@ -27,20 +28,6 @@ def documents() -> list[Path]:
         *sorted(ROOT.glob("docs/*.md")),
         ROOT / "pginterleave" / "README.md",
     ]
-
-
-def regenerated(text: str, known: dict[str, str] | None = None) -> str:
-    """Return a document's text with every block as its command prints it now.
-
-    `known` maps commands that need not be run again to their output.
-    """
-
-    def run(block: re.Match[str]) -> str:
-        command = block["command"]
-        output = (known or {}).get(command) or printed(command)
-        return f"{block['begin']}{output}\n{block['end']}"
-
-    return BLOCK.sub(run, text)
 
 
 def printed(command: str) -> str:
@@ -57,4 +44,7 @@ def printed(command: str) -> str:
 if __name__ == "__main__":
     django.setup()
     for path in documents():
-        path.write_text(regenerated(path.read_text()))
+        text = path.read_text()
+        path.write_text(
+            BLOCK.sub(lambda it: it["begin"] + printed(it["command"]) + it["end"], text)
+        )

@@ -46,17 +46,9 @@ def test_list_names_every_race_and_ends_with_the_museum() -> None:
         assert exhibit.name not in races
 
 
-def test_explore_counts_and_names_the_counterexample() -> None:
-    printed = race("explore", "lost_update", "--strategy", "naive")
-    expected = "naive: 4 of 6 schedules violate the invariant, for example 1212: hits = 1, not 2\n"
-    assert printed.endswith(expected)
-    printed = race("explore", "lost_update", "--strategy", "naive", "--processes", "3")
-    assert "naive: 84 of 90 schedules violate the invariant" in printed
-
-
 def test_explore_leaves_out_what_cannot_take_part() -> None:
-    printed = race("explore", "--strategy", "update_returning")
-    assert "lost_update, 2 processes" in printed
+    printed = race("explore", "--strategy", "update_returning", "--processes", "3")
+    assert "lost_update, 3 processes" in printed
     assert "toctou" not in printed
 
 
@@ -64,14 +56,6 @@ def test_explore_says_when_the_search_was_truncated() -> None:
     printed = race("explore", "lost_update", "--strategy", "f_expression", "--max-schedules", "2")
     assert "0 of the first 2 schedules violate the invariant; the search was tr" in printed
     assert "truncated: max_schedules=2 reached" in printed
-
-
-def test_show_draws_the_counterexample_of_an_exhibit() -> None:
-    printed = race("show", "limited_use", "as_found")
-    title = "limited_use × as_found: 4 of 6 schedules violate the invariant; the shortest: 1212"
-    assert title in printed
-    assert "gift: 2 of 1 uses" in printed
-    assert printed.rstrip().endswith("Violated: redeemed 2 times, not 1.")
 
 
 def test_show_draws_the_schedule_that_is_asked_for() -> None:
@@ -178,22 +162,6 @@ def test_wrong_use_is_told_what_was_wrong(arguments: list[str], message: str) ->
     with pytest.raises(CommandError) as raised:
         race(*arguments)
     assert message in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["check", "lost_update", "shorturl.resolving.update_returning:resolve"], 0),
-        (["check", "lost_update", "shorturl.resolving.naive:resolve"], 1),
-        (["check", "nothing", "shorturl.resolving.naive:resolve"], 2),
-        (["explore", "toctou", "--strategy", "magic"], 2),
-    ],
-)
-def test_the_exit_code(arguments: list[str], code: int) -> None:
-    command = [sys.executable, "manage.py", "race", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_whoever_reads_may_stop_reading() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.catalogue import OPERATIONS, matrix
-from project.docs import BLOCK, ROOT, documents, regenerated
+from lab.catalogue import OPERATIONS
+from project.docs import BLOCK, ROOT, documents, printed
 from shorturl.strategies import Verdict
 
 every_document = pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
@@ -14,15 +14,15 @@ every_document = pytest.mark.parametrize("path", documents(), ids=lambda path: p
 
 @pytest.mark.django_db(transaction=True)
 @every_document
-def test_the_blocks_are_what_the_commands_print(path: Path, cells: list[matrix.MatrixCell]) -> None:
-    text = path.read_text()
-    known = {"manage.py race matrix": matrix.markdown(cells)}
-    assert regenerated(text, known) == text, "run `make docs`"
+def test_the_blocks_are_what_the_commands_print(path: Path) -> None:
+    for block in BLOCK.finditer(path.read_text()):
+        if block["command"] != "manage.py race matrix":  # which is in test_races.py
+            assert block["shown"] == printed(block["command"]), "run `make docs`"
 
 
 def test_the_readme_shows_the_strategies() -> None:
     commands = [block["command"] for block in BLOCK.finditer((ROOT / "README.md").read_text())]
-    shown = ("strategies", "race matrix", "race show lost_update naive")
+    shown = ("strategies", "race show lost_update naive")
     assert {f"manage.py {command}" for command in shown} <= set(commands)
 
 

@@ -1,31 +1,55 @@
-"""The catalogue of races against the tables of strategies, each count exact."""
+"""The catalogue of races against the tables of strategies, README.md and docs/races.md."""
 
+import re
 import time
+from typing import Any
 
 import pytest
 
-from lab.catalogue import EVERY_RACE, OPERATIONS, RACES
+from lab.catalogue import EVERY_RACE, OPERATIONS, RACES, matrix
 from lab.catalogue.matrix import MatrixCell
 from lab.catalogue.race_definition import Race, stopped_clock
 from lab.scratch_database import scratch_database
+from project.docs import ROOT
 from shorturl.creating import timestamp_key
 from shorturl.strategies import Verdict
 
+TEXT = (ROOT / "docs" / "races.md").read_text()
+ROWS = re.findall(r"^\| (\w+) \| (.+) \|$", TEXT, flags=re.MULTILINE)
+PROSE = " ".join(re.sub(r"^\|.*$", "", TEXT, flags=re.MULTILINE).split())
 
-def test_the_tables_verdicts_are_what_the_explorations_found(cells: list[MatrixCell]) -> None:
+Cells = dict[tuple[str, str], MatrixCell]
+
+
+@pytest.fixture(scope="session")
+def cells(django_db_setup: None, django_db_blocker: Any) -> Cells:
+    """The cells of the matrix, by race and strategy."""
+    with django_db_blocker.unblock(), scratch_database():
+        found = matrix.cells(max_seconds=600, max_schedules=100_000)
+        return {(each.race, each.strategy): each for each in found}
+
+
+def test_the_tables_verdicts_are_what_the_explorations_found(cells: Cells) -> None:
     """A strategy is wrong, or right alone, if and only if some race says so."""
     for operation, (strategies, races) in OPERATIONS.items():
         names = {race.name for race in races}
         for name, strategy in strategies.items():
             violated = {
                 cell.race
-                for cell in cells
+                for cell in cells.values()
                 if cell.strategy == name and cell.race in names and cell.violating
             }
             found = Verdict.WRONG if violated else Verdict.RIGHT
             if violated == {"toctou_in_a_transaction"}:
                 found = Verdict.RIGHT_ALONE
             assert strategy.verdict is found, (operation, name, violated)
+
+
+def test_the_readme_shows_the_matrix(cells: Cells) -> None:
+    """Each count is exact, and none of them is of a truncated search."""
+    shown = matrix.markdown([*cells.values()])
+    assert f"\n{shown}\n<!-- end -->" in (ROOT / "README.md").read_text(), "run `make docs`"
+    assert "…" not in shown
 
 
 @pytest.mark.django_db(transaction=True)
@@ -43,66 +67,78 @@ def test_a_verdict_is_the_same_with_commit_as_a_step_of_its_own(race: Race) -> N
             assert bool(split.violations) is bool(plain.violations), strategy.name
 
 
-def test_every_search_was_complete(cells: list[MatrixCell]) -> None:
-    assert [cell for cell in cells if not cell.complete] == []
-    assert {cell.race for cell in cells} == set(RACES)
-
-
-# Measured with another explorer, on the same statements.
-KNOWN = {
-    ("lost_update", "naive"): (4, 6),
-    ("lost_update", "atomic_only"): (12, 14),
-    ("lost_update", "select_for_update"): (0, 6),
-    ("lost_update", "f_expression"): (0, 6),
-    ("lost_update", "update_returning"): (0, 2),
-    ("lost_update", "compare_and_swap"): (0, 6),
-    ("clobbered_edit", "f_expression_full_save"): (1, 3),
-    ("clobbered_edit", "f_expression"): (0, 3),
-    ("toctou", "naive"): (2, 2),
-    ("toctou", "check_first"): (4, 6),
-    ("toctou", "table_lock"): (0, 8),
-    ("toctou", "forgiveness"): (0, 2),
-    ("toctou", "savepoint"): (0, 4),
-    ("toctou", "on_conflict"): (0, 2),
-    ("toctou", "get_or_create"): (14, 14),
-}
-
-
-def test_the_counts_that_are_known(cells: list[MatrixCell]) -> None:
-    found = {(each.race, each.strategy): (each.violating, each.schedules) for each in cells}
-    assert {known: found[known] for known in KNOWN} == KNOWN
-
-
-THREE = {
-    ("lost_update", "naive"): (84, 90),
-    ("lost_update", "select_for_update"): (0, 72),
-    ("lost_update", "f_expression"): (0, 90),
-    ("lost_update", "update_returning"): (0, 6),
-    ("clobbered_edit", "f_expression_full_save"): (14, 30),
-    ("clobbered_edit", "f_expression"): (0, 30),
-    ("toctou", "naive"): (6, 6),
-    ("toctou", "check_first"): (84, 144),
-    ("toctou", "on_conflict"): (0, 18),
-    ("toctou_in_a_transaction", "forgiveness"): (90, 90),
-}
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(("race", "strategy"), THREE)
-def test_three_processes(race: str, strategy: str) -> None:
-    result = RACES[race].explore(RACES[race].strategies[strategy], 3)
-    assert result.complete
-    assert (len(result.violations), result.schedules) == THREE[race, strategy]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_schedule_is_the_same_timeline_every_time() -> None:
-    race = RACES["lost_update"]
-    naive = race.strategies["naive"]
-    assert len({race.run(naive, 2, "1212").draw() for _ in range(10)}) == 1
-
-
 def test_the_clock_stands_still_for_an_exploration_only() -> None:
     with stopped_clock():
         assert timestamp_key.time_ns() == timestamp_key.time_ns()  # type: ignore[attr-defined]
     assert timestamp_key.time_ns is time.time_ns  # type: ignore[attr-defined]
+
+
+# --- docs/races.md -------------------------------------------------------------------------------
+
+
+def test_every_number_is_what_an_exploration_counts(cells: Cells) -> None:
+    def count(race: str, strategy: str) -> str:
+        return str(cells[race, strategy]).replace("/", "of")
+
+    rest = PROSE.replace("--processes 3", "")  # which counts nothing
+    for claim in (
+        f"violate the invariant in {count('lost_update', 'naive')} schedules",
+        f"`atomic_only` does so in {count('lost_update', 'atomic_only')}, more than without",
+        f"`forgiveness` holds alone ({count('toctou', 'forgiveness')})",
+        f"`repeatable_read` has {cells['lost_update', 'repeatable_read'].schedules} schedules "
+        f"where `select_for_update` has {cells['lost_update', 'select_for_update'].schedules}",
+    ):
+        assert claim in rest
+        rest = rest.replace(claim, "")
+    assert re.findall(r"\d+", rest) == [], "a number without a claim in this test"
+
+
+def test_what_it_says_of_schedules_and_whole_races(cells: Cells) -> None:
+    for cell in ("toctou", "get_or_create"), ("toctou_in_a_transaction", "forgiveness"):
+        assert cells[cell].violating == cells[cell].schedules
+    undone = cells["clobbered_edit", "f_expression_full_save"]
+    assert (undone.counterexample, undone.violating, undone.schedules) == ("121", 1, 3)
+    for strategy in RACES["custom_key"].strategies:
+        assert str(cells["custom_key", strategy]) == str(cells["toctou", strategy])
+    assert {
+        cell.strategy
+        for cell in cells.values()
+        if cell.race == "deleted_meanwhile" and cell.violating
+    } == {"naive", "atomic_only", "f_expression_full_save"}
+
+
+def three_processes() -> list[Any]:
+    """Return race, strategy and count of each cell of the tables for three processes."""
+    cases: list[Any] = []
+    races: list[str] = []
+    for first, rest in ROWS:
+        if first in OPERATIONS:
+            races = rest.split(" | ")
+            continue
+        for race, count in zip(races, rest.split(" | "), strict=True):
+            few = len(count.strip("*").split(" / ")[1]) < 3
+            marks = [] if few else [pytest.mark.exhaustive]
+            cases.append(pytest.param(race, first, count, marks=marks))
+    return cases
+
+
+def test_the_tables_for_three_processes_show_every_strategy() -> None:
+    shown = [each.values[:2] for each in three_processes()]
+    central = [race for race in RACES.values() if 3 in race.counts]
+    expected = [(race.name, strategy) for race in central for strategy in race.strategies]
+    assert sorted(shown) == sorted(expected)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("race", "strategy", "count"), three_processes())
+def test_a_count_with_three_processes(race: str, strategy: str, count: str) -> None:
+    result = RACES[race].explore(
+        RACES[race].strategies[strategy],
+        3,
+        reduce=True,
+        max_schedules=100_000,
+        max_seconds=900,
+    )
+    assert result.complete
+    shown = f"{result.violating} / {result.schedules}"
+    assert (f"**{shown}**" if result.violations else shown) == count

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from io import StringIO
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from lab.catalogue import RACES
 from lab.catalogue.museum import MUSEUM
 from lab.conftest import Kept
 from lab.management.commands import record as command
@@ -39,27 +41,20 @@ def record(*what: str) -> str:
 # --- What is asked for ---------------------------------------------------------------------------
 
 
-def test_a_group_is_every_strategy_of_its_races() -> None:
-    matrix = [str(job) for job in jobs_named("matrix")]
-    assert "collision/naive/1/read-committed" in matrix
-    assert "crossed_locks/update_returning/2/read-committed" in matrix
-    assert len(set(matrix)) == len(matrix) > 50
-    museum = jobs_named("museum")
-    assert {job.race.name for job in museum} == set(MUSEUM)
-    isolation = jobs_named("isolation")
-    assert {job.isolation for job in isolation} == {"repeatable read", "serializable"}
-    assert {job.race.name for job in isolation} == set(jobs.ISOLATED)
-
-
-def test_every_exploration_is_named_so_that_it_is_found() -> None:
-    for group in jobs.GROUPS:
-        for job in jobs_named(group):
-            assert jobs_named(str(job)) == [job]
+def test_a_group_is_every_strategy_of_its_races_and_each_is_found_by_its_name() -> None:
+    groups = {group: jobs_named(group) for group in jobs.GROUPS}
+    every = [job for group in groups.values() for job in group]
+    assert [jobs_named(str(job)) for job in every] == [[job] for job in every]
+    assert len(set(map(str, every))) == len(every)
+    assert {job.race.name for job in groups["matrix"]} == set(RACES)
+    assert {job.race.name for job in groups["museum"]} == set(MUSEUM)
+    assert {job.isolation for job in groups["isolation"]} == {"repeatable read", "serializable"}
+    assert {job.race.name for job in groups["isolation"]} == set(jobs.ISOLATED)
 
 
 def test_what_a_name_leaves_out_is_the_usual() -> None:
-    assert str(job_named("lost_update", "naive")) == "lost_update/naive/2/read-committed"
     assert str(job_named("collision", "naive")) == "collision/naive/1/read-committed"
+    assert str(job_named("lost_update", "naive")) == "lost_update/naive/2/read-committed"
     job = job_named("lost_update", "naive", "3", "repeatable-read")
     assert (job.processes, job.isolation) == (3, "repeatable read")
 
@@ -85,62 +80,44 @@ def test_what_there_is_not_is_said(what: str, message: str) -> None:
 # --- What is kept --------------------------------------------------------------------------------
 
 
-def test_a_recording_counts(explored: dict[str, Kept]) -> None:
-    kept = explored["lost_update/naive"].recording
-    assert (kept.schedules, kept.violating, kept.with_error) == (6, 4, 0)
-    assert (kept.counterexample, kept.truncated) == ("1212", "")
-    assert kept.seconds > 0
-    assert kept.postgresql.startswith("PostgreSQL ")
-    kept = explored["toctou/check_first"].recording
-    assert (kept.schedules, kept.violating, kept.with_error) == (6, 4, 4)
-    kept = explored["lost_update/update_returning"].recording
-    assert (kept.schedules, kept.violating, kept.counterexample) == (2, 0, "")
-
-
-def test_every_schedule_is_kept(explored: dict[str, Kept]) -> None:
-    for kept in explored.values():
-        assert [each.number for each in kept.schedules] == list(range(kept.recording.schedules))
-        assert sum(bool(each.violation) for each in kept.schedules) == kept.recording.violating
+def test_every_schedule_is_kept_and_counted(explored: dict[str, Kept]) -> None:
+    counts = {}
+    for what, kept in explored.items():
+        recording = kept.recording
+        counts[what] = (recording.violating, recording.schedules, recording.with_error)
+        assert [each.number for each in kept.schedules] == list(range(recording.schedules))
+        assert sum(bool(each.violation) for each in kept.schedules) == recording.violating
         for schedule in kept.schedules:
             taken = "".join(str(step["process"]) for step in schedule.steps)
             assert schedule.order == taken
-            assert len(schedule.outcomes) == kept.recording.processes
+            assert len(schedule.outcomes) == recording.processes
+    assert counts["lost_update/naive"] == (4, 6, 0)
+    assert counts["toctou/check_first"] == (4, 6, 4)
+    assert explored["lost_update/update_returning"].recording.counterexample == ""
+    recording = explored["lost_update/naive"].recording
+    assert (recording.counterexample, recording.truncated) == ("1212", "")
+    assert recording.seconds > 0
+    assert recording.postgresql.startswith("PostgreSQL ")
 
 
 def test_a_step_has_what_was_sent_what_came_back_and_what_the_rows_held(
     explored: dict[str, Kept],
 ) -> None:
     read, _, write, _ = explored["lost_update/naive"].schedule("1212").steps
-    assert (read["kind"], read["process"], read["until"], read["waited_for"]) == (
-        "SELECT",
-        1,
-        1,
-        [],
-    )
+    assert (read["kind"], read["process"], read["rows"]) == ("SELECT", 1, 1)
+    assert (read["until"], read["waited_for"], read["error"], read["message"]) == (1, [], "", "")
     assert read["sql"].startswith("SELECT … FROM shorturl_shorturl WHERE key = ")
-    assert (read["error"], read["message"], read["rows"]) == ("", "", 1)
-    assert read["observed"] == "hits = 0"
-    assert write["sql"].startswith("UPDATE shorturl_shorturl SET ")
-    assert write["observed"] == "hits = 1"
-
-    source = ROOT / "shorturl" / "resolving" / "naive.py"
-    lines = source.read_text().splitlines()
+    assert (read["observed"], write["observed"]) == ("hits = 0", "hits = 1")
+    lines = (ROOT / "shorturl" / "resolving" / "naive.py").read_text().splitlines()
     assert "get(" in lines[read["line"] - 1]
-    assert "save(" in lines[write["line"] - 1]
     assert write["where"] == f"shorturl/resolving/naive.py:{write['line']}"
 
-
-def test_a_wait_ends_with_a_later_step(explored: dict[str, Kept]) -> None:
     waits = explored["lost_update/select_for_update"].schedule("121122").steps[1]
-    assert waits["waited_for"] == [1]
-    assert waits["until"] == 4  # process 1 commits
+    assert (waits["waited_for"], waits["until"]) == ([1], 4)  # process 1 commits
 
-
-def test_an_error_is_kept_with_its_words(explored: dict[str, Kept]) -> None:
     schedule = explored["toctou/check_first"].schedule("1212")
-    failed = schedule.steps[3]
-    assert failed["error"]
-    assert "shorturl_shorturl_key_uk" in failed["message"]
+    assert schedule.steps[3]["error"]
+    assert "shorturl_shorturl_key_uk" in schedule.steps[3]["message"]
     assert schedule.outcomes[0] == ""
     assert schedule.outcomes[1].startswith("IntegrityError: duplicate key value")
 
@@ -154,12 +131,9 @@ def test_a_newer_recording_replaces_the_older(recorded: dict[str, Kept]) -> None
     before = set(others.values_list("pk", flat=True))
     ShortUrl.objects.create(key="a", target_url="https://example.com/")
 
-    printed = record("lost_update/update_returning")
+    what = "lost_update/update_returning/2/read-committed"
+    assert record(what) == f"{what}: 0 of 2 schedules violate the invariant\n"
 
-    assert (
-        printed
-        == "lost_update/update_returning/2/read-committed: 0 of 2 schedules violate the invariant\n"
-    )
     newer = Recording.objects.get(race="lost_update", strategy="update_returning")
     assert newer.pk > older.pk
     assert newer.recorded_at > older.recorded_at
@@ -168,12 +142,7 @@ def test_a_newer_recording_replaces_the_older(recorded: dict[str, Kept]) -> None
     assert set(Recording.objects.exclude(pk=newer.pk).values_list("pk", flat=True)) == before
     assert ShortUrl.objects.get().hits == 0  # the races were in a database of their own
     batch = Batch.objects.get()
-    assert (batch.what, batch.total, batch.done) == (
-        "lost_update/update_returning/2/read-committed",
-        1,
-        1,
-    )
-    assert batch.problem == ""
+    assert (batch.what, batch.total, batch.done, batch.problem) == (what, 1, 1, "")
     assert batch.ended_at
     assert scratch_databases(connection) == []
 
@@ -200,33 +169,20 @@ def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_only_one_at_a_time(somebody_explores: None) -> None:
-    with pytest.raises(CommandError, match="Another exploration is running"):
+    """Two that begin at the same moment can both have a page, and one says it there."""
+    message = "Another exploration is running; wait for it to end."
+    with pytest.raises(CommandError, match=message):
         record("lost_update/naive")
     assert not Batch.objects.exists()
-
-
-def test_a_run_that_comes_second_says_so_on_its_page(somebody_explores: None) -> None:
-    """Two are begun at the same moment, when nobody has the lock yet."""
     batch = Batch.objects.create(what="lost_update/naive", total=1)
-    with pytest.raises(CommandError):
+    with pytest.raises(CommandError, match=message):
         record("lost_update/naive", f"--batch={batch.pk}")
     batch.refresh_from_db()
-    assert batch.problem == "Another exploration is running; wait for it to end."
+    assert batch.problem == message
     assert batch.ended_at
 
 
 # How a batch ends does not depend on what it explores, so these explore nothing.
-
-
-@pytest.fixture
-def instead(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
-    """Let something else be done instead of an exploration, without a scratch database."""
-
-    def instead(function: Any) -> None:
-        monkeypatch.setattr(command, "scratch_database", nullcontext)
-        monkeypatch.setattr(store, "record", function)
-
-    return instead
 
 
 @pytest.fixture
@@ -244,13 +200,12 @@ def locked_at_the_end(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
                 locked.append(batches.is_locked())
 
     monkeypatch.setattr(store, "service_connection", watched)
+    monkeypatch.setattr(command, "scratch_database", nullcontext)
     return locked
 
 
 def test_it_says_how_far_it_is_while_it_goes_on(
-    instead: Callable[[Any], None],
-    monkeypatch: pytest.MonkeyPatch,
-    locked_at_the_end: list[bool],
+    monkeypatch: pytest.MonkeyPatch, locked_at_the_end: list[bool]
 ) -> None:
     monkeypatch.setattr(command, "PROGRESS", 0)
     seen = []
@@ -262,7 +217,7 @@ def test_it_says_how_far_it_is_while_it_goes_on(
         assert batches.is_locked()
         return Recording()
 
-    instead(explore)
+    monkeypatch.setattr(store, "record", explore)
     record("lost_update/naive", "toctou/naive")
     assert seen == [
         ("lost_update/naive/2/read-committed: 7 schedules", 0, 2, None),
@@ -276,21 +231,17 @@ def test_it_says_how_far_it_is_while_it_goes_on(
     ("error", "raised", "problem"),
     [
         (CannotExplore("Too much."), CommandError, "Too much."),
-        (KeyboardInterrupt(), KeyboardInterrupt, "Interrupted (KeyboardInterrupt)."),
         (SystemExit(143), SystemExit, "Interrupted (SystemExit)."),
     ],
 )
 def test_it_says_why_it_ended_early(
-    instead: Callable[[Any], None],
+    monkeypatch: pytest.MonkeyPatch,
+    locked_at_the_end: list[bool],
     error: BaseException,
     raised: type,
     problem: str,
-    locked_at_the_end: list[bool],
 ) -> None:
-    def explore(*_: Any) -> Recording:
-        raise error
-
-    instead(explore)
+    monkeypatch.setattr(store, "record", Mock(side_effect=error))
     with pytest.raises(raised):
         record("lost_update/naive")
     batch = Batch.objects.get()
