@@ -1,17 +1,18 @@
 """A table with one counter, and every way to count: what the explorer's tests explore."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-import pytest
 from django.db import connection, models, transaction
 from django.db.models import F
 
-from pginterleave import Outcome
+from pginterleave import Exploration, Outcome, Schedule, explore, run_schedule
+
+Process = Callable[[], object]
 
 
 class Counter(models.Model):
-    """One row of the table that `counter_table` makes."""
+    """One row of the table that the fixture `counter_table` makes."""
 
     id = models.IntegerField(primary_key=True)
     key = models.CharField(max_length=20, unique=True)
@@ -33,18 +34,6 @@ def sql(statement: str, *params: Any) -> list[Any]:
     with connection.cursor() as cursor:
         cursor.execute(statement, params or None)
         return cursor.fetchall() if cursor.description else []
-
-
-@pytest.fixture
-def counter_table(transactional_db: None) -> Iterator[None]:
-    """Make the table, and drop it afterwards."""
-    sql("DROP TABLE IF EXISTS interleave_counter")
-    sql(
-        "CREATE TABLE interleave_counter (id int PRIMARY KEY, key text UNIQUE, hits int)"
-        " WITH (autovacuum_enabled = off)"  # whose ANALYZE would change plans, and so SIREAD locks
-    )
-    yield
-    sql("DROP TABLE interleave_counter")
 
 
 def setup() -> None:
@@ -70,6 +59,16 @@ def counted(expected: int) -> Callable[[list[Outcome]], str]:
 
 def anything(outcomes: list[Outcome]) -> None:
     """Hold, whatever happened."""
+
+
+def explored(*processes: Process, **options: Any) -> Exploration:
+    """Explore with the options of `explore`; by default, any outcome is right."""
+    return explore(processes, **{"setup": setup, "invariant": anything, **options})
+
+
+def replayed(order: str, *processes: Process, **options: Any) -> Schedule:
+    """Run one schedule, with the options of `run_schedule`."""
+    return run_schedule(order, processes, **{"setup": setup, "invariant": anything, **options})
 
 
 def naive() -> None:
@@ -106,3 +105,12 @@ def compare_and_swap() -> None:
         if Counter.objects.filter(key="a", hits=seen).update(hits=seen + 1):
             return
     raise RuntimeError("five others were faster")
+
+
+def lock(*numbers: int, settings: str = "") -> None:
+    """Take advisory locks in this order, in one transaction."""
+    with transaction.atomic():
+        if settings:
+            sql(settings)
+        for number in numbers:
+            sql("SELECT pg_advisory_xact_lock(%s)", number)

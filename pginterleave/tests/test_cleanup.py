@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection, connections, transaction
 
-from pginterleave import InterleaveError, Outcome, StepTimeout, explore
+from pginterleave import InterleaveError, Outcome, StepTimeout
 
 from . import counter
-from .counter import counter_table, sql  # noqa: F401
+from .counter import Process, explored, lock, sql
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -26,7 +26,7 @@ WAITING = "SELECT pid FROM pg_locks WHERE NOT granted AND locktype = 'transactio
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(counter_table: None) -> Iterator[None]:  # noqa: F811
+def nothing_is_left(counter_table: None) -> Iterator[None]:
     """Neither a session, with its locks, nor a thread; begins when those of others have ended."""
     while sql(SESSIONS):
         time.sleep(0.001)
@@ -36,17 +36,11 @@ def nothing_is_left(counter_table: None) -> Iterator[None]:  # noqa: F811
     assert {*threading.enumerate()} <= threads
 
 
-def run(*processes: Callable[[], object], **options: Any) -> list[tuple[str, list[Outcome]]]:
-    """Explore, and return the order and the outcomes of every schedule."""
-    options = {"setup": counter.setup, "invariant": lambda outcomes: "shown", **options}
-    found = explore(processes, **options)
+def run(*processes: Process, **options: Any) -> dict[str, tuple[Outcome, ...]]:
+    """Explore, and return the outcomes of every schedule."""
+    found = explored(*processes, **{"invariant": lambda outcomes: "shown", **options})
     assert found.complete
-    return [(schedule.order, [*schedule.outcomes]) for schedule in found.violations]
-
-
-def test_after_success_and_after_a_replay() -> None:
-    found = explore([counter.atomic_only] * 2, setup=counter.setup, invariant=counter.anything)
-    found.replay("111222")
+    return {schedule.order: schedule.outcomes for schedule in found.violations}
 
 
 @pytest.mark.parametrize(
@@ -67,8 +61,7 @@ def test_after_an_interruption_in_the_middle_of_a_schedule() -> None:
             assert len(sql(WAITING)) == 1
             raise KeyboardInterrupt
 
-    processes = [counter.select_for_update] * 2
-    found = explore(processes, setup=counter.setup, invariant=counter.anything)
+    found = explored(*[counter.select_for_update] * 2)
     with pytest.raises(KeyboardInterrupt):
         found.replay("112122", observe=strike)
 
@@ -116,7 +109,7 @@ def test_a_process_that_hangs_in_the_database_is_named_with_its_statement() -> N
 
 
 def test_a_retry_loop_without_an_end_is_ended_though_it_swallows_exceptions() -> None:
-    """`except Exception` must not even see it: ProcessCancelled is a BaseException."""
+    """`except Exception` sees nothing; a bare one does, again and again, and holds a lock."""
     caught: list[Exception] = []
 
     def retry() -> None:
@@ -126,16 +119,7 @@ def test_a_retry_loop_without_an_end_is_ended_though_it_swallows_exceptions() ->
             except Exception as error:
                 caught.append(error)
 
-    with pytest.raises(InterleaveError, match="max_steps=9") as raised:
-        run(retry, retry, max_steps=9)
-    assert caught == []
-    assert not hasattr(raised.value, "__notes__")
-
-
-def test_a_bare_except_keeps_neither_the_thread_nor_the_row_lock() -> None:
-    """It swallows what ends a process, again and again, and holds a lock when it is to end."""
-
-    def retry() -> None:
+    def retry_bare() -> None:
         while True:
             try:
                 with transaction.atomic():
@@ -144,8 +128,10 @@ def test_a_bare_except_keeps_neither_the_thread_nor_the_row_lock() -> None:
             except:  # noqa: E722
                 pass
 
-    with pytest.raises(InterleaveError, match="max_steps=9") as raised:
-        run(retry, retry, max_steps=9)
+    message = "max_steps=9; a loop may never end. Process 1 is about to send 'UPDATE"
+    with pytest.raises(InterleaveError, match=message) as raised:
+        run(retry_bare, retry, max_steps=9)
+    assert caught == []
     assert not hasattr(raised.value, "__notes__")  # which would admit that a thread is left
 
 
@@ -155,38 +141,11 @@ def test_a_process_killed_in_the_database_has_an_outcome_and_goes_on_afterwards(
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
         " WHERE application_name = 'interleave process 1' AND datname = current_database()"
     )
-    runs = dict(run(counter.atomic_only, partial(sql, kill)))
+    runs = run(counter.atomic_only, partial(sql, kill))
     assert sorted(runs) == ["1112", "1121", "121", "21"]
     assert runs["1112"][0].raised is None
     failed = [outcomes[0].raised for order, outcomes in runs.items() if order != "1112"]
     assert all(isinstance(error, DatabaseError) for error in failed)
-
-
-def test_a_second_connection_is_not_seen_and_does_not_hang() -> None:
-    """Its thread holds a lock that the other process wants, and nobody knows when it lets go."""
-    release = threading.Event()
-
-    def other_thread() -> None:
-        with transaction.atomic():
-            counter.update_returning()
-            locked.set()
-            release.wait()
-        connection.close()
-
-    def first() -> None:
-        thread.start()
-        locked.wait()
-
-    locked, thread = threading.Event(), threading.Thread(target=other_thread)
-    message = r"Process 2 has sent .UPDATE .* waits for session \d+, which belongs to no process"
-    try:
-        with pytest.raises(StepTimeout, match=message):
-            run(first, counter.update_returning, step_timeout=0.2)
-    finally:
-        release.set()
-        thread.join()
-    while sql(SESSIONS):
-        time.sleep(0.001)
 
 
 def test_a_process_that_cannot_connect_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +185,7 @@ def test_the_state_of_a_session_does_not_reach_the_next_schedule() -> None:
     expected = sql(probe)
     runs = run(process, counter.hits)
     assert len(runs) == 11  # its steps, with CLOSE, and one SELECT anywhere between them
-    for _, outcomes in runs:
+    for outcomes in runs.values():
         assert outcomes[0].raised is None
         assert outcomes[0].returned == expected
 
@@ -246,7 +205,7 @@ def test_no_timeout_of_the_server_ends_a_session_that_stands_at_a_step(
 
     runs = run(shown, counter.hits)  # more than one schedule: it is so again after RESET ALL
     assert len(runs) > 1
-    assert [outcomes[0].returned for _, outcomes in runs] == [[[("0",)]] * len(names)] * len(runs)
+    assert all(each[0].returned == [[("0",)]] * len(names) for each in runs.values())
 
 
 def test_hooks_and_wrappers_do_not_reach_the_next_schedule() -> None:
@@ -264,7 +223,7 @@ def test_hooks_and_wrappers_do_not_reach_the_next_schedule() -> None:
 
     runs = run(process, counter.naive)
     assert len(runs) == 6
-    assert all(outcome.raised is None for _, outcomes in runs for outcome in outcomes)
+    assert all(outcome.raised is None for outcomes in runs.values() for outcome in outcomes)
     assert called == []
 
 
@@ -293,25 +252,23 @@ def test_a_process_that_waits_for_its_own_copy() -> None:
         counter.update_returning()
         copy.close()
 
-    with pytest.raises(StepTimeout, match="which belongs to no process"):
+    message = r"Process 1 has sent .UPDATE .* waits for session \d+, which belongs to no process"
+    with pytest.raises(StepTimeout, match=message):
         run(process, step_timeout=0.2)
 
 
-def lock_row() -> None:
-    with transaction.atomic():
-        counter.update_returning()
-
-
 def test_whoever_observes_does_not_wait_for_ever() -> None:
-    """For a row that a process has locked, which goes on only when the observation has ended."""
+    """For a lock of a process, which goes on only when the observation has ended."""
+    before = sql("SHOW synchronous_commit")
     sql("SET lock_timeout = 0")
     try:
         with pytest.raises(DatabaseError, match="lock timeout") as raised:
-            run(lock_row, observe=counter.update_returning, step_timeout=0.2)
+            run(partial(lock, 1), observe=partial(lock, 1), step_timeout=0.2)
         raised_in, doing = raised.value.__notes__
         assert raised_in == "Raised in observe."
         assert doing.startswith("Process 1 is about to send 'COMMIT'")
         assert sql("SHOW lock_timeout") == [("0",)]
+        assert sql("SHOW synchronous_commit") == before
     finally:
         sql("RESET lock_timeout")
 
@@ -330,8 +287,8 @@ def test_a_session_that_a_process_closes_holds_no_lock_after_that_step() -> None
     def try_lock() -> bool:
         return bool(sql("SELECT pg_try_advisory_xact_lock(1)")[0][0])
 
-    outcomes = dict(run(lock_and_close, try_lock))
-    assert {order: outcome[1].returned for order, outcome in outcomes.items()} == {
+    runs = run(lock_and_close, try_lock)
+    assert {order: outcomes[1].returned for order, outcomes in runs.items()} == {
         "1112": True,
         "1121": False,
         "1211": True,
@@ -340,15 +297,13 @@ def test_a_session_that_a_process_closes_holds_no_lock_after_that_step() -> None
 
 
 def test_a_lock_of_the_session_is_released_in_a_step() -> None:
-    def lock() -> None:
+    def hold() -> None:
         sql("SELECT pg_advisory_lock(1)")
         counter.update_returning()
 
-    found = explore([lock] * 2, setup=counter.setup, invariant=counter.counted(2))
-    assert (found.violating, set(found.orders)) == (
-        0,
-        {"111222", "112122", "121122", "212211", "221211", "222111"},
-    )
-    waits = found.replay("121122").timeline[1]
-    assert (waits.waited_for, waits.until) == ((1,), 4)
-    assert [step.kind for step in found.replay("121122").timeline][3] == "CLOSE"
+    found = explored(hold, hold, invariant=counter.counted(2))
+    orders = {"111222", "112122", "121122", "212211", "221211", "222111"}
+    assert (found.violating, set(found.orders)) == (0, orders)
+    timeline = found.replay("121122").timeline
+    assert (timeline[1].waited_for, timeline[1].until) == ((1,), 4)
+    assert timeline[3].kind == "CLOSE"

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 
-from pginterleave import Outcome, explore
+from pginterleave import Outcome
 
 from . import counter
-from .counter import Counter, counter_table, sql  # noqa: F401
+from .counter import Counter, explored, sql
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -32,9 +32,7 @@ HITS = [
 def test_processes_that_count(
     processes: int, resolve: Callable[[], object], violating: int, schedules: int
 ) -> None:
-    found = explore(
-        [resolve] * processes, setup=counter.setup, invariant=counter.counted(processes)
-    )
+    found = explored(*[resolve] * processes, invariant=counter.counted(processes))
     assert (found.violating, found.schedules, found.complete) == (violating, schedules, True)
     assert len({*found.orders}) == schedules
     assert {each.order for each in found.violations} <= {*found.orders}
@@ -114,13 +112,5 @@ CREATES = [
 def test_two_processes_that_draw_the_same_key_first(
     create: Callable[[str], str], violating: int, schedules: int
 ) -> None:
-    processes = [partial(create, "xy"), partial(create, "xz")]
-    found = explore(processes, setup=counter.setup, invariant=both_have_a_key)
+    found = explored(partial(create, "xy"), partial(create, "xz"), invariant=both_have_a_key)
     assert (found.violating, found.schedules, found.complete) == (violating, schedules, True)
-
-
-def test_the_caller_s_connection_is_left_as_it_was() -> None:
-    before = sql("SHOW synchronous_commit")
-    explore([counter.naive], setup=counter.setup, invariant=counter.counted(1)).assert_safe()
-    assert sql("SHOW synchronous_commit") == before
-    assert connection.get_autocommit()

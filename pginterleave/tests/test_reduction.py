@@ -1,45 +1,38 @@
 """Of schedules that differ only in the order of independent steps one runs; all are counted."""
 
 import contextlib
-from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.db import DatabaseError, transaction
 
-from pginterleave import Exploration, Outcome, explore
+from pginterleave import Exploration, Outcome
 from pginterleave.effects import GLOBAL, LOCAL, Effect, effect
 from pginterleave.statements import kind
 
 from . import counter
-from .counter import Counter, counter_table, sql  # noqa: F401
-
-Process = Callable[[], object]
+from .counter import Process, explored, sql
 
 
-def both(
-    *processes: Process, invariant: Callable[[list[Outcome]], str]
-) -> tuple[Exploration, Exploration]:
+def both(*processes: Process, **options: Any) -> tuple[Exploration, Exploration]:
     """Explore all schedules, and the reduced ones; check that they agree."""
-    every, reduced = (
-        explore(list(processes), setup=counter.setup, invariant=invariant, reduce=reduced)
-        for reduced in (False, True)
-    )
-    agree(every, reduced)
-    return every, reduced
-
-
-def agree(every: Exploration, reduced: Exploration) -> None:
+    every, reduced = (explored(*processes, reduce=each, **options) for each in (False, True))
     counts = (every.schedules, every.violating, every.truncated)
     assert counts == (len(every.orders), len(every.violations), "")
     assert (reduced.schedules, reduced.violating, reduced.truncated) == counts
     assert set(reduced.orders) <= set(every.orders)
     assert len(set(reduced.orders)) == len(reduced.orders)
-    counterexamples = [
-        each.counterexample.order if each.counterexample else None for each in (every, reduced)
-    ]
-    assert counterexamples[0] == counterexamples[1]
+    first, second = (each.counterexample and each.counterexample.order for each in (every, reduced))
+    assert first == second
+    return every, reduced
+
+
+def some_violate(*processes: Process, **options: Any) -> None:
+    """Check that both find some violations, and as many."""
+    every, _ = both(*processes, **options)
+    assert 0 < every.violating < every.schedules
 
 
 def skip() -> int:
@@ -51,7 +44,11 @@ def skip() -> int:
 
 
 def was_locked(outcomes: list[Outcome]) -> str:
-    return "" if outcomes[1].returned else "the row was locked"
+    return "the row was locked" if any(each.returned == 0 for each in outcomes) else ""
+
+
+def second_sees(outcomes: list[Outcome]) -> str:
+    return str(outcomes[1].returned or "")
 
 
 @pytest.mark.parametrize(
@@ -92,20 +89,21 @@ class TestEffects:
         assert reduced.orders == ("1122", "1212", "1221", "2211")
 
     def test_three_that_read(self) -> None:
-        found = explore(
-            [counter.atomic_only] * 3,
-            setup=counter.setup,
-            invariant=counter.counted(3),
-            reduce=True,
-        )
+        processes = [counter.atomic_only] * 3
+        found = explored(*processes, invariant=counter.counted(3), reduce=True)
         assert (found.violating, found.schedules, len(found.orders)) == (630, 636, 96)
+        found = explored(*processes, reduce=True, max_schedules=20)  # a limit on those that run
+        assert len(found.orders) == 20
+        assert found.schedules > 20
+        message = "(20 ran, the others are equivalent); the search was truncated: max_schedules=20"
+        assert message in str(found)
 
     def test_savepoints(self) -> None:
         def process(number: int) -> None:
             with transaction.atomic(), transaction.atomic():
                 sql("UPDATE interleave_counter SET hits = hits + %s WHERE id = %s", number, number)
 
-        _, reduced = both(partial(process, 1), partial(process, 2), invariant=lambda _: "")
+        _, reduced = both(partial(process, 1), partial(process, 2))
         # SAVEPOINT, UPDATE, RELEASE, COMMIT: what is left are the orders of two and two.
         assert (reduced.schedules, len(reduced.orders)) == (70, 6)
 
@@ -119,8 +117,7 @@ class TestEffects:
                 transaction.savepoint_rollback(point)
                 sql("SELECT pg_advisory_xact_lock(1)")
 
-        every, _ = both(undo, skip, invariant=was_locked)
-        assert 0 < every.violating < every.schedules
+        some_violate(undo, skip, invariant=was_locked)
 
     def test_a_savepoint_after_an_error(self) -> None:
         def insert(key: str) -> str:
@@ -141,55 +138,30 @@ class TestEffects:
         assert len(reduced.orders) < len(every.orders)
         assert every.violations
 
-    def test_an_error_releases_locks(self) -> None:
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "INSERT INTO interleave_counter VALUES (2, 'c', 0)",
+            "SELECT id / hits FROM interleave_counter WHERE key = 'b'",
+            "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",  # too late here
+            "RELEASE SAVEPOINT x",  # which does not exist
+        ],
+    )
+    def test_an_error_releases_locks(self, statement: str) -> None:
         """Whether a statement fails is not to be seen before; whoever waits goes on then."""
 
         def fail() -> None:
             with transaction.atomic():
                 counter.f_expression()
-                sql("INSERT INTO interleave_counter VALUES (2, 'c', 0)")
-
-        processes = (fail, counter.update_returning, counter.hits)
-        every, _ = both(*processes, invariant=lambda outcomes: str(outcomes[2].returned or ""))
-        assert 0 < every.violating < every.schedules
-
-    def test_an_error_in_a_read_releases_locks(self) -> None:
-        def fail() -> None:
-            with transaction.atomic():
-                counter.f_expression()
-                sql("SELECT id / hits FROM interleave_counter WHERE key = 'b'")
-
-        every, reduced = both(fail, skip, invariant=was_locked)
-        assert 0 < every.violating < every.schedules
-        assert len(reduced.orders) < every.schedules
-
-    @pytest.mark.parametrize(
-        "statement",
-        ["SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "RELEASE SAVEPOINT x", "SAVEPOINT 1"],
-    )
-    def test_an_error_in_a_local_step_releases_locks(self, statement: str) -> None:
-        """SET comes too late here, there is no x, and 1 is no name."""
-
-        def fail() -> None:
-            with transaction.atomic():
-                counter.update_returning()
                 sql(statement)
 
-        def without_waiting() -> None:
-            with transaction.atomic():
-                Counter.objects.select_for_update(nowait=True).get(key="a")
-
-        def locked(outcomes: list[Outcome]) -> str:
-            causes = [type(each.raised.__cause__).__name__ for each in outcomes if each.raised]
-            return "locked" if "LockNotAvailable" in causes else ""
-
-        for processes in ((fail, without_waiting), (without_waiting, fail)):
-            every, _ = both(*processes, invariant=locked)
-            assert 0 < every.violating < every.schedules
+        some_violate(fail, skip, invariant=was_locked)
+        some_violate(skip, fail, invariant=was_locked)
+        processes = (fail, counter.hits, counter.update_returning)
+        some_violate(*processes, invariant=second_sees)
 
     def test_several_statements_at_once(self) -> None:
-        def write() -> None:
-            sql("UPDATE interleave_counter SET hits = 1; SELECT 1")
+        write = partial(sql, "UPDATE interleave_counter SET hits = 1; SELECT 1")
 
         def commit() -> None:
             with transaction.atomic():
@@ -206,10 +178,7 @@ class TestEffects:
 
         both(point_and_fail, skip, invariant=was_locked)
         for process in (write, commit, point):
-            every, _ = both(
-                process, counter.hits, invariant=lambda outcomes: str(outcomes[1].returned or "")
-            )
-            assert 0 < every.violating < every.schedules
+            some_violate(process, counter.hits, invariant=second_sees)
 
     def test_an_error_of_the_driver_releases_nothing(self) -> None:
         def fail() -> None:
@@ -225,8 +194,10 @@ class TestEffects:
         serializable = "BEGIN ISOLATION LEVEL SERIALIZABLE"
 
         def one() -> None:
-            for statement in ("UPDATE interleave_counter SET hits = 1 WHERE id = 1",
-                              "SELECT hits FROM interleave_counter WHERE id = 2"):  # fmt: skip
+            for statement in (
+                "UPDATE interleave_counter SET hits = 1 WHERE id = 1",
+                "SELECT hits FROM interleave_counter WHERE id = 2",
+            ):
                 sql(serializable)
                 sql(statement)
                 sql("COMMIT")
@@ -272,44 +243,21 @@ class TestEffects:
         """SELECT nextval() is a write, and so is what takes a lock."""
         sql("CREATE SEQUENCE interleave_sequence")
         try:
-
-            def process() -> int:
-                return int(sql("SELECT nextval('interleave_sequence')")[0][0])
-
-            def ordered(outcomes: list[Outcome]) -> str:
-                first, second = (outcome.returned for outcome in outcomes)
-                return "" if first < second else "the second was first"
-
-            found = explore([process] * 2, setup=lambda: None, invariant=ordered, reduce=True)
+            process = partial(sql, "SELECT nextval('interleave_sequence')")
+            found = explored(
+                process,
+                process,
+                invariant=lambda each: "" if each[0].returned < each[1].returned else "later",
+                reduce=True,
+            )
             assert (found.violating, found.schedules, len(found.orders)) == (1, 2, 2)
         finally:
             sql("DROP SEQUENCE interleave_sequence")
 
     def test_a_read_sees_what_is_committed_before_it(self) -> None:
-        def read() -> int:
-            return counter.hits()
-
-        def invariant(outcomes: list[Outcome]) -> str:
-            return f"read {outcomes[1].returned}" if outcomes[1].returned else ""
-
-        every, _ = both(counter.select_for_update, read, invariant=invariant)
+        every, _ = both(counter.select_for_update, counter.hits, invariant=second_sees)
         assert [schedule.order for schedule in every.violations] == ["1112"]
 
-    def test_the_limit_is_on_those_that_run(self) -> None:
-        found = explore(
-            [counter.atomic_only] * 3,
-            setup=counter.setup,
-            invariant=counter.counted(3),
-            reduce=True,
-            max_schedules=20,
-        )
-        assert len(found.orders) == 20
-        assert found.schedules > 20
-        assert str(found).endswith("(20 ran, the others are equivalent); the search was truncated: "
-                                   "max_schedules=20 reached")  # fmt: skip
-
     def test_processes_that_send_nothing(self) -> None:
-        found = explore(
-            [lambda: None] * 2, setup=lambda: None, invariant=lambda _: "violated", reduce=True
-        )
+        found = explored(*[lambda: None] * 2, invariant=lambda _: "violated", reduce=True)
         assert (found.violating, found.schedules, found.orders) == (1, 1, ("",))

@@ -2,18 +2,19 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, connection
 
-from pginterleave import Exploration, Outcome, explore, run_schedule
+from pginterleave import Exploration, Outcome
+from pginterleave.statements import writes
 
 from . import counter
-from .counter import Counter, counter_table, sql  # noqa: F401
+from .counter import Counter, Process, explored, replayed, sql
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
-Process = Callable[[], object]
 UNLESS_THERE = """
     INSERT INTO interleave_counter
     SELECT %s, %s, 7 WHERE NOT EXISTS (SELECT FROM interleave_counter WHERE hits = 7)
@@ -23,13 +24,8 @@ FIRST_FREE = """
     WHERE id = (SELECT id FROM interleave_counter WHERE hits = 0 ORDER BY id LIMIT 1)
 """
 
-
-def unless_there(number: int) -> None:
-    sql(UNLESS_THERE, number, f"own {number}")
-
-
-def first_free() -> None:
-    sql(FIRST_FREE)
+unless_there = [partial(sql, UNLESS_THERE, number, f"own {number}") for number in (3, 4)]
+first_free = partial(sql, FIRST_FREE)
 
 
 def only_one(outcomes: list[Outcome]) -> str:
@@ -41,11 +37,12 @@ def none_twice(outcomes: list[Outcome]) -> str:
     return "taken twice" if Counter.objects.filter(hits__gt=1).exists() else ""
 
 
-def both(*processes: Process, invariant: Callable[[list[Outcome]], str]) -> list[Exploration]:
+def both(*processes: Process, **options: Any) -> list[Exploration]:
     """Explore without it, with it, and with it reduced, whose counts must agree."""
-    plain, split, reduced = (
-        explore(list(processes), setup=counter.setup, invariant=invariant, **options)  # type: ignore[arg-type]
-        for options in ({}, {"split_autocommit": True}, {"split_autocommit": True, "reduce": True})
+    plain = explored(*processes, **options)
+    split, reduced = (
+        explored(*processes, split_autocommit=True, reduce=reduce, **options)
+        for reduce in (False, True)
     )
     assert plain.complete
     assert split.complete
@@ -57,7 +54,7 @@ def both(*processes: Process, invariant: Callable[[list[Outcome]], str]) -> list
     ("processes", "invariant", "counts"),
     [
         # INSERT, COMMIT each: it holds where one commits before the other looks, 1122 and 2211.
-        ([partial(unless_there, 3), partial(unless_there, 4)], only_one, (4, 6)),
+        (unless_there, only_one, (4, 6)),
         # The second waits for the first, whose row it has chosen, and takes it all the same.
         ([first_free, first_free], none_twice, (2, 4)),
     ],
@@ -75,31 +72,14 @@ def test_a_statement_that_looks_and_writes(
 
 
 def test_a_counterexample_is_replayed_with_its_commits() -> None:
-    processes = [partial(unless_there, 3), partial(unless_there, 4)]
-    _, split = both(*processes, invariant=only_one)
+    options = {"invariant": only_one, "split_autocommit": True}
+    split = explored(*unless_there, **options)
     assert split.counterexample
     assert [step.kind for step in split.counterexample.timeline] == ["INSERT"] * 2 + ["COMMIT"] * 2
-    for again in (
-        split.replay(split.counterexample.order),
-        run_schedule(
-            split.counterexample.order,
-            processes,
-            setup=counter.setup,
-            invariant=only_one,
-            split_autocommit=True,
-        ),
-    ):
-        assert again == split.counterexample
-
-
-def test_what_is_returned_comes_through() -> None:
-    (row,) = explore(
-        [counter.update_returning],
-        setup=counter.setup,
-        invariant=lambda outcomes: "" if outcomes[0].returned == [(1,)] else "nothing returned",
-        split_autocommit=True,
-    ).orders
-    assert row == "11"
+    order = split.counterexample.order
+    assert split.replay(order) == split.counterexample
+    assert replayed(order, *unless_there, **options) == split.counterexample
+    assert replayed("11", counter.update_returning, **options).outcomes[0].returned == [(1,)]
 
 
 def test_a_statement_that_fails_is_undone_at_once() -> None:
@@ -108,9 +88,7 @@ def test_a_statement_that_fails_is_undone_at_once() -> None:
             with pytest.raises(IntegrityError):
                 sql("INSERT INTO interleave_counter VALUES (3, 'c', 0), (1, 'd', 0)")
 
-    def insert() -> None:
-        sql("INSERT INTO interleave_counter VALUES (3, 'e', 0)")
-
+    insert = partial(sql, "INSERT INTO interleave_counter VALUES (3, 'e', 0)")
     _, split = both(fail, insert, invariant=lambda outcomes: str(outcomes[1].raised or ""))
     # It may wait for what the other has inserted, and then fail for that.
     assert split.violating == 0
@@ -123,15 +101,10 @@ def test_a_constraint_that_is_looked_at_last() -> None:
         "DEFERRABLE INITIALLY DEFERRED"
     )
 
-    def insert(number: int) -> None:
-        sql("INSERT INTO interleave_counter VALUES (%s, %s, 9)", number, f"own {number}")
-
-    def setup() -> None:
-        sql("DELETE FROM interleave_counter")
-
-    found = explore(
-        [partial(insert, 1), partial(insert, 2)],
-        setup=setup,
+    insert = "INSERT INTO interleave_counter VALUES (%s, %s, 9)"
+    found = explored(
+        *[partial(sql, insert, number, f"own {number}") for number in (3, 4)],
+        setup=partial(sql, "DELETE FROM interleave_counter"),
         invariant=lambda outcomes: " ".join(type(each.raised).__name__ for each in outcomes),
         split_autocommit=True,
     )
@@ -139,14 +112,8 @@ def test_a_constraint_that_is_looked_at_last() -> None:
         "NoneType IntegrityError",
         "IntegrityError NoneType",
     }
-    assert {step.kind for each in found.violations for step in each.timeline if step.error} == {
-        "COMMIT"
-    }
-
-
-def in_a_transaction() -> None:
-    with transaction.atomic():
-        counter.f_expression()
+    steps = [step for each in found.violations for step in each.timeline]
+    assert {step.kind for step in steps if step.error} == {"COMMIT"}
 
 
 def several() -> None:
@@ -159,12 +126,11 @@ def many() -> None:
         cursor.executemany(statement, [(1, 1), (1, 2)])
 
 
-def read_twice() -> tuple[int, int]:
-    return counter.hits("a"), counter.hits("b")
-
-
 def test_many_at_once_are_committed_in_their_step() -> None:
     """So a SELECT before them and one behind them differ, and neither stands for the other."""
+
+    def read_twice() -> tuple[int, int]:
+        return counter.hits(), counter.hits()
 
     def halfway(outcomes: list[Outcome]) -> str:
         first, second = outcomes[1].returned
@@ -175,16 +141,19 @@ def test_many_at_once_are_committed_in_their_step() -> None:
 
 
 @pytest.mark.parametrize(
-    "statement",
-    [FIRST_FREE + " AND key != 'a; b'", FIRST_FREE + "; -- done", f"/* ; */ {FIRST_FREE}"],
+    ("statement", "expected"),
+    [
+        (FIRST_FREE + " AND key != 'a; b'", True),
+        (FIRST_FREE + "; -- done", True),
+        (f"/* ; */ {FIRST_FREE}", True),
+        (f"{FIRST_FREE}; SELECT 1", False),
+    ],
 )
-def test_a_semicolon_that_ends_nothing(statement: str) -> None:
-    process = partial(sql, statement)
-    _, split = both(process, process, invariant=none_twice)
-    assert (split.violating, split.schedules) == (2, 4)
+def test_a_semicolon_that_ends_nothing(statement: str, expected: bool) -> None:
+    assert writes(statement) == expected
 
 
-@pytest.mark.parametrize("process", [counter.hits, in_a_transaction, several, many])
+@pytest.mark.parametrize("process", [counter.hits, counter.atomic_only, several, many])
 def test_what_is_as_it_was(process: Process) -> None:
-    plain, split = both(process, process, invariant=lambda _: "")
+    plain, split = both(process, process)
     assert plain.orders == split.orders

@@ -1,14 +1,13 @@
 """Of several processes that are let go at the same moment, the one that waited first goes first."""
 
-from collections.abc import Callable
 from functools import partial
 
 import pytest
 from django.db import transaction
 
-from pginterleave import Outcome, explore, scheduler
+from pginterleave import Exploration, Outcome, scheduler
 
-from .counter import counter_table, sql  # noqa: F401
+from .counter import explored, lock, sql
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -47,12 +46,14 @@ class Woken:
         sql("DELETE FROM interleave_counter")
         sql("INSERT INTO interleave_counter VALUES (1, 'a', 0), (2, 'b', %s)", dawdler)
 
-    def processes(self) -> list[Callable[[], object]]:
-        return [self.holds, partial(self.waits, 2, 3), partial(self.waits, 3, 2)]
+    def explored(self) -> Exploration:
+        waits = partial(self.waits, 2, 3), partial(self.waits, 3, 2)
+        found = explored(self.holds, *waits, setup=self.setup, invariant=self.written)
+        assert found.complete
+        return found
 
     def holds(self) -> None:
-        with transaction.atomic():
-            sql("SELECT pg_advisory_xact_lock(1)")
+        lock(1)
 
     def waits(self, number: int, other: int) -> None:
         statements = WAIT_AND_WRITE.format(number=number, other=other)
@@ -72,9 +73,7 @@ class Woken:
 @pytest.mark.parametrize("in_a_transaction", [False, True])
 def test_the_first_that_waited_writes_first_in_every_schedule(in_a_transaction: bool) -> None:
     """Process 1 locks, 2 waits, 3 waits, 1 commits; 3 writes first, and it is tried again."""
-    woken = Woken(in_a_transaction=in_a_transaction)
-    found = explore(woken.processes(), setup=woken.setup, invariant=woken.written)
-    assert found.complete
+    found = Woken(in_a_transaction=in_a_transaction).explored()
     written = {schedule.order: schedule.violation for schedule in found.violations}
     assert len(written) == found.schedules
     assert written == {
@@ -111,9 +110,7 @@ def test_the_way_that_counted_once_is_the_way_of_all_schedules_that_begin_so(
 ) -> None:
     """When the fair attempts are used up, 3 may write first; then 1231 goes on with 3 each time."""
     monkeypatch.setattr(scheduler, "FAIR_ATTEMPTS", 1)
-    woken = WokenTheOtherWayRound(in_a_transaction=True)
-    found = explore(woken.processes(), setup=woken.setup, invariant=woken.written)
-    assert found.complete
+    found = WokenTheOtherWayRound(in_a_transaction=True).explored()
     begun = {
         each.order: each.violation for each in found.violations if each.order.startswith("1231")
     }

@@ -1,0 +1,19 @@
+"""The table of the explorer's tests."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from .counter import sql
+
+
+@pytest.fixture
+def counter_table(transactional_db: None) -> Iterator[None]:
+    """Make the table, and drop it afterwards."""
+    sql("DROP TABLE IF EXISTS interleave_counter")
+    sql(
+        "CREATE TABLE interleave_counter (id int PRIMARY KEY, key text UNIQUE, hits int)"
+        " WITH (autovacuum_enabled = off)"  # whose ANALYZE would change plans, and so SIREAD locks
+    )
+    yield
+    sql("DROP TABLE interleave_counter")
