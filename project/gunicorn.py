@@ -14,6 +14,8 @@ from django.db import OperationalError, connection, connections
 from django.http.request import validate_host
 from gunicorn.sock import TCPSocket
 
+from project.worker import BoundedWorker
+
 # Until there is something to stop, Ctrl-C just ends this, without a traceback.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
@@ -29,6 +31,9 @@ try:
     # Each thread of each worker keeps a connection: WORKERS × THREADS has to stay well below
     # PostgreSQL's max_connections, 100 by default and 200 in the embedded one.
     workers = number("WORKERS", default=4, least=1, most=64)
+    BoundedWorker.queue_timeout = (
+        number("QUEUE_TIMEOUT_MS", default=500, least=10, most=60_000) / 1000
+    )
     threads = THREADS
 except ImproperlyConfigured as error:
     sys.exit(f"gunicorn: {error}")

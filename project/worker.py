@@ -25,7 +25,6 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 RECEIVE_TIMEOUT = 5.0  # seconds for a request to be complete, from its connection or first byte
 SEND_TIMEOUT = 10  # seconds in which a client has to take some of the response
 QUEUE_PER_THREAD = 16  # requests that may wait for each thread: some 20 ms of work
-QUEUE_TIMEOUT = 0.5  # seconds after which a request that has waited is refused, and not begun
 RETRY_AFTER = 1  # seconds
 # Longer bodies are refused by their Content-Length, before they are read. A header is at most as
 # long as gunicorn's limits on it allow.
@@ -137,7 +136,8 @@ class Connection(TConn):  # type: ignore[misc]
 class BoundedWorker(ThreadWorker):  # type: ignore[misc]
     """gthread, whose threads get complete requests only, and no more than they can answer soon."""
 
-    queue_timeout = QUEUE_TIMEOUT
+    # Seconds after which a request that has waited is refused, and not begun: QUEUE_TIMEOUT_MS.
+    queue_timeout = 0.5
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
