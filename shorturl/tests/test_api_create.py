@@ -1,6 +1,5 @@
 """POST /api/links"""
 
-import json
 from typing import Any
 
 import pytest
@@ -60,15 +59,9 @@ def test_a_taken_custom_key(client: Client) -> None:
     [
         ("", "malformed"),
         ("a" * 21, "malformed"),
-        ("with space", "malformed"),
-        ("a/b", "malformed"),
-        ("käse", "malformed"),
         ("nul\0", "malformed"),
-        ("line\n", "malformed"),
         ("api", "reserved"),
-        ("Admin", "reserved"),
         (7, "string_type"),
-        (["a"], "string_type"),
         (True, "string_type"),
         ("\ud800", "malformed"),
     ],
@@ -83,22 +76,13 @@ def test_a_key_that_cannot_be_one(client: Client, key: Any, code: str) -> None:
     ("target_url", "code", "says"),
     [
         ("javascript:alert(1)", "scheme", "start it with http:// or https://"),
-        ("data:text/html,hello", "scheme", "start it with http:// or https://"),
-        ("file:///etc/passwd", "scheme", "start it with http:// or https://"),
-        ("ftp://example.com/", "scheme", "start it with http:// or https://"),
-        ("example.com", "scheme", "start it with http:// or https://"),
         ("", "scheme", "start it with http:// or https://"),
-        ("https://", "no_host", "write it like https://example.com/page"),
-        ("https://me:secret@example.com/", "credentials", "leave out the part before the @"),
-        ("https://example.com/\r\nSet-Cookie: a=b", "forbidden_character", "percent-encode it"),
         ("https://example.com/\0", "forbidden_character", "percent-encode it"),
         ("https://example.com/{a} b", "forbidden_character", "percent-encode it"),
-        ("https://example.com/" + "a" * 2_000, "too_long", "use at most 2,000"),
         ("https://testserver/page", "own_host", "link to the page it leads to"),
         ("https://example.com/\ud800", "forbidden_character", "leave it out"),
         (None, "string_type", "must be a string"),
         (7, "string_type", "must be a string"),
-        ({"$ne": 1}, "string_type", "must be a string"),
     ],
 )
 def test_a_target_that_cannot_be_one(client: Client, target_url: Any, code: str, says: str) -> None:
@@ -117,17 +101,6 @@ def test_every_other_host_of_the_service_is_its_own(client: Client, settings: An
     assert create(client, {"target_url": "https://SHO.rt/page"}).status_code == 422
 
 
-def test_the_longest_target(client: Client) -> None:
-    target_url = "https://example.com/".ljust(2_000, "a")
-    assert create(client, {"target_url": target_url}).json()["target_url"] == target_url
-
-
-def test_an_international_host_is_kept_as_typed_and_redirected_in_ascii(client: Client) -> None:
-    response = create(client, {"target_url": "https://müller.example/ä", "key": "umlaut"})
-    assert response.json()["target_url"] == "https://müller.example/ä"
-    assert client.get("/umlaut")["Location"] == "https://xn--mller-kva.example/%C3%A4"
-
-
 def test_several_faults_are_told_at_once(client: Client) -> None:
     response = create(client, {"target_url": "no", "key": "api", "hits": 5})
     assert response.status_code == 422
@@ -138,12 +111,7 @@ def test_several_faults_are_told_at_once(client: Client) -> None:
     }
 
 
-def test_a_missing_target(client: Client) -> None:
-    response = create(client, {"key": "mine"})
-    assert (response.status_code, fields(response)) == (422, {"target_url": "missing"})
-
-
-@pytest.mark.parametrize("body", ["[]", '"text"', "7", "null", "true"])
+@pytest.mark.parametrize("body", ["[]", "null"])
 def test_a_body_that_is_no_object(client: Client, body: str) -> None:
     response = create(client, body)
     assert response.status_code == 422
@@ -161,11 +129,6 @@ def test_what_it_repeats_of_an_input_is_bounded(client: Client) -> None:
     response = create(client, {"target_url": TARGET, **unknown})
     assert response.status_code == 422
     assert len(response.content) < 5_000
-
-
-def test_an_unknown_field_whose_name_is_no_text(client: Client) -> None:
-    response = create(client, json.dumps({"target_url": TARGET, "\ud800": 1}))
-    assert response.status_code == 422
 
 
 def test_no_free_key(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

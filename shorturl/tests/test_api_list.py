@@ -25,11 +25,6 @@ def keys(response: Any) -> list[str]:
     return [link["key"] for link in response.json()["items"]]
 
 
-def test_nothing_yet(client: Client, headers: dict[str, str]) -> None:
-    response = client.get("/api/links", headers=headers)
-    assert (response.status_code, response.json()) == (200, {"items": [], "next": None})
-
-
 def test_newest_first_a_page_at_a_time(client: Client, headers: dict[str, str]) -> None:
     make(5)
     address, seen = "http://testserver/api/links?limit=2", []
@@ -69,16 +64,11 @@ def test_deleted_ones_are_left_out(client: Client, headers: dict[str, str]) -> N
     assert keys(client.get("/api/links", headers=headers)) == ["key2", "key0"]
 
 
-@pytest.mark.parametrize("limit", ["0", "-1", "101", "1e9", "9" * 5_000, "many", "", "%00", "1.5"])
+@pytest.mark.parametrize("limit", ["0", "101", "9" * 5_000, "many", "", "%00"])
 def test_a_page_size_out_of_bounds(client: Client, headers: dict[str, str], limit: str) -> None:
     response = client.get(f"/api/links?limit={limit}", headers=headers)
     assert response.status_code == 422
     assert list(fields(response)) == ["limit"]
-
-
-@pytest.mark.parametrize("limit", [1, 100])
-def test_the_bounds_of_a_page_size(client: Client, headers: dict[str, str], limit: int) -> None:
-    assert client.get(f"/api/links?limit={limit}", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize("after", ["unknown", "%00", "%FF", ""])

@@ -27,21 +27,10 @@ def public(settings: Settings) -> None:
     ("target_url", "message"),
     [
         ("javascript:alert(1)", "start it with http:// or https://"),
-        ("data:text/html,<script>alert(1)</script>", "start it with http:// or https://"),
-        ("file:///etc/passwd", "start it with http:// or https://"),
-        ("example.com/page", "start it with http:// or https://"),
-        ("https:///page", "has no host"),
-        ("https://user:secret@example.com/", "leave out the part before the @"),
         ("https://example.com/a\r\nSet-Cookie: a=b", "contains a line break at position 22"),
-        ("https://example.com/a b", "contains a space at position 22"),
-        ("https://example.com/\x1b[2J", "contains a character U+001B at position 21"),
         ("https://example.com/\x00", "contains a character U+0000 at position 21"),
-        (r"https://example.com\@example.net", "contains a backslash"),
         ("https://example.com/" + "a" * 1_981, "has 2,001 characters: use at most 2,000"),
-        ("https://exa mple.com", "contains a space"),
-        ("https://example.com:99999/", "is not a URL: Port out of range"),
         ("http://testserver/abc", "is an address of this service"),
-        ("HTTPS://TESTSERVER./abc", "is an address of this service"),
     ],
 )
 def test_target_url(client: Client, target_url: str, message: str) -> None:
@@ -56,12 +45,8 @@ def test_target_url(client: Client, target_url: str, message: str) -> None:
     ("key", "message"),
     [
         ("admin", "'admin' is reserved"),
-        ("Admin", "'Admin' is reserved"),
         ("a/b", "'a/b' is not a valid key: use 1 to 20 letters, digits, '-' and '_'"),
-        ("é", "is not a valid key"),
-        ("a\nb", "is not a valid key"),
         ("a\x00b", "is not a valid key"),
-        ("a" * 21, "is not a valid key"),
         ("b" * 9_000, "bbb…' is not a valid key"),
     ],
 )
@@ -81,11 +66,6 @@ def test_percent_encoded_bytes_that_are_not_utf8(client: Client) -> None:
     body = "target_url=https://example.com/%ff"
     response = client.post("/", body, content_type=FORM)
     assertContains(response, "contains a replacement character at position 21", status_code=422)
-
-
-def test_percent_sign_without_digits_is_a_letter_like_any_other(client: Client) -> None:
-    client.post("/", "target_url=https://example.com/%zz%", content_type=FORM)
-    assert ShortUrl.objects.get().target_url == "https://example.com/%zz%"
 
 
 def test_raw_bytes_that_are_not_utf8(client: Client) -> None:

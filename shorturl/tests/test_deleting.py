@@ -53,16 +53,6 @@ def test_a_deleted_key_is_not_drawn(
 
 
 @pytest.mark.django_db
-def test_the_row_stays(headers: dict[str, str]) -> None:
-    ShortUrl.objects.create(key="gone", target_url=TARGET, hits=3)
-    delete("gone", headers)
-    gone = ShortUrl.objects.get()
-    assert (gone.key, gone.target_url) == ("gone", TARGET)
-    assert gone.hits == 3
-    assert gone.deleted_at is not None
-
-
-@pytest.mark.django_db
 @pytest.mark.parametrize("key", ["unknown", "%00", "Known"])
 def test_a_key_that_leads_nowhere(headers: dict[str, str], key: str) -> None:
     ShortUrl.objects.create(key="known", target_url=TARGET)

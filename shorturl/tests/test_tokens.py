@@ -47,10 +47,6 @@ def test_the_token_itself_is_not_kept() -> None:
     assert not admitted(row["prefix"])
 
 
-def test_no_two_tokens_are_the_same() -> None:
-    assert token("create", "one")[0] != token("create", "two")[0]
-
-
 @pytest.mark.parametrize(
     "name", ["", "  ", "x" * 101, "taken", " taken ", "nul\0", "\udcff", "a\nb"]
 )
@@ -108,11 +104,6 @@ def test_list() -> None:
     assert b.startswith(f"b       {texts[1][:17]}…  created ")
     assert "  revoked " in b
     assert not any(text in lines for text in texts)
-
-
-def test_without_a_sub_command() -> None:
-    with pytest.raises(CommandError, match=r"required: create \| list \| revoke"):
-        token()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -48,12 +48,6 @@ def test_the_candidates_are_those_of_the_service_behind_a_prefix(length: int) ->
     assert all(spaces.space_of(key) == space for key in drawn)
 
 
-@pytest.mark.parametrize("length", [spaces.MIN_KEY_LENGTH - 1, spaces.MAX_KEY_LENGTH + 1])
-def test_a_key_length_out_of_range(length: int) -> None:
-    with pytest.raises(ValueError, match="use 1 to 3 characters"):
-        spaces.open_space(length)
-
-
 def test_rounds_share_no_key() -> None:
     first = {*spaces.SpaceCandidates("lab-aaaaa", 1, 1)}
     assert first.isdisjoint(spaces.SpaceCandidates("lab-aaaaa", 1, 2))
@@ -63,10 +57,6 @@ def test_rounds_share_no_key() -> None:
 def test_a_key_of_no_space(key: str) -> None:
     with pytest.raises(KeySpace.DoesNotExist):
         spaces.space_of(key)
-
-
-def test_no_random_key_of_the_service_is_in_a_space() -> None:
-    assert "-" not in keys.ALPHABET
 
 
 def test_closing_takes_the_links_with_it_and_no_others() -> None:

@@ -159,13 +159,10 @@ def test_a_collision(client: Client, space: str, monkeypatch: pytest.MonkeyPatch
     assert f"({space}-0-x)" in message
 
 
-@pytest.mark.parametrize("strategy", ["on_conflict", "savepoint", "table_lock", "advisory_lock"])
-def test_no_key_left(
-    client: Client, space: str, monkeypatch: pytest.MonkeyPatch, strategy: str
-) -> None:
+def test_no_key_left(client: Client, space: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "draw", lambda length: "x")
     create(client, space)
-    response = create(client, space, strategy)
+    response = create(client, space, "savepoint")
     message = failure(response, 503, "KeySpaceExhausted", "right")
     assert "Every candidate key was taken" in message
 
@@ -179,11 +176,8 @@ def test_a_competitor_who_is_always_first(
     failure(response, 503, "Contended", "right")
 
 
-@pytest.mark.parametrize("strategy", resolving.STRATEGIES)
-@pytest.mark.django_db(transaction=True)
-def test_a_key_that_nobody_has(client: Client, space: str, strategy: str) -> None:
-    response = client.get(f"/lab/resolve/{strategy}/{space}-0-none")
-    failure(response, 404, "DoesNotExist", resolving.STRATEGIES[strategy].verdict.value)
+def test_a_key_that_nobody_has(client: Client, space: str) -> None:
+    failure(client.get(f"/lab/resolve/naive/{space}-0-none"), 404, "DoesNotExist", "wrong")
 
 
 def test_a_deleted_link(client: Client, space: str) -> None:
@@ -208,7 +202,7 @@ def test_an_unknown_strategy_names_those_there_are(client: Client, space: str) -
     assert text.endswith(f"{', '.join(resolving.STRATEGIES)}.")
 
 
-@pytest.mark.parametrize("length", [0, 4, -1, 10**9])
+@pytest.mark.parametrize("length", [0, 4])
 def test_a_key_length_out_of_range(client: Client, length: int) -> None:
     text = detail(post(client, "spaces", {"key_length": length}), 422)
     assert text == f"key_length: {length} is out of range: use 1 to 3 characters."

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
 from threading import Thread
 from typing import Any
 
@@ -36,6 +37,7 @@ REPORT_VIOLATIONS = """
 expect.set_options(timeout=20_000)
 
 NewPage = Callable[..., Page]
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +147,20 @@ def new_page(
 def page(new_page: NewPage) -> Page:
     """A page in a window of usual size."""
     return new_page()
+
+
+def barriers(page: Page, **options: Any) -> list[str]:
+    """Return what axe-core finds on the page that is serious or critical."""
+    page.evaluate(AXE)
+    found: list[str] = page.evaluate(
+        """async options => {
+            const result = await axe.run({ resultTypes: ["violations"], ...options });
+            if (!result.passes.length) return ["axe-core looked at nothing"];
+            return result.violations
+                .filter(({ impact }) => ["serious", "critical"].includes(impact))
+                .flatMap(({ id, nodes }) => nodes.map(
+                    (node) => `${id}: ${node.html} ${node.failureSummary}`));
+        }""",
+        options,
+    )
+    return found

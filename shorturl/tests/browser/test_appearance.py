@@ -1,11 +1,11 @@
-"""How the pages look: on narrow screens, in the dark, with nothing cut off."""
+"""How the pages look: on narrow screens, in light and dark, with nothing cut off."""
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from shorturl import operations
 from shorturl.models import ShortUrl
-from shorturl.tests.browser.conftest import NewPage
+from shorturl.tests.browser.conftest import NewPage, barriers
 
 PATHS = ["/", "/login", "/a-key-of-20-letters-/stats", "/no/such/page"]
 
@@ -15,16 +15,12 @@ def short_url(service: None) -> ShortUrl:
     return operations.create("https://example.com/" + "long" * 400, key="a-key-of-20-letters-")
 
 
-@pytest.mark.parametrize("width", [320, 360, 1200])
-def test_nothing_is_wider_than_the_window(new_page: NewPage, width: int) -> None:
-    page = new_page(viewport={"width": width, "height": 640})
+def test_nothing_is_wider_than_the_window(page: Page) -> None:
     for path in PATHS:
         page.goto(path)
-        assert page.evaluate("document.documentElement.scrollWidth") == width, path
-
-
-def test_error_messages_fit_too(new_page: NewPage) -> None:
-    page = new_page(viewport={"width": 320, "height": 640})
+        for width in (1200, 320):
+            page.set_viewport_size({"width": width, "height": 640})
+            assert page.evaluate("document.documentElement.scrollWidth") == width, path
     page.goto("/")
     page.get_by_label("Target URL").fill("x" * 300)
     page.get_by_label("Custom key").fill("?" * 300)
@@ -38,18 +34,14 @@ def brightness(page: Page) -> int:
     return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_light_and_dark(new_page: NewPage, path: str) -> None:
-    light, dark = new_page(color_scheme="light"), new_page(color_scheme="dark")
-    light.goto(path)
-    dark.goto(path)
-    assert light.screenshot() != dark.screenshot()
-    assert brightness(light) > 3 * 200
-    assert brightness(dark) < 3 * 55
-
-
-def test_nothing_moves_for_who_does_not_want_it(new_page: NewPage) -> None:
+def test_light_and_dark(new_page: NewPage) -> None:
+    """Both have enough contrast, and nothing moves for those who do not want it."""
     page = new_page(reduced_motion="reduce")
-    page.goto("/")
-    duration = "button => getComputedStyle(button).transitionDuration"
-    assert page.get_by_role("button", name="Shorten").evaluate(duration) == "0s"
+    for path in PATHS:
+        page.goto(path)
+        page.emulate_media(color_scheme="light")
+        assert brightness(page) > 3 * 200
+        assert barriers(page) == []
+        page.emulate_media(color_scheme="dark")
+        assert brightness(page) < 3 * 55
+        assert barriers(page, runOnly=["color-contrast"]) == []

@@ -30,23 +30,19 @@ def test_create_copy_follow_and_see_the_hit(
     page.get_by_role("button", name="Copy").click()
     expect(page.get_by_text("Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == short_url
+    code = page.get_by_role("img", name="QR code of")
+    assert code.evaluate("image => image.decode().then(() => image.naturalWidth)") > 0
+    page.reload()
+    expect(page.get_by_text("Your short URL is ready.")).to_have_count(0)
+    assert ShortUrl.objects.count() == 1
 
-    page.goto(short_url)
-    assert page.url == target_url
+    page.get_by_role("link", name="Follow it").click()
+    expect(page).to_have_url(target_url)
     expect(page.get_by_role("heading", name="Target")).to_be_visible()
 
     page.goto(f"{short_url}/stats")
     expect(page.locator("dt:text-is('Hits') + dd")).to_have_text("1")
     expect(page.get_by_role("link", name=target_url)).to_be_visible()
-    expect(page.get_by_text("Your short URL is ready.")).to_have_count(0)
-
-
-def test_reload_creates_nothing(page: Page, target_url: str) -> None:
-    shorten(page, target_url)
-    expect(page.get_by_text("Your short URL is ready.")).to_be_visible()
-    page.reload()
-    expect(page.get_by_text("Your short URL is ready.")).to_have_count(0)
-    assert ShortUrl.objects.count() == 1
 
 
 def test_copy_where_the_clipboard_is_closed(page: Page, target_url: str) -> None:
@@ -60,13 +56,6 @@ def test_copy_where_the_clipboard_is_closed(page: Page, target_url: str) -> None
     expect(page.get_by_text("Press Ctrl+C to copy")).to_be_visible()
     field = page.get_by_label("Short URL")
     assert page.evaluate("getSelection().toString()") == field.input_value()
-
-
-def test_custom_key(page: Page, live_server: LiveServer, target_url: str) -> None:
-    shorten(page, target_url, "spring-sale")
-    expect(page).to_have_url(f"{live_server.url}/spring-sale/stats")
-    page.get_by_role("link", name="Follow it").click()
-    expect(page).to_have_url(target_url)
 
 
 def test_taken_key_is_said_by_its_field(page: Page, target_url: str) -> None:
@@ -132,13 +121,6 @@ def test_without_javascript(new_page: NewPage, live_server: LiveServer, target_u
     assert page.url == target_url
     page.goto("/spring/stats")
     expect(page.locator("dt:text-is('Hits') + dd")).to_have_text("1")
-
-
-def test_qr_code_is_drawn(page: Page, target_url: str) -> None:
-    shorten(page, target_url)
-    code = page.get_by_role("img", name="QR code of")
-    expect(code).to_be_visible()
-    assert code.evaluate("image => image.decode().then(() => image.naturalWidth)") > 0
 
 
 def test_links_of_the_footer_lead_somewhere(page: Page) -> None:

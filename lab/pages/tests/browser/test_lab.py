@@ -8,7 +8,6 @@ from django.db import connection
 from django.utils import timezone
 from playwright.sync_api import Locator, Page, expect
 
-from lab.catalogue.museum import MUSEUM
 from lab.conftest import NAIVE, RIGHT, Kept
 from lab.models import Batch, RecordedSchedule, Recording
 from lab.recording import batches
@@ -66,19 +65,6 @@ def test_the_matrix_leads_to_an_exploration(page: Page, recorded: dict[str, Kept
             "overwrites step 3",
         ]
     )
-
-
-def test_a_strategy_that_holds(page: Page, recorded: dict[str, Kept]) -> None:
-    page.goto(RIGHT)
-    expect(page.get_by_text("0 of 2 schedules violate the invariant")).to_be_visible()
-    expect(page.locator("#verdict")).to_have_text(
-        re.compile("The invariant holds: All are redirected, and each is counted.")
-    )
-    expect(page.locator(".mark")).to_have_count(0)
-    shows_steps(page, recorded_schedule("update_returning", "12"), 2)
-    page.get_by_role("link", name="next", exact=True).click()
-    expect(page).to_have_url(re.compile(r"\?schedule=21$"))
-    shows_steps(page, recorded_schedule("update_returning", "21"), 2)
 
 
 def test_stepping_with_buttons(page: Page, recorded: dict[str, Kept]) -> None:
@@ -146,19 +132,6 @@ def test_a_wait_step_by_step(page: Page, recorded: dict[str, Kept]) -> None:
         expect(goes_on).to_be_visible(visible=number >= 4)
 
 
-def test_the_strip_leads_to_every_schedule(page: Page, recorded: dict[str, Kept]) -> None:
-    page.goto(NAIVE)
-    strip = page.locator(".strip a")
-    expect(strip).to_have_count(6)
-    for number, schedule in enumerate(recorded["lost_update/naive"].schedules):
-        strip.nth(number).click()
-        expect(page).to_have_url(re.compile(rf"\?schedule={schedule.order}$"))
-        expect(strip.nth(number)).to_have_class(re.compile("here"))
-        expect(page.locator("#verdict")).to_have_text(
-            re.compile(schedule.violation or "The invariant holds")
-        )
-
-
 # --- Predict, museum, isolation ------------------------------------------------------------------
 
 
@@ -176,44 +149,6 @@ def test_predict_hides_and_reveals(page: Page, recorded: dict[str, Kept]) -> Non
     expect(page.get_by_text("You predicted: hits = 2. The rows contain: hits = 1.")).to_be_visible()
     shows_steps(page, recorded_schedule("naive", "1212"), 4)
     expect(page.locator("#verdict")).to_have_text(re.compile("Violated: hits = 1, not 2."))
-
-
-def test_the_cases_of_the_museum_open(page: Page, recorded: dict[str, Kept]) -> None:
-    page.goto("/lab/")
-    page.get_by_role("link", name="museum", exact=True).click()
-    expect(page.get_by_role("heading", level=2)).to_have_text(list(MUSEUM))
-    for name, exhibit in MUSEUM.items():
-        link = page.get_by_role("heading", name=name).get_by_role("link")
-        case = page.context.new_page()
-        case.goto(str(link.get_attribute("href")))
-        expect(case.get_by_role("heading", level=1)).to_have_text(name)
-        expect(case.locator("main")).to_contain_text(exhibit.must_hold)
-        expect(case.locator(".diff .added")).not_to_have_count(0)
-        case.close()
-    table = page.get_by_role("region", name="limited_use").last
-    table.get_by_role("row", name="as_found").get_by_role("link").click()
-    expect(page.locator("#verdict")).to_have_text(re.compile("Violated: redeemed 2 times, not 1."))
-
-
-def test_isolation_leads_to_the_exploration_at_that_level(
-    page: Page, recorded: dict[str, Kept]
-) -> None:
-    page.goto("/lab/")
-    page.get_by_role("link", name="Isolation", exact=True).click()
-    row = page.get_by_role("region", name="lost_update").get_by_role("row", name="naive")
-    row.get_by_role("link", name="4 / 6").last.click()
-    expect(page.get_by_text("2 processes, serializable, explored in")).to_be_visible()
-    page.get_by_role("link", name="next", exact=True).click()
-    expect(page.get_by_text("2 processes, serializable, explored in")).to_be_visible()
-
-
-def test_two_strategies_of_a_race_are_compared(page: Page) -> None:
-    page.goto("/lab/races/lost_update/")
-    page.get_by_label("from").select_option("naive")
-    page.get_by_role("combobox", name="to", exact=True).select_option("f_expression")
-    page.get_by_role("button", name="Compare").click()
-    expect(page.locator(".diff .removed").get_by_text("short_url.hits += 1")).to_be_visible()
-    expect(page.locator(".diff .added").get_by_text('F("hits") + 1').first).to_be_visible()
 
 
 # --- Explorations started from the page ----------------------------------------------------------

@@ -1,17 +1,13 @@
 """How the lab's pages look, and whether everybody can read them: axe-core looks for what bars."""
 
-from importlib.resources import files
-from typing import Any
-
 import pytest
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from lab.conftest import Kept
 from lab.models import Batch
-from shorturl.tests.browser.conftest import NewPage
+from shorturl.tests.browser.conftest import NewPage, barriers
 
-AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 EXPLORATION = "/lab/races/lost_update/{}/2/"
 PATHS = [
     "/lab/",
@@ -36,22 +32,6 @@ def everything(recorded: dict[str, Kept]) -> None:
     Batch.objects.create(pk=2, what="museum", total=18, problem="Too much of it.", ended_at=now)
 
 
-def barriers(page: Page, **options: Any) -> list[str]:
-    """Return what axe-core finds on the page that is serious or critical."""
-    found: list[str] = page.evaluate(
-        """async options => {
-            const result = await axe.run({ resultTypes: ["violations"], ...options });
-            if (!result.passes.length) return ["axe-core looked at nothing"];
-            return result.violations
-                .filter(({ impact }) => ["serious", "critical"].includes(impact))
-                .flatMap(({ id, nodes }) => nodes.map(
-                    (node) => `${id}: ${node.html} ${node.failureSummary}`));
-        }""",
-        options,
-    )
-    return found
-
-
 @pytest.fixture
 def still(new_page: NewPage) -> Page:
     """A page where no colour is still on its way from light to dark."""
@@ -65,7 +45,6 @@ def test_axe_finds_nothing_serious(still: Page, path: str) -> None:
     response = still.goto(path)
     assert response
     assert response.status == 200
-    still.evaluate(AXE)
     assert barriers(still) == []
     still.emulate_media(color_scheme="dark")
     assert barriers(still, runOnly=["color-contrast"]) == []
@@ -74,7 +53,6 @@ def test_axe_finds_nothing_serious(still: Page, path: str) -> None:
 def test_axe_finds_nothing_serious_while_stepping(still: Page) -> None:
     still.goto(EXPLORATION.format("naive") + "#step-3")
     expect(still.locator("tr.now")).to_have_id("step-3")
-    still.evaluate(AXE)
     assert barriers(still) == []
     still.emulate_media(color_scheme="dark")
     assert barriers(still, runOnly=["color-contrast"]) == []
@@ -83,7 +61,6 @@ def test_axe_finds_nothing_serious_while_stepping(still: Page) -> None:
 def test_axe_does_find_what_is_serious(page: Page) -> None:
     page.goto("/lab/")
     page.evaluate("document.querySelector('h1').style.color = '#eee'")
-    page.evaluate(AXE)
     assert len(barriers(page, runOnly=["color-contrast"])) == 1
 
 
@@ -94,17 +71,3 @@ def test_nothing_is_wider_than_the_window(page: Page) -> None:
         for width in (1200, 320):
             page.set_viewport_size({"width": width, "height": 640})
             assert page.evaluate("document.documentElement.scrollWidth") == width, path
-
-
-def brightness(page: Page) -> int:
-    colour: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
-
-
-def test_light_and_dark(page: Page) -> None:
-    page.goto(EXPLORATION.format("naive"))
-    light = page.screenshot()
-    assert brightness(page) > 3 * 200
-    page.emulate_media(color_scheme="dark")
-    assert brightness(page) < 3 * 55
-    assert page.screenshot() != light
