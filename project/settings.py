@@ -188,13 +188,13 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "project.unavailable.DatabaseUnavailableMiddleware",
-    "project.head.HeadMiddleware",
+    "project.middleware.head",
     "project.health.HealthMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "project.security_policy.SecurityPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "project.caching.NoStoreMiddleware",
-    "project.limits.BodyLimitMiddleware",
+    "project.middleware.no_store",
+    "project.middleware.body_limit",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

@@ -22,20 +22,19 @@ from typing import Any
 from gunicorn import util
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
+from project.settings import DATA_UPLOAD_MAX_MEMORY_SIZE
+
 RECEIVE_TIMEOUT = 5.0  # seconds for a request to be complete, from its connection or first byte
 SEND_TIMEOUT = 10  # seconds in which a client has to take some of the response
 QUEUE_PER_THREAD = 16  # requests that may wait for each thread: some 20 ms of work
 RETRY_AFTER = 1  # seconds
-# Longer bodies are refused by their Content-Length, before they are read. A header is at most as
-# long as gunicorn's limits on it allow.
-LONGEST_BODY = 64 * 1024
-LONGEST_HEADER = 64 * 1024
+LONGEST_HEADER = 64 * 1024  # gunicorn's limits on it allow no more
 RECEIVE_SIZE = 64 * 1024
 ACCEPTS = 64  # connections taken before the main loop looks after the others again
 
 PROBE = re.compile(rb"(?:GET|HEAD) /(?:healthz|readyz) ")
 CONTENT_LENGTH = re.compile(
-    rb"\r\ncontent-length[ \t]*:[ \t]*([0-9]{1,9})[ \t]*\r\n", re.IGNORECASE
+    rb"\r\ncontent-length[ \t]*:[ \t]*0*([0-9]{1,9})[ \t]*\r\n", re.IGNORECASE
 )
 TRANSFER_ENCODING = re.compile(rb"\r\ntransfer-encoding[ \t]*:", re.IGNORECASE)
 # gunicorn and Django would take the address of the listening socket for the host.
@@ -117,7 +116,7 @@ class Connection(TConn):  # type: ignore[misc]
         length = CONTENT_LENGTH.search(self.received, 0, end)
         rest = int(length[1]) if length else 0
         self.whole = len(self.received) >= end + rest
-        if self.whole or rest > LONGEST_BODY:  # which the application refuses unread
+        if self.whole or rest > DATA_UPLOAD_MAX_MEMORY_SIZE:  # refused unread by the application
             return None
         if not self.continued and EXPECT_CONTINUE.search(self.received, 0, end):
             self.continued = True

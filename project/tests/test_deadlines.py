@@ -70,6 +70,9 @@ def test_an_address_without_an_answer_is_given_up_for_the_next_one() -> None:
             "connect_timeout": 1,
         }
         psycopg2.connect(**{**given, **address}).close()
+        silence = {"host": "127.0.0.1", "port": silent.getsockname()[1], "connect_timeout": 1}
+        with pytest.raises(psycopg2.OperationalError, match="failed: timeout expired"):
+            psycopg2.connect(**{**given, **silence})
         with (
             deadlines.answered_within(LIMIT),
             pytest.raises(psycopg2.OperationalError, match="has not answered within"),

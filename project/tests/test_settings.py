@@ -1,6 +1,5 @@
 """Settings: what each variable does, and what a wrong one is answered with."""
 
-import ast
 import os
 import re
 import runpy
@@ -14,7 +13,6 @@ from unittest import mock
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
-from django.test import Client
 
 from project.tests.conftest import PRODUCTION, ROOT, Run
 
@@ -51,8 +49,9 @@ def test_a_production_is_closed_and_by_https(load: Load) -> None:
     assert settings["SECURE_SSL_REDIRECT"] is settings["SESSION_COOKIE_SECURE"] is True
 
 
-@pytest.mark.parametrize("name", ["SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL"])
-@pytest.mark.parametrize("value", ["", "  "])
+@pytest.mark.parametrize(
+    ("name", "value"), [("SECRET_KEY", ""), ("ALLOWED_HOSTS", "  "), ("DATABASE_URL", "")]
+)
 def test_a_production_does_not_start_without(load: Load, name: str, value: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=rf"^{name} is not set.* for example {name}=\S+"):
         load(**{**PRODUCTION, "SHORTURL_LOCAL": "off", name: value})
@@ -61,28 +60,20 @@ def test_a_production_does_not_start_without(load: Load, name: str, value: str) 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("SECRET_KEY", "too short"),
-        ("SECRET_KEY", "abcd" * 20),
         ("SECRET_KEY", "$" + "0123456789" * 4),
+        ("SECRET_KEY", "abcd" * 20),
         ("ALLOWED_HOSTS", "https://example.com"),
-        ("ALLOWED_HOSTS", "example.com:8000"),
         ("ALLOWED_HOSTS", "example.com,,www.example.com"),
         ("ALLOWED_HOSTS", "*"),
         ("DATABASE_URL", "sqlite:///shorturl"),
         ("DATABASE_URL", "postgres://user@host"),
-        ("DATABASE_URL", "postgres://user@host:port/shorturl"),
+        ("DATABASE_URL", "postgres://user@host:99999/shorturl"),
         ("DATABASE_URL", "postgres://user@host/shorturl?foo=bar"),
         ("DATABASE_URL", "postgres://user@host/shorturl?connect_timeout=soon"),
-        ("DATABASE_URL", "postgres://user@host:99999/shorturl"),
-        ("DATABASE_URL", "postgres://user@[::1/shorturl"),
-        ("BEHIND_PROXY", "on # a comment"),
-        ("HTTPS", "2"),
         ("SHORTURL_KEY_LENGTH", "0"),
         ("SHORTURL_KEY_LENGTH", "21"),
-        ("SHORTURL_KEY_LENGTH", "7.5"),
         ("SHORTURL_KEY_LENGTH", "٧"),
         ("SHORTURL_KEY_LENGTH", "7" * 5000),
-        ("DATABASE_CONNECT_TIMEOUT", "1"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name_with_an_example(
@@ -115,9 +106,7 @@ def test_no_message_holds_the_password(load: Load) -> None:
             "postgres://user:p%40ss%2Fword@example.com:5433/shorturl",
             {"USER": "user", "PASSWORD": "p@ss/word", "HOST": "example.com", "PORT": 5433},
         ),
-        ("postgresql://user@/shorturl?host=/run/postgresql", {"HOST": "/run/postgresql"}),
         ("postgres:///shorturl?host=/tmp&port=5433&user=other", {"PORT": 5433, "USER": "other"}),
-        ("postgres://user@[::1]:5432/shorturl", {"HOST": "::1"}),
         ("postgres://user@example.com/shorturl?CONN_MAX_AGE=1", {"CONN_MAX_AGE": 1}),
     ],
 )
@@ -170,14 +159,13 @@ def test_env_is_honoured_the_environment_wins_and_empty_is_unset(
 
 
 def test_an_env_that_cannot_be_read_stops_the_start(load: Load, tmp_path: Path) -> None:
-    (tmp_path / ".env").mkdir()  # what Docker makes of a file to mount that is not there
-    with pytest.raises(ImproperlyConfigured, match=r"\.env cannot be read: .*directory"):
-        load()
-
-
-def test_an_env_that_is_not_utf_8_stops_the_start(load: Load, tmp_path: Path) -> None:
-    (tmp_path / ".env").write_bytes("DEBUG=on\n".encode("utf-16"))
+    env = tmp_path / ".env"
+    env.write_bytes("DEBUG=on\n".encode("utf-16"))
     with pytest.raises(ImproperlyConfigured, match=r"\.env cannot be read"):
+        load()
+    env.unlink()
+    env.mkdir()  # what Docker makes of a file to mount that is not there
+    with pytest.raises(ImproperlyConfigured, match=r"\.env cannot be read: .*directory"):
         load()
 
 
@@ -212,13 +200,13 @@ def test_a_checkout_that_cannot_be_written_says_so(load: Load, tmp_path: Path) -
     assert load(SECRET_KEY="given")["SECRET_KEY"] == "given"
 
 
-@pytest.mark.parametrize("decision", ["on", "off"])
-def test_hsts_for_subdomains_is_a_decision(load: Load, decision: str) -> None:
+def test_hsts_for_subdomains_is_a_decision(load: Load) -> None:
     """`check --deploy` warns until it is made, either way."""
     assert load(**PRODUCTION)["SILENCED_SYSTEM_CHECKS"] == []
-    settings = load(**PRODUCTION, HSTS_INCLUDE_SUBDOMAINS=decision)
-    assert settings["SILENCED_SYSTEM_CHECKS"] == ["security.W005"]
-    assert settings["SECURE_HSTS_INCLUDE_SUBDOMAINS"] is (decision == "on")
+    for decision in ("on", "off"):
+        settings = load(**PRODUCTION, HSTS_INCLUDE_SUBDOMAINS=decision)
+        assert settings["SILENCED_SYSTEM_CHECKS"] == ["security.W005"]
+        assert settings["SECURE_HSTS_INCLUDE_SUBDOMAINS"] is (decision == "on")
 
 
 def test_the_proxy_is_trusted_only_when_told(load: Load) -> None:
@@ -239,15 +227,10 @@ def example() -> dict[str, tuple[bool, str]]:
 def variables_read() -> set[str]:
     """Return the variables that the settings, gunicorn's and Compose's file read."""
     names = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
-    for path in ("project/settings.py", "project/environment.py", "project/gunicorn.py"):
-        for node in ast.walk(ast.parse((ROOT / path).read_text())):
-            match node:
-                case ast.Call(
-                    func=ast.Name("text" | "flag" | "number" | "choice" | "required")
-                    | ast.Attribute(ast.Name("env")),
-                    args=[ast.Constant(str(name)), *_],
-                ):
-                    names.add(name)
+    for path in ("settings", "environment", "gunicorn"):
+        source = (ROOT / "project" / f"{path}.py").read_text()
+        read = r'\b(?:text|flag|number|choice|required|env\.list)\(\s*"([A-Z_]+)"'
+        names.update(re.findall(read, source))
     return names
 
 
@@ -267,47 +250,41 @@ def test_env_example_shows_the_defaults(load: Load) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "variables", "named"),
+    ("command", "name"),
     [
-        (["manage.py", "migrate"], {"DATABASE_URL": "postgres://host:port/db"}, "DATABASE_URL"),
-        (["-m", "gunicorn", "-c", "project/gunicorn.py"], {"SECRET_KEY": ""}, "SECRET_KEY"),
-        (
-            ["-m", "gunicorn", "-c", "project/gunicorn.py"],
-            {"DATABASE_URL": "postgres:///db?foo=bar"},
-            "DATABASE_URL",
-        ),
-        (["-m", "gunicorn", "-c", "project/gunicorn.py"], {"PORT": "abc"}, "PORT"),
+        (["manage.py", "migrate"], "DATABASE_URL"),
+        (["-m", "gunicorn", "-c", "project/gunicorn.py"], "PORT"),
     ],
 )
 def test_a_wrong_setting_is_one_line_and_no_traceback(
-    run: Run, command: list[str], variables: dict[str, str], named: str
+    run: Run, command: list[str], name: str
 ) -> None:
-    ended = run(*command, **{**PRODUCTION, **variables})
+    ended = run(*command, **{**PRODUCTION, name: "wrong"})
     assert ended.returncode not in (0, None)
-    assert "Traceback" not in ended.stderr
-    assert re.fullmatch(rf"\S+: {named}\b.*for example {named}=.*\n", ended.stderr)
+    assert re.fullmatch(rf"\S+: {name}\b.*for example {name}=.*\n", ended.stderr)
 
 
 @pytest.mark.django_db
-def test_postgresql_has_the_timeouts(settings: Any) -> None:
-    with connection.cursor() as cursor:
-        shown = {}
-        for name in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
-            cursor.execute("SELECT setting::int / 1000 FROM pg_settings WHERE name = %s", [name])
-            (shown[name],) = cursor.fetchone()
-        cursor.execute("SHOW application_name")
-        assert cursor.fetchone() == ("shorturl",)
-    assert shown == {
-        "statement_timeout": settings.DATABASE_STATEMENT_TIMEOUT,
-        "lock_timeout": settings.DATABASE_LOCK_TIMEOUT,
-        "idle_in_transaction_session_timeout": settings.DATABASE_IDLE_IN_TRANSACTION_TIMEOUT,
+def test_postgresql_has_the_limits(settings: Any) -> None:
+    """On a Unix socket a keepalive shows as 0, whatever was set; its reset_val tells."""
+    expected = {
+        "application_name": "shorturl",
+        "statement_timeout": settings.DATABASE_STATEMENT_TIMEOUT * 1_000,
+        "lock_timeout": settings.DATABASE_LOCK_TIMEOUT * 1_000,
+        "idle_in_transaction_session_timeout": (
+            settings.DATABASE_IDLE_IN_TRANSACTION_TIMEOUT * 1_000
+        ),
+        "client_connection_check_interval": settings.DATABASE_CLIENT_CHECK_INTERVAL * 1_000,
+        "tcp_keepalives_idle": settings.DATABASE_KEEPALIVE,
+        "tcp_keepalives_interval": settings.DATABASE_KEEPALIVE // 3,
+        "tcp_keepalives_count": 3,
     }
-    assert all(shown.values())
-
-
-@pytest.mark.django_db
-def test_a_connection_ends_when_the_network_does(settings: Any) -> None:
-    connection.ensure_connection()
+    assert all(expected.values())
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT name, reset_val FROM pg_settings WHERE name = ANY(%s)", [list(expected)]
+        )
+        assert dict(cursor.fetchall()) == {name: str(value) for name, value in expected.items()}
     seconds = str(settings.DATABASE_CONNECT_TIMEOUT)
     assert {
         "connect_timeout": seconds,
@@ -322,32 +299,7 @@ def test_a_connection_is_kept(load: Load) -> None:
     assert (config["CONN_MAX_AGE"], config["CONN_HEALTH_CHECKS"]) == (60, True)
 
 
-@pytest.mark.django_db
-def test_postgresql_looks_after_clients_that_are_gone(settings: Any) -> None:
-    """On a Unix socket a keepalive shows as 0, whatever was set; its reset_val tells."""
-    with connection.cursor() as cursor:
-        cursor.execute("SHOW client_connection_check_interval")
-        assert cursor.fetchone() == (f"{settings.DATABASE_CLIENT_CHECK_INTERVAL}s",)
-        cursor.execute(
-            "SELECT name, reset_val::int FROM pg_settings WHERE name LIKE 'tcp_keepalives_%'"
-        )
-        assert dict(cursor.fetchall()) == {
-            "tcp_keepalives_idle": settings.DATABASE_KEEPALIVE,
-            "tcp_keepalives_interval": settings.DATABASE_KEEPALIVE // 3,
-            "tcp_keepalives_count": 3,
-        }
-
-
 def test_a_request_may_wait_longer_than_a_statement_may_take(load: Load) -> None:
     assert load()["DATABASE_REQUEST_TIMEOUT"] == 12
     assert load(DATABASE_STATEMENT_TIMEOUT="30")["DATABASE_REQUEST_TIMEOUT"] == 32
     assert load(DATABASE_STATEMENT_TIMEOUT="0")["DATABASE_REQUEST_TIMEOUT"] == 0
-
-
-@pytest.mark.django_db
-def test_requests_leave_the_process_environment_alone(client: Client) -> None:
-    before = dict(os.environ)
-    for path in ("/", "/nokey", "/healthz", "/readyz", "/admin/login/", "/api/docs"):
-        client.get(path)
-    # pytest itself names the running test in there.
-    assert {**os.environ, "PYTEST_CURRENT_TEST": ""} == {**before, "PYTEST_CURRENT_TEST": ""}

@@ -12,65 +12,37 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
-from django.db import connection
-from django.http import HttpRequest, HttpResponse
+from django.db import connection, transaction
+from django.http import HttpResponse
 from django.test import Client
-from django.urls import get_resolver, include, path
 
 from loadtests.harness.serving import RunningService, serving
 from project import unavailable
+from shorturl import operations
+from shorturl.api import links
 
 # Nobody is refused because the machine is busy with something else.
 PATIENT = {"QUEUE_TIMEOUT_MS": "60000", "SHORTURL_REQUESTS_PER_KEY": "8"}
 TIMEOUT = 60  # seconds
 
-View = Callable[[HttpRequest], HttpResponse]
 
-
-def too_slow(request: HttpRequest) -> HttpResponse:
-    """A view whose statement PostgreSQL ends, with an OperationalError."""
+def too_slow(*_: object, **__: object) -> HttpResponse:
+    """Have PostgreSQL end a statement, which is an OperationalError."""
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL statement_timeout = '1ms'; SELECT pg_sleep(10)")
     raise AssertionError("the statement was not ended")
 
 
-def wrong(request: HttpRequest) -> HttpResponse:
-    """A view with a mistake of its own, which another try would not help."""
+def wrong(*_: object, **__: object) -> HttpResponse:
+    """Make a mistake, which another try would not help."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT no_such_column")
     raise AssertionError("the column exists")
 
 
-def fine(request: HttpRequest) -> HttpResponse:
-    return HttpResponse("fine")
-
-
-urlpatterns = [
-    path("slow", too_slow),
-    path("api/slow", too_slow),
-    path("wrong", wrong),
-    path("fine", fine),
-    path("", include("project.urls")),  # which the pages link to
-]
-handler500 = "project.unavailable.server_error"
-
-
-class TooSlowOnTheWayIn:
-    """A middleware that asks the database before the view, as one that loads a session does."""
-
-    def __init__(self, get_response: View) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        return too_slow(request)
-
-
-class TooSlowOnTheWayOut(TooSlowOnTheWayIn):
-    """A middleware that asks the database after the view, as one that saves a session does."""
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        self.get_response(request)
-        return too_slow(request)
+def too_slow_middleware(_: object) -> Callable[..., HttpResponse]:
+    """Ask the database outside of the view, as a middleware does that loads a session."""
+    return too_slow
 
 
 def assert_unavailable(response: Any) -> None:
@@ -80,58 +52,34 @@ def assert_unavailable(response: Any) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.urls(__name__)
-def test_a_view_without_its_database_is_a_page_with_503(client: Client) -> None:
-    response = client.get("/slow")
+def test_without_the_database_the_api_answers_with_json_and_all_else_with_a_page(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "resolve", too_slow)
+    with transaction.atomic():
+        response = client.get("/spring")
+        transaction.set_rollback(True)
     assert_unavailable(response)
     assert response["Content-Type"].startswith("text/html")
     assert "Content-Security-Policy" in response
-
-
-@pytest.mark.django_db
-@pytest.mark.urls(__name__)
-def test_the_api_without_its_database_is_json_with_503(client: Client) -> None:
-    response = client.get("/api/slow")
+    monkeypatch.setattr(links, "existing", too_slow)
+    response = client.get("/api/links/spring")
     assert_unavailable(response)
     assert response.json() == {"detail": "The database is unavailable; try again soon."}
 
 
 @pytest.mark.django_db
-@pytest.mark.urls(__name__)
-@pytest.mark.parametrize("middleware", [TooSlowOnTheWayIn, TooSlowOnTheWayOut])
-def test_a_middleware_without_its_database_is_503_too(
-    settings: Any, middleware: type[TooSlowOnTheWayIn]
-) -> None:
-    settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.{middleware.__name__}"]
-    assert_unavailable(Client(raise_request_exception=False).get("/fine"))
+def test_a_middleware_without_its_database_is_503_too(settings: Any) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.too_slow_middleware"]
+    assert_unavailable(Client(raise_request_exception=False).get("/spring"))
 
 
 @pytest.mark.django_db
-@pytest.mark.urls(__name__)
-def test_a_mistake_is_still_500() -> None:
-    response = Client(raise_request_exception=False).get("/wrong")
+def test_a_mistake_is_still_500(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "resolve", wrong)
+    response = Client(raise_request_exception=False).get("/spring")
     assert response.status_code == 500
     assert "Retry-After" not in response
-
-
-def test_the_service_itself_has_the_handler() -> None:
-    assert get_resolver().resolve_error_handler(500) is unavailable.server_error
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_connection_that_postgresql_has_closed_is_not_used_again(client: Client) -> None:
-    assert client.get("/readyz").status_code == 200
-    other = connection.copy()
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_backend_pid()")
-            (pid,) = cursor.fetchone()
-        with other.cursor() as cursor:
-            cursor.execute("SELECT pg_terminate_backend(%s, %s)", [pid, TIMEOUT * 1000])
-            assert cursor.fetchone() == (True,)
-    finally:
-        other.close()
-    assert client.get("/readyz").status_code == 200
 
 
 @pytest.mark.django_db(transaction=True)

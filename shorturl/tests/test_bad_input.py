@@ -1,7 +1,5 @@
 """What the form refuses, with which status, and what it says. test_validators.py has more URLs."""
 
-from io import BytesIO
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -129,28 +127,6 @@ def test_body_at_the_limit(client: Client, settings: Settings) -> None:
     body = f"target_url={TARGET_URL}&key="
     body += "a" * (settings.DATA_UPLOAD_MAX_MEMORY_SIZE - len(body))
     assert client.post("/", body, content_type=FORM).status_code == 422
-
-
-@pytest.mark.parametrize(
-    ("path", "content_type", "body"),
-    [
-        ("/", FORM, b"target_url=https://example.com/long"),
-        ("/api/links", "application/json", b'{"target_url": "https://example.com/"}'),
-        (
-            "/",
-            "multipart/form-data; boundary=x",
-            b'--x\r\nContent-Disposition: form-data; name="target_url"\r\n\r\nhttps://example.com/',
-        ),
-    ],
-)
-def test_body_that_was_cut_off(client: Client, path: str, content_type: str, body: bytes) -> None:
-    environment: dict[str, Any] = {
-        "CONTENT_LENGTH": str(len(body) + 4),
-        "wsgi.input": BytesIO(body),
-    }
-    response = client.generic("POST", path, body, content_type, **environment)
-    assertContains(response, "The body ends before its Content-Length.", status_code=400)
-    assert not ShortUrl.objects.exists()
 
 
 def test_longest_target_url_fits_into_the_limit(client: Client) -> None:

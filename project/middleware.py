@@ -1,0 +1,55 @@
+"""What all responses have in common, and how long the body of a request may be."""
+
+from collections.abc import Callable
+
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest, HttpResponse
+
+from shorturl.views import bad_request
+
+View = Callable[[HttpRequest], HttpResponse]
+
+
+def head(get_response: View) -> View:
+    """Drop the body that a view made as for GET; gunicorn would drop it too, and log a warning."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        if request.method == "HEAD" and not response.streaming:
+            response.content = b""  # Content-Length stays, as that of a GET
+        return response
+
+    return middleware
+
+
+def no_store(get_response: View) -> View:
+    """Have no response kept, by browsers or caches on the way, that does not say otherwise.
+
+    What is at a path changes when a link is made or deleted: a 404 that was kept would hide a link
+    that is there by now, and a QR code outlive its link. Static files say otherwise.
+    """
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        response.setdefault("Cache-Control", "no-store")
+        return response
+
+    return middleware
+
+
+def body_limit(get_response: View) -> View:
+    """Refuse a body longer than DATA_UPLOAD_MAX_MEMORY_SIZE with a 413, unread.
+
+    Django applies that limit to the fields of a form, but not to files, which nothing here accepts
+    and which it would write to the disk, however large.
+    """
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        # Django reads no further than this header says, and nothing without it.
+        length = request.META.get("CONTENT_LENGTH") or "0"
+        if length.isdecimal() and int(length) > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+            return bad_request(request, RequestDataTooBig())
+        return get_response(request)
+
+    return middleware
