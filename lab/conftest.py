@@ -1,9 +1,11 @@
-"""Recordings for the tests of the pages: explored once, and put into the tables where wanted."""
+"""What tests of the lab share: recordings, explored once and put into the tables if wanted."""
 
 from collections.abc import Iterator
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
@@ -45,6 +47,25 @@ def get(client: Client, path: str) -> str:
     assert response.status_code == 200, path
     assert "no-store" in response["Cache-Control"]
     return " ".join(response.content.decode().split())
+
+
+def race(*arguments: str) -> str:
+    """Return what `manage.py race` prints."""
+    output = StringIO()
+    call_command("race", *arguments, stdout=output, stderr=StringIO())
+    return output.getvalue()
+
+
+def judged(judge: str, function: str) -> tuple[int, str]:
+    """Return the exit code of `race check`, and what it says."""
+    output = StringIO()
+    try:
+        call_command("race", "check", judge, function, stdout=output, stderr=StringIO())
+    except SystemExit as ended:
+        return int(ended.code or 0), output.getvalue()
+    except CommandError as error:
+        return error.returncode, str(error)
+    return 0, output.getvalue()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """The races of creates: who draws which key when, and who must have what afterwards."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.db import connection, transaction
@@ -110,27 +111,22 @@ def links() -> str:
     return ", ".join(f"{key} → {url}" for key, url in rows) or "no links"
 
 
-def _race(name: str, situation: str, must_hold: str, **rest: Any) -> Race:
-    defaults: dict[str, Any] = {
-        "name": name,
-        "operation": "creating",
-        "situation": situation,
-        "must_hold": must_hold,
-        "counts": (2, 3),
-        "strategies": creating.STRATEGIES,
-        "signature": "create(target_url: str, *, keys: Iterable[str]) -> ShortUrl",
-        "setup": no_links,
-        "invariant": everybody_owns_a_link,
-        "observe": links,
-    }
-    return Race(**{**defaults, **rest})
-
+_race = partial(
+    Race,
+    operation="creating",
+    counts=(2, 3),
+    strategies=creating.STRATEGIES,
+    signature="create(target_url: str, *, keys: Iterable[str]) -> ShortUrl",
+    setup=no_links,
+    invariant=everybody_owns_a_link,
+    observe=links,
+)
 
 RACES = (
     _race(
-        "collision",
-        "One create, whose first key is somebody's already.",
-        "It makes a link with another key, and nobody else's link changes.",
+        name="collision",
+        situation="One create, whose first key is somebody's already.",
+        must_hold="It makes a link with another key, and nobody else's link changes.",
         story=(
             "Keys are drawn at random, and one day a draw hits a key that is in use. There is no "
             "competitor here, one process is enough. What does the create do with the answer that"
@@ -144,9 +140,9 @@ RACES = (
         invariant=nobody_else_loses,
     ),
     _race(
-        "toctou",
-        "Everybody creates a link, and all draw the same key first.",
-        "Everybody gets a link that leads to their own target.",
+        name="toctou",
+        situation="Everybody creates a link, and all draw the same key first.",
+        must_hold="Everybody gets a link that leads to their own target.",
         story=(
             "Two people shorten a URL at the same moment, and both draw the same key. Whoever "
             "looks whether the key is free learns what was true when they looked: between the "
@@ -155,9 +151,9 @@ RACES = (
         processes=same_key_first(create),
     ),
     _race(
-        "toctou_in_a_transaction",
-        "The same inside the caller's atomic(), with another row written after the link.",
-        "Everybody gets a link that leads to their own target, and the other row.",
+        name="toctou_in_a_transaction",
+        situation="The same inside the caller's atomic(), with another row written after the link.",
+        must_hold="Everybody gets a link that leads to their own target, and the other row.",
         story=(
             "The same, in an application that creates the short URL and sends a notification in "
             "one transaction. An error leaves a PostgreSQL transaction unusable, so a retry has "
@@ -167,9 +163,9 @@ RACES = (
         invariant=everybody_owns_a_link_and_a_notification,
     ),
     _race(
-        "custom_key",
-        "Everybody asks for the same custom key.",
-        "One has it, and the others are told that it is taken.",
+        name="custom_key",
+        situation="Everybody asks for the same custom key.",
+        must_hold="One has it, and the others are told that it is taken.",
         story=(
             "Two people ask for the same custom key. There is no second choice: one of them has "
             "it, and the other has to be told, however close the race was."

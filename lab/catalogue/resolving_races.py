@@ -1,6 +1,7 @@
 """The races of resolves: who follows, edits or deletes which link, and what must be counted."""
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from django.db import OperationalError, transaction
@@ -127,25 +128,20 @@ def both_rows() -> str:
     return ", ".join(f"{key}: {number}" for key, number in hits)
 
 
-def _race(name: str, situation: str, must_hold: str, **rest: Any) -> Race:
-    defaults: dict[str, Any] = {
-        "name": name,
-        "operation": "resolving",
-        "situation": situation,
-        "must_hold": must_hold,
-        "strategies": resolving.STRATEGIES,
-        "signature": "resolve(key: str) -> ShortUrl",
-        "setup": fresh_links,
-        "observe": rows,
-    }
-    return Race(**{**defaults, **rest})
-
+_race = partial(
+    Race,
+    operation="resolving",
+    strategies=resolving.STRATEGIES,
+    signature="resolve(key: str) -> ShortUrl",
+    setup=fresh_links,
+    observe=rows,
+)
 
 RACES = (
     _race(
-        "lost_update",
-        "Everybody follows the same link.",
-        "All are redirected, and each is counted.",
+        name="lost_update",
+        situation="Everybody follows the same link.",
+        must_hold="All are redirected, and each is counted.",
         story=(
             "A link is followed twice at the same moment. Each process reads the counter, adds "
             "one and writes the sum. If both read before either writes, they write the same "
@@ -156,9 +152,9 @@ RACES = (
         invariant=every_hit_counts,
     ),
     _race(
-        "clobbered_edit",
-        "The last process edits the target of a link that the others follow.",
-        "The edit stays, and each of the others is counted.",
+        name="clobbered_edit",
+        situation="The last process edits the target of a link that the others follow.",
+        must_hold="The edit stays, and each of the others is counted.",
         story=(
             "Somebody corrects the target of a link while others follow it. Counting a hit has no"
             " business with the target, but an object that is saved as a whole writes every "
@@ -169,9 +165,11 @@ RACES = (
         invariant=edit_stays_and_hits_count,
     ),
     _race(
-        "deleted_meanwhile",
-        "The last process deletes a link that the others follow.",
-        "The others are redirected and counted, or told that there is none; it stays deleted.",
+        name="deleted_meanwhile",
+        situation="The last process deletes a link that the others follow.",
+        must_hold=(
+            "The others are redirected and counted, or told that there is none; it stays deleted."
+        ),
         story=(
             "A link is deleted while somebody follows it. They may get through or be told that "
             "there is no such link, as the order falls; the link must not come back to life, and "
@@ -183,9 +181,11 @@ RACES = (
         invariant=redirected_and_counted_or_not_found,
     ),
     _race(
-        "crossed_locks",
-        "Everybody resolves two keys in one transaction, in opposite orders.",
-        "All finish, the victim of a deadlock at the second try, and every hit is counted.",
+        name="crossed_locks",
+        situation="Everybody resolves two keys in one transaction, in opposite orders.",
+        must_hold=(
+            "All finish, the victim of a deadlock at the second try, and every hit is counted."
+        ),
         story=(
             "Two callers each resolve two links in one transaction, in opposite order. Whoever "
             "locks what it writes until it commits can meet the other one halfway: each waits for"

@@ -13,25 +13,11 @@ from django.db.models import F, Subquery
 from lab.catalogue import EVERY_RACE, RACES, matrix
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.museum.limited_use import LimitedLink
+from lab.conftest import judged, race
 from project.docs import ROOT
 from shorturl.resolving import update_returning
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def race(*arguments: str) -> str:
-    output = StringIO()
-    call_command("race", *arguments, stdout=output, stderr=StringIO())
-    return output.getvalue()
-
-
-def refused(judge: str, function: str) -> str:
-    """Return what `race check` prints of a function that violates the invariant."""
-    output = StringIO()
-    with pytest.raises(SystemExit) as ended:
-        call_command("race", "check", judge, function, stdout=output, stderr=StringIO())
-    assert ended.value.code == 1
-    return output.getvalue()
 
 
 def test_list_names_every_race_and_ends_with_the_museum() -> None:
@@ -116,22 +102,25 @@ def test_check_judges_a_function_and_draws_the_counterexample() -> None:
     printed = race("check", "limited_use", "lab.catalogue.museum.limited_use:mended")
     counts = "0 of 2 schedules violate the invariant, and 0 of 4 with COMMIT as a step of its own."
     assert f"holds. {counts}" in printed
-    printed = refused("lost_update", "shorturl.resolving.naive:resolve")
+    code, printed = judged("lost_update", "shorturl.resolving.naive:resolve")
+    assert code == 1
     assert "4 of 6 schedules violate the invariant. The shortest, 1212:" in printed
     assert "Violated: hits = 1, not 2." in printed
 
 
 def test_check_takes_commit_as_a_step_of_its_own() -> None:
     """One statement looks and writes. The other one's COMMIT can come between."""
-    printed = refused("limited_use", f"{__name__}:redeem_what_it_has_found")
+    code, printed = judged("limited_use", f"{__name__}:redeem_what_it_has_found")
+    assert code == 1
     assert "2 of 4 schedules violate the invariant with COMMIT as a step of its own." in printed
     assert "The shortest, 1212:" in printed
     assert "… waits for process 1" in printed
 
 
 def test_check_sees_what_a_function_does_not_do() -> None:
-    assert "redeemed 0 times, not 1" in refused("limited_use", f"{__name__}:nobody_may")
-    printed = refused("lost_update", f"{__name__}:without_a_redirect")
+    assert "redeemed 0 times, not 1" in judged("limited_use", f"{__name__}:nobody_may")[1]
+    code, printed = judged("lost_update", f"{__name__}:without_a_redirect")
+    assert code == 1
     assert "process 1 is redirected to None" in printed
 
 

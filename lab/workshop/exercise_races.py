@@ -1,5 +1,6 @@
 """The races that judge exercises only: what they call is not a strategy, but the caller of one."""
 
+from functools import partial
 from typing import Any
 
 from lab.catalogue import resolving_races
@@ -41,36 +42,33 @@ def nothing_is_counted(outcomes: list[Outcome]) -> str:
     return f"hits = {hits}, not 0: half of the call has counted" if hits else ""
 
 
-def _race(name: str, situation: str, must_hold: str, **rest: Any) -> Race:
-    return Race(
-        name=name,
-        operation="resolving",
-        situation=situation,
-        must_hold=must_hold,
-        strategies={},
-        signature="resolve_both(first: str, second: str) -> tuple[ShortUrl, ShortUrl]",
-        setup=resolving_races.fresh_links,
-        observe=resolving_races.both_rows,
-        **rest,
-    )
-
+_race = partial(
+    Race,
+    operation="resolving",
+    strategies={},
+    signature="resolve_both(first: str, second: str) -> tuple[ShortUrl, ShortUrl]",
+    setup=resolving_races.fresh_links,
+    observe=resolving_races.both_rows,
+)
 
 RACES: dict[str, Race] = {
     race.name: race
     for race in (
         _race(
-            "crossed_calls",
-            "Everybody resolves two keys in one call, handed over in opposite orders.",
-            "Everybody gets both short URLs in the order asked for, and every hit is counted.",
+            name="crossed_calls",
+            situation="Everybody resolves two keys in one call, handed over in opposite orders.",
+            must_hold=(
+                "Everybody gets both short URLs in the order asked for, and every hit is counted."
+            ),
             processes=lambda caller, number: [
                 call_with_both(caller, process) for process in range(1, number + 1)
             ],
             invariant=everybody_has_both,
         ),
         _race(
-            "half_a_call",
-            "One call with two keys, the second of which does not exist.",
-            "The call raises ShortUrl.DoesNotExist and counts nothing: both, or none.",
+            name="half_a_call",
+            situation="One call with two keys, the second of which does not exist.",
+            must_hold="The call raises ShortUrl.DoesNotExist and counts nothing: both, or none.",
             counts=(1,),
             processes=lambda caller, number: [lambda: caller.function("a", "missing")],
             invariant=nothing_is_counted,

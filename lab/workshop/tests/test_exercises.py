@@ -4,13 +4,13 @@ import os
 import shlex
 import subprocess
 import sys
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db import OperationalError, transaction
 
+from lab.conftest import judged, race
 from lab.workshop import find_the_schedule
 from lab.workshop.exercises import EXERCISES
 from project.docs import ROOT
@@ -18,24 +18,6 @@ from shorturl import operations
 from shorturl.models import ShortUrl
 
 exploring = pytest.mark.django_db(transaction=True)
-
-
-def race(*arguments: str) -> str:
-    output = StringIO()
-    call_command("race", *arguments, stdout=output, stderr=StringIO())
-    return output.getvalue()
-
-
-def judged(judge: str, function: str) -> tuple[int, str]:
-    """Return the exit code of `race check`, and what it says."""
-    output = StringIO()
-    try:
-        call_command("race", "check", judge, function, stdout=output, stderr=StringIO())
-    except SystemExit as ended:
-        return int(ended.code or 0), output.getvalue()
-    except CommandError as error:
-        return error.returncode, str(error)
-    return 0, output.getvalue()
 
 
 # What the judges say of each template, in their order.
