@@ -14,10 +14,6 @@ from project.tests.test_gunicorn import CONFIG, database
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def unexpected() -> None:
-    pytest.fail("the lock was taken")
-
-
 def test_two_at_once_on_an_empty_database(project_copy: Path) -> None:
     """One applies all migrations, the other waits and then finds none."""
     with database("shorturl_two_migrations") as url, ThreadPoolExecutor() as pool:
@@ -30,14 +26,13 @@ def test_two_at_once_on_an_empty_database(project_copy: Path) -> None:
     assert sorted("No migrations to apply" in each.stdout for each in ended) == [False, True]
 
 
-@pytest.mark.parametrize("command", [("manage.py", "migrate"), CONFIG])
-def test_a_role_that_may_not_is_one_line(project_copy: Path, command: tuple[str, ...]) -> None:
+def test_a_role_that_may_not_is_one_line(project_copy: Path) -> None:
     role = f"shorturl_{secrets.token_hex(8)}"
     with database(f"{role}_migrations") as url, connection.cursor() as cursor:
         cursor.execute(f"CREATE ROLE {role}")
         try:
             where = {"DATABASE_URL": f"{url}&assume_role={role}", "SHORTURL_LOCAL": "on"}
-            ended = run_in(project_copy, *command, PORT="0", **where)
+            ended = run_in(project_copy, *CONFIG, PORT="0", **where)
         finally:
             cursor.execute(f"DROP ROLE {role}")
     assert ended.returncode == 1
@@ -47,27 +42,21 @@ def test_a_role_that_may_not_is_one_line(project_copy: Path, command: tuple[str,
 
 def test_the_lock_belongs_to_a_transaction_that_no_timeout_ends() -> None:
     """So PgBouncer keeps it on one connection of the server, and nothing stays behind there."""
-    with alone("default", waiting=unexpected) as keeper:
+    told = []
+    with alone("default", waiting=lambda: told.append("the first")) as keeper:
         with keeper.cursor() as cursor:
             for name in ("idle_in_transaction_session", "statement", "lock"):
                 cursor.execute(f"SHOW {name}_timeout")
                 assert cursor.fetchone() == ("0",), name
-        assert locks() == 1
-        keeper.rollback()
-        assert locks() == 0
-
-
-def test_whoever_waits_is_told() -> None:
-    told = []
-    with alone("default", waiting=unexpected) as keeper:
 
         def waiting() -> None:
-            told.append(True)
+            told.append("the second")
             keeper.rollback()  # and with it the lock is free
 
         with alone("default", waiting=waiting):
             assert locks() == 1
-    assert told == [True]
+    assert told == ["the second"]
+    assert locks() == 0
 
 
 def locks() -> int:
