@@ -268,22 +268,6 @@ def test_a_page_that_is_none(client: Client, space: str, after: str) -> None:
     detail(client.get(f"/lab/spaces/{space}/links?after={after}"), 422)
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "create/naive"),
-        ("POST", "resolve/naive/a"),
-        ("HEAD", "resolve/naive/a"),
-        ("GET", "edit/a"),
-        ("GET", "spaces"),
-        ("GET", "spaces/lab-aaaaa"),
-        ("DELETE", "spaces/lab-aaaaa/links"),
-    ],
-)
-def test_a_method_that_is_not_for_this(client: Client, method: str, path: str) -> None:
-    assert client.generic(method, f"/lab/{path}").status_code == 405
-
-
 # --- Off -----------------------------------------------------------------------------------------
 
 ASK = """

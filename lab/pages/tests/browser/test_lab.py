@@ -119,19 +119,6 @@ def test_stepping_with_keys(page: Page, recorded: dict[str, Kept]) -> None:
         shows_steps(page, schedule, number)
 
 
-def test_a_wait_step_by_step(page: Page, recorded: dict[str, Kept]) -> None:
-    page.goto("/lab/races/lost_update/select_for_update/2/?schedule=121122")
-    waits, goes_on = (
-        page.get_by_text("waits for process 1"),
-        page.get_by_text("resumes step 2"),
-    )
-    for number in range(1, 7):
-        page.keyboard.press("ArrowRight")
-        expect(shown(page)).to_have_count(number)
-        expect(waits).to_be_visible(visible=number >= 2)
-        expect(goes_on).to_be_visible(visible=number >= 4)
-
-
 # --- Predict, museum, isolation ------------------------------------------------------------------
 
 
