@@ -8,7 +8,7 @@ from django.db import connection
 
 from benchmarks import pgbench, wrk
 from benchmarks.measurements import CEILING, Load, Measurement
-from loadtests.harness.serving import serving
+from loadtests.harness.serving import NO_REFUSALS, serving
 from shorturl.models import ShortUrl
 from shorturl.resolving import STRATEGIES
 from shorturl.strategies import Verdict
@@ -45,7 +45,7 @@ class Bench:
         for name in random.sample(names, len(names)):
             progress(name)
             mine = [one for one in self.measurements if one.strategy == name]
-            chosen = {"SHORTURL_LAB": "off", "SHORTURL_LAB_LOAD": "off"}
+            chosen = {"SHORTURL_LAB": "off", "SHORTURL_LAB_LOAD": "off", **NO_REFUSALS}
             if name != CEILING:
                 chosen["SHORTURL_RESOLVING"] = name
             with serving(DATABASE_URL=database_url(), **chosen) as service:

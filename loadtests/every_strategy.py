@@ -27,7 +27,7 @@ from loadtests.harness import comparison, formats, options
 from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.page import page
 from loadtests.harness.reconciliation import ExitCode, LoadResult
-from loadtests.harness.serving import ROOT, NotServed, serving
+from loadtests.harness.serving import NO_REFUSALS, ROOT, NotServed, serving
 
 SECONDS = 6
 GRACE = 90  # seconds beyond its time after which a run that hangs is ended
@@ -100,7 +100,7 @@ def service(host: str | None) -> Iterator[str]:
         yield host
         return
     print("Starting the service …", flush=True)
-    with serving() as started:
+    with serving(**NO_REFUSALS) as started:
         yield started.url
 
 

@@ -75,11 +75,7 @@ class Creator(LedgerUser):
             name=f"/lab/create/{self.strategy}",
             expected=201,
             unknown=lambda: self.load.ledger.unknown_creates.append(self.target_url),
-            json={
-                "space": self.given["space"],
-                "round": self.round,
-                "target_url": self.target_url,
-            },
+            json={"space": self.given["space"], "round": self.round, "target_url": self.target_url},
         )
         if response is not None:
             self.load.ledger.created(response.json()["key"], self.target_url)

@@ -32,7 +32,7 @@ from loadtests.faults.experiment import Experiment, Inconclusive, NotRecovered, 
 from loadtests.harness import formats, options
 from loadtests.harness.own_postgres import own_postgres
 from loadtests.harness.reconciliation import ExitCode, LoadResult
-from loadtests.harness.serving import ROOT, NotServed, serving, stop
+from loadtests.harness.serving import NO_REFUSALS, ROOT, NotServed, serving, stop
 
 WORKERS, THREADS = 4, 4
 USERS = 16
@@ -75,7 +75,7 @@ def run(
     reports = reports.resolve()
     formats.json_path(reports, SCRIPT, strategy).unlink(missing_ok=True)
     environment = {"SHORTURL_LAB": "on", "SHORTURL_LAB_LOAD": "on"}
-    environment |= {"WORKERS": str(WORKERS), "THREADS": str(THREADS)}
+    environment |= {"WORKERS": str(WORKERS), "THREADS": str(THREADS), **NO_REFUSALS}
     with (
         own_postgres(options=postgres_options) as postgres,
         serving(DATABASE_URL=postgres.url, **environment) as service,
