@@ -37,7 +37,6 @@ class Kept:
         self.schedules = list(self.recording.recorded.all())
 
     def schedule(self, order: str) -> RecordedSchedule:
-        """Return the schedule that is written `order`."""
         return next(each for each in self.schedules if each.order == order)
 
 

@@ -5,9 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.catalogue import OPERATIONS, RACES
-from lab.catalogue.race_definition import Race
-from pginterleave import Exploration
-from shorturl.strategies import Strategy
 
 
 @dataclass(frozen=True)
@@ -31,19 +28,6 @@ class MatrixCell:
         return count if self.complete else f"{count} …"
 
 
-def cell(race: Race, strategy: Strategy[Any], processes: int, result: Exploration) -> MatrixCell:
-    """Return the cell of one exploration."""
-    return MatrixCell(
-        race=race.name,
-        strategy=strategy.name,
-        processes=processes,
-        schedules=result.schedules,
-        violating=result.violating,
-        complete=result.complete,
-        counterexample=result.counterexample.order if result.counterexample else None,
-    )
-
-
 def cells(processes: int | None = None, **limits: Any) -> Iterator[MatrixCell]:
     """Explore every race with every strategy that takes part, and yield the cells.
 
@@ -54,8 +38,15 @@ def cells(processes: int | None = None, **limits: Any) -> Iterator[MatrixCell]:
         count = processes or race.counts[0]
         if count in race.counts:
             for strategy in race.strategies.values():
-                yield cell(
-                    race, strategy, count, race.explore(strategy, count, reduce=True, **limits)
+                result = race.explore(strategy, count, reduce=True, **limits)
+                yield MatrixCell(
+                    race=race.name,
+                    strategy=strategy.name,
+                    processes=count,
+                    schedules=result.schedules,
+                    violating=result.violating,
+                    complete=result.complete,
+                    counterexample=result.counterexample.order if result.counterexample else None,
                 )
 
 

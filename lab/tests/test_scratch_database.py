@@ -20,12 +20,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def sessions() -> Iterator[tuple[BaseDatabaseWrapper, BaseDatabaseWrapper]]:
-    """Two more sessions in the service's database, as two hosts have."""
-    both = connection.copy(), connection.copy()
-    yield both
-    for each in both:
-        each.close()
+def host() -> Iterator[BaseDatabaseWrapper]:
+    """Another session in the service's database, as another host has."""
+    session = connection.copy()
+    yield session
+    session.close()
 
 
 @pytest.fixture
@@ -50,40 +49,38 @@ def test_it_is_not_the_services_and_is_dropped() -> None:
 
 
 def test_one_that_is_used_is_left_alone_by_another_host(
-    sessions: tuple[BaseDatabaseWrapper, BaseDatabaseWrapper],
+    host: BaseDatabaseWrapper,
 ) -> None:
-    host, _ = sessions
     with scratch_database() as name:
         connection.close()  # so that only the lock protects it
         sweep(host)
         assert scratch_databases(host) == [name]
 
 
-def test_one_that_nobody_uses_any_more_is_dropped(
-    sessions: tuple[BaseDatabaseWrapper, BaseDatabaseWrapper], foreign: str
-) -> None:
+def test_one_that_nobody_uses_any_more_is_dropped(host: BaseDatabaseWrapper, foreign: str) -> None:
     """One host holds its lock and ends; another one sweeps before and after."""
-    maker, other = sessions
-    assert is_free(maker, foreign)
-    sweep(other)
-    assert scratch_databases(other) == [foreign]
-    with maker.cursor() as cursor:
+    assert is_free(connection, foreign)
+    sweep(host)
+    assert scratch_databases(host) == [foreign]
+    with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_unlock_all()")
-    sweep(other)
-    assert scratch_databases(other) == []
-    assert is_free(maker, foreign)  # the sweep has released what it took
+    sweep(host)
+    assert scratch_databases(host) == []
+    assert is_free(connection, foreign)  # the sweep has released what it took
+    connection.close()  # and its lock
 
 
 def test_one_where_a_killed_process_left_a_session_is_dropped(
-    sessions: tuple[BaseDatabaseWrapper, BaseDatabaseWrapper], foreign: str
+    host: BaseDatabaseWrapper, foreign: str
 ) -> None:
-    host, left = sessions
+    left = connection.copy()
     left.settings_dict["NAME"] = foreign
     left.ensure_connection()
     sweep(host)
     assert scratch_databases(host) == []
     with pytest.raises(OperationalError), left.cursor() as cursor:
         cursor.execute("SELECT 1")
+    left.close()
 
 
 def test_names_of_two_services_never_meet() -> None:
@@ -93,13 +90,12 @@ def test_names_of_two_services_never_meet() -> None:
 
 
 def test_a_role_that_may_not_create_databases_is_told(
-    sessions: tuple[BaseDatabaseWrapper, BaseDatabaseWrapper],
+    host: BaseDatabaseWrapper,
 ) -> None:
-    session, _ = sessions
-    with session.cursor() as cursor:
+    with host.cursor() as cursor:
         cursor.execute("SET ROLE pg_read_all_data")
     with pytest.raises(MayNotCreateDatabases, match="ALTER ROLE pg_read_all_data CREATEDB"):
-        sweep(session)
+        sweep(host)
 
 
 # Explores in a scratch database of the test's own database, where no other test makes any.
