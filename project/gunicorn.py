@@ -14,8 +14,6 @@ from django.db import OperationalError, connection, connections
 from django.http.request import validate_host
 from gunicorn.sock import TCPSocket
 
-from project.worker import BoundedWorker
-
 # Until there is something to stop, Ctrl-C just ends this, without a traceback.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
@@ -23,6 +21,7 @@ try:
     from project.environment import number, text
     from project.log import SummingHandler
     from project.settings import ALLOWED_HOSTS, DATABASE_URL, LOCAL, THREADS
+    from project.worker import BoundedWorker
 
     django.setup()
     HOST = text("HOST", default="127.0.0.1")

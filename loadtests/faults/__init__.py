@@ -1,4 +1,4 @@
-"""Fault injection: what fails on purpose while everybody follows one link.
+"""InjectedFault injection: what fails on purpose while everybody follows one link.
 
     python -m loadtests.faults
 
@@ -8,22 +8,22 @@ until hits are counted again. After every fault: acknowledged hits ≤ counted h
 """
 
 from loadtests.faults.crash_postgres import crash_postgres
-from loadtests.faults.experiment import Fault
+from loadtests.faults.experiment import InjectedFault
 from loadtests.faults.kill_worker import kill_worker
 from loadtests.faults.restart_postgres import restart_postgres
 
 FAULTS = (
-    Fault(
+    InjectedFault(
         "kill -9 of a gunicorn worker",
         kill_worker,
         must_hold="gunicorn forks another one, and the other workers go on answering",
     ),
-    Fault(
+    InjectedFault(
         "restart of PostgreSQL",
         restart_postgres,
         must_hold="requests get a 503 meanwhile, and workers reconnect by themselves",
     ),
-    Fault(
+    InjectedFault(
         "crash of PostgreSQL",
         crash_postgres,
         must_hold="the same, and every commit that was acknowledged survives the recovery",

@@ -25,7 +25,7 @@ class NotRecovered(Exception):
     """The service did not recover from a fault. The message is one line."""
 
 
-class Fault(NamedTuple):
+class InjectedFault(NamedTuple):
     """A fault: its name, the function that injects it, and what must hold in spite of it."""
 
     name: str
@@ -50,7 +50,7 @@ class Experiment:
     load: "subprocess.Popen[bytes]"
     recoveries: list[Recovery] = field(default_factory=list)
 
-    def run(self, faults: Sequence[Fault], rounds: int) -> None:
+    def run(self, faults: Sequence[InjectedFault], rounds: int) -> None:
         """Inject each fault `rounds` times, in random order; raise NotRecovered, Inconclusive."""
         for fault in random.sample([*faults] * rounds, len(faults) * rounds):
             self.wait_for_hits("the load does not begin")

@@ -17,7 +17,7 @@ from django.db import connection
 from project.tests.conftest import PRODUCTION, ROOT, Run
 
 Load = Callable[..., dict[str, Any]]
-GUNICORN = {"PORT", "WORKERS", "THREADS"}  # which are not Django's settings
+GUNICORN = {"PORT", "QUEUE_TIMEOUT_MS", "WORKERS"}  # which are not Django's settings
 
 
 @pytest.fixture

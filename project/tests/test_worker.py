@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ THREADS = 2
 PATIENCE = 30  # seconds, many times what any of this takes
 HEALTHZ = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 OK = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0000000004\r\n\r\n"
 WAIT = b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
@@ -90,9 +91,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 def test_half_a_request_occupies_no_thread(serve: Callable[..., Served]) -> None:
     served = serve()
     halves = [served.send(OK[:-2]) for _ in range(20)]
-    bodies = [
-        served.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nha") for _ in range(20)
-    ]
+    bodies = [served.send(POST + b"ha") for _ in range(20)]
     silent = [served.send(b"") for _ in range(20)]
     assert served.ask(OK).endswith(b"\r\n\r\nok")
     # They are answered as soon as they are whole ...
@@ -100,7 +99,11 @@ def test_half_a_request_occupies_no_thread(serve: Callable[..., Served]) -> None
     assert read(halves[0]).endswith(b"\r\n\r\nok")
     bodies[0].sendall(b"lf")
     assert read(bodies[0]).endswith(b"\r\n\r\nokhalf")
-    # ... and otherwise told that they were too slow.
+    # ... or told that they cannot be, when the client says that nothing more comes ...
+    for cut in (halves[2], bodies[2]):
+        cut.shutdown(socket.SHUT_WR)
+        assert read(cut) == worker.CUT_OFF
+    # ... and otherwise that they were too slow.
     assert read(halves[1]) == read(bodies[1]) == worker.TOO_SLOW
     assert read(silent[1]) == b""
 
@@ -126,53 +129,27 @@ def test_what_has_waited_too_long_is_not_begun(serve: Callable[..., Served]) -> 
 
 
 def test_requests_on_one_connection(serve: Callable[..., Served]) -> None:
-    """Two in one packet, the second in halves, and one more after a pause."""
+    """Two in one packet, the second in halves, and one that asks before it sends the body."""
     served = serve()
     client = served.send(OK + OK[:10])
     assert read(client).endswith(b"\r\n\r\nok")
     client.sendall(OK[10:])
     assert read(client).endswith(b"\r\n\r\nok")
-    client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nlast")
+    client.sendall(POST[:-2] + b"Expect: 100-continue\r\n\r\n")
+    assert client.recv(100) == worker.CONTINUE
+    client.sendall(b"last")
     assert read(client).endswith(b"\r\n\r\noklast")
 
 
-def test_a_request_that_was_cut_off(serve: Callable[..., Served]) -> None:
-    """The client says that nothing more comes, and still listens."""
+def test_what_is_refused_without_a_thread(serve: Callable[..., Served]) -> None:
     served = serve()
-    for half in (OK[:-2], b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nha"):
-        client = served.send(half)
-        client.shutdown(socket.SHUT_WR)
-        assert read(client) == worker.CUT_OFF
-
-
-@pytest.mark.parametrize(
-    ("request_", "response"),
-    [
+    clients, gates = served.occupy(THREADS)
+    for request, response in (
         (b"GET / HTTP/1.1\r\nX: Host:\r\n\r\n", worker.NO_HOST),
         (OK[:-2] + b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", worker.NO_LENGTH),
         (b"GET / HTTP/1.1\r\nX: " + b"x" * worker.LONGEST_HEADER, worker.TOO_LONG),
-    ],
-)
-def test_what_is_refused_without_a_thread(
-    serve: Callable[..., Served], request_: bytes, response: bytes
-) -> None:
-    served = serve()
-    served.occupy(THREADS)
-    assert served.ask(request_) == response
-
-
-def test_a_client_that_asks_before_it_sends_the_body(serve: Callable[..., Served]) -> None:
-    served = serve()
-    header = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"
-    client = served.send(header)
-    assert client.recv(100) == worker.CONTINUE
-    client.sendall(b"body")
-    assert read(client).endswith(b"okbody")
-
-
-def test_requests_in_flight_are_finished(serve: Callable[..., Served]) -> None:
-    served = serve()
-    (client,), (let_go,) = served.occupy(1)
-    with closing(let_go):
-        pass
-    assert read(client).endswith(b"\r\n\r\nok")
+    ):
+        assert served.ask(request) == response
+    for gate in gates:
+        gate.close()
+    assert all(read(client).endswith(b"\r\n\r\nok") for client in clients)
