@@ -6,17 +6,6 @@ all, one after the other, on one connection per process, and checks an invariant
 Nothing in the code under test changes, nothing sleeps and nothing is left to chance: an
 exploration that is complete and found nothing is a proof for these processes and this set-up.
 
-    @pytest.mark.django_db(transaction=True)    # or a TransactionTestCase
-    def test_two_hits_are_both_counted():
-        def setup():
-            ShortUrl.objects.update_or_create(key="c6UFG", defaults={"hits": 0})
-
-        def invariant(outcomes):
-            hits = ShortUrl.objects.get(key="c6UFG").hits
-            return "" if hits == 2 else f"hits = {hits}, not 2"
-
-        explore([lambda: resolve("c6UFG")] * 2, setup=setup, invariant=invariant).assert_safe()
-
 A *process* is a callable without arguments; it has a thread and a session of its own, kept from
 schedule to schedule and put back to its first state after each. A *step* is one SQL statement it
 sends through Django (ORM, raw cursor, savepoint, `executemany`, a FETCH from a server-side
@@ -39,23 +28,7 @@ INSERT … WHERE NOT EXISTS (…), can both find nothing. With `split_autocommit
 such a statement is a step of its own, and such a race is found: of an INSERT, UPDATE, DELETE or
 MERGE that one `execute` sends alone. `executemany`, COPY and a function that writes stay one step.
 
-What it cannot see: what happens within a statement while another one runs, as when two lock many
-rows in opposite order; of several that wait for the same lock, a later one that overtakes; state
-outside the database; other connections and threads that a process opens (they work, unobserved,
-and a process that waits for one of their locks ends in `StepTimeout`); what the driver is asked to
-do behind Django's back (`connection.connection`); the statements inside a function or a trigger,
-which are one step with the statement that calls them.
-
-What it does not reset: sequences and clocks go on from schedule to schedule, so `setup` should
-choose its own primary keys, far above what the sequence hands out; rows come in the order in which
-they lie, unless there is an ORDER BY; whom PostgreSQL refuses under SERIALIZABLE can depend on
-where they lie, too, and on what else the server does. Parameters are not compared from run to run.
-
-No timeout decides while a step can be taken: a `lock_timeout` ends a wait only when nobody else can
-go on, so give it and `statement_timeout` 100 ms or more; that they might run out while others
-are slow is not explored. A deadlock is found at once if the role may set `deadlock_timeout`, and
-its victim is the process that closed the cycle; otherwise it takes the server's `deadlock_timeout`,
-and the victim is the one that waited longest.
+The README has an example, and what this cannot see and does not reset.
 
     exploring.py    explore() and run_schedule(): start here
     search.py       which schedule is next; effects.py and statements.py say which steps depend

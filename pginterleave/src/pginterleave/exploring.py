@@ -70,16 +70,8 @@ def explore(
     """
     if max_schedules < 1 or max_seconds <= 0:
         raise CannotExplore("max_schedules and max_seconds must be greater than zero.")
-    new_scheduler = functools.partial(
-        Scheduler,
-        tuple(processes),
-        setup=setup,
-        invariant=invariant,
-        database=_database(using),
-        split_autocommit=split_autocommit,
-        max_steps=max_steps,
-        step_timeout=step_timeout,
-    )
+    race = (tuple(processes), setup, invariant, _database(using), split_autocommit)
+    new_scheduler = functools.partial(Scheduler, *race, max_steps, step_timeout)
     search = Search(len(processes), reduce)
     orders: list[str] = []
     violations: list[Schedule] = []
@@ -150,16 +142,8 @@ def run_schedule(
         ImpossibleSchedule: a process cannot take its step because it waits or has ended, or
             the schedule ends before the processes do.
     """
-    new_scheduler = functools.partial(
-        Scheduler,
-        tuple(processes),
-        setup=setup,
-        invariant=invariant,
-        database=_database(using),
-        split_autocommit=split_autocommit,
-        max_steps=max_steps,
-        step_timeout=step_timeout,
-    )
+    race = (tuple(processes), setup, invariant, _database(using), split_autocommit)
+    new_scheduler = functools.partial(Scheduler, *race, max_steps, step_timeout)
     return _run(new_scheduler, order, observe)
 
 

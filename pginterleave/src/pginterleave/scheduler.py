@@ -39,7 +39,6 @@ class Scheduler:
     def __init__(
         self,
         processes: Sequence[Callable[[], object]],
-        *,
         setup: Setup,
         invariant: Invariant,
         database: Database,
