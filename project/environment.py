@@ -22,6 +22,7 @@ from django.core.exceptions import ImproperlyConfigured
 from psycopg2 import ProgrammingError
 from psycopg2.extensions import make_dsn
 
+DAY = 24 * 60 * 60  # seconds, which most of the numbers are
 SECRET_KEY_LENGTH = 50  # what Django's `check --deploy` asks for, and 5 different characters
 SECRET_KEY_EXAMPLE = (
     f"$(python3 -c 'import secrets; print(secrets.token_urlsafe({SECRET_KEY_LENGTH}))')"
@@ -61,7 +62,7 @@ def flag(name: str, *, default: bool) -> bool:
     raise ImproperlyConfigured(f"{name}={value!r} is neither on nor off, for example {name}=on")
 
 
-def number(name: str, *, default: int, least: int, most: int) -> int:
+def number(name: str, *, default: int, least: int = 0, most: int = DAY) -> int:
     """Return the whole number `name`; raise ImproperlyConfigured outside `least` to `most`."""
     value = text(name, default=str(default))
     if not re.fullmatch("[0-9]{1,9}", value) or not least <= int(value) <= most:

@@ -1,8 +1,9 @@
 """All settings of the service, read once at start from the environment and from .env.
 
-.env stands beside manage.py, and .env.example lists all variables. What is wrong stops the start
-with a message that names the variable. A production has DATABASE_URL, SECRET_KEY and ALLOWED_HOSTS;
-without DATABASE_URL this is a local run, on a PostgreSQL of its own and for this machine alone.
+.env stands beside manage.py, and .env.example says what each variable is; here is only what else
+led to its value. What is wrong stops the start with a message that names the variable. A production
+has DATABASE_URL, SECRET_KEY and ALLOWED_HOSTS; without DATABASE_URL this is a local run, on a
+PostgreSQL of its own and for this machine alone.
 """
 
 from datetime import timedelta
@@ -14,6 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from project.environment import (
     DATABASE_URL_EXAMPLE,
+    DAY,
     HOSTS_EXAMPLE,
     choice,
     database,
@@ -52,18 +54,13 @@ else:
 SHORTURL_CREATING = text("SHORTURL_CREATING", default="on_conflict")
 SHORTURL_RESOLVING = text("SHORTURL_RESOLVING", default="update_returning")
 SHORTURL_KEY_LENGTH = number("SHORTURL_KEY_LENGTH", default=7, least=1, most=20)
-# Threads of each worker; gunicorn.py has the workers.
-THREADS = number("THREADS", default=4, least=1, most=64)
-# Requests of one worker that may be counted on the same short URL at once. More of them make
-# nothing quicker, as they take turns at its row, and while another session keeps it locked the
-# other threads are for the other short URLs.
+THREADS = number("THREADS", default=4, least=1, most=64)  # gunicorn.py has the workers
+# More make nothing quicker, as they take turns at the row.
 SHORTURL_REQUESTS_PER_KEY = number(
     "SHORTURL_REQUESTS_PER_KEY", default=max(1, THREADS // 2), least=1, most=64
 )
-# Whether anybody may create, or only who logs in or holds a token.
 SHORTURL_PUBLIC_CREATE = flag("SHORTURL_PUBLIC_CREATE", default=LOCAL)
-# The lab shows wrong strategies at work, so it is off wherever others rely on the service, and an
-# installation can be without it.
+# Off wherever others rely on the service, and an installation can be without it.
 LAB_INSTALLED = all(find_spec(name) for name in ("lab", "pginterleave"))
 SHORTURL_LAB = flag("SHORTURL_LAB", default=LOCAL and LAB_INSTALLED)
 if SHORTURL_LAB and not LAB_INSTALLED:
@@ -71,7 +68,7 @@ if SHORTURL_LAB and not LAB_INSTALLED:
         "SHORTURL_LAB is on, and this installation has no lab: turn it off, for example "
         "SHORTURL_LAB=off"
     )
-# What load tests call: anybody can write there, so a lab that is open to others need not have it.
+# A lab that is open to others need not have it.
 SHORTURL_LAB_LOAD = flag("SHORTURL_LAB_LOAD", default=LOCAL and SHORTURL_LAB)
 if SHORTURL_LAB_LOAD and not SHORTURL_LAB:
     raise ImproperlyConfigured(
@@ -81,53 +78,34 @@ if SHORTURL_LAB_LOAD and not SHORTURL_LAB:
 
 # --- PostgreSQL ----------------------------------------------------------------------------------
 
-# Seconds. A statement, a wait for a lock or a transaction left open that takes longer ends with an
-# error, so that one stuck request cannot hold up the others; 0 means no limit.
-DATABASE_STATEMENT_TIMEOUT = number("DATABASE_STATEMENT_TIMEOUT", default=10, least=0, most=86_400)
+DATABASE_STATEMENT_TIMEOUT = number("DATABASE_STATEMENT_TIMEOUT", default=10)
 # Nobody who follows a short URL waits longer for its row, and no transaction here is longer.
-DATABASE_LOCK_TIMEOUT = number("DATABASE_LOCK_TIMEOUT", default=1, least=0, most=86_400)
-DATABASE_IDLE_IN_TRANSACTION_TIMEOUT = number(
-    "DATABASE_IDLE_IN_TRANSACTION_TIMEOUT", default=10, least=0, most=86_400
-)
-# Seconds that one request may wait for PostgreSQL in all, by this side's clock: the limits above
-# end nothing when PostgreSQL is frozen or the network loses its answers. Longer than a statement
-# may take, so that PostgreSQL ends it first if it can, and the connection is kept.
+DATABASE_LOCK_TIMEOUT = number("DATABASE_LOCK_TIMEOUT", default=1)
+DATABASE_IDLE_IN_TRANSACTION_TIMEOUT = number("DATABASE_IDLE_IN_TRANSACTION_TIMEOUT", default=10)
+# Longer than a statement may take, so that PostgreSQL ends it first if it can, and the connection
+# is kept.
 DATABASE_REQUEST_TIMEOUT = number(
     "DATABASE_REQUEST_TIMEOUT",
-    default=DATABASE_STATEMENT_TIMEOUT and min(DATABASE_STATEMENT_TIMEOUT + 2, 86_400),
-    least=0,
-    most=86_400,
+    default=DATABASE_STATEMENT_TIMEOUT and min(DATABASE_STATEMENT_TIMEOUT + 2, DAY),
 )
-# Seconds until a server that is not there is given up: when connecting, and when the network no
-# longer acknowledges what is sent.
+# When connecting, and when the network no longer acknowledges what is sent.
 DATABASE_CONNECT_TIMEOUT = number("DATABASE_CONNECT_TIMEOUT", default=3, least=2, most=60)
-# Seconds of silence until PostgreSQL asks whether the client of a session is still there, three
-# times within as long again; by default it asks after two hours. 0 leaves it to the server.
-DATABASE_KEEPALIVE = number("DATABASE_KEEPALIVE", default=30, least=0, most=86_400)
-# Seconds between two looks, while a statement runs, whether its client is still there. A server on
-# a system that cannot tell, such as Windows, takes only 0: it never looks.
-DATABASE_CLIENT_CHECK_INTERVAL = number(
-    "DATABASE_CLIENT_CHECK_INTERVAL", default=5, least=0, most=86_400
-)
-# Seconds that a connection is kept for the next requests.
-DATABASE_CONNECTION_AGE = number("DATABASE_CONNECTION_AGE", default=600, least=0, most=86_400)
-# A health check is one more round trip before the first statement of every request, on a path
-# whose point is to have only one. project/unavailable.py notices without one that the server has
-# closed a connection.
+# PostgreSQL asks three times within as long again; by default it begins after two hours.
+DATABASE_KEEPALIVE = number("DATABASE_KEEPALIVE", default=30)
+DATABASE_CLIENT_CHECK_INTERVAL = number("DATABASE_CLIENT_CHECK_INTERVAL", default=5)
+DATABASE_CONNECTION_AGE = number("DATABASE_CONNECTION_AGE", default=600)
+# Off, on a path whose point is to have only one round trip: project/unavailable.py notices without
+# one that the server has closed a connection.
 DATABASE_HEALTH_CHECKS = flag("DATABASE_HEALTH_CHECKS", default=False)
-# What is between: nothing, or a pooler (PgBouncer) that gives every transaction another session.
-# It refuses settings sent with the connection, and a cursor must not outlive its transaction.
+# PgBouncer refuses settings sent with the connection; a cursor must not outlive its transaction.
 DATABASE_POOLER = choice("DATABASE_POOLER", default="none", choices=("none", "transaction"))
 
 
 if DATABASE_URL:
     _database = database(DATABASE_URL)
 else:
-    _database = {
-        "ENGINE": "embedded_postgres",
-        "NAME": "shorturl",
-        "DIRECTORY": BASE_DIR / ".postgres",
-    }
+    _directory = BASE_DIR / ".postgres"
+    _database = {"ENGINE": "embedded_postgres", "NAME": "shorturl", "DIRECTORY": _directory}
 _parameters = {
     "statement_timeout": f"{DATABASE_STATEMENT_TIMEOUT}s",
     "lock_timeout": f"{DATABASE_LOCK_TIMEOUT}s",
@@ -147,12 +125,8 @@ _options: dict[str, Any] = {
     **_database.get("OPTIONS", {}),
 }
 if DATABASE_POOLER == "none":
-    _options["options"] = " ".join(
-        [
-            *(f"-c {name}={value}" for name, value in _parameters.items()),
-            _options.get("options", ""),
-        ]
-    ).strip()
+    _sent = [f"-c {name}={value}" for name, value in _parameters.items()]
+    _options["options"] = " ".join([*_sent, _options.get("options", "")]).strip()
 DATABASES = {
     "default": {
         "CONN_MAX_AGE": DATABASE_CONNECTION_AGE,
@@ -227,12 +201,9 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
-# Wrong passwords for one name from one address until both are refused, unchecked, and the seconds
-# after the last of them for which they are.
 LOGIN_FAILURES = number("LOGIN_FAILURES", default=5, least=1, most=1_000)
-LOGIN_PAUSE = number("LOGIN_PAUSE", default=300, least=1, most=86_400)
-# Passwords that all workers of this machine hash at the same time, one in a worker at most: each
-# takes a processor for half a second. One more gets a 503 at once.
+LOGIN_PAUSE = number("LOGIN_PAUSE", default=300, least=1)
+# Each takes a processor for half a second.
 LOGIN_HASHES = number("LOGIN_HASHES", default=1, least=1, most=64)
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "project.login.LimitedBackend"]
 AXES_FAILURE_LIMIT = LOGIN_FAILURES
@@ -261,13 +232,11 @@ STATIC_URL = "/static/"
 # and gives each a name with its hash, to be cached for ever.
 STATIC_ROOT = None if LOCAL else BASE_DIR / "staticfiles"
 WHITENOISE_USE_FINDERS = LOCAL
+_whitenoise = "whitenoise.storage.CompressedManifestStaticFilesStorage"
+_storage = "django.contrib.staticfiles.storage.StaticFilesStorage" if LOCAL else _whitenoise
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {
-        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
-        if LOCAL
-        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
-    },
+    "staticfiles": {"BACKEND": _storage},
 }
 
 # The longest body that a form or an API call needs is some 24 kB: a target URL of 2,000 characters
@@ -276,7 +245,6 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024
 
 # --- Security ------------------------------------------------------------------------------------
 
-# HTTPS everywhere but in a local run. HTTPS=off is for a production that is reached by plain HTTP.
 HTTPS = flag("HTTPS", default=not LOCAL)
 SECURE_SSL_REDIRECT = HTTPS
 SESSION_COOKIE_SECURE = HTTPS
@@ -284,18 +252,16 @@ CSRF_COOKIE_SECURE = HTTPS
 SECURE_HSTS_SECONDS = number(
     "HSTS_SECONDS", default=31_536_000 if HTTPS else 0, least=0, most=63_072_000
 )
-# These two speak for every subdomain of the host, for a year. `check --deploy` asks for a decision,
-# and takes either word for one.
+# `check --deploy` asks for a decision, and takes either word for one.
 SECURE_HSTS_INCLUDE_SUBDOMAINS = flag("HSTS_INCLUDE_SUBDOMAINS", default=False)
 SECURE_HSTS_PRELOAD = flag("HSTS_PRELOAD", default=False)
 HSTS_DECISIONS = {"HSTS_INCLUDE_SUBDOMAINS": "security.W005", "HSTS_PRELOAD": "security.W021"}
 SILENCED_SYSTEM_CHECKS = [check for name, check in HSTS_DECISIONS.items() if text(name)]
-# Only behind a proxy that sets this header itself, else anybody can claim to have come by HTTPS.
+# Without the proxy anybody can claim to have come by HTTPS.
 if flag("BEHIND_PROXY", default=False):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", cast=str.strip, default=[])
-# Only behind a proxy that sets X-Forwarded-For, or adds the client's address at its end: anybody
-# can send one, and so be somebody else at every wrong password.
+# Anybody can send an X-Forwarded-For, and so be somebody else at every wrong password.
 PROXY_CLIENT_ADDRESS = flag("PROXY_CLIENT_ADDRESS", default=False)
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True
