@@ -20,18 +20,13 @@ def everybody_has_both(outcomes: list[Outcome]) -> str:
         return error
     for process, outcome in enumerate(outcomes, 1):
         asked = ("a", "b") if process % 2 else ("b", "a")
-        if keys_of(outcome.returned) != asked:
-            return f"process {process} asked for {asked}, and is returned {outcome.returned!r}"
+        returned = outcome.returned
+        listed = returned if isinstance(returned, tuple | list) else ()
+        if tuple(getattr(short_url, "key", "") for short_url in listed) != asked:
+            return f"process {process} asked for {asked}, and is returned {returned!r}"
     hits = dict(ShortUrl.objects.values_list("key", "hits"))
     due = len(outcomes)
     return "" if set(hits.values()) == {due} else f"hits = {hits['a']} and {hits['b']}, not {due}"
-
-
-def keys_of(returned: object) -> tuple[str, ...]:
-    """Return the keys of the short URLs that a call returned; none for anything else."""
-    if not isinstance(returned, tuple | list):
-        return ()
-    return tuple(getattr(short_url, "key", "") for short_url in returned)
 
 
 def nothing_is_counted(outcomes: list[Outcome]) -> str:

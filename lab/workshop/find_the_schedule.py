@@ -25,7 +25,12 @@ class Puzzle:
 
         Raises CannotJudge when `function` does not return a schedule of this race.
         """
-        order = self._schedule(function)
+        try:
+            order = function()
+        except Exception as error:  # a function of the user's own can fail in any way
+            raise CannotJudge(f"The function raised {type(error).__name__}: {error}.") from error
+        if not isinstance(order, str) or not order:
+            raise CannotJudge(f"The function returned {order!r}; return a schedule, like '1122'.")
         try:
             shown = self.race.run(self.strategy, self.processes, order)
         except ImpossibleSchedule as error:
@@ -35,15 +40,6 @@ class Puzzle:
             return False, f"{title} holds. Look for one that does not.\n\n{shown.draw()}"
         found = f"Found: {shown.violation}."
         return True, f"{title} violates the invariant, as required.\n\n{shown.draw()}\n\n{found}"
-
-    def _schedule(self, function: Callable[..., Any]) -> str:
-        try:
-            order = function()
-        except Exception as error:  # a function of the user's own can fail in any way
-            raise CannotJudge(f"The function raised {type(error).__name__}: {error}.") from error
-        if not isinstance(order, str) or not order:
-            raise CannotJudge(f"The function returned {order!r}; return a schedule, like '1122'.")
-        return order
 
 
 PUZZLES: dict[str, Puzzle] = {

@@ -7,10 +7,7 @@ import sys
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from django.core.management import (
-    get_commands,
-    load_command_class,
-)
+from django.core.management import get_commands, load_command_class
 from django.db import connection
 from django.test import Client
 
