@@ -14,7 +14,7 @@ SCRIPTS = {"lost_update", "toctou"}  # which are races of the catalogue
 
 
 @dataclass(frozen=True)
-class LoadRun:
+class MeasuredLoad:
     """A load run, and the exploration of the same race."""
 
     run: dict[str, Any]
@@ -32,7 +32,7 @@ def last_run(recorded: Recorded) -> dict[str, Any] | None:
     try:
         report = json.loads(REPORT.read_text())
         rows = [
-            LoadRun(run, cell)
+            MeasuredLoad(run, cell)
             for run in report["runs"]
             if run["script"] in SCRIPTS
             and (cell := recorded.cell(RACES[run["script"]], run["strategy"]))
