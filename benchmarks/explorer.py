@@ -15,14 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import django
 from django.conf import settings
-from django.db import connection, models, transaction
+from django.db import connection
 
 HOST = "EXPLORER_BENCHMARK_HOST"  # of the server both halves run on, each in its own interpreter
 INSTALL = (
@@ -35,58 +33,17 @@ DATABASE = {"ENGINE": "django.db.backends.postgresql", "NAME": "postgres", "USER
 settings.configure(DATABASES={"default": {**DATABASE, "HOST": os.environ.get(HOST, "")}})
 django.setup()
 
-
-class Counter(models.Model):
-    key = models.CharField(max_length=20, unique=True)
-    hits = models.IntegerField()
-
-    objects: ClassVar[models.Manager["Counter"]] = models.Manager()
-
-    class Meta:
-        app_label = "benchmark"
-
-    def __str__(self) -> str:
-        return self.key
-
-
-def setup() -> None:
-    Counter.objects.update_or_create(id=1, defaults={"key": "c6UFG", "hits": 0})
-
-
-def naive() -> None:
-    counter = Counter.objects.get(key="c6UFG")
-    counter.hits += 1
-    counter.save()
-
-
-def inside_atomic() -> None:
-    with transaction.atomic():
-        naive()
-
-
-def select_for_update() -> None:
-    with transaction.atomic():
-        counter = Counter.objects.select_for_update().get(key="c6UFG")
-        counter.hits += 1
-        counter.save()
-
-
-def hits() -> int:
-    return int(Counter.objects.get(key="c6UFG").hits)
-
-
-def counted(expected: int) -> Callable[[object], str]:
-    return lambda _: "" if hits() == expected else "lost"
+PACKAGE = Path(__file__).parent.parent / "pginterleave"
+sys.path[:0] = [str(PACKAGE), str(PACKAGE / "src")]  # for frontrun's interpreter too
+from tests import counter  # noqa: E402 - it has models, which need the settings
 
 
 def explorer_half(repeat: int) -> None:
     """Print the explorer's lines: medians, connecting and disconnecting included."""
-    from pginterleave import explore
-
     with connection.schema_editor() as editor:
-        editor.create_model(Counter)
-    races = [(naive, 2), (naive, 3), (inside_atomic, 3), (select_for_update, 2)]
-    for function, processes in races:
+        editor.create_model(counter.Counter)
+    naive, locking = counter.naive, counter.select_for_update
+    for function, processes in [(naive, 2), (naive, 3), (counter.atomic_only, 3), (locking, 2)]:
         seconds, rates = [], []
         for _ in range(repeat * 10 if processes == 2 else repeat):
             ended: list[float] = []  # when each schedule did; all connect before the first
@@ -94,12 +51,8 @@ def explorer_half(repeat: int) -> None:
             def note(_: object, ended: list[float] = ended) -> None:
                 ended.append(time.perf_counter())
 
-            found = explore(
-                [function] * processes,
-                setup=setup,
-                invariant=counted(processes),
-                each=note,
-            )
+            invariant = counter.counted(processes)
+            found = counter.explored(*[function] * processes, invariant=invariant, each=note)
             seconds.append(found.seconds)
             rates.append((len(ended) - 1) / (ended[-1] - ended[0]))
         median = statistics.median(seconds)
@@ -115,12 +68,12 @@ def frontrun_half() -> None:
     """Print frontrun's lines; runs in an interpreter of its own, under its launcher."""
     from frontrun.contrib.django import django_dpor  # type: ignore[import-not-found]
 
-    for function in (naive, select_for_update):
+    for function in (counter.naive, counter.select_for_update):
         began = time.perf_counter()
         result = django_dpor(
-            setup=setup,
+            setup=counter.setup,
             threads=[lambda _, function=function: function()] * 2,
-            invariant=lambda _: hits() == 2,
+            invariant=lambda _: counter.hits() == 2,
             lock_timeout=2000,  # what its documentation recommends
             stop_on_first=False,
             reproduce_on_failure=0,
