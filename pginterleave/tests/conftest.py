@@ -1,10 +1,12 @@
-"""The table of the explorer's tests."""
+"""The tables of the explorer's tests."""
 
 from collections.abc import Iterator
 
 import pytest
+from django.db import connection
 
 from .counter import sql
+from .vouchers import Voucher
 
 
 @pytest.fixture
@@ -17,3 +19,13 @@ def counter_table(transactional_db: None) -> Iterator[None]:
     )
     yield
     sql("DROP TABLE interleave_counter")
+
+
+@pytest.fixture
+def voucher_table(transactional_db: None) -> Iterator[None]:
+    """Make the table, as a migration would, and drop it afterwards."""
+    with connection.schema_editor() as editor:
+        editor.create_model(Voucher)
+    yield
+    with connection.schema_editor() as editor:
+        editor.delete_model(Voucher)

@@ -2,23 +2,40 @@
 
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
+from django.db.models import F, Subquery
 
 from pginterleave import CannotExplore, progress
 from pginterleave.progress import Progress
 from pginterleave.pytest_plugin import Interleave
 
-from . import counter
+from . import counter, test_example
 from .counter import explored
+from .vouchers import Voucher
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+@pytest.mark.usefixtures("voucher_table")
+def test_a_race_fails_with_the_counterexample_of_the_documentation(interleave: Interleave) -> None:
+    race: dict[str, Any] = {"setup": test_example.setup, "invariant": test_example.invariant}
+    with pytest.raises(AssertionError, match=r"4 of 6 .* The shortest is 1212") as raised:
+        interleave(*[test_example.redeem_checking_first] * 2, **race)
+    assert str(raised.value) in README.read_text()
+
+    def redeem_what_it_finds() -> bool:
+        found = Voucher.objects.filter(code="once", redeemed=0).values("pk")[:1]
+        return Voucher.objects.filter(pk=Subquery(found)).update(redeemed=F("redeemed") + 1) == 1
+
+    result = explored(*[redeem_what_it_finds] * 2, split_autocommit=True, **race)
+    assert (result.violating, result.schedules) == (2, 4)
 
 
 @pytest.mark.usefixtures("counter_table")
-def test_a_race_fails_with_its_counterexample_and_one_without_is_returned(
-    interleave: Interleave,
-) -> None:
-    with pytest.raises(AssertionError, match="The shortest is 1212"):
-        interleave(*[counter.naive] * 2, setup=counter.setup, invariant=counter.counted(2))
+def test_a_race_without_a_violation_is_returned(interleave: Interleave) -> None:
     found = interleave(counter.hits, setup=counter.setup, invariant=counter.anything)
     assert found.schedules == 1
 
