@@ -70,21 +70,21 @@ def taken(number: int) -> bool:
 def busy() -> HttpResponse:
     """Return the response to one login too many at the same time."""
     reason = "Too many people are logging in at this moment."
-    return HttpResponse(
-        render_to_string("503.html", {"reason": reason}),
-        status=HTTPStatus.SERVICE_UNAVAILABLE,
-        headers={"Retry-After": str(RETRY_AFTER), "Cache-Control": "no-store"},
-    )
+    return try_later("503.html", HTTPStatus.SERVICE_UNAVAILABLE, RETRY_AFTER, reason=reason)
 
 
 def locked_out(request: HttpRequest, *_: Any) -> HttpResponse:
     """Return the response to a name that had too many wrong passwords, from this address."""
     minutes = -(-settings.LOGIN_PAUSE // 60)
-    return HttpResponse(
-        render_to_string("429.html", {"minutes": minutes}),
-        status=HTTPStatus.TOO_MANY_REQUESTS,
-        headers={"Retry-After": str(settings.LOGIN_PAUSE), "Cache-Control": "no-store"},
+    return try_later(
+        "429.html", HTTPStatus.TOO_MANY_REQUESTS, settings.LOGIN_PAUSE, minutes=minutes
     )
+
+
+def try_later(template: str, status: HTTPStatus, seconds: int, **context: object) -> HttpResponse:
+    """Return a page that says to try again after so many seconds."""
+    page = render_to_string(template, context)
+    return HttpResponse(page, status=status, headers={"Retry-After": str(seconds)})
 
 
 def client_address(request: HttpRequest) -> str | None:

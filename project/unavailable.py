@@ -66,7 +66,6 @@ def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
         # Without the request, whose context processors would query the database for the user.
         response = HttpResponse(render_to_string("503.html"), status=503)
     response["Retry-After"] = str(RETRY_AFTER)
-    response["Cache-Control"] = "no-store"
     # Django's own way, after which it writes no second record. The driver's kind of error, such as
     # QueryCanceled, becomes a part of the logger's name, so that each kind is summed up by itself.
     log_response(

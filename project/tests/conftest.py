@@ -5,9 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 
@@ -24,9 +22,6 @@ FILLED_IN = {
 PRODUCTION = {name: value for name, value in FILLED_IN.items() if name != "POSTGRES_PASSWORD"}
 
 IGNORED = shutil.ignore_patterns("__pycache__", "tests")  # as .dockerignore does
-
-Ended: TypeAlias = "subprocess.CompletedProcess[str]"
-Run = Callable[..., Ended]
 
 
 @pytest.fixture(scope="session")
@@ -50,16 +45,6 @@ def run_in(directory: Path, *arguments: str, **environment: str) -> Ended:
         text=True,
         timeout=TIMEOUT,
     )
-
-
-@pytest.fixture
-def run(project_copy: Path) -> Run:
-    """Return a function that runs Python in the copy: run("manage.py", "check", DEBUG="on")."""
-
-    def run(*arguments: str, **environment: str) -> Ended:
-        return run_in(project_copy, *arguments, **environment)
-
-    return run
 
 
 def image_sources() -> list[str]:

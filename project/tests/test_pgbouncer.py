@@ -114,9 +114,6 @@ def test_rows_are_read_to_the_end_whichever_session_the_next_statement_gets(
         finally:
             connections["default"] = own
     assert read == expected
-
-
-def test_without_the_setting_it_refuses_the_connection(load: Load, pgbouncer_url: str) -> None:
-    """So that nobody runs behind it by mistake, without the limits on time."""
+    # Without the setting it refuses, so that nobody runs behind it by mistake, without the limits.
     with pytest.raises(OperationalError, match="unsupported startup parameter: options"):
         connected(load, pgbouncer_url, "none").ensure_connection()

@@ -14,7 +14,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
-from project.tests.conftest import PRODUCTION, ROOT, Run
+from project.tests.conftest import PRODUCTION, ROOT, run_in
 
 Load = Callable[..., dict[str, Any]]
 GUNICORN = {"PORT", "QUEUE_TIMEOUT_MS", "WORKERS"}  # which are not Django's settings
@@ -60,7 +60,6 @@ def test_a_production_does_not_start_without(load: Load, name: str, value: str) 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("SECRET_KEY", "$" + "0123456789" * 4),
         ("SECRET_KEY", "abcd" * 20),
         ("ALLOWED_HOSTS", "https://example.com"),
         ("ALLOWED_HOSTS", "example.com,,www.example.com"),
@@ -128,18 +127,10 @@ def test_what_database_url_says_of_the_connection_is_kept(load: Load) -> None:
     assert re.search(r"statement_timeout=10s .* -c work_mem=8MB$", options["options"])
 
 
-def test_the_hosts_are_listed_with_commas(load: Load) -> None:
+def test_the_hosts_are_listed_with_commas_and_any_host_is_for_a_local_run(load: Load) -> None:
     hosts = "example.com, www.example.com,.example.org,127.0.0.1,[::1]"
-    assert load(**{**PRODUCTION, "ALLOWED_HOSTS": hosts})["ALLOWED_HOSTS"] == [
-        "example.com",
-        "www.example.com",
-        ".example.org",
-        "127.0.0.1",
-        "[::1]",
-    ]
-
-
-def test_any_host_is_for_a_local_run(load: Load) -> None:
+    listed = load(**{**PRODUCTION, "ALLOWED_HOSTS": hosts})["ALLOWED_HOSTS"]
+    assert ",".join(listed) == hosts.replace(" ", "")
     assert load(ALLOWED_HOSTS="*")["ALLOWED_HOSTS"] == ["*"]
 
 
@@ -257,9 +248,9 @@ def test_env_example_shows_the_defaults(load: Load) -> None:
     ],
 )
 def test_a_wrong_setting_is_one_line_and_no_traceback(
-    run: Run, command: list[str], name: str
+    project_copy: Path, command: list[str], name: str
 ) -> None:
-    ended = run(*command, **{**PRODUCTION, name: "wrong"})
+    ended = run_in(project_copy, *command, **{**PRODUCTION, name: "wrong"})
     assert ended.returncode not in (0, None)
     assert re.fullmatch(rf"\S+: {name}\b.*for example {name}=.*\n", ended.stderr)
 
@@ -294,12 +285,12 @@ def test_postgresql_has_the_limits(settings: Any) -> None:
     }.items() <= connection.connection.info.dsn_parameters.items()
 
 
-def test_a_connection_is_kept(load: Load) -> None:
-    config = load(DATABASE_CONNECTION_AGE="60", DATABASE_HEALTH_CHECKS="on")["DATABASES"]["default"]
-    assert (config["CONN_MAX_AGE"], config["CONN_HEALTH_CHECKS"]) == (60, True)
-
-
 def test_a_request_may_wait_longer_than_a_statement_may_take(load: Load) -> None:
     assert load()["DATABASE_REQUEST_TIMEOUT"] == 12
     assert load(DATABASE_STATEMENT_TIMEOUT="30")["DATABASE_REQUEST_TIMEOUT"] == 32
     assert load(DATABASE_STATEMENT_TIMEOUT="0")["DATABASE_REQUEST_TIMEOUT"] == 0
+
+
+def test_a_connection_is_kept(load: Load) -> None:
+    config = load(DATABASE_CONNECTION_AGE="60", DATABASE_HEALTH_CHECKS="on")["DATABASES"]["default"]
+    assert (config["CONN_MAX_AGE"], config["CONN_HEALTH_CHECKS"]) == (60, True)
