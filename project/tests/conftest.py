@@ -34,7 +34,9 @@ def project_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def run_in(directory: Path, *arguments: str, **environment: str) -> Ended:
+def run_in(
+    directory: Path, *arguments: str, **environment: str
+) -> "subprocess.CompletedProcess[str]":
     """Run Python in `directory` with that environment and no other; return how it ended."""
     return subprocess.run(
         [sys.executable, *arguments],
