@@ -215,7 +215,7 @@ def test_a_call_that_is_not_json_or_has_another_method(client: Client) -> None:
 
 
 def test_only_where_it_is_on(settings: Settings) -> None:
-    for settings.SHORTURL_LAB_LOAD in (True, False):
+    for on in (True, False):
+        settings.SHORTURL_LAB_LOAD = on
         patterns = runpy.run_path(urls.__file__)["urlpatterns"]
-        here = any(each.callback.__module__ == views.__name__ for each in patterns)
-        assert here is settings.SHORTURL_LAB_LOAD
+        assert any(each.callback.__module__ == views.__name__ for each in patterns) is on

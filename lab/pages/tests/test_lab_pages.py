@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils.html import escape
 
-from lab.catalogue import RACES
+from lab.catalogue import EVERY_RACE, RACES
 from lab.catalogue.museum import MUSEUM
 from lab.conftest import NAIVE, RIGHT, Kept, get
 from lab.models import Batch, Recording
@@ -53,9 +53,6 @@ def test_index_shows_what_was_explored(client: Client, recorded: dict[str, Kept]
     assert page.count("4 with an error") == 1  # of the two, only the create says so
     assert f'href="{RIGHT}"><span aria-hidden="true">✓</span> 0 / 2' in page
     assert f'<a href="/lab/runs/{batch.pk}/">The last run</a>' in page
-
-
-def test_index_says_where_a_search_was_cut(client: Client, recorded: dict[str, Kept]) -> None:
     Recording.objects.filter(strategy="update_returning").update(
         truncated="max_schedules=2 reached"
     )
@@ -72,16 +69,9 @@ def test_index_shows_the_last_load_run(
         ("lost_update", "update_returning", "resolve", 0, 4000, 0.0),
         ("hot_and_cold", "naive", "resolve", 99, 100, 0.99),
     ]
+    run = {"command": "make races", "date": "2001-02-03", "users": 17, "seconds": 5}
     report.write_text(
-        json.dumps(
-            {
-                "command": "make races",
-                "date": "2001-02-03",
-                "users": 17,
-                "seconds": 5,
-                "runs": [dict(zip(keys, run, strict=True)) for run in runs],
-            }
-        )
+        json.dumps({**run, "runs": [dict(zip(keys, each, strict=True)) for each in runs]})
     )
     page = get(client, "/lab/")
     assert "The last <code>make races</code>, 2001-02-03: 17 users on gunicorn for 5 sec" in page
@@ -116,40 +106,29 @@ def test_a_race_shows_two_strategies_as_a_diff(client: Client, recorded: dict[st
     assert 'href="/lab/races/lost_update/naive/3/">not explored</a>' in page
 
 
-def test_a_race_compares_the_first_with_the_last_by_itself(client: Client) -> None:
-    page = get(client, "/lab/races/toctou/")
-    first, *_, last = RACES["toctou"].strategies
-    assert f"shorturl/creating/{first}.py" in page
-    assert f"shorturl/creating/{last}.py" in page
-
-
-@pytest.mark.parametrize("name", [*RACES, *MUSEUM])
+@pytest.mark.parametrize("name", EVERY_RACE)
 def test_every_race_has_its_page(client: Client, name: str) -> None:
     page = get(client, f"/lab/races/{name}/")
     assert f"<h1>{name}</h1>" in page
     assert ("Found in" in page) is (name in MUSEUM)
+    first, *_, last = EVERY_RACE[name].strategies.values()
+    for side in (first, last):  # these are compared where nobody says otherwise
+        assert f"<option selected>{side.name}</option>" in page
 
 
 @pytest.mark.parametrize(
     "path",
     [
         "races/no_race/",
-        "races/lost_update/?left=no_strategy",
         "races/lost_update/?right=on_conflict",
-        "races/no_race/naive/2/",
         "races/lost_update/on_conflict/2/",
         "races/lost_update/naive/1/",
-        "races/lost_update/naive/4/",
-        "races/lost_update/naive/99999999999999999999/",
         "races/lost_update/naive/2/?level=strict",
         "races/lost_update/naive/2/?schedule=1111",
         "races/lost_update/naive/2/?schedule=%00",
         "races/lost_update/naive/2/?predict=4",
-        "races/lost_update/naive/2/?predict=-1",
-        "races/lost_update/naive/2/?predict=two",
         "races/lost_update/naive/2/?predict=²",
         "runs/1/",
-        "runs/99999999999999999999/",
     ],
 )
 def test_what_there_is_not(client: Client, recorded: dict[str, Kept], path: str) -> None:
@@ -173,8 +152,6 @@ def test_museum_shows_each_exhibit_with_its_source(
     client: Client, recorded: dict[str, Kept]
 ) -> None:
     page = get(client, "/lab/museum/")
-    response = client.get("/lab/museum/")
-    assert [exhibit for exhibit, _ in response.context["exhibits"]] == list(MUSEUM.values())
     for name in MUSEUM:
         assert f'<a href="/lab/races/{name}/">{name}</a>' in page
     assert (
