@@ -1,5 +1,6 @@
-"""What the tests of the API share: who calls, and with what."""
+"""What the tests of the API and of the admin share: who calls, with what, and the answer."""
 
+import re
 from typing import Any
 
 from django.contrib.auth.models import Permission, User
@@ -17,6 +18,13 @@ def bearer(name: str = "test") -> dict[str, str]:
     token.draw()
     token.save()
     return {"Authorization": f"Bearer {token.text}"}
+
+
+def admitted(token: str) -> bool:
+    """Return whether the API takes this for a valid token."""
+    status = Client().get("/api/links", headers={"Authorization": f"Bearer {token}"}).status_code
+    assert status in (200, 401)
+    return status == 200
 
 
 def user(*permissions: str, staff: bool = False) -> User:
@@ -39,3 +47,9 @@ def change(client: Client, key: str, body: Any, **kwargs: Any) -> Any:
 def fields(response: Any) -> dict[str, str]:
     """Return the faults that an error answer holds: codes by field."""
     return {error["field"]: error["code"] for error in response.json()["errors"]}
+
+
+def text(response: Any) -> str:
+    """Return the words of a page."""
+    assert response.status_code == 200
+    return " ".join(re.sub(r"<[^>]+>", " ", response.content.decode()).split())

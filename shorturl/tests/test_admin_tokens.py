@@ -5,39 +5,22 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.contrib.sessions.models import Session
 from django.test import Client
 
 from pginterleave import Outcome, explore
 from shorturl.models import ApiToken
-from shorturl.tests.api import user
+from shorturl.tests.api import admitted, text, user
 
 pytestmark = pytest.mark.django_db
 
 TOKENS = "/admin/shorturl/apitoken/"
 
 
-@pytest.fixture
-def browser(client: Client) -> Client:
-    client.force_login(User.objects.create_superuser("staff"))
-    return client
-
-
-def text(response: Any) -> str:
-    assert response.status_code == 200
-    return " ".join(re.sub(r"<[^>]+>", " ", response.content.decode()).split())
-
-
-def admitted(token: str) -> bool:
-    headers = {"Authorization": f"Bearer {token}"}
-    return Client().get("/api/links", headers=headers).status_code == 200
-
-
-def add_token(browser: Client, **also: str) -> str:
+def add_token(admin_client: Client, **also: str) -> str:
     """Make a token in the admin and return what the page shows."""
-    response = browser.post(f"{TOKENS}add/", {"name": "backup", **also})
+    response = admin_client.post(f"{TOKENS}add/", {"name": "backup", **also})
     assert "no-store" in response["Cache-Control"]
     shown = re.search(r'<pre id="token">(\S+)</pre>', response.content.decode())
     assert shown, text(response)
@@ -45,51 +28,49 @@ def add_token(browser: Client, **also: str) -> str:
 
 
 @pytest.mark.parametrize("button", ["_save", "_addanother", "_continue"])
-def test_a_new_token_is_shown_once_and_kept_nowhere(browser: Client, button: str) -> None:
-    assert "prefix" not in browser.get(f"{TOKENS}add/").content.decode()
-    token = add_token(browser, **{button: "Save"})
+def test_a_new_token_is_shown_once_and_kept_nowhere(admin_client: Client, button: str) -> None:
+    assert "prefix" not in admin_client.get(f"{TOKENS}add/").content.decode()
+    token = add_token(admin_client, **{button: "Save"})
     assert admitted(token)
     stored = ApiToken.objects.get()
     for path in (TOKENS, f"{TOKENS}{stored.pk}/change/", f"{TOKENS}{stored.pk}/history/"):
-        assert token not in browser.get(path).content.decode()
+        assert token not in admin_client.get(path).content.decode()
     assert token not in str(list(ApiToken.objects.values()) + list(LogEntry.objects.values()))
     assert token not in str([session.get_decoded() for session in Session.objects.all()])
-    assert token not in str(browser.cookies)
+    assert token not in str(admin_client.cookies)
 
 
-def test_a_reload_makes_no_second_token(browser: Client) -> None:
-    add_token(browser)
-    again = browser.post(f"{TOKENS}add/", {"name": "backup"})
+def test_a_reload_makes_no_second_token(admin_client: Client) -> None:
+    add_token(admin_client)
+    again = admin_client.post(f"{TOKENS}add/", {"name": "backup"})
     assert "API token with this Name already exists" in text(again)
     assert ApiToken.objects.count() == 1
 
 
-def test_revoking(browser: Client) -> None:
-    token = add_token(browser)
+def test_revoking(admin_client: Client) -> None:
+    token = add_token(admin_client)
     sent = {"action": "revoke", "_selected_action": [ApiToken.objects.get().pk]}
-    assert "Tokens revoked: 1." in text(browser.post(TOKENS, sent, follow=True))
+    assert "Tokens revoked: 1." in text(admin_client.post(TOKENS, sent, follow=True))
     assert not admitted(token)
     before = ApiToken.objects.get().revoked_at
-    assert "Tokens revoked: 0." in text(browser.post(TOKENS, sent, follow=True))
+    assert "Tokens revoked: 0." in text(admin_client.post(TOKENS, sent, follow=True))
     assert ApiToken.objects.get().revoked_at == before
 
 
-def test_a_token_can_be_renamed_and_not_deleted(browser: Client) -> None:
-    token = add_token(browser)
+def test_a_token_can_be_renamed_and_not_deleted(admin_client: Client) -> None:
+    token = add_token(admin_client)
     stored = ApiToken.objects.get()
     sent = {"name": "archive", "digest": "0" * 64, "revoked_at": "2001-01-01"}
-    assert browser.post(f"{TOKENS}{stored.pk}/change/", sent).status_code == 302
+    assert admin_client.post(f"{TOKENS}{stored.pk}/change/", sent).status_code == 302
     renamed = ApiToken.objects.get()
     assert (renamed.name, renamed.digest) == ("archive", stored.digest)
     assert admitted(token)
-    assert browser.post(f"{TOKENS}{stored.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert admin_client.post(f"{TOKENS}{stored.pk}/delete/", {"post": "yes"}).status_code == 403
 
 
 @pytest.mark.django_db(transaction=True)
-def test_renaming_does_not_undo_a_revocation() -> None:
+def test_renaming_does_not_undo_a_revocation(admin_client: Client) -> None:
     """The token is revoked before, after and between all statements of the renaming."""
-    browser = Client()
-    browser.force_login(User.objects.create_superuser("staff"))
 
     def setup() -> None:
         ApiToken.objects.all().delete()
@@ -103,7 +84,7 @@ def test_renaming_does_not_undo_a_revocation() -> None:
 
     def rename() -> Any:
         pk = ApiToken.objects.get().pk
-        return browser.post(f"{TOKENS}{pk}/change/", {"name": "archive"})
+        return admin_client.post(f"{TOKENS}{pk}/change/", {"name": "archive"})
 
     def revoke() -> Any:
         return ApiToken.objects.update(revoked_at="2001-01-01T00:00Z")

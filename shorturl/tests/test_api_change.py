@@ -21,30 +21,25 @@ def test_leads_somewhere_else_from_now_on(client: Client) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("body", "code"),
+    ("body", "codes"),
     [
         ({}, {"target_url": "missing"}),
-        ({"target_url": None}, {"target_url": "string_type"}),
         ({"target_url": "javascript:alert(1)"}, {"target_url": "scheme"}),
         ({"target_url": "http://testserver/"}, {"target_url": "own_host"}),
-        ({"target_url": OTHER, "hits": 0}, {"hits": "extra_forbidden"}),
         ({"target_url": OTHER, "key": "mine"}, {"key": "extra_forbidden"}),
     ],
 )
-def test_what_cannot_be_changed_like_that(client: Client, body: Any, code: Any) -> None:
+def test_what_cannot_be_changed_like_that(client: Client, body: Any, codes: Any) -> None:
     ShortUrl.objects.create(key="known", target_url=TARGET)
     response = change(client, "known", body, headers=bearer())
-    assert (response.status_code, fields(response)) == (422, code)
+    assert (response.status_code, fields(response)) == (422, codes)
     assert ShortUrl.objects.get().target_url == TARGET
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("key", ["unknown", "gone", "%00"])
+@pytest.mark.parametrize("key", ["unknown", "%00"])  # test_deleting.py has a deleted one
 def test_a_key_that_leads_nowhere(client: Client, key: str) -> None:
-    ShortUrl.objects.create(key="gone", target_url=TARGET).delete()
-    response = change(client, key, {"target_url": OTHER}, headers=bearer())
-    assert response.status_code == 404
-    assert ShortUrl.objects.get().target_url == TARGET
+    assert change(client, key, {"target_url": OTHER}, headers=bearer()).status_code == 404
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,4 +1,4 @@
-"""GET /api/links"""
+"""GET /api/links and GET /api/links/{key}"""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from shorturl.models import ShortUrl
-from shorturl.tests.api import TARGET, bearer, fields
+from shorturl.tests.api import TARGET, bearer, fields, user
 
 pytestmark = pytest.mark.django_db
 
@@ -27,62 +27,57 @@ def keys(response: Any) -> list[str]:
 
 def test_newest_first_a_page_at_a_time(client: Client, headers: dict[str, str]) -> None:
     make(5)
-    address, seen = "http://testserver/api/links?limit=2", []
-    while address:
-        response = client.get(address, headers=headers)
-        seen.append(keys(response))
-        address = response.json()["next"]
-    assert seen == [["key4", "key3"], ["key2", "key1"], ["key0"]]
-
-
-def test_a_page_that_is_just_full_is_the_last(client: Client, headers: dict[str, str]) -> None:
-    make(2)
-    response = client.get("/api/links?limit=2", headers=headers)
-    assert (keys(response), response.json()["next"]) == (["key1", "key0"], None)
-
-
-def test_a_page_holds_fifty_unless_told(client: Client, headers: dict[str, str]) -> None:
-    make(51)
-    assert len(keys(client.get("/api/links", headers=headers))) == 50
-
-
-def test_what_happens_between_two_pages_shifts_nothing(
-    client: Client, headers: dict[str, str]
-) -> None:
-    """After the first page one link is made, and the very link it ended with is deleted."""
-    make(4)
-    first = client.get("/api/links?limit=2", headers=headers)
-    ShortUrl.objects.create(key="new", target_url=TARGET)
     ShortUrl.objects.get(key="key2").delete()
+    first = client.get("/api/links?limit=2", headers=headers)
+    assert keys(first) == ["key4", "key3"]
+    # What is made or deleted between two pages shifts nothing, be it the link that one ended with.
+    ShortUrl.objects.create(key="new", target_url=TARGET)
+    ShortUrl.objects.get(key="key3").delete()
+    assert first.json()["next"] == "http://testserver/api/links?limit=2&after=key3"
     second = client.get(first.json()["next"], headers=headers)
-    assert (keys(first), keys(second)) == (["key3", "key2"], ["key1", "key0"])
+    assert (keys(second), second.json()["next"]) == (["key1", "key0"], None)  # though just full
 
 
-def test_deleted_ones_are_left_out(client: Client, headers: dict[str, str]) -> None:
-    make(3)
-    ShortUrl.objects.get(key="key1").delete()
-    assert keys(client.get("/api/links", headers=headers)) == ["key2", "key0"]
-
-
-@pytest.mark.parametrize("limit", ["0", "101", "9" * 5_000, "many", "", "%00"])
-def test_a_page_size_out_of_bounds(client: Client, headers: dict[str, str], limit: str) -> None:
-    response = client.get(f"/api/links?limit={limit}", headers=headers)
-    assert response.status_code == 422
-    assert list(fields(response)) == ["limit"]
-
-
-@pytest.mark.parametrize("after", ["unknown", "%00", "%FF", ""])
-def test_a_place_to_go_on_that_is_none(client: Client, headers: dict[str, str], after: str) -> None:
-    response = client.get(f"/api/links?after={after}", headers=headers)
-    assert response.status_code == 422
-    assert list(fields(response)) == ["after"]
-
-
-def test_a_bounded_number_of_statements(
+def test_a_page_holds_fifty_unless_told_in_few_statements(
     client: Client, headers: dict[str, str], django_assert_num_queries: Any
 ) -> None:
-    make(20)
+    make(51)
     with django_assert_num_queries(2):  # the token and the page
-        client.get("/api/links", headers=headers)
+        assert len(keys(client.get("/api/links", headers=headers))) == 50
     with django_assert_num_queries(3):  # and the place to go on
-        client.get("/api/links?after=key9", headers=headers)
+        assert len(keys(client.get("/api/links?after=key9", headers=headers))) == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("limit", "0"), ("limit", "101"), ("after", "unknown"), ("after", "%00"), ("after", "")],
+)
+def test_a_page_that_is_none(
+    client: Client, headers: dict[str, str], name: str, value: str
+) -> None:
+    response = client.get(f"/api/links?{name}={value}", headers=headers)
+    assert (response.status_code, list(fields(response))) == (422, [name])
+
+
+def test_one_link_counts_no_hit_and_is_not_for_caches(
+    client: Client, django_assert_num_queries: Any
+) -> None:
+    ShortUrl.objects.create(key="known", target_url=TARGET, hits=2**62)
+    client.force_login(user())
+    assert client.head("/api/links/known").status_code == 200
+    with django_assert_num_queries(1):  # even for who is logged in
+        response = client.get("/api/links/known")
+    assert response["Cache-Control"] == "no-store"
+    link = response.json()
+    assert (link["key"], link["hits"], link["target_url"]) == ("known", 2**62, TARGET)
+    assert link["short_url"] == "http://testserver/known"
+
+
+@pytest.mark.parametrize("key", ["KNOWN", "gone", "known%0A", "%00", "a" * 5_000])
+def test_a_key_that_leads_nowhere(client: Client, key: str) -> None:
+    ShortUrl.objects.create(key="known", target_url=TARGET)
+    ShortUrl.objects.create(key="gone", target_url=TARGET).delete()
+    response = client.get(f"/api/links/{key}")
+    assert response.status_code == 404
+    assert response.json()["detail"].startswith("There is no short URL '")
+    assert len(response.content) < 500
