@@ -115,7 +115,7 @@ def test_a_retry_loop_without_an_end_is_ended_though_it_swallows_exceptions() ->
     def retry() -> None:
         while True:
             try:
-                counter.select_for_update()
+                counter.hits()
             except Exception as error:
                 caught.append(error)
 
