@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
 
-from project.tests.conftest import PRODUCTION, ROOT, image_sources, run_in
+from project.tests.conftest import ROOT, image_sources, run_in
 
 # --- Packages ------------------------------------------------------------------------------------
 
@@ -67,13 +67,6 @@ def test_a_production_has_no_warnings_and_its_pages_name_their_files_by_hash(
         for name in names:
             assert re.search(r"\.[0-9a-f]{12}\.\w+$", name), f"{path}: {name}"
             assert (production_copy / "staticfiles" / name).is_file()
-
-
-def test_gunicorn_does_not_start_without_the_static_files(project_copy: Path) -> None:
-    ended = run_in(project_copy, "-m", "gunicorn", "-c", "project/gunicorn.py", **PRODUCTION)
-    assert ended.returncode != 0
-    assert "Traceback" not in ended.stderr
-    assert "python manage.py collectstatic" in ended.stderr
 
 
 # --- Containers ----------------------------------------------------------------------------------
