@@ -1,13 +1,11 @@
 """How the packages hang together: who imports whom, and one name for one thing."""
 
 import ast
-import subprocess
-import sys
 import tomllib
 from collections import defaultdict
 from pathlib import Path
 
-from project.tests.conftest import ROOT
+from project.tests.conftest import ROOT, run_in
 
 # Modules with a name that Python, Django or pytest gives them.
 CONVENTIONAL = {
@@ -26,10 +24,7 @@ def modules() -> list[Path]:
 
 def test_the_import_rules_of_pyproject_hold() -> None:
     command = "from importlinter.cli import lint_imports_command; lint_imports_command()"
-    ended = subprocess.run(
-        [sys.executable, "-c", command, "--no-cache", "--no-logo"],
-        check=False, cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
+    ended = run_in(ROOT, "-c", command, "--no-cache", "--no-logo")
     assert ended.returncode == 0, ended.stdout
 
 
