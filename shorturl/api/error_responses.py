@@ -10,7 +10,7 @@ from functools import wraps
 from http import HTTPStatus
 from typing import Any
 
-from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.core.signals import got_request_exception
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 from django.http.multipartparser import MultiPartParserError
@@ -33,7 +33,6 @@ MESSAGES = {
     "extra_forbidden": "It is not a known field: leave it out.",
     "string_type": "It must be a string.",
     "model_type": "It must be a JSON object.",
-    "model_attributes_type": "It must be a JSON object.",
 }
 
 logger = logging.getLogger(__name__)
@@ -112,9 +111,6 @@ def describe(error: object) -> ApiError | None:
         case KeySpaceExhausted() | Contended():
             headers = {"Retry-After": str(RETRY_AFTER)}
             return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, f"{error} Try again.", headers=headers)
-        case RequestDataTooBig():
-            detail = "The body is too large: it needs only a target URL and a key."
-            return ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
         case RawPostDataException():  # a form, which the look for a CSRF token has used up
             return not_json()
         case SuspiciousOperation() | BadRequest() | MultiPartParserError() | UnreadablePostError():

@@ -27,15 +27,16 @@ def public(settings: Settings) -> None:
         ("javascript:alert(1)", "start it with http:// or https://"),
         ("https://example.com/a\r\nSet-Cookie: a=b", "contains a line break at position 22"),
         ("https://example.com/\x00", "contains a character U+0000 at position 21"),
-        ("https://example.com/" + "a" * 1_981, "has 2,001 characters: use at most 2,000"),
         ("http://testserver/abc", "is an address of this service"),
+        ("<script>1</script>", "is not a web address"),
     ],
 )
 def test_target_url(client: Client, target_url: str, message: str) -> None:
-    response = client.post("/", {"target_url": target_url})
+    response = client.post("/", {"target_url": target_url, "key": '"><script>'})
     assert response.status_code == 422
     assert message in " ".join(response.context["form"].errors["target_url"])
     assert "Set-Cookie" not in response.headers
+    assert b"<script>" not in response.content  # what was typed is escaped
     assert not ShortUrl.objects.exists()
 
 
@@ -43,9 +44,8 @@ def test_target_url(client: Client, target_url: str, message: str) -> None:
     ("key", "message"),
     [
         ("admin", "'admin' is reserved"),
-        ("a/b", "'a/b' is not a valid key: use 1 to 20 letters, digits, '-' and '_'"),
         ("a\x00b", "is not a valid key"),
-        ("b" * 9_000, "bbb…' is not a valid key"),
+        ("b" * 9_000, "bbb…' is not a valid key: use 1 to 20 letters, digits, '-' and '_'"),
     ],
 )
 def test_key(client: Client, key: str, message: str) -> None:
@@ -55,30 +55,23 @@ def test_key(client: Client, key: str, message: str) -> None:
     assert not ShortUrl.objects.exists()
 
 
-def test_what_was_typed_is_escaped(client: Client) -> None:
-    response = client.post("/", {"target_url": "<script>1</script>", "key": '"><script>'})
-    assert b"<script>" not in response.content
+MULTIPART = "multipart/form-data; boundary=x"
+DISPOSITION = b'--x\r\nContent-Disposition: form-data; name="target_url"\r\n\r\n'
 
 
-def test_percent_encoded_bytes_that_are_not_utf8(client: Client) -> None:
-    body = "target_url=https://example.com/%ff"
-    response = client.post("/", body, content_type=FORM)
-    assertContains(response, "contains a replacement character at position 21", status_code=422)
-
-
-def test_raw_bytes_that_are_not_utf8(client: Client) -> None:
-    response = client.post("/", b"target_url=https://example.com/\xff", content_type=FORM)
-    assertContains(response, "The form is not encoded in UTF-8.", status_code=400)
-    assert not ShortUrl.objects.exists()
-
-
-def test_multipart_bytes_that_are_not_utf8(client: Client) -> None:
-    body = (
-        b'--x\r\nContent-Disposition: form-data; name="target_url"\r\n\r\n'
-        b"https://example.com/\xff\r\n--x--\r\n"
-    )
-    response = client.post("/", body, content_type="multipart/form-data; boundary=x")
-    assertContains(response, "contains a replacement character", status_code=422)
+@pytest.mark.parametrize(
+    ("content_type", "body", "status", "says"),
+    [
+        (FORM, b"target_url=https://a/%ff", 422, "contains a replacement character at position 11"),
+        (FORM, b"target_url=https://a/\xff", 400, "The form is not encoded in UTF-8."),
+        (MULTIPART, DISPOSITION + b"https://a/\xff\r\n--x--\r\n", 422, "a replacement character"),
+    ],
+)
+def test_bytes_that_are_not_utf8(
+    client: Client, content_type: str, body: bytes, status: int, says: str
+) -> None:
+    response = client.generic("POST", "/", body, content_type=content_type)
+    assertContains(response, says, status_code=status)
 
 
 @pytest.mark.parametrize(
@@ -94,12 +87,9 @@ def test_charset_of_the_body(client: Client, charset: str, status: int) -> None:
 @pytest.mark.parametrize(
     ("content_type", "body"),
     [
-        ("multipart/form-data", b"x"),
         ("multipart/form-data; boundary=\xff", b"x"),
-        ("multipart/form-data; boundary=x", b""),
-        ("multipart/form-data; boundary=x", b"--x\r\nbroken"),
+        (MULTIPART, b"--x\r\nbroken"),
         ("application/json", b'{"target_url": "https://example.com/"}'),
-        ("text/plain", b"\xff"),
         ("", b""),
     ],
 )
@@ -110,50 +100,36 @@ def test_body_that_is_no_form(client: Client, content_type: str, body: bytes) ->
 
 
 @pytest.mark.parametrize("csrf", [True, False])
-@pytest.mark.parametrize("content_type", [FORM, "multipart/form-data; boundary=x", "text/plain"])
+@pytest.mark.parametrize("content_type", [FORM, MULTIPART, "text/plain"])
 def test_body_over_the_limit(settings: Settings, content_type: str, csrf: bool) -> None:
     body = b"a" * (settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
     response = Client(enforce_csrf_checks=csrf).generic("POST", "/", body, content_type)
     assertContains(response, "too large: send at most 65,536 bytes", status_code=413)
 
 
-def test_file_over_the_limit(client: Client, settings: Settings) -> None:
-    file = SimpleUploadedFile("a.txt", b"a" * settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
-    response = client.post("/", {"target_url": TARGET_URL, "file": file})
-    assert response.status_code == 413
-
-
-def test_body_at_the_limit(client: Client, settings: Settings) -> None:
+def test_bodies_around_the_limit(client: Client, settings: Settings) -> None:
     body = f"target_url={TARGET_URL}&key="
     body += "a" * (settings.DATA_UPLOAD_MAX_MEMORY_SIZE - len(body))
     assert client.post("/", body, content_type=FORM).status_code == 422
+    file = SimpleUploadedFile("a.txt", b"a" * settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    assert client.post("/", {"target_url": TARGET_URL, "file": file}).status_code == 413
+    response = client.post("/api/links", body + "a", content_type="application/json")
+    assert response.status_code == 413
+    assert response.json() == {"detail": "The body is too large: send at most 65,536 bytes."}
 
 
 def test_longest_target_url_fits_into_the_limit(client: Client) -> None:
     """A character outside of the basic plane is sent as twelve."""
-    target_url = "https://example.com/" + "🐘" * 1_980
-    assert client.post("/", {"target_url": target_url}).status_code == 303
-    body = urlencode({"target_url": target_url, "key": "long"})
+    body = urlencode({"target_url": "https://example.com/" + "🐘" * 1_980, "key": "long"})
     assert client.post("/", body, content_type=FORM).status_code == 303
     assert client.get("/long")["Location"].endswith("%F0%9F%90%98")
 
 
-def test_too_many_fields(client: Client) -> None:
-    body = "&".join(f"a{number}=" for number in range(1_001))
-    response = client.post("/", body, content_type=FORM)
-    assertContains(response, "The request has too many fields", status_code=413)
-
-
-def test_too_many_files(client: Client) -> None:
+def test_too_many_fields_or_files(client: Client) -> None:
+    fields = "&".join(f"a{number}=" for number in range(1_001))
     files = {f"f{number}": SimpleUploadedFile("a", b"a") for number in range(101)}
-    response = client.post("/", files)
-    assertContains(response, "The request has too many fields", status_code=413)
-
-
-def test_too_large_for_the_api_is_answered_as_json(client: Client) -> None:
-    response = client.post("/api/links", "a" * 70_000, content_type="application/json")
-    assert response.status_code == 413
-    assert response.json() == {"detail": "The body is too large: send at most 65,536 bytes."}
+    for response in (client.post("/", fields, content_type=FORM), client.post("/", files)):
+        assertContains(response, "The request has too many fields", status_code=413)
 
 
 def test_host_that_is_not_ours(client: Client) -> None:
@@ -167,8 +143,6 @@ def test_host_with_an_impossible_port(client: Client) -> None:
     assert response.status_code == 303
 
 
-@pytest.mark.django_db
-@pytest.mark.parametrize("cookie", ['"\\000aaaaaaaaaaaa"', "\u00e9aaaaaaaaaaa", "' OR 1=1 --aaaa"])
-def test_a_session_cookie_that_cannot_be_one_is_ignored(client: Client, cookie: str) -> None:
-    response = client.get("/", headers={"cookie": f"sessionid={cookie}"})
+def test_a_session_cookie_that_cannot_be_one_is_ignored(client: Client) -> None:
+    response = client.get("/", headers={"cookie": 'sessionid="\\000aaaaaaaaaaaa"'})
     assert response.status_code == 200

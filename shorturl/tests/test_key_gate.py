@@ -1,8 +1,8 @@
 """A row that another session keeps locked, and the threads that it does not take."""
 
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -28,66 +28,44 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-class Occupied:
-    """A gate with requests for "hot" inside, which stay there until they are let go."""
-
-    def __init__(self, pool: ThreadPoolExecutor, number: int) -> None:
-        self.gate = KeyGate()
-        self.go = threading.Event()
-        self.came = threading.Semaphore(0)
-        self.futures: list[Future[str]] = [
-            pool.submit(self.gate.call, self.stay, "hot") for _ in range(number)
-        ]
-        for _ in range(number):
-            assert self.came.acquire(timeout=PATIENCE)
-
-    def stay(self, key: str) -> str:
-        self.came.release()
-        assert self.go.wait(PATIENCE)
-        return key
+@pytest.fixture
+def go() -> Iterator[threading.Event]:
+    """Return what lets those go on who are inside."""
+    go = threading.Event()
+    yield go
+    go.set()
 
 
 @pytest.fixture
-def occupied(pool: ThreadPoolExecutor) -> Iterator[Callable[[int], Occupied]]:
-    made = []
+def gate(pool: ThreadPoolExecutor, go: threading.Event) -> KeyGate:
+    """Return a gate with two requests for "hot" inside, which stay there until they are let go."""
+    gate, came = KeyGate(), threading.Semaphore(0)
 
-    def occupy(number: int) -> Occupied:
-        made.append(Occupied(pool, number))
-        return made[-1]
+    def stay(key: str) -> None:
+        came.release()
+        assert go.wait(PATIENCE)
 
-    yield occupy
-    for occupied in made:
-        occupied.go.set()
+    for _ in range(2):
+        pool.submit(gate.call, stay, "hot")
+        assert came.acquire(timeout=PATIENCE)
+    return gate
 
 
-def test_more_than_the_share_are_refused_and_other_keys_go_on(
-    occupied: Callable[[int], Occupied],
-) -> None:
-    gate = occupied(2).gate
+def test_more_than_the_share_are_refused_and_other_keys_go_on(gate: KeyGate) -> None:
     with pytest.raises(RowLocked):
         gate.call(str, "hot")
     assert gate.call(str, "cold") == "cold"
 
 
 def test_who_waits_gets_the_turn_of_who_leaves(
-    occupied: Callable[[int], Occupied], pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    gate: KeyGate, go: threading.Event, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key_gate, "PATIENCE", PATIENCE)
-    two = occupied(2)
-    third = pool.submit(two.gate.call, str, "hot")
-    two.go.set()
+    third = pool.submit(gate.call, str, "hot")
+    go.set()
     assert third.result(PATIENCE) == "hot"
-    assert [future.result(PATIENCE) for future in two.futures] == ["hot", "hot"]
-    assert not two.gate._keys  # nothing is kept of a key that nobody asks for
-
-
-@pytest.fixture
-def locked() -> Iterator[ShortUrl]:
-    """A short URL whose row this thread keeps locked."""
-    short_url = ShortUrl.objects.create(key="hot", target_url="https://example.com/")
-    with transaction.atomic():
-        ShortUrl.objects.select_for_update().get(pk=short_url.pk)
-        yield short_url
+    pool.shutdown()
+    assert not gate._keys  # nothing is kept of a key that nobody asks for
 
 
 def followed(key: str) -> int:
@@ -102,27 +80,20 @@ def followed(key: str) -> int:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_lock_that_was_met_is_not_waited_for_again(
-    locked: ShortUrl, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The one that meets it gets a 503 after lock_timeout; the next does not even ask."""
-    monkeypatch.setattr(key_gate, "PAUSE", 1e9)
-    assert pool.submit(followed, "hot").result(PATIENCE) == 503
-    with monkeypatch.context() as patch:
-        patch.setattr("shorturl.operations.resolve", None)  # which would be called
-        assert pool.submit(followed, "hot").result(PATIENCE) == 503
-    assert pool.submit(followed, "cold").result(PATIENCE) == 404
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_lock_that_is_gone_is_forgotten(
+def test_a_lock_that_was_met_is_not_waited_for_again_until_it_is_gone(
     pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_gate, "PAUSE", 0.0)
+    """The one that meets it gets a 503 after lock_timeout; the next does not even ask."""
     short_url = ShortUrl.objects.create(key="hot", target_url="https://example.com/")
     with transaction.atomic():
         ShortUrl.objects.select_for_update().get(pk=short_url.pk)
+        monkeypatch.setattr(key_gate, "PAUSE", 1e9)
         assert pool.submit(followed, "hot").result(PATIENCE) == 503
+        with monkeypatch.context() as patch:
+            patch.setattr("shorturl.operations.resolve", None)  # which would be called
+            assert pool.submit(followed, "hot").result(PATIENCE) == 503
+        assert pool.submit(followed, "cold").result(PATIENCE) == 404
+    monkeypatch.setattr(key_gate, "PAUSE", 0.0)
     assert pool.submit(followed, "hot").result(PATIENCE) == 302
     short_url.refresh_from_db()
     assert short_url.hits == 1
