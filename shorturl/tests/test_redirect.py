@@ -34,37 +34,22 @@ def short_url() -> ShortUrl:
 
 
 def test_redirects_and_counts(client: Client, short_url: ShortUrl) -> None:
-    for hits in (1, 2):
-        response = client.get("/spring")
-        assert response.status_code == 302
-        assert response["Location"] == TARGET_URL
-        short_url.refresh_from_db()
-        assert short_url.hits == hits
-
-
-def test_is_one_statement_even_for_who_is_logged_in(client: Client, short_url: ShortUrl) -> None:
     """No session is read and no user looked up, so nothing depends on the cookies either."""
     client.force_login(User.objects.create_user("somebody"))
     assert "sessionid" in client.cookies
-    with CaptureQueriesContext(connection) as sent:
-        response = client.get("/spring")
-    assert [query["sql"] for query in sent] == [
-        "UPDATE \"shorturl_shorturl\" SET hits = hits + 1 WHERE key = 'spring' RETURNING *"
-    ]
+    for hits in (1, 2):
+        with CaptureQueriesContext(connection) as sent:
+            response = client.get("/spring")
+        assert (response.status_code, response["Location"]) == (302, TARGET_URL)
+        assert [query["sql"] for query in sent] == [
+            "UPDATE \"shorturl_shorturl\" SET hits = hits + 1 WHERE key = 'spring' RETURNING *"
+        ]
+        short_url.refresh_from_db()
+        assert short_url.hits == hits
+    assert (response.content, response["Content-Length"]) == (b"", "0")
     assert not response.cookies
-    assert "Vary" not in response.headers
-
-
-def test_no_cache_keeps_it(client: Client, short_url: ShortUrl) -> None:
-    response = client.get("/spring")
     assert response["Cache-Control"] == "private, no-store"
-    assert "Expires" not in response.headers
-
-
-def test_has_no_body_and_says_so(client: Client, short_url: ShortUrl) -> None:
-    response = client.get("/spring")
-    assert response.content == b""
-    assert response["Content-Length"] == "0"
+    assert not {"Vary", "Expires"} & response.headers.keys()
 
 
 def test_head_redirects_without_counting(client: Client, short_url: ShortUrl) -> None:
@@ -77,23 +62,16 @@ def test_head_redirects_without_counting(client: Client, short_url: ShortUrl) ->
     assert short_url.hits == 0
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("path", ["/SPRING", "/spring/", "/spring%0A", "/spr%C3%AFng"])
-def test_unknown(client: Client, short_url: ShortUrl, method: str, path: str) -> None:
-    response = client.generic(method, path)
-    assert response.status_code == 404
-    if method == "GET":
-        assertContains(response, "Page not found", status_code=404)
-
-
-def test_not_found_asks_nothing_more_than_the_key(client: Client) -> None:
+def test_unknown(client: Client, short_url: ShortUrl, path: str) -> None:
     client.force_login(User.objects.create_user("somebody"))
     with CaptureQueriesContext(connection) as sent:
-        assert client.get("/unknown").status_code == 404
-    assert len(sent) == 1
+        assertContains(client.get(path), "Page not found", status_code=404)
+    assert len(sent) <= 1  # the user is not asked for
+    assert client.head(path).status_code == 404
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("method", ["POST", "OPTIONS"])
 def test_other_methods(short_url: ShortUrl, method: str) -> None:
     response = Client(enforce_csrf_checks=True).generic(method, "/spring")
     assert response.status_code == 405
@@ -106,12 +84,9 @@ def test_other_methods(short_url: ShortUrl, method: str) -> None:
 def test_location_is_what_a_browser_would_send(
     client: Client, target_url: str, location: str
 ) -> None:
-    short_url = operations.create(target_url, key="idn")
-    response = client.get("/idn")
-    assert response["Location"] == location
-    assert response["Location"].isascii()
-    short_url.refresh_from_db()
-    assert short_url.target_url == target_url
+    operations.create(target_url, key="idn")
+    assert client.get("/idn")["Location"] == location
+    assert ShortUrl.objects.get().target_url == target_url
 
 
 def test_contention_is_a_503(
