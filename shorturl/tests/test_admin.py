@@ -77,7 +77,7 @@ def test_nothing_is_made_here(admin_client: Client) -> None:
 def test_only_the_target_can_be_edited(admin_client: Client, link: ShortUrl) -> None:
     form = admin_client.get(page(link)).content.decode()
     assert 'name="target_url"' in form
-    assert "maxlength" not in form  # at which a admin_client cuts what is pasted without a word
+    assert "maxlength" not in form  # at which a browser cuts what is pasted without a word
     sent = {"target_url": OTHER, "key": "mine", "hits": 0, "created_at": "", "deleted_at": "now"}
     assert admin_client.post(page(link), sent).status_code == 302
     edited = ShortUrl.objects.get()
@@ -109,10 +109,8 @@ def test_hits_that_arrive_while_the_edit_is_saved(admin_client: Client) -> None:
 @pytest.mark.parametrize(
     ("target_url", "says"),
     [
-        ("", "This field is required"),
         ("javascript:alert(1)", "start it with http:// or https://"),
         ("https://testserver/x", "is an address of this service"),
-        ("https://example.com/\0", "Null characters are not allowed"),
     ],
 )
 def test_a_target_that_cannot_be_one(

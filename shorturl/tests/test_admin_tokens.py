@@ -40,13 +40,6 @@ def test_a_new_token_is_shown_once_and_kept_nowhere(admin_client: Client, button
     assert token not in str(admin_client.cookies)
 
 
-def test_a_reload_makes_no_second_token(admin_client: Client) -> None:
-    add_token(admin_client)
-    again = admin_client.post(f"{TOKENS}add/", {"name": "backup"})
-    assert "API token with this Name already exists" in text(again)
-    assert ApiToken.objects.count() == 1
-
-
 def test_revoking(admin_client: Client) -> None:
     token = add_token(admin_client)
     sent = {"action": "revoke", "_selected_action": [ApiToken.objects.get().pk]}

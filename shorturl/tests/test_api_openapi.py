@@ -1,4 +1,4 @@
-"""/api/openapi.json and /api/docs, for programs and for people; neither asks the database."""
+"""/api/openapi.json, which does not ask the database; browser/test_api_docs.py shows it."""
 
 from typing import Any
 
@@ -36,7 +36,3 @@ def test_everything_is_explained_and_all_errors_look_the_same(description: Any) 
                 if int(status) >= 400:
                     schema = response["content"]["application/json"]["schema"]
                     assert schema == {"$ref": "#/components/schemas/Error"}
-
-
-def test_the_page(client: Client) -> None:
-    assert client.get("/api/docs").status_code == 200
