@@ -33,7 +33,7 @@ def may_explore(request: HttpRequest) -> bool:
 @never_cache
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """Show the races in the order of the story, the matrix, and the last load batches."""
+    """Show the races in the order of the story, the matrix, and the last load test."""
     recorded = Recorded(Recording.objects.all())
     context = {
         "races": RACES.values(),

@@ -1,4 +1,4 @@
-"""The README's example: two people redeem a voucher that is good for once."""
+"""The README's example: two people redeem a voucher that is valid once."""
 
 import pytest
 from django.db.models import F

@@ -20,7 +20,7 @@ def resolve(key: str) -> ShortUrl:
     reads the row only after it has been committed.
 
     What it costs: four round trips, during most of which everybody else who follows the same
-    link queues. A process that dawdles inside the transaction holds them all up.
+    link queues. A process that is slow inside the transaction delays them all.
 
     When to use it: when the new value needs Python, or when several rows must change together.
     """

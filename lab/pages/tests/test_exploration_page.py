@@ -18,17 +18,17 @@ def test_an_exploration_that_was_not_run_yet(client: Client) -> None:
     assert "yet under serializable." in get(client, f"{NAIVE}?level=serializable")
 
 
-def test_a_strategy_that_breaks(client: Client, recorded: dict[str, Kept]) -> None:
+def test_a_strategy_that_violates_the_invariant(client: Client, recorded: dict[str, Kept]) -> None:
     page = get(client, NAIVE)
-    assert '<b class="broken">4 of 6 schedules violate the invariant</b>' in page
+    assert '<b class="violated">4 of 6 schedules violate the invariant</b>' in page
     assert "Schedule 2 of 6: <code>1212</code>" in page
-    assert '<div class="verdict-box is-broken" id="verdict">' in page
+    assert '<div class="verdict-box is-violated" id="verdict">' in page
     assert "<b>Violated: hits = 1, not 2.</b>" in page
     for mark in (STALE, "lost update: overwritten by step 4", "overwrites step 3"):
         assert f'<p class="mark">{mark}</p>' in page
     assert page.count('<a tabindex="-1" href="?schedule=') == 6
-    assert page.count('class="b"') == 3
-    assert page.count('class="b here"') == 1
+    assert page.count('class="violating"') == 3
+    assert page.count('class="violating here"') == 1
     assert '<a href="?schedule=1122">previous</a>' in page
     assert '<a href="?schedule=1221">next</a>' in page
     assert '<a href="?schedule=1221">next violation</a>' in page
@@ -43,7 +43,7 @@ def test_a_strategy_that_holds(client: Client, recorded: dict[str, Kept]) -> Non
     page = get(client, RIGHT)
     assert '<b class="held">0 of 2 schedules violate the invariant</b>' in page
     assert "<b>The invariant holds: All are redirected, and each is counted.</b>" in page
-    assert "is-broken" not in page
+    assert "is-violated" not in page
     assert 'class="mark"' not in page
     assert "next violation" not in page
     assert "previous" not in page
@@ -53,7 +53,7 @@ def test_the_schedule_that_is_asked_for(client: Client, recorded: dict[str, Kept
     page = get(client, f"{NAIVE}?schedule=1122")
     assert "Schedule 1 of 6: <code>1122</code>" in page
     assert "<b>The invariant holds: All are redirected, and each is counted.</b>" in page
-    assert "is-broken" not in page
+    assert "is-violated" not in page
     assert page.count('class=" here"') == 1
     last = get(client, f"{NAIVE}?schedule=2211")
     assert '<a href="?schedule=2121">previous</a>' in last
@@ -124,7 +124,7 @@ def test_predict_hides_what_follows(client: Client, recorded: dict[str, Kept]) -
     shown = get(client, f"{NAIVE}?schedule=1212")
     page = get(client, f"{NAIVE}?schedule=1212&predict=2")
     steps = recorded["lost_update/naive"].schedule("1212").steps
-    for secret in ("<code>UPDATE", "→ 1 row", "hits = 1", "is-broken", 'class="mark"', STALE):
+    for secret in ("<code>UPDATE", "→ 1 row", "hits = 1", "is-violated", 'class="mark"', STALE):
         assert secret in shown
         assert secret not in page
     assert page.count("<code>SELECT …") == 2
@@ -137,7 +137,7 @@ def test_predict_hides_what_follows(client: Client, recorded: dict[str, Kept]) -
     assert "two hits, counted once" in shown  # the docstring, which tells how it ends
     assert "two hits, counted once" not in page
     assert "short_url.save()" in page
-    assert 'class="strip"' not in page  # which has a colour for those that break
+    assert 'class="strip"' not in page  # which has a colour for those that violate the invariant
     assert 'id="verdict"' not in page
     assert '<input type="hidden" name="schedule" value="1212">' in page
     page = get(client, f"{NAIVE}?schedule=1212&predict=0")

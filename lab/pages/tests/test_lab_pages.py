@@ -47,9 +47,9 @@ def test_index_shows_what_was_explored(client: Client, recorded: dict[str, Kept]
     newest = recorded["toctou/on_conflict"].recording
     assert f"{newest.recorded_at:%Y-%m-%d %H:%M}" in page
     assert newest.postgresql in page
-    broken = '<a class="count breaks" href="{}"><span aria-hidden="true">✗</span> 4 / 6'
-    assert broken.format(NAIVE) in page
-    assert broken.format("/lab/races/toctou/check_first/2/") in page
+    violating = '<a class="count violates" href="{}"><span aria-hidden="true">✗</span> 4 / 6'
+    assert violating.format(NAIVE) in page
+    assert violating.format("/lab/races/toctou/check_first/2/") in page
     assert page.count("4 with an error") == 1  # of the two, only the create says so
     assert f'href="{RIGHT}"><span aria-hidden="true">✓</span> 0 / 2' in page
     assert f'<a href="/lab/runs/{batch.pk}/">The last run</a>' in page
@@ -142,8 +142,8 @@ def test_isolation_has_a_column_for_each_level(client: Client, recorded: dict[st
     page = get(client, "/lab/isolation/")
     for level in ("read committed", "repeatable read", "serializable"):
         assert page.count(f'<th scope="col">{level}</th>') == 3
-    assert f'<a class="count breaks" href="{NAIVE}">' in page
-    assert f'<a class="count breaks" href="{NAIVE}?level=serializable">' in page
+    assert f'<a class="count violates" href="{NAIVE}">' in page
+    assert f'<a class="count violates" href="{NAIVE}?level=serializable">' in page
     assert f'href="{NAIVE}?level=repeatable+read">not explored</a>' in page
     assert 'name="what" value="isolation"' in page
 

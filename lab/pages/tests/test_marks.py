@@ -1,4 +1,4 @@
-"""What is marked in the schedules that break, of explorations that were really run."""
+"""What is marked in the schedules that violate their invariant, of real explorations."""
 
 from typing import Any
 

@@ -105,7 +105,7 @@ ENDED = datetime(2022, 4, 29, 12, 0, tzinfo=UTC)
         (
             {"ended_at": ENDED, "problem": "Too much of it."},
             True,
-            ["<h1>Not explored</h1>", '<p class="broken">Too much of it.</p>'],
+            ["<h1>Not explored</h1>", '<p class="violated">Too much of it.</p>'],
         ),
         (
             {"started_at": ENDED},  # and was killed

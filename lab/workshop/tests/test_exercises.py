@@ -115,7 +115,7 @@ def test_the_judges_of_exercises(judge: str, function: str, code: int, message: 
 
 
 @exploring
-def test_looking_twice_breaks_in_some_schedules_only() -> None:
+def test_looking_twice_loses_a_hit_in_some_schedules_only() -> None:
     """So that there is something to find, and no guess is sure to be right."""
     the = find_the_schedule.PUZZLES["find_the_schedule"]
     result = the.race.explore(the.strategy, the.processes)
