@@ -56,15 +56,8 @@ def test_other_methods_and_other_keys(client: Client, short_url: ShortUrl, path:
     assert client.get(path).status_code == 404
 
 
-@pytest.mark.parametrize(
-    "target_url",
-    [
-        'https://example.com/"><script>alert(1)</script>',
-        "https://example.com/'onmouseover='alert(1)",
-        "https://example.com/{{settings.SECRET_KEY}}{%debug%}",
-    ],
-)
-def test_the_target_is_text(client: Client, target_url: str) -> None:
+def test_the_target_is_text(client: Client) -> None:
+    target_url = "https://example.com/\"><script>alert('{{settings.SECRET_KEY}}{%debug%}')</script>"
     operations.create(target_url, key="xss")
     page = client.get("/xss/stats").content.decode()
     assert f"<bdi>{escape(target_url)}</bdi>" in page

@@ -61,18 +61,6 @@ def test_the_schedule_that_is_asked_for(client: Client, recorded: dict[str, Kept
     assert '<a href="?schedule=1212">next violation</a>' in last  # from the start again
 
 
-def test_every_step_of_every_schedule_is_shown(client: Client, recorded: dict[str, Kept]) -> None:
-    for path, what in ((NAIVE, "lost_update/naive"), (RIGHT, "lost_update/update_returning")):
-        for schedule in recorded[what].schedules:
-            response = client.get(path, {"schedule": schedule.order})
-            rows = response.context["rows"]
-            assert [row["step"] for row in rows] == schedule.steps
-            for row, step in zip(rows, schedule.steps, strict=True):
-                taking = [cell.get("step") for cell in row["cells"]]
-                assert taking[step["process"] - 1] == step
-                assert taking.count(None) == len(taking) - 1
-
-
 def test_a_wait_is_shown_as_long_as_it_takes(client: Client, recorded: dict[str, Kept]) -> None:
     page = get(client, "/lab/races/lost_update/select_for_update/2/?schedule=121122")
     rows = page.split("<tbody>")[1].split("</tr>")

@@ -80,7 +80,7 @@ def test_index_shows_the_last_load_run(
     assert "99 of 100" not in page  # which is no race of the catalogue
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"runs": [{}]}', '{"runs": 1}'])
+@pytest.mark.parametrize("text", ["", "[]", '{"runs": [{}]}'])
 def test_index_passes_over_a_report_it_cannot_read(client: Client, report: Path, text: str) -> None:
     report.write_text(text)
     assert "There has been no load test yet" in get(client, "/lab/")
