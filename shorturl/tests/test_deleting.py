@@ -47,59 +47,30 @@ def test_a_key_that_leads_nowhere(headers: dict[str, str], key: str) -> None:
     assert ShortUrl.objects.get().deleted_at is None
 
 
-# --- While somebody else … -----------------------------------------------------------------------
-
-
-def setup() -> None:
-    ShortUrl.objects.all().erase()
-    ShortUrl.objects.create(key="same", target_url=TARGET)
-
-
-def statuses(outcomes: list[Outcome]) -> list[int]:
-    return [outcome.returned.status_code for outcome in outcomes]
-
-
 @pytest.mark.django_db(transaction=True)
-def test_somebody_wants_the_key_while_it_is_deleted(headers: dict[str, str]) -> None:
-    """The key is taken, before and after the deletion."""
+@pytest.mark.parametrize(
+    ("rival", "answers"),
+    [("create", {409}), ("delete", {404}), ("change", {200, 404})],
+)
+def test_a_deletion_is_final(headers: dict[str, str], rival: str, answers: set[int]) -> None:
+    """Whatever somebody else does to the key before, between its statements, or afterwards."""
 
-    def stays_taken(outcomes: list[Outcome]) -> None:
-        assert statuses(outcomes) == [204, 409]
-        same = ShortUrl.objects.get(key="same")
-        assert same.target_url == TARGET
+    def setup() -> None:
+        ShortUrl.objects.all().erase()
+        ShortUrl.objects.create(key="same", target_url=TARGET)
+
+    def is_final(outcomes: list[Outcome]) -> None:
+        statuses = sorted(outcome.returned.status_code for outcome in outcomes)
+        assert statuses.count(204) == 1
+        statuses.remove(204)
+        assert statuses[0] in answers
+        same = ShortUrl.objects.get()
         assert same.deleted_at
+        assert rival == "change" or same.target_url == TARGET
 
-    def want() -> Any:
-        return create(Client(), {"target_url": OTHER, "key": "same"}, headers=headers)
-
-    explore(
-        [lambda: delete("same", headers), want], setup=setup, invariant=stays_taken
-    ).assert_safe()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_two_delete_the_same(headers: dict[str, str]) -> None:
-    """One has done it, and the other comes too late."""
-
-    def once(outcomes: list[Outcome]) -> None:
-        assert sorted(statuses(outcomes)) == [204, 404]
-
-    explore([lambda: delete("same", headers)] * 2, setup=setup, invariant=once).assert_safe()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_an_edit_does_not_undo_a_deletion(headers: dict[str, str]) -> None:
-    """The link is deleted before the PATCH has read it, before it writes, or afterwards."""
-
-    def stays_deleted(outcomes: list[Outcome]) -> None:
-        edited, deleted = statuses(outcomes)
-        assert edited in (200, 404)
-        assert deleted == 204
-        assert ShortUrl.objects.get().deleted_at
-
-    def edit() -> Any:
-        return change(Client(), "same", {"target_url": OTHER}, headers=headers)
-
-    explore(
-        [edit, lambda: delete("same", headers)], setup=setup, invariant=stays_deleted
-    ).assert_safe()
+    calls = {
+        "create": lambda: create(Client(), {"target_url": OTHER, "key": "same"}, headers=headers),
+        "delete": lambda: delete("same", headers),
+        "change": lambda: change(Client(), "same", {"target_url": OTHER}, headers=headers),
+    }
+    explore([calls["delete"], calls[rival]], setup=setup, invariant=is_final).assert_safe()

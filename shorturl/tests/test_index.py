@@ -1,7 +1,5 @@
 """GET and POST /: the form, and what becomes of what was typed into it."""
 
-from collections.abc import Iterator
-
 import pytest
 from django.test import Client
 from pytest_django import Settings
@@ -53,14 +51,9 @@ def test_taken_custom_key_is_a_conflict_and_not_retried(client: Client) -> None:
 
 def test_full_key_space(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     operations.create(TARGET_URL, key="full")
-
-    class OnlyTaken:
-        def __iter__(self) -> Iterator[str]:
-            return iter(["full", "full"])
-
-    monkeypatch.setattr(keys, "candidates", OnlyTaken)
+    monkeypatch.setattr(keys, "draw", lambda length: "full")
     response = client.post("/", {"target_url": TARGET_URL})
-    assertContains(response, "tried 2 of length 4. Choose a custom key", status_code=503)
+    assertContains(response, "10 of length 10. Choose a custom key", status_code=503)
     assertContains(response, f'value="{TARGET_URL}"', status_code=503)
 
 

@@ -4,6 +4,7 @@ import ast
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -33,9 +34,7 @@ def test_the_table_lists_every_file_in_the_order_of_the_article(package: ModuleT
 
 
 @every
-def test_one_function_and_nothing_of_ours_but_the_model_and_keys(
-    strategy: Strategy,  # type: ignore[type-arg]
-) -> None:
+def test_one_function_and_nothing_of_ours_but_the_model_and_keys(strategy: Strategy[Any]) -> None:
     """So that the file can be copied as it stands."""
     tree = ast.parse(Path(strategy.function.__code__.co_filename).read_text())
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
@@ -54,9 +53,7 @@ def test_one_function_and_nothing_of_ours_but_the_model_and_keys(
 
 
 @every
-def test_the_docstring_says_the_same_things_in_the_same_order(
-    strategy: Strategy,  # type: ignore[type-arg]
-) -> None:
+def test_the_docstring_says_the_same_things_in_the_same_order(strategy: Strategy[Any]) -> None:
     headings = re.findall(
         r"^    (What it does|SQL|What goes wrong|Why nothing can go wrong|What it costs|"
         r"When to use it)[:,]",
@@ -79,7 +76,7 @@ def test_nothing_depends_on_one_driver() -> None:
         assert "tests" in path.parts or not imported, path
 
 
-def documented_sql(strategy: Strategy) -> re.Pattern[str]:  # type: ignore[type-arg]
+def documented_sql(strategy: Strategy[Any]) -> re.Pattern[str]:
     """Return what a strategy's docstring says it sends, "…" standing for anything."""
     (listing,) = re.findall(r"    SQL.*:\n((?:        .+\n)+)", strategy.function.__doc__ or "")[:1]
     lines = [line.strip() for line in listing.splitlines()]
@@ -90,7 +87,7 @@ def documented_sql(strategy: Strategy) -> re.Pattern[str]:  # type: ignore[type-
 
 @every
 @pytest.mark.django_db(transaction=True)
-def test_the_docstring_shows_the_sql_that_is_sent(strategy: Strategy) -> None:  # type: ignore[type-arg]
+def test_the_docstring_shows_the_sql_that_is_sent(strategy: Strategy[Any]) -> None:
     ShortUrl.objects.create(id=10**6, key="hot", target_url="https://example.com/")
     with CaptureQueriesContext(connection) as captured:
         if strategy.function.__name__ == "create":
