@@ -38,13 +38,10 @@ def main() -> None:
         )
         page = browser.new_page(**DESKTOP)
         page.goto(service)
-        take(page, "index")
         make(page, service)
         take(page, "created")
-        phone(browser, f"{service}/{KEY}/stats", "phone-light", "light")
-        phone(browser, f"{service}/{KEY}/stats", "phone-dark", "dark")
         lab(browser, service)
-        phone(browser, f"{service}{SCHEDULE}", "schedule-phone", "dark")
+        phone(browser, f"{service}{SCHEDULE}", "schedule-phone")
         browser.close()
 
 
@@ -62,7 +59,7 @@ def lab(browser: Browser, service: str) -> None:
     """Take pictures of the matrix and of a schedule, as a teacher shows them."""
     page = browser.new_page(**WIDE)
     page.goto(f"{service}/lab/")
-    if page.get_by_text("Nothing was explored").is_visible():
+    if page.get_by_text("Nothing has been explored").is_visible():
         page.get_by_role("button", name="Explore every race").click()
         page.get_by_text("Done.").wait_for(timeout=MINUTES)
         page.goto(f"{service}/lab/")
@@ -73,15 +70,11 @@ def lab(browser: Browser, service: str) -> None:
     page.evaluate("scrollTo(0, 0)")
     take(page, "schedule", full_page=True)
     page.close()
-    page = browser.new_page(color_scheme="dark", **WIDE)
-    page.goto(f"{service}{SCHEDULE}")
-    take(page, "schedule-dark", full_page=True)
-    page.close()
 
 
-def phone(browser: Browser, address: str, name: str, colours: Any) -> None:
-    """Take a picture of a page on a phone."""
-    page = browser.new_page(color_scheme=colours, **PHONE)
+def phone(browser: Browser, address: str, name: str) -> None:
+    """Take a picture of a page on a phone, dark."""
+    page = browser.new_page(color_scheme="dark", **PHONE)
     page.goto(address)
     take(page, name)
     page.close()

@@ -21,8 +21,8 @@ from django.template.loader import render_to_string
 
 RETRY_AFTER = 2  # seconds: a few times what one hash takes
 
-# One in each worker, and in all workers of this machine as many as half of its processors. The file
-# is made before the workers are forked, and its locks end with a process, however that ends.
+# One in each worker, and LOGIN_HASHES in all workers of this machine. The file is made before the
+# workers are forked, and its locks end with a process, however that ends.
 _in_this_worker = threading.Lock()
 with tempfile.TemporaryFile() as _file:
     _slots = os.dup(_file.fileno())  # open for as long as the process

@@ -240,10 +240,10 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
             del self.receiving[conn]
             self.poller.unregister(conn.sock)
 
-    def drop(self, conn: Connection, last_words: bytes = b"") -> None:
+    def drop(self, conn: Connection, response: bytes = b"") -> None:
         """Close a connection, with a few bytes of explanation."""
         self.forget(conn)
-        if last_words:
-            conn.say(last_words)
+        if response:
+            conn.say(response)
         self.nr_conns -= 1
         util.close(conn.sock)

@@ -51,7 +51,10 @@ def cells(processes: int | None = None, **limits: Any) -> Iterator[MatrixCell]:
 
 
 def markdown(cells: list[MatrixCell]) -> str:
-    """Return the cells as Markdown tables, one for each operation."""
+    """Return the cells as Markdown tables, one for each operation.
+
+    Without tabulate, which only the tools have.
+    """
     found = {(each.strategy, each.race): each for each in cells}
     tables = []
     for operation, (strategies, races) in OPERATIONS.items():
