@@ -38,8 +38,8 @@ def resolve(key: str) -> ShortUrl:
 
     Raises ShortUrl.DoesNotExist when there is none, or it was deleted; ShortUrl.Contended when an
     optimistic strategy gives up. Whether it was deleted shows only in the row that the counting
-    returns, so the counter of a deleted link goes on; a look before would be a second statement,
-    and a race.
+    returns, so the counter of a deleted link keeps counting; a check before would be a second
+    statement, and a race.
     """
     short_url = resolving.STRATEGIES[settings.SHORTURL_RESOLVING].function(key)
     if short_url.deleted_at is not None:

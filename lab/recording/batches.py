@@ -24,7 +24,7 @@ def lock(using: str = DEFAULT_DB_ALIAS) -> bool:
 
 
 def unlock(using: str) -> None:
-    """Give the lock back now: a session that is closed keeps it for another moment."""
+    """Release the lock now: a session that is closed keeps it for another moment."""
     with connections[using].cursor() as cursor:
         cursor.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
 

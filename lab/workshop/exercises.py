@@ -62,7 +62,7 @@ EXERCISES: dict[str, Exercise] = {
         ),
         Exercise(
             "crossed_locks",
-            "Mend a caller that resolves two keys in one transaction, and meets a deadlock.",
+            "Fix a caller that resolves two keys in one transaction, and runs into a deadlock.",
             "resolve_both",
             ("crossed_calls", "half_a_call"),
         ),

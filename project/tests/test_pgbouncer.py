@@ -23,13 +23,14 @@ __all__ = ["load"]  # a fixture
 # Debian's is where only root looks.
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
 TIMEOUT = 30  # seconds to start
+PORT = 6432  # the name of its socket: no port of the machine is taken
 CONFIG = """
 [databases]
 pooled = host={host} port={port} dbname={dbname} user={user}
 [pgbouncer]
-listen_addr = 127.0.0.1
+listen_addr =
 listen_port = {listen}
-unix_socket_dir =
+unix_socket_dir = {directory}
 auth_type = any
 pool_mode = transaction
 """
@@ -48,39 +49,37 @@ def pgbouncer_url() -> Iterator[str]:
     if not str(given.get("host", "")).startswith("/"):
         pytest.skip("PgBouncer would need a password for PostgreSQL")
     owner = (Path(given["host"]) / f".s.PGSQL.{given['port']}").stat().st_uid
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        listen = free.getsockname()[1]
+    # It refuses to be root, and only their owner may use PostgreSQL's sockets.
+    user = owner if os.getuid() == 0 else None
     with TemporaryDirectory() as name:
         directory = Path(name)
         directory.chmod(0o755)
+        if user is not None:
+            os.chown(directory, user, -1)
         config = directory / "pgbouncer.ini"
-        config.write_text(CONFIG.format(listen=listen, **given))
+        config.write_text(CONFIG.format(listen=PORT, directory=directory, **given))
         with (directory / "log").open("w") as log:
-            process = subprocess.Popen(
-                [PGBOUNCER, str(config)],
-                stderr=log,
-                # It refuses to be root, and only their owner may use PostgreSQL's sockets.
-                user=owner if os.getuid() == 0 else None,
-            )
+            process = subprocess.Popen([PGBOUNCER, str(config)], stderr=log, user=user)
         try:
-            wait_for(listen, process, directory / "log")
-            yield f"postgres://{given['user']}@127.0.0.1:{listen}/pooled"
+            wait_for(directory / f".s.PGSQL.{PORT}", process, directory / "log")
+            yield f"postgres://{given['user']}@/pooled?host={directory}&port={PORT}"
         finally:
             process.terminate()
             process.wait(TIMEOUT)
 
 
-def wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    """Return when somebody listens at the port."""
+def wait_for(address: Path, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Return when the process listens at the Unix socket."""
     deadline = time.monotonic() + TIMEOUT
     while True:
         try:
-            socket.create_connection(("127.0.0.1", port)).close()
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(address))
             return
-        except ConnectionRefusedError:
+        except (FileNotFoundError, ConnectionRefusedError):
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline
-            time.sleep(0.05)  # between two looks
+            time.sleep(0.05)  # between two tries
 
 
 def connected(load: Load, url: str, pooler: str) -> BaseDatabaseWrapper:

@@ -1,4 +1,4 @@
-"""`manage.py spaces`: the key spaces of load runs, and a broom for those that were forgotten."""
+"""`manage.py spaces`: list the key spaces of load runs, and remove those that were forgotten."""
 
 from argparse import ArgumentTypeError
 from datetime import timedelta

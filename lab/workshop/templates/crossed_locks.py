@@ -1,4 +1,4 @@
-"""Mend the caller.
+"""Fix the caller.
 
 `resolve_both` resolves two keys in one transaction, so that both hits count or none. It returns the
 short URLs in the order asked for. operations.resolve() is right, and is not to be changed: its
