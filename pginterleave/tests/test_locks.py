@@ -107,11 +107,11 @@ def test_the_victim_of_a_deadlock_is_the_process_that_closed_the_cycle() -> None
 def test_a_timeout_that_is_too_short_is_an_error_and_never_counts(
     monkeypatch: pytest.MonkeyPatch, timeout: str, first_pause: float
 ) -> None:
-    """Process 1 dawdles in Python with the lock, so that the wait of process 2 ends by a clock."""
+    """Process 1 is slow in Python with the lock, so that the wait of process 2 ends by a clock."""
     monkeypatch.setattr(scheduler, "ATTEMPTS", 3)
     monkeypatch.setattr(monitor, "MIN_POLL_INTERVAL", first_pause)
 
-    def dawdle() -> None:
+    def be_slow() -> None:
         with transaction.atomic():
             sql("SELECT pg_advisory_xact_lock(1)")
             sql("SELECT 1")
@@ -120,7 +120,7 @@ def test_a_timeout_that_is_too_short_is_an_error_and_never_counts(
     hurried = partial(lock, 1, settings=f"SET LOCAL {timeout} = '30ms'")
     message = rf"A {timeout} ended the wait of process 2 .* too short.*xact_lock.*\(3 attempts\)"
     with pytest.raises(NotDeterministic, match=message):
-        seen(dawdle, hurried)
+        seen(be_slow, hurried)
 
 
 def test_a_wait_that_another_process_cancels_is_an_outcome() -> None:

@@ -33,7 +33,7 @@ class Woken:
     """Processes 2 and 3 wait for process 1, and then write their numbers into row `a`.
 
     The COMMIT of process 1 wakes both at the same moment. In the first attempt at a schedule,
-    process 2 dawdles until process 3 has written; in every later one, process 3 dawdles.
+    process 2 is delayed until process 3 has written; in every later one, process 3 is delayed.
     """
 
     def __init__(self, *, in_a_transaction: bool) -> None:
@@ -42,9 +42,9 @@ class Woken:
 
     def setup(self) -> None:
         self.attempts += 1
-        dawdler = 2 if self.attempts == 1 else 3
+        delayed = 2 if self.attempts == 1 else 3
         sql("DELETE FROM interleave_counter")
-        sql("INSERT INTO interleave_counter VALUES (1, 'a', 0), (2, 'b', %s)", dawdler)
+        sql("INSERT INTO interleave_counter VALUES (1, 'a', 0), (2, 'b', %s)", delayed)
 
     def explored(self) -> Exploration:
         waits = partial(self.waits, 2, 3), partial(self.waits, 3, 2)
@@ -93,8 +93,8 @@ class WokenTheOtherWayRound(Woken):
 
     def setup(self) -> None:
         super().setup()
-        dawdler = 3 if self.kept and self.attempts == 1 else 2
-        sql("UPDATE interleave_counter SET hits = %s WHERE id = 2", dawdler)
+        delayed = 3 if self.kept and self.attempts == 1 else 2
+        sql("UPDATE interleave_counter SET hits = %s WHERE id = 2", delayed)
 
     def holds(self) -> None:
         super().holds()

@@ -95,7 +95,7 @@ def test_the_compose_file_is_valid() -> None:
     assert ended.returncode == 0, ended.stdout
 
 
-def test_a_stranger_finds_no_default_secret_no_port_and_no_load_test() -> None:
+def test_compose_has_no_default_secret_no_open_port_and_no_load_test() -> None:
     """The load test has its own profile, network and database: it may run wrong strategies."""
     compose = YAML(typ="safe", pure=True).load(ROOT / "docker-compose.yml")["services"]
     apart = {"loadtest-web", "loadtest-db", "locust-master", "locust-worker"}

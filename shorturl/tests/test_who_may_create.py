@@ -25,7 +25,7 @@ def user() -> User:
     return User.objects.create_user("somebody", password=PASSWORD)
 
 
-def test_stranger_may_follow_and_look_and_not_create(client: Client) -> None:
+def test_visitor_may_follow_and_look_and_not_create(client: Client) -> None:
     operations.create("https://example.com/", key="known")
     assert client.get("/known").status_code == 302
     assert client.get("/known/stats").status_code == 200

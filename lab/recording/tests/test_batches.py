@@ -55,7 +55,7 @@ def test_what_cannot_be_explored(client: Client, started: Mock, what: str) -> No
     started.assert_not_called()
 
 
-def test_a_stranger_may_look_and_the_staff_explore(
+def test_anybody_may_look_and_the_staff_explore(
     client: Client, settings: Settings, started: Mock, recorded: dict[str, Kept]
 ) -> None:
     settings.LOCAL = False
