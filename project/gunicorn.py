@@ -18,6 +18,7 @@ from gunicorn.sock import TCPSocket
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 try:
+    from project import deadlines
     from project.environment import number, text
     from project.log import SummingHandler
     from project.settings import ALLOWED_HOSTS, DATABASE_URL, LOCAL, THREADS
@@ -132,5 +133,6 @@ def _terminate(*_: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Leave the terminal's Ctrl-C to the master, who gets it too and ends them gracefully."""
+    """Bound its waits for PostgreSQL; leave Ctrl-C to the master, who ends them gracefully."""
+    deadlines.install()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

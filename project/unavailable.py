@@ -26,7 +26,6 @@ class DatabaseUnavailableMiddleware:
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
-        deadlines.install()
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         with deadlines.answered_within(settings.DATABASE_REQUEST_TIMEOUT):

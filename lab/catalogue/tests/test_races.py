@@ -82,7 +82,7 @@ def test_every_number_is_what_an_exploration_counts(cells: Cells) -> None:
 
     rest = PROSE.replace("--processes 3", "")  # which counts nothing
     for claim in (
-        f"violate the invariant in {count('lost_update', 'naive')} schedules",
+        f"violates the invariant of `lost_update` in {count('lost_update', 'naive')} schedules",
         f"`atomic_only` does so in {count('lost_update', 'atomic_only')}, more than without",
         f"`forgiveness` holds alone ({count('toctou', 'forgiveness')})",
         f"`repeatable_read` has {cells['lost_update', 'repeatable_read'].schedules} schedules "
