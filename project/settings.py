@@ -61,7 +61,9 @@ SHORTURL_REQUESTS_PER_KEY = number(
 )
 SHORTURL_PUBLIC_CREATE = flag("SHORTURL_PUBLIC_CREATE", default=LOCAL)
 # Off wherever others rely on the service, and an installation can be without it.
-LAB_INSTALLED = all(find_spec(name) for name in ("lab", "pginterleave"))
+_needed = [find_spec(name) for name in ("lab", "pginterleave")]
+# A checkout has a folder of the second name: without an origin, it is not the package.
+LAB_INSTALLED = all(spec and spec.origin for spec in _needed)
 SHORTURL_LAB = flag("SHORTURL_LAB", default=LOCAL and LAB_INSTALLED)
 if SHORTURL_LAB and not LAB_INSTALLED:
     raise ImproperlyConfigured(
