@@ -38,7 +38,7 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
     shuffled, not secret. Whoever knows the alphabet counts your links and visits their
     neighbours, and whoever sees two keys knows how many were made between them.
 
-    When to use it: where the links are public anyway and every key must be as short as possible.
+    When to use it: where the links are public anyway and no create may ever try twice.
     """
     insert = INSERT.format(sql.Identifier(ShortUrl._meta.db_table))
     tried = []
