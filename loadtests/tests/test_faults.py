@@ -31,6 +31,7 @@ def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.exhaustive
 def test_short(tmp_path: Path) -> None:
     """Acknowledged hits ≤ counted hits ≤ requests sent, whatever fails."""
     ended = run("--short", "--reports", str(tmp_path))

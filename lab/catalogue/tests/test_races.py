@@ -52,6 +52,7 @@ def test_the_readme_shows_the_matrix(cells: Cells) -> None:
     assert "…" not in shown
 
 
+@pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("race", EVERY_RACE.values(), ids=lambda race: race.name)
 def test_a_verdict_is_the_same_with_commit_as_a_step_of_its_own(race: Race) -> None:
