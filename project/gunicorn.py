@@ -42,9 +42,8 @@ wsgi_app = "project.wsgi"
 bind = f"{HOST}:{PORT}"
 # Threads, with whole requests and a bounded queue: see there.
 worker_class = "project.worker.BoundedWorker"
-worker_connections = (
-    900  # of one worker: below the 1,024 open files that a process usually may have
-)
+# Of one worker: below the 1,024 files that a process usually may have open.
+worker_connections = 900
 keepalive = 5  # seconds
 timeout = 30  # seconds until a worker that does nothing is replaced
 graceful_timeout = 20  # seconds that requests in flight have to finish

@@ -105,7 +105,7 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
         return HttpResponse(
             render_to_string("503.html", {"reason": reason}),
             status=HTTPStatus.SERVICE_UNAVAILABLE,
-            headers={"Retry-After": "1", "Cache-Control": "no-store"},
+            headers={"Retry-After": "1"},
         )
     response = HttpResponseRedirect(ascii_url(short_url.target_url))
     # A redirect out of a cache is a hit that nobody counts.
