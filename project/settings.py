@@ -70,6 +70,7 @@ if SHORTURL_LAB and not LAB_INSTALLED:
         "SHORTURL_LAB is on, and this installation has no lab: turn it off, for example "
         "SHORTURL_LAB=off"
     )
+SHORTURL_EXHIBITS = SHORTURL_LAB  # whether a strategy that is not right may serve
 # A lab that is open to others need not have it.
 SHORTURL_LAB_LOAD = flag("SHORTURL_LAB_LOAD", default=LOCAL and SHORTURL_LAB)
 if SHORTURL_LAB_LOAD and not SHORTURL_LAB:
@@ -158,8 +159,8 @@ INSTALLED_APPS = [
     "axes",
     "csp",
     "ninja",
+    *(["lab.apps.LabConfig"] if SHORTURL_LAB else []),  # first: its templates extend the product's
     "shorturl.apps.ShortUrlConfig",
-    *(["lab.apps.LabConfig"] if SHORTURL_LAB else []),
 ]
 
 MIDDLEWARE = [

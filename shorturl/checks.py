@@ -14,7 +14,7 @@ from shorturl.strategies import Strategy, Verdict
 
 @register()
 def check_strategies(**kwargs: Any) -> list[CheckMessage]:
-    """Refuse an unknown strategy, and, unless the lab is on, one that is not right."""
+    """Refuse an unknown strategy, and, unless exhibits may serve, one that is not right."""
     return [
         *_check_strategy("SHORTURL_CREATING", creating.STRATEGIES, "E001"),
         *_check_strategy("SHORTURL_RESOLVING", resolving.STRATEGIES, "E002"),
@@ -29,7 +29,7 @@ def _check_strategy(
     hint = f"Choose one of {', '.join(right)}."
     if name not in strategies:
         yield Error(f"{setting}={name!r} is not a strategy.", hint=hint, id=f"shorturl.{number}")
-    elif name not in right and not settings.SHORTURL_LAB:
+    elif name not in right and not settings.SHORTURL_EXHIBITS:
         yield Error(
             f"{setting}={name!r} is {strategies[name].verdict.value}: "
             "it is an exhibit, not for a service that others rely on.",

@@ -17,19 +17,19 @@ def messages() -> str:
 
 
 @pytest.mark.parametrize("name", ["naive", "forgiveness"])  # a wrong one, and a limited one
-def test_only_the_lab_may_run_a_strategy_that_is_not_right(settings: Any, name: str) -> None:
-    settings.SHORTURL_LAB = False
+def test_a_strategy_that_is_not_right_is_an_exhibit_and_refused(settings: Any, name: str) -> None:
+    settings.SHORTURL_EXHIBITS = False
     settings.SHORTURL_CREATING, settings.SHORTURL_RESOLVING = name, "f_expression_full_save"
     refused = messages()
     assert f"SHORTURL_CREATING='{name}' is" in refused
     assert "Choose one of table_lock, savepoint, on_conflict" in refused
     assert "SHORTURL_RESOLVING='f_expression_full_save' is wrong" in refused
-    settings.SHORTURL_LAB = True
+    settings.SHORTURL_EXHIBITS = True
     call_command("check")
 
 
-def test_an_unknown_strategy_is_refused_even_in_the_lab(settings: Any) -> None:
-    settings.SHORTURL_LAB = True
+def test_an_unknown_strategy_is_refused_even_among_exhibits(settings: Any) -> None:
+    settings.SHORTURL_EXHIBITS = True
     settings.SHORTURL_RESOLVING = "magic"
     assert "SHORTURL_RESOLVING='magic' is not a strategy" in messages()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 from django.utils.html import escape
+from pytest_django.asserts import assertContains
 
 from lab.catalogue import EVERY_RACE, RACES
 from lab.catalogue.museum import MUSEUM
@@ -119,6 +120,7 @@ def test_every_race_has_its_page(client: Client, name: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
+        "no_page/",
         "races/no_race/",
         "races/lost_update/?right=on_conflict",
         "races/lost_update/on_conflict/2/",
@@ -132,7 +134,13 @@ def test_every_race_has_its_page(client: Client, name: str) -> None:
     ],
 )
 def test_what_there_is_not(client: Client, recorded: dict[str, Kept], path: str) -> None:
-    assert client.get(f"/lab/{path}").status_code == 404
+    response = client.get(f"/lab/{path}")
+    assertContains(response, "Show the races", status_code=404)
+    assert b"short URL" not in response.content
+
+
+def test_what_there_is_not_elsewhere_is_no_page_of_the_lab(client: Client) -> None:
+    assertContains(client.get("/no/page"), "A short URL may have been deleted", status_code=404)
 
 
 # --- Isolation and museum ------------------------------------------------------------------------
