@@ -10,7 +10,7 @@ import django
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import OperationalError, connection, connections
+from django.db import OperationalError, connections
 from django.http.request import validate_host
 from gunicorn.sock import TCPSocket
 
@@ -77,7 +77,7 @@ def on_starting(server: Any) -> None:
 
             hold()  # for the workers' whole life, also when none of them is connected
         if LOCAL:
-            migrate()
+            call_command("migrate")  # one process at a time; any other finds nothing to do
     except (CommandError, ImproperlyConfigured) as error:
         sys.exit(f"gunicorn: {error}")
     except OperationalError as error:
@@ -100,21 +100,6 @@ def listen(server: Any) -> None:
             f"gunicorn: cannot listen on {HOST}:{PORT} ({error.strerror}): "
             "choose another address, for example HOST=127.0.0.1 PORT=8080"
         )
-
-
-def migrate() -> None:
-    """Apply the migrations, each of which may take longer than a statement of a request."""
-    options = connection.settings_dict["OPTIONS"]
-    limited = options.get("options")  # which a pooler does not take: there the role has the limit
-    # Not SET, which would stay behind in a PgBouncer that pools transactions.
-    if limited:
-        options["options"] = f"{limited} -c statement_timeout=0"
-    try:
-        call_command("migrate")  # one process at a time; any other finds nothing to do
-    finally:
-        connection.close()
-        if limited:
-            options["options"] = limited
 
 
 def when_ready(server: Any) -> None:

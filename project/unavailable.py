@@ -29,9 +29,16 @@ class DatabaseUnavailableMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         with deadlines.answered_within(settings.DATABASE_REQUEST_TIMEOUT):
-            drop_closed_connections()
+            used = connections.all()  # by this thread; none of them connects by that
+            for connection in used:
+                # Or the first request of every thread after a restart of PostgreSQL would be a 503.
+                if not connection.in_atomic_block and is_closed(connection.connection):
+                    connection.close()
             response = self.get_response(request)
-            drop_failed_connections()
+            for connection in used:
+                # Django asks one that had an error only after the request, when nothing limits how
+                # long it takes to answer.
+                connection.close_if_unusable_or_obsolete()
             return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
@@ -79,32 +86,12 @@ def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
     return response
 
 
-def drop_closed_connections() -> None:
-    """Drop the connections that PostgreSQL has closed since the last request.
-
-    Without this, the first request of every thread after a restart of PostgreSQL would be a 503.
-    It asks the kernel, not PostgreSQL, and so costs no round trip.
-    """
-    for connection in connections.all(initialized_only=True):
-        if not connection.in_atomic_block and is_closed(connection.connection):
-            connection.close()
-
-
-def drop_failed_connections() -> None:
-    """Drop the connections that had an error and do not answer any more.
-
-    Django would ask them after the request, when nothing limits how long they take to answer.
-    """
-    for connection in connections.all(initialized_only=True):
-        if connection.errors_occurred and not connection.in_atomic_block:
-            connection.close_if_unusable_or_obsolete()
-
-
 def is_closed(connection: Any) -> bool:
     """Return whether PostgreSQL has closed the idle connection of the driver; None is not closed.
 
-    It then has something to read: the server's last message, or the end of the stream. An idle
-    connection otherwise has nothing to read but a rare notice, whose price is one more connect.
+    It asks the kernel, not PostgreSQL, and so costs no round trip. A closed one has something to
+    read: the server's last message, or the end of the stream. An idle connection otherwise has
+    nothing to read but a rare notice, whose price is one more connect.
     """
     if connection is None:
         return False

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db import OperationalError
 
 from shorturl.exceptions import RowLocked
+from shorturl.outages import driver_error
 
 # Seconds. While those inside take turns, one more waits for its own; when the first of them has
 # been inside for so long, they do not: a busy machine may stop everybody for a quarter of that.
@@ -64,7 +65,7 @@ class KeyGate:
         try:
             return function(key)
         except OperationalError as error:
-            if getattr(error.__cause__, "pgcode", None) != LOCK_NOT_AVAILABLE:
+            if not driver_error(error, LOCK_NOT_AVAILABLE):
                 raise
             logger.warning("Another session keeps the row of %r locked.", key)
             locked_at = time.monotonic()

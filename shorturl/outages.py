@@ -1,4 +1,4 @@
-"""Which errors of the database are nobody's mistake: it is away, or overloaded."""
+"""What an error of the database is: nobody's mistake, as it is away or overloaded; or its code."""
 
 from django.db import DatabaseError, InterfaceError, OperationalError
 
@@ -10,3 +10,13 @@ def is_outage(error: object) -> bool:
     # When the connection breaks in the middle of a statement, psycopg2 now and then finds no better
     # class than the base of all its errors. Django's own errors of that class have no cause.
     return type(error) is DatabaseError and error.__cause__ is not None
+
+
+def driver_error(error: BaseException | None, code: str) -> BaseException | None:
+    """Return the driver's error with PostgreSQL's `code` that led to `error`; None without one."""
+    while error is not None:
+        # The name of psycopg2, and that of psycopg 3.
+        if code in (getattr(error, "pgcode", None), getattr(error, "sqlstate", None)):
+            return error
+        error = error.__cause__ or error.__context__
+    return None

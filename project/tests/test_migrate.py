@@ -5,7 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from django.apps import apps
+from django.core.management import call_command
 from django.db import connection
+from django.db.models.signals import pre_migrate
 
 from project.management.commands.migrate import alone
 from project.tests.conftest import run_in
@@ -38,6 +41,24 @@ def test_a_role_that_may_not_is_one_line(project_copy: Path) -> None:
     assert ended.returncode == 1
     (line,) = ended.stderr.splitlines()
     assert "PostgreSQL refuses: permission denied for schema public. Migrate with the role" in line
+
+
+def test_a_migration_may_take_longer_than_a_statement_of_a_request() -> None:
+    limits = []
+
+    def note(**_: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW statement_timeout")
+            limits.append(cursor.fetchone())
+
+    note()
+    pre_migrate.connect(note, sender=apps.get_app_config("shorturl"))
+    try:
+        call_command("migrate", verbosity=0)
+    finally:
+        pre_migrate.disconnect(note, sender=apps.get_app_config("shorturl"))
+    note()
+    assert limits == [("10s",), ("0",), ("10s",)]
 
 
 def test_the_lock_belongs_to_a_transaction_that_no_timeout_ends() -> None:

@@ -5,7 +5,7 @@ from django.db import DatabaseError, IntegrityError, InterfaceError, Operational
 from django.db.backends.postgresql.base import DatabaseWrapper
 
 from shorturl.models import ShortUrl
-from shorturl.outages import is_outage
+from shorturl.outages import driver_error, is_outage
 
 driver = DatabaseWrapper.Database
 
@@ -32,3 +32,11 @@ def test_what_is_no_outage() -> None:
     assert not is_outage(raised(IntegrityError, driver.IntegrityError("taken")))
     assert not is_outage(ValueError("a mistake"))
     assert not is_outage(None)
+
+
+@pytest.mark.parametrize("name", ["pgcode", "sqlstate"])  # psycopg2's, and psycopg 3's
+def test_the_code_of_an_error_is_found_under_the_name_of_either_driver(name: str) -> None:
+    cause = type("LockNotAvailable", (Exception,), {name: "55P03"})()
+    error = raised(OperationalError, cause)
+    assert driver_error(error, "55P03") is cause
+    assert driver_error(error, "42501") is None

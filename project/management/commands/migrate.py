@@ -9,6 +9,8 @@ from django.core.management.commands import migrate
 from django.db import DatabaseError, Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from shorturl.outages import driver_error
+
 INSUFFICIENT_PRIVILEGE = "42501"  # https://www.postgresql.org/docs/18/errcodes-appendix.html
 LOCK = "shorturl migrate"
 # Whoever waits for the lock waits for as long as the migrations of another take, and whoever has it
@@ -28,13 +30,17 @@ class Command(migrate.Command):
             super().handle(*args, **options)
             return
         try:
-            with alone(options["database"], waiting=self.say_why):
+            with (
+                alone(options["database"], waiting=self.say_why),
+                without_statement_timeout(connections[options["database"]]),
+            ):
                 super().handle(*args, **options)
         except DatabaseError as error:
-            if refusal := insufficient_privilege(error):
+            if refusal := driver_error(error, INSUFFICIENT_PRIVILEGE):
                 raise CommandError(
-                    f"PostgreSQL refuses: {refusal}. Migrate with the role that owns the database "
-                    "and its tables, for example after: ALTER DATABASE shorturl OWNER TO shorturl"
+                    f"PostgreSQL refuses: {str(refusal).splitlines()[0]}. Migrate with the role "
+                    "that owns the database and its tables, for example after: "
+                    "ALTER DATABASE shorturl OWNER TO shorturl"
                 ) from error
             raise
 
@@ -43,13 +49,24 @@ class Command(migrate.Command):
         self.stderr.write("Another process is migrating this database: waiting for it to finish.")
 
 
-def insufficient_privilege(error: BaseException | None) -> str | None:
-    """Return what PostgreSQL says of a privilege that is missing, None for any other error."""
-    while error is not None:
-        if getattr(error, "pgcode", None) == INSUFFICIENT_PRIVILEGE:
-            return str(error).splitlines()[0]
-        error = error.__cause__ or error.__context__
-    return None
+@contextmanager
+def without_statement_timeout(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    """Let statements on `connection` take their time within the block, as those of migrations may.
+
+    Not by SET, which would stay behind in a PgBouncer that pools transactions. It is sent with no
+    options at all, and there the role has the limit.
+    """
+    options = connection.settings_dict["OPTIONS"]
+    limited = options.get("options")
+    connection.close()
+    if limited:
+        options["options"] = f"{limited} -c statement_timeout=0"
+    try:
+        yield
+    finally:
+        connection.close()
+        if limited:
+            options["options"] = limited
 
 
 @contextmanager
