@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.catalogue import OPERATIONS, RACES
+from lab.markdown import table
 
 
 @dataclass(frozen=True)
@@ -51,21 +52,15 @@ def cells(processes: int | None = None, **limits: Any) -> Iterator[MatrixCell]:
 
 
 def markdown(cells: list[MatrixCell]) -> str:
-    """Return the cells as Markdown tables, one for each operation.
-
-    Without tabulate, which only the tools have.
-    """
+    """Return the cells as Markdown tables, one for each operation."""
     found = {(each.strategy, each.race): each for each in cells}
     tables = []
     for operation, (strategies, races) in OPERATIONS.items():
         columns = [race.name for race in races if any(race.name == name for _, name in found)]
-        lines = [[operation, *columns], ["---"] * (1 + len(columns))]
-        for strategy in strategies:
-            row = [found.get((strategy, race)) for race in columns]
-            if any(row):
-                lines.append([strategy, *map(_violating_in_bold, row)])
+        rows = {name: [found.get((name, race)) for race in columns] for name in strategies}
+        lines = [[name, *map(_violating_in_bold, row)] for name, row in rows.items() if any(row)]
         if columns:
-            tables.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+            tables.append(table([operation, *columns], lines))
     return "\n\n".join(tables)
 
 

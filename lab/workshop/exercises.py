@@ -7,7 +7,7 @@ in `solutions/` does not. The tests have both judged by `manage.py race check`, 
 from dataclasses import dataclass
 from pathlib import Path
 
-HERE = Path(__file__).parent
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,7 @@ class Exercise:
     @property
     def template(self) -> Path:
         """The file that the student's own begins as."""
-        return HERE / "templates" / f"{self.name}.py"
-
-    @property
-    def solution(self) -> Path:
-        """One file, of several that are possible, that holds."""
-        return HERE / "solutions" / f"{self.name}.py"
+        return TEMPLATES / f"{self.name}.py"
 
 
 EXERCISES: dict[str, Exercise] = {

@@ -171,7 +171,7 @@ def test_the_command_that_it_prints_judges_the_file(tmp_path: Path) -> None:
     handed_out = run(*shlex.split(first))
     assert handed_out.returncode == 1, handed_out.stderr
     assert "Violated: hits = 1, not 2." in handed_out.stdout
-    mine.write_text(EXERCISES["resolve"].solution.read_text())
+    mine.write_text((ROOT / "lab/workshop/solutions/resolve.py").read_text())
     solved = run(*shlex.split(first))
     assert solved.returncode == 0, solved.stderr
     assert "lost_update × mine:resolve: holds. 0 of 6 schedules violate" in solved.stdout

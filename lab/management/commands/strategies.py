@@ -1,0 +1,29 @@
+"""`manage.py strategies`: the tables of strategies, as Markdown."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from lab.catalogue import OPERATIONS
+from lab.markdown import table
+from shorturl.strategies import Verdict
+
+MARKS = {Verdict.RIGHT: "✅ right", Verdict.WRONG: "⛔ wrong", Verdict.RIGHT_ALONE: "⚠️ right alone"}
+TITLES = {"creating": "To create a short URL", "resolving": "To resolve a key and count the hit"}
+
+
+class Command(BaseCommand):
+    """Prints what is known of each operation's strategies."""
+
+    help = "Print the tables of strategies as Markdown."
+    requires_system_checks = ()
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        for operation, (strategies, _) in OPERATIONS.items():
+            folder = f"shorturl/{operation}"
+            rows = [
+                [f"[`{one.name}`]({folder}/{one.name}.py)", MARKS[one.verdict], one.shows, one.step]
+                for one in strategies.values()
+            ]
+            titles = [TITLES[operation], "", "what it shows", "article"]
+            self.stdout.write(f"{table(titles, rows)}\n\n")
