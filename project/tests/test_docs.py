@@ -13,6 +13,7 @@ every_document = pytest.mark.parametrize("path", documents(), ids=lambda path: p
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("in_the_tests_database")
 @every_document
 def test_the_blocks_are_what_the_commands_print(path: Path) -> None:
     for block in BLOCK.finditer(path.read_text()):

@@ -19,8 +19,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def boss(settings: Any) -> User:
-    """A user, and a hash that costs nothing: how long it takes is not the point here."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    """A user of the admin."""
     settings.LOGIN_FAILURES = settings.AXES_FAILURE_LIMIT = 3
     return User.objects.create_superuser("boss", password=PASSWORD)
 

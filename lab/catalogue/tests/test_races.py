@@ -117,7 +117,7 @@ def three_processes() -> list[Any]:
             races = rest.split(" | ")
             continue
         for race, count in zip(races, rest.split(" | "), strict=True):
-            few = len(count.strip("*").split(" / ")[1]) < 3
+            few = len(count.strip("*").split(" / ")[1]) < 2
             marks = [] if few else [pytest.mark.exhaustive]
             cases.append(pytest.param(race, first, count, marks=marks))
     return cases

