@@ -77,7 +77,7 @@ def test_without_the_database_the_api_answers_with_json_and_all_else_with_a_page
 @pytest.mark.django_db
 def test_a_middleware_without_its_database_is_503_too(settings: Any) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.too_slow_middleware"]
-    assert_unavailable(Client(raise_request_exception=False).get("/spring"))
+    assert_unavailable(Client(raise_request_exception=False).get("/login"))
 
 
 @pytest.mark.django_db

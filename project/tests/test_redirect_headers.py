@@ -1,0 +1,96 @@
+"""All of what GET /<key> answers in each of its cases: the status and every header."""
+
+from typing import Any
+from unittest.mock import ANY
+
+import pytest
+from django.conf import settings
+from django.db import OperationalError
+from django.test import Client
+
+from shorturl import operations
+from shorturl.exceptions import RowLocked
+
+pytestmark = pytest.mark.django_db
+
+TARGET_URL = "https://example.com/"
+# The policy's directives have no order.
+POLICY = {f"{name} {of}" for name, (of,) in settings.CONTENT_SECURITY_POLICY["DIRECTIVES"].items()}
+MIDDLEWARE = {
+    "Content-Type": "text/html; charset=utf-8",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+REFUSED = {**MIDDLEWARE, "Cache-Control": "no-store", "Content-Security-Policy": POLICY}
+PAGE = {**REFUSED, "X-Frame-Options": "DENY", "Content-Length": ANY}
+EMPTY = {**PAGE, "Content-Length": "0"}
+REDIRECT = {**EMPTY, "Location": TARGET_URL, "Cache-Control": "private, no-store"}
+NOT_ALLOWED = {**EMPTY, "Allow": "GET, HEAD"}
+
+
+def answer(method: str, path: str, body: bytes = b"", **options: Any) -> tuple[int, Any]:
+    """Return the status and the headers."""
+    client = Client(enforce_csrf_checks=True, raise_request_exception=False)
+    response = client.generic(method, path, body, **options)
+    found: dict[str, Any] = dict(response.headers)
+    if policy := found.get("Content-Security-Policy"):
+        found["Content-Security-Policy"] = set(policy.split("; "))
+    if method == "GET" and "Content-Length" in found:
+        assert int(found["Content-Length"]) == len(response.content)
+    assert not response.cookies
+    return response.status_code, found
+
+
+@pytest.fixture(autouse=True)
+def links() -> None:
+    operations.create(TARGET_URL, key="spring")
+    operations.create(TARGET_URL, key="gone").delete()
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_get_and_head(method: str) -> None:
+    assert answer(method, "/spring") == (302, REDIRECT)
+    assert answer(method, "/gone") == (404, PAGE)
+    assert answer(method, "/unknown") == (404, PAGE)
+    assert answer(method, "/Admin") == (404, PAGE)  # no key, although it has the form of one
+
+
+@pytest.mark.parametrize("path", ["/spring", "/gone", "/unknown"])
+def test_another_method(path: str) -> None:
+    for method in ("POST", "PUT", "OPTIONS"):
+        assert answer(method, path) == (405, NOT_ALLOWED)
+
+
+def test_what_is_refused_before_the_key_is_looked_at(settings: Any) -> None:
+    assert answer("GET", "/spring", headers={"host": "example.net"}) == (400, REFUSED)
+    too_long = b"x" * (settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
+    assert answer("GET", "/spring", too_long) == (413, REFUSED)
+
+
+def test_with_https(settings: Any) -> None:
+    settings.SECURE_SSL_REDIRECT, settings.SECURE_HSTS_SECONDS = True, 60
+    to_https = {**MIDDLEWARE, "Location": "https://testserver/spring?x=1"}
+    assert answer("GET", "/spring?x=1") == (301, to_https)
+    hsts = {"Strict-Transport-Security": "max-age=60"}
+    assert answer("GET", "/spring", secure=True) == (302, {**REDIRECT, **hsts})
+    assert answer("GET", "/unknown", secure=True) == (404, {**PAGE, **hsts})
+    assert answer("POST", "/spring", secure=True) == (405, {**NOT_ALLOWED, **hsts})
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OperationalError(), (503, {**PAGE, "Retry-After": "5"})),
+        (RowLocked("spring"), (503, {**PAGE, "Retry-After": "1"})),
+        (ZeroDivisionError(), (500, PAGE)),
+    ],
+)
+def test_an_error_of_the_operation(
+    error: Exception, expected: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(key: str) -> None:
+        raise error
+
+    monkeypatch.setattr(operations, "resolve", fail)
+    assert answer("GET", "/spring") == expected
