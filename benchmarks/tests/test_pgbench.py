@@ -17,10 +17,11 @@ RIGHT = [name for name, strategy in STRATEGIES.items() if strategy.verdict is Ve
 
 @pytest.mark.django_db(transaction=True)
 def test_the_script_of_one_statement() -> None:
-    assert pgbench.script(STRATEGIES["update_returning"]).splitlines() == [
-        r"\set n random(1, :keys)",
-        "UPDATE \"shorturl_shorturl\" SET hits = hits + 1 WHERE key = 'k:n' RETURNING *;",
-    ]
+    draw, update = pgbench.script(STRATEGIES["update_returning"]).splitlines()
+    assert draw == r"\set n random(1, :keys)"
+    assert update.startswith(
+        'UPDATE "shorturl_shorturl" SET hits = hits + 1 WHERE key = \'k:n\' RETURNING "id", '
+    )
     assert not ShortUrl.objects.exists()
 
 

@@ -41,9 +41,10 @@ def test_redirects_and_counts(client: Client, short_url: ShortUrl) -> None:
         with CaptureQueriesContext(connection) as sent:
             response = client.get("/spring")
         assert (response.status_code, response["Location"]) == (302, TARGET_URL)
-        assert [query["sql"] for query in sent] == [
-            "UPDATE \"shorturl_shorturl\" SET hits = hits + 1 WHERE key = 'spring' RETURNING *"
-        ]
+        assert len(sent) == 1
+        assert sent[0]["sql"].startswith(
+            "UPDATE \"shorturl_shorturl\" SET hits = hits + 1 WHERE key = 'spring' RETURNING "
+        )
         short_url.refresh_from_db()
         assert short_url.hits == hits
     assert (response.content, response["Content-Length"]) == (b"", "0")
