@@ -33,6 +33,9 @@ explorer:  ## the explorer's own tests, with each Python, Django, driver and Pos
 races: .venv/installed  ## every strategy under load, and a report of what each lost
 	$(BIN)/python -m loadtests.every_strategy
 
+faults: .venv/installed  ## what fails on purpose under load, and how long anybody waits; some eight minutes
+	$(BIN)/python -m loadtests.faults
+
 bench: .venv/installed  ## how fast each right strategy is, against the framework and PostgreSQL
 	$(BIN)/python -m benchmarks.service
 
@@ -70,4 +73,4 @@ lock:  ## lock what requirements*.txt need, for every platform; UPGRADE=--upgrad
 COMPILE := .local/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-package pginterleave --no-annotate --custom-compile-command "make lock"
 
-.PHONY: run test explorer prove lint races bench docs screenshots lock
+.PHONY: run test explorer prove lint races faults bench docs screenshots lock

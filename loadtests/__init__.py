@@ -5,7 +5,7 @@
     hot_and_cold.py      the service's own endpoints, in a realistic mix
     every_strategy.py    every strategy, one after another, and one report: `make races`
     overload.py          more requests than the service can answer
-    faults/              what a killed worker and a restarted PostgreSQL cost: one file a fault
+    faults/              what fails on purpose, and how long anybody waits: one file a fault
     harness/             what they share
 
 The load tests import neither the service (shorturl, lab, project) nor the explorer. To have a

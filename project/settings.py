@@ -111,7 +111,9 @@ else:
     _database = {"ENGINE": "embedded_postgres", "NAME": "shorturl", "DIRECTORY": _directory}
 _parameters = {
     "statement_timeout": f"{DATABASE_STATEMENT_TIMEOUT}s",
-    "lock_timeout": f"{DATABASE_LOCK_TIMEOUT}s",
+    # Who waits for a row waits twice, to be the next in the queue and then for its lock, and
+    # PostgreSQL's limit is for each.
+    "lock_timeout": f"{DATABASE_LOCK_TIMEOUT * 500}ms",
     "idle_in_transaction_session_timeout": f"{DATABASE_IDLE_IN_TRANSACTION_TIMEOUT}s",
     "client_connection_check_interval": f"{DATABASE_CLIENT_CHECK_INTERVAL}s",
     "tcp_keepalives_idle": f"{DATABASE_KEEPALIVE}s",

@@ -1,31 +1,106 @@
-"""InjectedFault injection: what fails on purpose while everybody follows one link.
+"""Fault injection: what fails on purpose while users follow and create short URLs.
 
     python -m loadtests.faults
 
 Each fault is a function in a file of its own and a row of FAULTS. The function injects the fault
 into a running Experiment, and returns when the fault itself is over; the experiment then waits
-until hits are counted again. After every fault: acknowledged hits ≤ counted hits ≤ requests sent.
+until the load is answered again. After every fault: acknowledged ≤ hits ≤ sent, and nobody waited
+for an answer beyond the bound.
 """
 
 from loadtests.faults.crash_postgres import crash_postgres
-from loadtests.faults.experiment import InjectedFault
+from loadtests.faults.experiment import (
+    LOCK_TIMEOUT,
+    MARGIN,
+    QUEUE_TIMEOUT,
+    QUICK,
+    REQUEST_TIMEOUT,
+    InjectedFault,
+)
+from loadtests.faults.frozen_postgres import frozen_postgres
+from loadtests.faults.half_bodies import half_bodies
+from loadtests.faults.half_headers import half_headers
 from loadtests.faults.kill_worker import kill_worker
+from loadtests.faults.locked_row import locked_row
 from loadtests.faults.restart_postgres import restart_postgres
+from loadtests.faults.silent_connections import silent_connections
+from loadtests.faults.two_migrations import two_migrations
+from loadtests.faults.wrong_passwords import wrong_passwords
 
 FAULTS = (
     InjectedFault(
-        "kill -9 of a gunicorn worker",
         kill_worker,
-        must_hold="gunicorn forks another one, and the other workers go on answering",
+        "kill -9 of a gunicorn worker",
+        "gunicorn forks another one, and the other workers go on answering",
+        QUICK,
+        quick=True,
+        affects=True,
+        probes=False,  # one of them may have been in the worker
     ),
     InjectedFault(
-        "restart of PostgreSQL",
         restart_postgres,
-        must_hold="requests get a 503 meanwhile, and workers reconnect by themselves",
+        "`pg_ctl restart -m fast`",
+        "requests get a 503 meanwhile, and threads reconnect by themselves",
+        QUICK,
+        quick=True,
+        affects=True,
     ),
     InjectedFault(
-        "crash of PostgreSQL",
         crash_postgres,
-        must_hold="the same, and every commit that was acknowledged survives the recovery",
+        "`pg_ctl restart -m immediate`",
+        "the same, and every commit that was acknowledged survives the recovery",
+        QUICK,
+        quick=True,
+        affects=True,
+    ),
+    InjectedFault(
+        locked_row,
+        "another session keeps the hot row locked for 8 s",
+        "other keys keep their throughput, and nobody waits longer than a second for the lock",
+        LOCK_TIMEOUT + QUEUE_TIMEOUT + MARGIN,
+        quick=True,
+        affects=True,
+    ),
+    InjectedFault(
+        half_headers,
+        "32 connections send half a header and then nothing",
+        "they occupy no thread, and are closed after 5 s",
+        QUICK,
+        quick=True,
+    ),
+    InjectedFault(
+        half_bodies,
+        "32 connections send half a body and then nothing",
+        "the same",
+        QUICK,
+        quick=True,
+    ),
+    InjectedFault(
+        silent_connections,
+        "200 connections send nothing",
+        "the same",
+        QUICK,
+        quick=True,
+    ),
+    InjectedFault(
+        wrong_passwords,
+        "16 clients post wrong passwords",
+        "hashing takes no thread that redirects need",
+        QUICK,
+        quick=True,
+    ),
+    InjectedFault(
+        two_migrations,
+        "two `manage.py migrate` at once on an empty database",
+        "both succeed",
+        QUICK,
+        quick=True,
+    ),
+    InjectedFault(
+        frozen_postgres,
+        "SIGSTOP of PostgreSQL for 20 s",
+        "503 within the time limit of a request, and threads reconnect by themselves",
+        REQUEST_TIMEOUT + QUEUE_TIMEOUT + MARGIN,
+        affects=True,
     ),
 )

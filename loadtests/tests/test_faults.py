@@ -1,4 +1,4 @@
-"""The service recovers from kill -9 and from a PostgreSQL that goes down; no hit is lost."""
+"""The catalogue of faults: its table, its judgement, and that it notices a hit that is lost."""
 
 import subprocess
 import sys
@@ -7,67 +7,93 @@ from pathlib import Path
 
 import pytest
 
-from loadtests.faults import FAULTS, experiment
-from loadtests.faults.__main__ import exit_code
-from loadtests.harness import formats
+from loadtests import faults
+from loadtests.faults import FAULTS
+from loadtests.faults.__main__ import cells, exit_code, main
+from loadtests.faults.experiment import FaultOutcome, Figure, NotRecovered, Skipped
 from loadtests.harness.reconciliation import ExitCode, LoadResult
 from loadtests.harness.serving import ROOT
 
-TIMEOUT = 240  # seconds; it takes some 15
+SHARED = {"__init__", "__main__", "experiment", "slow_clients", "traffic"}
+RIGHT = LoadResult("faults", "service", "service", "right", requests=9, acknowledged=9)
+KEPT = FaultOutcome(FAULTS[0], 7, 8, 9, [Figure("longest wait", 0.5, 1, " s")], RIGHT)
 
-AFFECTED = LoadResult(
-    "lost_update", "update_returning", "resolving", "right", errors={"503": 1}, acknowledged=9
+
+def test_each_fault_is_a_function_in_a_file_of_its_own() -> None:
+    files = {path.stem for path in Path(faults.__path__[0]).glob("*.py")} - SHARED
+    assert sorted(fault.name for fault in FAULTS) == sorted(files)
+    for fault in FAULTS:
+        assert fault.inject.__module__ == f"loadtests.faults.{fault.name}"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "missed"),
+    [
+        (KEPT, ""),
+        (KEPT._replace(acknowledged=9, hits=9), ""),
+        (KEPT._replace(acknowledged=9), "acknowledged ≤ hits ≤ sent"),
+        (KEPT._replace(hits=10), "acknowledged ≤ hits ≤ sent"),
+        (KEPT._replace(figures=[Figure("wait", 1.01, 1, " s")]), "wait 1.01 ≤ 1 s"),
+        (KEPT._replace(figures=[Figure("keys", 79, 80, " %", least=True)]), "keys 79 ≥ 80 %"),
+        (KEPT._replace(result=replace(RIGHT, missing=1, lost=1)), "the ledger"),
+        (KEPT._replace(result=replace(RIGHT, failed=1, errors={"500": 1})), "the ledger: 1 × 500"),
+        (NotRecovered("no answer within 60 s"), "no answer within 60 s"),
+    ],
 )
+def test_a_bound_that_is_missed_is_told_and_is_the_exit_code(
+    outcome: FaultOutcome | NotRecovered, missed: str
+) -> None:
+    told = "  ".join(cells(FAULTS[0], outcome))
+    assert f"MISSED: {missed}" in told if missed else "MISSED" not in told
+    code = ExitCode.UNEXPECTED if missed else ExitCode.AS_EXPECTED
+    assert exit_code([KEPT, Skipped("no PgBouncer"), outcome]) is code
 
 
-def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "loadtests.faults", *arguments],
+def test_where_nothing_could_be_tried_the_run_is_inconclusive() -> None:
+    skipped = Skipped("no PgBouncer is installed")
+    assert cells(FAULTS[0], skipped)[1] == "skipped: no PgBouncer is installed"
+    assert exit_code([skipped]) is ExitCode.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["kill_wroker"], "faults: there is no fault 'kill_wroker'; there are kill_worker, "),
+        (["--strategy", "naive"], "invalid choice: 'naive'"),
+        (["--quick", "frozen_postgres"], "faults: frozen_postgres is not quick"),
+    ],
+)
+def test_bad_options(
+    arguments: list[str],
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["faults", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["faults", "--list"])
+    assert main() == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        fault.name for fault in FAULTS
+    ]
+
+
+@pytest.mark.exhaustive
+def test_a_commit_that_is_not_on_the_disk_is_lost_in_a_crash() -> None:
+    """PostgreSQL acknowledges a COMMIT and writes it later; what this loses, the ledger shows."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "loadtests.faults", "--async", "crash_postgres"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
-        timeout=TIMEOUT,
+        timeout=240,  # seconds; it takes some 8
     )
-
-
-@pytest.mark.exhaustive
-def test_short(tmp_path: Path) -> None:
-    """Acknowledged hits ≤ counted hits ≤ requests sent, whatever fails."""
-    ended = run("--short", "--reports", str(tmp_path))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    for fault in FAULTS:
-        assert f" s  {fault.name}\n" in ended.stdout
-    assert "unknown outcome" in ended.stdout
-    result = formats.read(tmp_path, "lost_update", "update_returning")
-    assert result.acknowledged > len(FAULTS) * experiment.HITS
-    assert result.errors
-    assert (result.lost, result.doubled, result.failed) == (0, 0, 0)
-
-
-@pytest.mark.exhaustive
-def test_a_commit_that_is_not_on_the_disk_is_lost_in_a_crash(tmp_path: Path) -> None:
-    """PostgreSQL acknowledges a COMMIT and writes it later; what this loses, the ledger shows."""
-    ended = run("--short", "--async", "--reports", str(tmp_path))
     assert ended.returncode == 1, ended.stdout + ended.stderr
-    assert formats.read(tmp_path, "lost_update", "update_returning").lost_hits > 0
-
-
-@pytest.mark.parametrize(
-    ("changes", "code"),
-    [
-        ({}, ExitCode.AS_EXPECTED),
-        ({"lost": 1}, ExitCode.UNEXPECTED),
-        ({"doubled": 1}, ExitCode.UNEXPECTED),
-        ({"errors": {}}, ExitCode.INCONCLUSIVE),  # faults that affected no request prove nothing
-        ({"errors": {}, "unknown": 1}, ExitCode.AS_EXPECTED),
-    ],
-)
-def test_the_exit_code(changes: dict[str, int], code: ExitCode) -> None:
-    assert exit_code(replace(AFFECTED, **changes)) is code  # type: ignore[arg-type]
-
-
-def test_a_wrong_strategy_is_refused() -> None:
-    ended = run("--strategy", "naive")
-    assert ended.returncode == 2
-    assert "invalid choice: 'naive'" in ended.stderr
+    assert "MISSED: acknowledged ≤ hits ≤ sent, the ledger" in ended.stdout

@@ -252,7 +252,7 @@ def test_postgresql_has_the_limits(settings: Any) -> None:
     expected = {
         "application_name": "shorturl",
         "statement_timeout": settings.DATABASE_STATEMENT_TIMEOUT * 1_000,
-        "lock_timeout": settings.DATABASE_LOCK_TIMEOUT * 1_000,
+        "lock_timeout": settings.DATABASE_LOCK_TIMEOUT * 500,
         "idle_in_transaction_session_timeout": (
             settings.DATABASE_IDLE_IN_TRANSACTION_TIMEOUT * 1_000
         ),

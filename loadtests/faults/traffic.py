@@ -1,0 +1,183 @@
+"""The load of an experiment: users at a steady pace, who record every answer in a ledger.
+
+The pace is far below the capacity, so that whatever waits, waits because of the fault.
+"""
+
+import http.client
+import itertools
+import json
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from loadtests.harness.lab_api import Lab
+from loadtests.harness.ledger import UNAVAILABLE, Ledger
+from loadtests.harness.reconciliation import LoadResult, reconcile
+
+FOLLOWERS = 16  # half of them follow the hot short URL, the others one cold one each
+INTERVAL = 0.1  # seconds between two requests of a user
+CLIENT_TIMEOUT = 60  # seconds, longer than any bound
+KEY_LENGTH = 3
+
+
+class Answer(NamedTuple):
+    """An answer: its status as a text, or why there is none; its body; and how long it took."""
+
+    kind: str
+    body: bytes
+    seconds: float
+
+
+class Client:
+    """Keeps a connection to the first of `urls` that accepts one."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self._addresses = itertools.cycle(urlsplit(url).netloc for url in urls)
+        self._connection = self._next()
+
+    def _next(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(next(self._addresses), timeout=CLIENT_TIMEOUT)
+
+    def ask(self, method: str, path: str, content: object = None) -> Answer:
+        """Send one request, once, and return the answer."""
+        began, body = time.monotonic(), None if content is None else json.dumps(content)
+        try:
+            self._connection.request(method, path, body, {"Content-Type": "application/json"})
+            response = self._connection.getresponse()
+            kind, answer = str(response.status), response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            refused = isinstance(error, ConnectionRefusedError)
+            if refused:
+                self._connection = self._next()
+            kind = f"{'not sent' if refused else 'no answer'}: {type(error).__name__}"
+            answer = b""
+        return Answer(kind, answer, time.monotonic() - began)
+
+    def close(self) -> None:
+        """Close the connection; the next request opens another one."""
+        self._connection.close()
+
+
+class Traffic:
+    """Users of the services at `urls`, their ledger, and the longest time that any of them waited.
+
+    Raises LabError when the services are not there. Use running() to have them at work.
+    """
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self.urls, self._lab = urls, Lab(urls[0])
+        opened = self._lab.open_space(KEY_LENGTH)
+        self.space, self.targets = opened["space"], opened["targets"]
+        self.keys = [
+            self._lab.create(self.space, "on_conflict", f"{self.targets}seed/{number}")
+            for number in range(1 + FOLLOWERS // 2)
+        ]
+        self.hot = self.keys[0]
+        self.ledger = Ledger()
+        self.longest = self.longest_probe = 0.0  # seconds
+        self.failed_probes = 0
+        self.unbroken = 0  # redirects since a request failed
+        self.lock, self.stopped = threading.Lock(), threading.Event()
+        users: list[Any] = [self._probe, self._create, *[self._follow] * FOLLOWERS]
+        self._threads = [
+            threading.Thread(target=self._repeat, args=(user, number), daemon=True)
+            for number, user in enumerate(users)
+        ]
+
+    def cold_redirects(self) -> int:
+        """Return how often the other short URLs than the hot one were followed so far."""
+        with self.lock:
+            return self.ledger.redirects.total() - self.ledger.redirects[self.hot]
+
+    def start(self) -> None:
+        """Have the users begin."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Have the users end, and wait for the answers to what they have sent."""
+        self.stopped.set()
+        for thread in self._threads:
+            thread.join()
+
+    def begin_measuring(self) -> None:
+        """Forget how long everybody has waited so far."""
+        with self.lock:
+            self.longest = self.longest_probe = 0.0
+            self.failed_probes = 0
+
+    def reconciled(self) -> tuple[int, LoadResult]:
+        """Return the hits in the database, and the ledger reconciled with it."""
+        links = list(self._lab.links(self.space))
+        self._lab.close_space(self.space)
+        result = reconcile(
+            self.ledger,
+            links,
+            script="faults",
+            strategy="service",
+            operation="service",
+            verdict="right",
+            seeds=self.keys,
+            faults=True,
+        )
+        return sum(link.hits for link in links), result
+
+    def _repeat(self, task: Any, number: int) -> None:
+        shift = number % len(self.urls)
+        client = Client([*self.urls[shift:], *self.urls[:shift]])
+        while not self.stopped.wait(INTERVAL):
+            task(client, number)
+        client.close()
+
+    def _probe(self, client: Client, number: int) -> None:
+        answer = client.ask("GET", "/healthz")
+        client.close()  # each probe comes by a connection of its own
+        with self.lock:
+            self.longest_probe = max(self.longest_probe, answer.seconds)
+            self.failed_probes += answer.kind != "200"
+
+    def _follow(self, client: Client, number: int) -> None:
+        key = self.keys[max(0, number - 1 - FOLLOWERS // 2)]
+        answer = client.ask("GET", f"/{key}")
+        with self.lock:
+            if answer.kind == "302":
+                self.ledger.redirected(key, hits=None, request="")
+                self.unbroken += 1
+            elif self._failed(answer):
+                self.ledger.unknown_redirects[key] += 1
+            self._waited(answer)
+
+    def _create(self, client: Client, number: int) -> None:
+        target_url = f"{self.targets}{time.monotonic_ns()}"
+        answer = client.ask("POST", "/api/links", {"target_url": target_url})
+        with self.lock:
+            if answer.kind == "201":
+                self.ledger.created(json.loads(answer.body)["key"], target_url)
+            elif self._failed(answer):
+                self.ledger.unknown_creates.append(target_url)
+            self._waited(answer)
+
+    def _failed(self, answer: Answer) -> bool:
+        """Record a failed request; return whether it may have taken effect all the same."""
+        self.ledger.errors[answer.kind] += 1
+        self.unbroken = 0
+        return answer.kind in UNAVAILABLE or answer.kind.startswith("no answer")
+
+    def _waited(self, answer: Answer) -> None:
+        self.ledger.sent += not answer.kind.startswith("not sent")
+        self.longest = max(self.longest, answer.seconds)
+
+
+@contextmanager
+def running(urls: Sequence[str]) -> Iterator[Traffic]:
+    """Have users at work for the length of the block."""
+    traffic = Traffic(urls)
+    traffic.start()
+    try:
+        yield traffic
+    finally:
+        traffic.stop()
