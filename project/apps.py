@@ -1,32 +1,49 @@
-"""The project as a Django app, for its system check, which gunicorn runs before it serves."""
+"""The project as a Django app, for its system checks, which gunicorn runs before it serves."""
 
+from difflib import get_close_matches
 from typing import Any
 
 from django.apps import AppConfig
 from django.contrib.staticfiles.storage import staticfiles_storage
-from django.core.checks import CheckMessage, Error, register
+from django.core import checks
+
+from project.environment import READ, env
 
 
 class ProjectConfig(AppConfig):
-    """Registers the check, and makes what the workers share before they are forked."""
+    """Registers the checks, and makes what the workers share before they are forked."""
 
     name = "project"
 
     def ready(self) -> None:
         from project import login  # noqa: F401
 
-        register(check_static_files)
+        checks.register(check_static_files)
+        checks.register(check_names)
 
 
-def check_static_files(**kwargs: Any) -> list[CheckMessage]:
+def check_static_files(**kwargs: Any) -> list[checks.CheckMessage]:
     """Refuse to start without the collected static files: every page would be a 500."""
     # The manifest, which only the storage of a production has.
     if getattr(staticfiles_storage, "hashed_files", True):
         return []
     return [
-        Error(
+        checks.Error(
             "The static files are not collected, and every page needs them.",
             hint="Run: python manage.py collectstatic --noinput",
             id="project.E001",
         )
+    ]
+
+
+def check_names(**kwargs: Any) -> list[checks.CheckMessage]:
+    """Warn of a variable with the prefix of this service that nothing reads."""
+    return [
+        checks.Warning(
+            f"{name} is not a setting, and is ignored.",
+            hint=f"The nearest one is {get_close_matches(name, sorted(READ), 1, 0)[0]}.",
+            id="project.W001",
+        )
+        for name in sorted(env.ENVIRON)
+        if name.startswith("SHORTURL_") and name not in READ
     ]

@@ -33,6 +33,7 @@ DATABASE_URL_EXAMPLE = "postgres://user:password@host:5432/shorturl"
 HOST = re.compile(r"\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.IGNORECASE)
 
 env = environ.Env()
+READ: set[str] = set()  # the names of the variables there are
 
 
 def read_env_file(path: Path) -> None:
@@ -49,6 +50,7 @@ def read_env_file(path: Path) -> None:
 
 def text(name: str, *, default: str = "") -> str:
     """Return the variable `name`, or `default` when it is unset or empty."""
+    READ.add(name)
     return str(env.ENVIRON.get(name, "")).strip() or default
 
 
@@ -121,12 +123,9 @@ def local_secret_key(path: Path) -> str:
             draft = path.with_name(f"{path.name}.{os.getpid()}")
             draft.touch(mode=0o600)
             draft.write_text(secrets.token_urlsafe(SECRET_KEY_LENGTH))
-            try:
+            with suppress(FileExistsError):  # another process was first: its key is the key
                 os.link(draft, path)
-            except FileExistsError:
-                pass  # another process was first: its key is the key
-            finally:
-                draft.unlink()
+            draft.unlink()
         return path.read_text()
     except OSError as error:
         raise ImproperlyConfigured(
@@ -160,18 +159,21 @@ def database(url: str) -> dict[str, Any]:
     for name in ("host", "port", "user", "password"):  # where `manage.py dbshell` looks, too
         if name in options:
             config[name.upper()] = options.pop(name)
+    for name, value in options.items():
+        known = is_parameter(name)
+        if not known or (name == "connect_timeout" and not isinstance(value, int)):
+            problem = "takes a whole number of seconds" if known else "PostgreSQL does not have"
+            raise ImproperlyConfigured(
+                f"DATABASE_URL has the option {name}, which {problem}: after the ? write "
+                "the options of a connection to PostgreSQL, "
+                f"for example DATABASE_URL={DATABASE_URL_EXAMPLE}?sslmode=require"
+            )
     if not config.get("NAME") and not options.get("service"):
         raise ImproperlyConfigured(
             "DATABASE_URL is not the address of a PostgreSQL database, for example "
             f"DATABASE_URL={DATABASE_URL_EXAMPLE} (in the password, percent-encode all but "
             "letters and digits)"
         )
-    for name, value in options.items():
-        if not is_parameter(name) or (name == "connect_timeout" and not isinstance(value, int)):
-            raise ImproperlyConfigured(
-                f"DATABASE_URL has {name}={value}, which says nothing of a connection to "
-                f"PostgreSQL, for example DATABASE_URL={DATABASE_URL_EXAMPLE}?sslmode=require"
-            )
     return config
 
 

@@ -60,10 +60,9 @@ SHORTURL_REQUESTS_PER_KEY = number(
     "SHORTURL_REQUESTS_PER_KEY", default=max(1, THREADS // 2), least=1, most=64
 )
 SHORTURL_PUBLIC_CREATE = flag("SHORTURL_PUBLIC_CREATE", default=LOCAL)
-# Off wherever others rely on the service, and an installation can be without it.
-_needed = [find_spec(name) for name in ("lab", "pginterleave")]
-# A checkout has a folder of the second name: without an origin, it is not the package.
-LAB_INSTALLED = all(spec and spec.origin for spec in _needed)
+# Off wherever others rely on the service, and an installation can be without it. A checkout has a
+# folder pginterleave, too: without an origin, it is not the package.
+LAB_INSTALLED = all((spec := find_spec(name)) and spec.origin for name in ("lab", "pginterleave"))
 SHORTURL_LAB = flag("SHORTURL_LAB", default=LOCAL and LAB_INSTALLED)
 if SHORTURL_LAB and not LAB_INSTALLED:
     raise ImproperlyConfigured(
@@ -146,7 +145,6 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # --- Django --------------------------------------------------------------------------------------
 
 ROOT_URLCONF = "project.urls"
-WSGI_APPLICATION = "project.wsgi.application"
 
 INSTALLED_APPS = [
     # Its makemigrations does not start the embedded server.
@@ -200,13 +198,8 @@ TEMPLATES = [
 ]
 
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in (
-        "UserAttributeSimilarityValidator",
-        "MinimumLengthValidator",
-        "CommonPasswordValidator",
-        "NumericPasswordValidator",
-    )
+    {"NAME": f"django.contrib.auth.password_validation.{name}Validator"}
+    for name in ("UserAttributeSimilarity", "MinimumLength", "CommonPassword", "NumericPassword")
 ]
 LOGIN_FAILURES = number("LOGIN_FAILURES", default=5, least=1, most=1_000)
 LOGIN_PAUSE = number("LOGIN_PAUSE", default=300, least=1)
@@ -231,7 +224,6 @@ LOGOUT_REDIRECT_URL = "index"
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
-USE_TZ = True
 USE_I18N = False
 
 STATIC_URL = "/static/"
@@ -241,10 +233,7 @@ STATIC_ROOT = None if LOCAL else BASE_DIR / "staticfiles"
 WHITENOISE_USE_FINDERS = LOCAL
 _whitenoise = "whitenoise.storage.CompressedManifestStaticFilesStorage"
 _storage = "django.contrib.staticfiles.storage.StaticFilesStorage" if LOCAL else _whitenoise
-STORAGES = {
-    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": _storage},
-}
+STORAGES = {"staticfiles": {"BACKEND": _storage}}
 
 # The longest body that a form or an API call needs is some 24 kB: a target URL of 2,000 characters
 # of four bytes each, every byte percent-encoded. Django's own default is 2.5 MB.
@@ -270,10 +259,7 @@ if flag("BEHIND_PROXY", default=False):
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", cast=str.strip, default=[])
 # Anybody can send an X-Forwarded-For, and so be somebody else at every wrong password.
 PROXY_CLIENT_ADDRESS = flag("PROXY_CLIENT_ADDRESS", default=False)
-SECURE_REFERRER_POLICY = "same-origin"
-SESSION_COOKIE_HTTPONLY = True
 SESSION_ENGINE = "project.sessions"
-X_FRAME_OPTIONS = "DENY"
 
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {

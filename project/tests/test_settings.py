@@ -14,6 +14,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
+from project.apps import check_names
 from project.tests.conftest import PRODUCTION, ROOT, run_in
 
 Load = Callable[..., dict[str, Any]]
@@ -67,8 +68,6 @@ def test_a_production_does_not_start_without(load: Load, name: str, value: str) 
         ("DATABASE_URL", "sqlite:///shorturl"),
         ("DATABASE_URL", "postgres://user@host"),
         ("DATABASE_URL", "postgres://user@host:99999/shorturl"),
-        ("DATABASE_URL", "postgres://user@host/shorturl?foo=bar"),
-        ("DATABASE_URL", "postgres://user@host/shorturl?connect_timeout=soon"),
         ("SHORTURL_KEY_LENGTH", "0"),
         ("SHORTURL_KEY_LENGTH", "21"),
         ("SHORTURL_KEY_LENGTH", "٧"),
@@ -80,6 +79,26 @@ def test_a_wrong_value_is_refused_by_name_with_an_example(
 ) -> None:
     with pytest.raises(ImproperlyConfigured, match=rf"^{name}\b.* for example {name}=\S+"):
         load(**{**PRODUCTION, name: value})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("foo=bar", "the option foo, which PostgreSQL does not have: .*sslmode=require"),
+        ("connect_timeout=soon", "connect_timeout, which takes a whole number of seconds: "),
+    ],
+)
+def test_a_wrong_option_of_the_connection_is_named(load: Load, options: str, said: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=f"^DATABASE_URL has .*{said}"):
+        load(**{**PRODUCTION, "DATABASE_URL": f"postgres://host?{options}"})
+
+
+def test_a_misspelt_name_is_told_the_nearest_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check_names() == []
+    monkeypatch.setenv("SHORTURL_RESOLVNG", "naive")
+    (warning,) = check_names()
+    assert warning.msg == "SHORTURL_RESOLVNG is not a setting, and is ignored."
+    assert warning.hint == "The nearest one is SHORTURL_RESOLVING."
 
 
 def test_no_switch_and_no_number_takes_any_word(load: Load) -> None:
@@ -280,8 +299,3 @@ def test_a_request_may_wait_longer_than_a_statement_may_take(load: Load) -> None
     assert load()["DATABASE_REQUEST_TIMEOUT"] == 12
     assert load(DATABASE_STATEMENT_TIMEOUT="30")["DATABASE_REQUEST_TIMEOUT"] == 32
     assert load(DATABASE_STATEMENT_TIMEOUT="0")["DATABASE_REQUEST_TIMEOUT"] == 0
-
-
-def test_a_connection_is_kept(load: Load) -> None:
-    config = load(DATABASE_CONNECTION_AGE="60", DATABASE_HEALTH_CHECKS="on")["DATABASES"]["default"]
-    assert (config["CONN_MAX_AGE"], config["CONN_HEALTH_CHECKS"]) == (60, True)
