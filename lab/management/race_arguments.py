@@ -2,8 +2,9 @@
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
+from django.core.management.base import CommandParser
 from django.utils.module_loading import import_string
 
 from lab.catalogue import EVERY_RACE
@@ -11,6 +12,15 @@ from lab.catalogue.race_definition import Race
 from lab.workshop.exercise_races import RACES as EXERCISE_RACES
 from lab.workshop.exercises import EXERCISES, Exercise
 from lab.workshop.find_the_schedule import PUZZLES, Puzzle
+
+
+class OneLineParser(CommandParser):
+    """A parser that says what is wrong without printing the usage above it."""
+
+    def error(self, message: str) -> NoReturn:
+        if not self.called_from_command_line:
+            super().error(message)  # which raises
+        self.exit(2, f"{self.prog}: {message}\n")
 
 
 def race(name: str) -> Race:

@@ -22,7 +22,7 @@ from lab.pages.tables import Recorded, RecordedCell
 from lab.recording import batches
 from lab.recording.jobs import ISOLATED, LEVELS, READ_COMMITTED, Job, jobs_named
 from lab.recording.source import diff, digest, source
-from shorturl.strategies import Strategy
+from shorturl.strategies import Strategy, Verdict
 
 
 def may_explore(request: HttpRequest) -> bool:
@@ -51,10 +51,12 @@ def index(request: HttpRequest) -> HttpResponse:
 def race(request: HttpRequest, name: str) -> HttpResponse:
     """Show a race: the situation, the strategies with their results, any two as a diff."""
     found = race_named(name)
-    strategies = list(found.strategies.values())
+    strategies = found.strategies.values()
+    wrong = next(each for each in strategies if each.verdict is not Verdict.RIGHT)
+    right = next(each for each in strategies if each.verdict is Verdict.RIGHT)
     sides = [
         strategy_of(found, request.GET.get(side, default.name))
-        for side, default in (("left", strategies[0]), ("right", strategies[-1]))
+        for side, default in (("left", wrong), ("right", right))
     ]
     sources = [source(side) for side in sides]
     exhibit = MUSEUM.get(name)

@@ -10,7 +10,7 @@ from shorturl.strategies import Strategy
 
 READ_COMMITTED, *STRICTER = LEVELS = ("read committed", "repeatable read", "serializable")
 ISOLATED = ("lost_update", "clobbered_edit", "toctou_in_a_transaction")  # explored at every level
-GROUPS = ("matrix", "museum", "isolation")
+GROUPS = ("all", "matrix", "museum", "isolation")
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ def jobs_named(what: str) -> list[Job]:
     """
     if what not in GROUPS:
         return [job_named(*what.split("/"))]
+    if what == "all":
+        return [job for group in GROUPS[1:] for job in jobs_named(group)]
     races = {
         "matrix": RACES.values(),
         "museum": MUSEUM.values(),

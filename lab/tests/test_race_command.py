@@ -14,6 +14,7 @@ from lab.catalogue import EVERY_RACE, RACES, matrix
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.museum.limited_use import LimitedLink
 from lab.conftest import judged, race
+from lab.management.commands.race import Command
 from project.docs import ROOT
 from shorturl.resolving import update_returning
 
@@ -58,7 +59,10 @@ def test_show_draws_the_schedule_that_is_asked_for() -> None:
 def test_matrix_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     two = {name: RACES[name] for name in ("toctou", "lost_update")}
     monkeypatch.setattr(matrix, "RACES", two)
-    cells = json.loads(race("matrix", "--json"))
+    printed, said = StringIO(), StringIO()
+    call_command("race", "matrix", "--json", stdout=printed, stderr=said)
+    assert "\ntoctou × naive: 2 / 2\n" in said.getvalue()  # as soon as it is known
+    cells = json.loads(printed.getvalue())
     assert {cell["race"] for cell in cells} == set(two)
     assert cells[0] == {
         "race": "toctou",
@@ -155,6 +159,14 @@ def test_wrong_use_is_told_what_was_wrong(arguments: list[str], message: str) ->
     with pytest.raises(CommandError) as raised:
         race(*arguments)
     assert message in str(raised.value)
+
+
+def test_wrong_arguments_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        Command().run_from_argv(["manage.py", "race", "show", "nosuch", "naive"])
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("manage.py race show: argument race: there is no race 'nosuch'; there a")
 
 
 def test_whoever_reads_may_stop_reading() -> None:

@@ -28,7 +28,9 @@ A 503 says in `Retry-After` how many seconds to wait.
 
 
 class Docs(Swagger):
-    """Swagger UI, from ninja's own static files."""
+    """Swagger UI, from ninja's own static files, and dark where that is preferred."""
+
+    template = "shorturl/api_docs.html"
 
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
         """Return the page, under a policy that allows images inside the style sheet.

@@ -30,7 +30,12 @@ class Command(BaseCommand):
     help = "Explore races: run every schedule of the processes' SQL statements; count violations."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+        actions = parser.add_subparsers(
+            dest="action",
+            required=True,
+            metavar="ACTION",
+            parser_class=arguments.OneLineParser,
+        )
 
         def action(name: str, run: Callable[..., None], text: str) -> CommandParser:
             subparser: CommandParser = actions.add_parser(name, help=text, description=text)
@@ -157,7 +162,10 @@ class Command(BaseCommand):
             there_are = ", ".join(map(str, sorted(counts)))
             raise CommandError(f"There is a matrix for {there_are} processes.", returncode=2)
         with self._scratch():
-            cells = list(matrix.cells(wanted, **limits(options)))
+            cells = []
+            for cell in matrix.cells(wanted, **limits(options)):
+                cells.append(cell)
+                self._say(f"{cell.race} × {cell.strategy}: {cell}")
         if as_json:
             self.stdout.write(json.dumps([asdict(cell) for cell in cells], indent=1))
         else:
@@ -188,9 +196,11 @@ class Command(BaseCommand):
         return schedule.draw(max(24, min(40, get_terminal_size().columns // columns - 3)))
 
     def _scratch(self) -> AbstractContextManager[str]:
-        text = "Working in a database of its own, which is dropped at the end."
-        self.stderr.write(text, style_func=str)  # it is not an error
+        self._say("Working in a database of its own, which is dropped at the end.")
         return scratch_database()
+
+    def _say(self, text: str) -> None:
+        self.stderr.write(text, style_func=str)  # it is not an error
 
 
 def takes_part(race: Race, strategy: str | None, processes: int | None) -> bool:

@@ -11,7 +11,7 @@ from django.utils import timezone
 from lab.exceptions import AlreadyExploring, LabRefusal
 from lab.models import Batch
 from lab.recording import batches, store
-from lab.recording.jobs import GROUPS, Job, jobs_named
+from lab.recording.jobs import Job, jobs_named
 from lab.recording.store import SERVICE
 from lab.scratch_database import scratch_database
 from pginterleave import InterleaveError
@@ -40,15 +40,14 @@ class Command(BaseCommand):
             "what",
             nargs="*",
             type=wanted,
-            help="matrix, museum, isolation (all three without it), or race/strategy, "
+            help="matrix, museum, isolation, all of them (the default), or race/strategy, "
             "with /processes and /level appended where they are not 2 and read-committed",
         )
         parser.add_argument("--batch", type=int, help="the batch that a page has created")
         parser.add_argument("--database", help="where to keep it, if not in the service's")
 
     def handle(self, *args: Any, what: list[list[Job]], **options: Any) -> None:
-        groups = what or [jobs_named(group) for group in GROUPS]
-        jobs = [job for group in groups for job in group]
+        jobs = [job for group in what or [jobs_named("all")] for job in group]
         if options["database"]:
             connection.settings_dict["NAME"] = options["database"]
         with store.service_connection():

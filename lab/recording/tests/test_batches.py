@@ -70,7 +70,7 @@ def test_anybody_may_look_and_the_staff_explore(
     started.assert_not_called()
 
     client.force_login(User.objects.create_user("operator", is_staff=True))
-    assert 'value="matrix"' in get(client, "/lab/")
+    assert 'value="all"' in get(client, "/lab/")
     assert explore(client, "matrix").status_code == 302
     started.assert_called_once()
 

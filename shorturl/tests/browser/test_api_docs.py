@@ -36,6 +36,13 @@ def test_shows_every_operation(page: Page) -> None:
     page.wait_for_load_state("networkidle")
 
 
+def test_is_dark_where_that_is_preferred(page: Page) -> None:
+    page.goto("/api/docs")
+    for scheme, colour in ("dark", "rgb(28, 32, 34)"), ("light", "rgba(0, 0, 0, 0)"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        expect(page.locator("html")).to_have_css("background-color", colour)
+
+
 def test_a_call_with_a_token(page: Page) -> None:
     ShortUrl.objects.create(key="known", target_url=TARGET)
     operation = open_operation(page, "list_links")
