@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -100,11 +101,14 @@ def ready(data: Path) -> Running | None:
     return running
 
 
-def start(data: Path, *, log: IO[bytes], lock: int) -> None:
+def start(
+    data: Path, *, log: IO[bytes], lock: int, settings: Mapping[str, object] | None = None
+) -> None:
     """Start a server on `data`, made first if it is missing; return before it is ready.
 
     `lock` is a descriptor that every process of PostgreSQL inherits: while any of them lives, the
-    file stays locked. What they print goes to `log`.
+    file stays locked. What they print goes to `log`. `settings` are further ones, or other ones, of
+    PostgreSQL.
 
     Raises:
         OSError, subprocess.TimeoutExpired: it could not be done; the log may say why.
@@ -124,6 +128,7 @@ def start(data: Path, *, log: IO[bytes], lock: int) -> None:
         "unix_socket_permissions": "0700",
         "max_connections": MAX_CONNECTIONS,
         "timezone": "UTC",
+        **(settings or {}),
     }
     arguments = [f"--{name}={value}" for name, value in options.items()]
     # pg_ctl gives both of these to a shell, the path of the server within double quotes.

@@ -8,7 +8,10 @@ until the load is answered again. After every fault: acknowledged ≤ hits ≤ s
 for an answer beyond the bound.
 """
 
+from loadtests.faults.black_hole import black_hole, proxy_before_postgres
 from loadtests.faults.crash_postgres import crash_postgres
+from loadtests.faults.cut_connections import cut_connections, proxy_before_service
+from loadtests.faults.dead_sessions import cable_to_postgres, dead_sessions
 from loadtests.faults.experiment import (
     LOCK_TIMEOUT,
     MARGIN,
@@ -18,8 +21,11 @@ from loadtests.faults.experiment import (
     InjectedFault,
 )
 from loadtests.faults.frozen_postgres import frozen_postgres
+from loadtests.faults.full_disk import full_disk, small_disk
 from loadtests.faults.half_bodies import half_bodies
 from loadtests.faults.half_headers import half_headers
+from loadtests.faults.kill_pgbouncer import kill_pgbouncer, pgbouncer_before_postgres
+from loadtests.faults.kill_service import kill_service, two_services
 from loadtests.faults.kill_worker import kill_worker
 from loadtests.faults.locked_row import locked_row
 from loadtests.faults.restart_postgres import restart_postgres
@@ -101,6 +107,55 @@ FAULTS = (
         "SIGSTOP of PostgreSQL for 20 s",
         "503 within the time limit of a request, and threads reconnect by themselves",
         REQUEST_TIMEOUT + QUEUE_TIMEOUT + MARGIN,
+        affects=True,
+    ),
+    InjectedFault(
+        black_hole,
+        "a proxy between the service and PostgreSQL forwards nothing for 20 s",
+        "the same",
+        REQUEST_TIMEOUT + QUEUE_TIMEOUT + MARGIN,
+        place=proxy_before_postgres,
+        affects=True,
+    ),
+    InjectedFault(
+        dead_sessions,
+        "the network between the service and PostgreSQL loses everything for 12 s",
+        "the sessions that nobody has any more end within a minute",
+        REQUEST_TIMEOUT + QUEUE_TIMEOUT + MARGIN,
+        place=cable_to_postgres,
+        affects=True,
+    ),
+    InjectedFault(
+        cut_connections,
+        "a proxy between clients and the service cuts connections at random, 20 a second",
+        "every request that was answered was counted once",
+        QUICK,
+        place=proxy_before_service,
+        affects=True,
+        probes=False,  # they are cut, too
+    ),
+    InjectedFault(
+        kill_service,
+        "kill -9 of one of two services on the same database",
+        "the other one answers everybody",
+        QUICK,
+        place=two_services,
+        affects=True,
+    ),
+    InjectedFault(
+        kill_pgbouncer,
+        "kill -9 of a PgBouncer in transaction mode, away for a second",
+        "requests get a 503 meanwhile, and threads reconnect by themselves",
+        QUICK,
+        place=pgbouncer_before_postgres,
+        affects=True,
+    ),
+    InjectedFault(
+        full_disk,
+        "no space for the write-ahead log for 3 s, then a restart",
+        "the same, and every commit that was acknowledged survives",
+        QUICK,
+        place=small_disk,
         affects=True,
     ),
 )

@@ -11,7 +11,7 @@
     web_tab.py           the live ledger as a tab of Locust's web UI
     comparison.py        all strategies side by side, as tables; page.py and charts.py as a page
     serving.py           the service, started for a measurement
-    own_postgres.py      a PostgreSQL to stop and start
+    own_postgres.py      a PostgreSQL to stop and start; own_pgbouncer.py a PgBouncer before it
 
 Only the scripts, users.py, hooks.py and web_tab.py import Locust, which patches the whole process.
 What the scripts import needs no package but those that Locust brings.

@@ -35,13 +35,17 @@ class Shutdown(Enum):
 class OwnPostgres:
     """The server in `directory`. Use own_postgres() to get it."""
 
-    def __init__(self, directory: Path, options: str = "") -> None:
+    def __init__(self, directory: Path, options: str = "", listen: str = "") -> None:
         self.options = options
         self.data = directory / "data"
         self.log = directory / "server.log"
-        self._alive = (
-            directory / "alive.lock"
-        )  # held by PostgreSQL's processes, and free when there are none
+        # Held by PostgreSQL's processes, and free when there are none.
+        self._alive = directory / "alive.lock"
+        self._settings: dict[str, object] = {}
+        if listen:
+            access = directory / "pg_hba.conf"
+            access.write_text(f"local all all trust\nhost all all {listen}/24 trust\n")
+            self._settings = {"listen_addresses": listen, "hba_file": access}
 
     def start(self) -> None:
         """Start it, and return when it accepts connections.
@@ -53,7 +57,7 @@ class OwnPostgres:
         try:
             locks.take(alive)
             with self.log.open("ab") as log:
-                postgres.start(self.data, log=log, lock=alive)
+                postgres.start(self.data, log=log, lock=alive, settings=self._settings)
         finally:
             os.close(alive)
         _wait(lambda: postgres.ready(self.data) is not None, "start")
@@ -67,19 +71,27 @@ class OwnPostgres:
     @property
     def url(self) -> str:
         """Its DATABASE_URL, which stays the same when it is started again."""
-        running = self._running
-        parameters = {"host": running.socket_directory, "options": self.options}
+        parameters = {"host": self.address["host"], "options": self.options}
         return f"postgres://{postgres.USER}@/{DATABASE}?{urlencode(parameters)}"
+
+    def url_at(self, host: str, port: int) -> str:
+        """Return its DATABASE_URL for those who reach it at that address."""
+        return f"postgres://{postgres.USER}@{host}:{port}/{DATABASE}"
+
+    @property
+    def address(self) -> dict[str, Any]:
+        """Where the driver finds its Unix socket; raises ConnectionError while it is down."""
+        host, port = str(self._running.socket_directory), self._running.port
+        return {"host": host, "port": port, "user": postgres.USER, "dbname": DATABASE}
+
+    @property
+    def socket(self) -> Path:
+        """The path of its Unix socket; raises ConnectionError while it is down."""
+        return self._running.socket
 
     def connect(self) -> Any:
         """Return a connection; raise the driver's Error, or ConnectionError while it is down."""
-        running = self._running
-        return DatabaseWrapper.Database.connect(
-            host=str(running.socket_directory),
-            port=running.port,
-            user=postgres.USER,
-            dbname=DATABASE,
-        )
+        return DatabaseWrapper.Database.connect(**self.address)
 
     def processes(self) -> list[psutil.Process]:
         """Return its processes, the postmaster first."""
@@ -107,16 +119,19 @@ class OwnPostgres:
 
 
 @contextmanager
-def own_postgres(*, options: str = "") -> Iterator[OwnPostgres]:
+def own_postgres(
+    *, options: str = "", listen: str = "", within: Path | None = None
+) -> Iterator[OwnPostgres]:
     """Start a server in a temporary directory, with an empty database; remove it after the block.
 
-    `options` are for all who connect to its `url`, for example "-c synchronous_commit=off". Raises
-    what OwnPostgres.start() does.
+    `options` are for all who connect to its `url`, for example "-c synchronous_commit=off".
+    `listen` is an address to listen at, for the 256 around it, besides the Unix socket. `within` is
+    where the directory is made. Raises what OwnPostgres.start() does.
     """
-    with TemporaryDirectory(prefix="postgres-") as name:
+    with TemporaryDirectory(prefix="postgres-", dir=within) as name:
         directory = Path(name)
         directory.chmod(0o711)  # root runs PostgreSQL as another account, which needs access
-        server = OwnPostgres(directory, options)
+        server = OwnPostgres(directory, options, listen)
         try:
             server.start()
             postgres.create_database(DATABASE, running=server._running)

@@ -14,7 +14,7 @@ from loadtests.faults.experiment import FaultOutcome, Figure, NotRecovered, Skip
 from loadtests.harness.reconciliation import ExitCode, LoadResult
 from loadtests.harness.serving import ROOT
 
-SHARED = {"__init__", "__main__", "experiment", "slow_clients", "traffic"}
+SHARED = {"__init__", "__main__", "experiment", "network", "slow_clients", "tcp_proxy", "traffic"}
 RIGHT = LoadResult("faults", "service", "service", "right", requests=9, acknowledged=9)
 KEPT = FaultOutcome(FAULTS[0], 7, 8, 9, [Figure("longest wait", 0.5, 1, " s")], RIGHT)
 

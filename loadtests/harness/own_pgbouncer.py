@@ -1,0 +1,95 @@
+"""A PgBouncer of its own for a test run, in transaction mode before a PostgreSQL."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+# Debian's is where only root looks.
+PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+TIMEOUT = 30  # seconds to start
+POLL_INTERVAL = 0.05  # seconds
+PORT = 6432  # the name of its socket: no port of the machine is taken
+CONFIG = """
+[databases]
+pooled = host={host} port={port} dbname={dbname} user={user}
+[pgbouncer]
+listen_addr =
+listen_port = {listen}
+unix_socket_dir = {directory}
+auth_type = any
+pool_mode = transaction
+"""
+
+
+class NotInstalled(Exception):
+    """There is no PgBouncer on this machine."""
+
+
+class OwnPgbouncer:
+    """The PgBouncer configured in `directory`. Use own_pgbouncer() to get it."""
+
+    def __init__(self, directory: Path, address: Mapping[str, Any], user: int | None) -> None:
+        self.directory, self._account = directory, user
+        self.url = f"postgres://{address['user']}@/pooled?host={directory}&port={PORT}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and return when it accepts connections; raise OSError or TimeoutError."""
+        if not PGBOUNCER:
+            raise NotInstalled("PgBouncer is not installed")
+        log = self.directory / "log"
+        with log.open("wb") as file:
+            self._process = subprocess.Popen(  # noqa: S603 - nothing in it comes from outside
+                [PGBOUNCER, str(self.directory / "pgbouncer.ini")],
+                stdout=file,
+                stderr=file,
+                user=self._account,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + TIMEOUT
+        while not self._answers():
+            if self._process.poll() is not None:
+                raise ChildProcessError(f"PgBouncer does not start: {log.read_text()[-200:]}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"PgBouncer did not start within {TIMEOUT} s")
+            time.sleep(POLL_INTERVAL)
+
+    def kill(self) -> None:
+        """Kill it, if it runs, and return when it is gone."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as client:
+            return client.connect_ex(str(self.directory / f".s.PGSQL.{PORT}")) == 0
+
+
+@contextmanager
+def own_pgbouncer(address: Mapping[str, Any]) -> Iterator[OwnPgbouncer]:
+    """Have one before the PostgreSQL at `address`: the directory of its socket as host, port, user
+    and dbname. Raises NotInstalled, and what OwnPgbouncer.start() does.
+    """
+    owner = (Path(address["host"]) / f".s.PGSQL.{address['port']}").stat().st_uid
+    # It refuses to be root, and only their owner may use PostgreSQL's sockets.
+    user = owner if os.getuid() == 0 else None
+    with TemporaryDirectory(prefix="pgbouncer-") as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        if user is not None:
+            os.chown(directory, user, -1)
+        config = CONFIG.format(listen=PORT, directory=directory, **address)
+        (directory / "pgbouncer.ini").write_text(config)
+        pgbouncer = OwnPgbouncer(directory, address, user)
+        try:
+            pgbouncer.start()
+            yield pgbouncer
+        finally:
+            pgbouncer.kill()
