@@ -37,9 +37,9 @@ class DatabaseUnavailableMiddleware:
                     connection.close()
             response = self.get_response(request)
             for connection in used:
-                # Django asks one that had an error only after the request, when nothing limits how
-                # long it takes to answer.
-                connection.close_if_unusable_or_obsolete()
+                # Django would ask it only after the request, when nothing limits how long it takes.
+                if connection.errors_occurred:
+                    connection.close_if_unusable_or_obsolete()
             return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:

@@ -44,7 +44,7 @@ class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             for selected in request.POST.getlist(ACTION_CHECKBOX_NAME):
                 self.opts.pk.to_python(selected)
         except ValidationError as error:
-            raise BadRequest("The selection holds something that is not an id.") from error
+            raise BadRequest("The selection contains something that is not an id.") from error
         return super().response_action(request, queryset, *args, **kwargs)
 
 

@@ -156,8 +156,8 @@ RACES = (
         must_hold="Everybody gets a link that leads to their own target, and the other row.",
         story=(
             "The same, in an application that creates the short URL and sends a notification in "
-            "one transaction. An error leaves a PostgreSQL transaction unusable, so a retry has "
-            "nothing to stand on, unless a savepoint was set before."
+            "one transaction. An error leaves a PostgreSQL transaction unusable, so a retry "
+            "fails too, unless a savepoint was set before."
         ),
         processes=same_key_first(create_in_a_transaction),
         invariant=everybody_owns_a_link_and_a_notification,
@@ -165,9 +165,9 @@ RACES = (
     _race(
         name="custom_key",
         situation="Everybody asks for the same custom key.",
-        must_hold="One has it, and the others are told that it is taken.",
+        must_hold="One gets it, and the others are told that it is taken.",
         story=(
-            "Two people ask for the same custom key. There is no second choice: one of them has "
+            "Two people ask for the same custom key. There is no second choice: one of them gets "
             "it, and the other has to be told, however close the race was."
         ),
         counts=(2,),

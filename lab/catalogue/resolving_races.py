@@ -172,8 +172,8 @@ RACES = (
         ),
         story=(
             "A link is deleted while somebody follows it. They may get through or be told that "
-            "there is no such link, as the order falls; the link must not come back to life, and "
-            "a hit must not be counted half."
+            "there is no such link, depending on the order; the link must stay deleted, and "
+            "whoever is redirected must be counted."
         ),
         processes=lambda strategy, number: (
             [resolve_unless_deleted(strategy)] * (number - 1) + [delete]

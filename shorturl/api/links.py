@@ -55,16 +55,16 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
 def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
     """List the short URLs, newest first, a page at a time.
 
-    Follow `next` for the page after this one. A page starts after a link and not at a number, so
-    that what is made or deleted meanwhile shifts nothing, and the last page is as quick as the
-    first. There is no total: counting would read the whole table for every page.
+    Follow `next` for the page after this one. A page begins after a given link, not at a given
+    number, so links that are created or deleted meanwhile do not shift it, and the last page is as
+    fast as the first. There is no total: counting would read the whole table for every page.
     """
     links = ShortUrl.objects.filter(deleted_at=None).order_by("-id")
     if query.after is not None:
         # A deleted link still marks its place.
         last = ShortUrl.objects.filter(key=query.after).values_list("id", flat=True).first()
         if last is None:
-            message = f"There is no short URL {query.after!r}: take the last key of a page."
+            message = f"There is no short URL {query.after!r}: use the last key of a page."
             raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("after", "unknown", message))
         links = links.filter(id__lt=last)
     page = list(links[: query.limit + 1])  # one more tells whether there is a next page

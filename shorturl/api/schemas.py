@@ -85,7 +85,7 @@ class PageQuery(BaseModel):
     """Which part of the short URLs to list."""
 
     limit: int = Field(PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="How many at most.")
-    after: CustomKey | None = Field(None, description="The key of the last one already seen.")
+    after: CustomKey | None = Field(None, description="The last key of the page before.")
 
 
 class Link(BaseModel):

@@ -63,7 +63,7 @@ def no_links(strategy: Strategy[Any]) -> None:
 EXHIBIT = Exhibit(
     name="no_unique_constraint",
     situation="Everybody asks for the same address.",
-    must_hold="One has it, and the others are told that it is taken.",
+    must_hold="One gets it, and the others are told that it is taken.",
     strategies=table(
         wrong(as_found, "look, then insert, and no constraint behind it"),
         right(mended, "a unique constraint, and INSERT … ON CONFLICT"),
@@ -80,7 +80,7 @@ EXHIBIT = Exhibit(
         "unique constraint turns the race into an error that somebody sees. This table has none. "
         "Both inserts succeed, both owners are told that the address is theirs, no error is "
         "raised anywhere, and whose target a visitor is sent to is left to the database. The "
-        "code that looks cannot be mended by looking harder: until the insert is committed, "
+        "code that looks cannot be mended: until the insert is committed, "
         "there is nothing for the other to see."
     ),
     lesson="What must be unique has to be a constraint; the look before is a courtesy.",

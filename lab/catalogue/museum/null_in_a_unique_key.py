@@ -76,7 +76,7 @@ def no_links(strategy: Strategy[Any]) -> None:
 EXHIBIT = Exhibit(
     name="null_in_a_unique_key",
     situation="Everybody asks for the same code on the default domain, whose id is NULL.",
-    must_hold="One has it, and the others are told that it is taken.",
+    must_hold="One gets it, and the others are told that it is taken.",
     strategies=table(
         wrong(as_found, "SELECT … FOR UPDATE, then INSERT; UNIQUE (code, domain_id)"),
         right(mended, "INSERT … ON CONFLICT; UNIQUE NULLS NOT DISTINCT"),
