@@ -25,6 +25,7 @@ class Race:
     so a function of the user's own. `setup(strategy)` makes the first state, and
     `processes(strategy, number)` what each of `number` processes does; `invariant(outcomes)`
     returns what does not hold afterwards, or "", and `observe()` what the rows hold at any time.
+    An exception that a process raises violates it too, unless it is of a class in `expected`.
     `counts` are the numbers of processes it is explored with.
     """
 
@@ -40,6 +41,7 @@ class Race:
     processes: Callable[[Strategy[Any], int], list[Process]]
     invariant: Callable[[list[Outcome]], str]
     observe: Callable[[], object]
+    expected: tuple[type[Exception], ...] = ()
 
     def strategy(self, name: str) -> Strategy[Any]:
         """Return the strategy called `name`; raise TakesNoPart without one."""
@@ -63,6 +65,7 @@ class Race:
                 self.processes(strategy, processes),
                 setup=lambda: self.setup(strategy),
                 invariant=self.invariant,
+                expected=self.expected,
                 **limits,
             )
 
@@ -76,17 +79,10 @@ class Race:
                 self.processes(strategy, processes),
                 setup=lambda: self.setup(strategy),
                 invariant=self.invariant,
+                expected=self.expected,
                 observe=self.observe,
                 split_autocommit=split_autocommit,
             )
-
-
-def first_error(outcomes: list[Outcome]) -> str:
-    """Return which process got which exception, or "": most invariants begin with this."""
-    for process, outcome in enumerate(outcomes, 1):
-        if outcome.raised:
-            return f"process {process} gets {type(outcome.raised).__name__}"
-    return ""
 
 
 @contextmanager

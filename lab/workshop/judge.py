@@ -8,6 +8,9 @@ from lab.exceptions import CannotJudge
 from pginterleave import Schedule
 from shorturl.strategies import Strategy, Verdict
 
+# What no race is the cause of, when it is raised in every schedule.
+MISTAKES = (AttributeError, ImportError, NameError, TypeError)
+
 
 def judge(
     race: Race,
@@ -31,9 +34,14 @@ def judge(
     when = " with COMMIT as a step of its own" if split else ""
     if result.counterexample:
         shown = race.run(mine, processes, result.counterexample.order, split_autocommit=split)
-        if shown.unexpected_exception() and result.violating == result.schedules:
+        mistakes = [
+            f"process {number} raises {type(outcome.raised).__name__}: {outcome.raised}"
+            for number, outcome in enumerate(shown.outcomes, start=1)
+            if isinstance(outcome.raised, MISTAKES)
+        ]
+        if mistakes and result.violating == result.schedules:
             raise CannotJudge(
-                f"{name} does not work, with or without a race: {shown.unexpected_exception()}. "
+                f"{name} does not work, with or without a race: {mistakes[0]}. "
                 f"It is called like {race.signature}."
             )
         title = f"{race.name} × {name}: {result}{when}. The shortest, {shown.order}:"

@@ -61,14 +61,17 @@ def anything(outcomes: list[Outcome]) -> None:
     """Hold, whatever happened."""
 
 
+BY_DEFAULT = {"setup": setup, "invariant": anything, "expected": BaseException}
+
+
 def explored(*processes: Process, **options: Any) -> Exploration:
     """Explore with the options of `explore`; by default, any outcome is right."""
-    return explore(processes, **{"setup": setup, "invariant": anything, **options})
+    return explore(processes, **{**BY_DEFAULT, **options})
 
 
 def replayed(order: str, *processes: Process, **options: Any) -> Schedule:
     """Run one schedule, with the options of `run_schedule`."""
-    return run_schedule(order, processes, **{"setup": setup, "invariant": anything, **options})
+    return run_schedule(order, processes, **{**BY_DEFAULT, **options})
 
 
 def naive() -> None:

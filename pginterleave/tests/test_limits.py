@@ -1,13 +1,15 @@
 """Limits are reported, what cannot be explored is refused, and nothing is proven by a mistake."""
 
 import itertools
+import re
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import connection, connections, transaction
 
-from pginterleave import CannotExplore, NotDeterministic, Outcome, explore
+from pginterleave import CannotExplore, InterleaveError, NotDeterministic, Outcome, explore
 
 from . import counter
 from .counter import Counter, explored, sql
@@ -44,32 +46,37 @@ def test_nothing_is_proven_where_nothing_was_sent() -> None:
         found.assert_safe()
 
 
-def test_nothing_is_proven_by_a_mistake() -> None:
-    def mistaken() -> None:
-        counter.naive()
-        Counter.objects.hits()  # type: ignore[attr-defined]
-
-    found = explored(counter.naive, mistaken)
-    mistake = r"process 2 raises AttributeError: .* 'hits' \(test_\w+\.py:\d+\) in schedule 1122"
-    message = rf"Not proven: 0 of 6 schedules violate the invariant, but {mistake}"
-    with pytest.raises(AssertionError, match=message):
-        found.assert_safe()
+def refuses() -> None:
+    counter.naive()
+    raise LookupError("no more of it")
 
 
-def test_an_exception_that_the_invariant_allows_is_an_outcome() -> None:
-    def refuses() -> None:
-        counter.naive()
-        raise LookupError("no more of it")
+@pytest.mark.parametrize("expected", [(), KeyError, (KeyError, OSError)])
+def test_an_exception_that_is_not_expected_is_a_violation(expected: Any) -> None:
+    """Whatever the invariant says, which holds here."""
+    found = explored(counter.naive, refuses, expected=expected)
+    assert (found.violating, found.schedules) == (6, 6)
+    message = rf"process 2 raises LookupError: no more of it \({Path(__file__).name}:\d+\)"
+    assert re.fullmatch(message, found.violations[0].violation)
 
-    explored(refuses).assert_safe()
+
+@pytest.mark.parametrize("expected", [LookupError, (OSError, LookupError), Exception])
+def test_an_exception_that_is_expected_is_an_outcome(expected: Any) -> None:
+    explored(counter.naive, refuses, expected=expected).assert_safe()
+
+
+@pytest.mark.parametrize("expected", [None, "LookupError", (LookupError(),), [LookupError], int])
+def test_what_cannot_be_expected(expected: Any) -> None:
+    with pytest.raises(CannotExplore, match="expected must be classes of exceptions, not "):
+        explored(counter.naive, expected=expected)
 
 
 def test_an_async_function_is_not_a_process() -> None:
     async def process() -> None:
         """Do nothing."""
 
-    with pytest.raises(AssertionError, match="an async function was called and not run"):
-        explored(process, counter.naive).assert_safe()
+    with pytest.raises(InterleaveError, match="an async function was called and not run"):
+        explored(process, counter.naive)
 
 
 def test_a_limit_may_be_endless() -> None:

@@ -25,8 +25,8 @@ exploring = pytest.mark.django_db(transaction=True)
 HANDED_OUT = {
     "create": [
         (0, "holds. 0 of 1 schedules violate the invariant"),
-        (1, "Violated: process 2 gets IntegrityError"),
-        (1, "Violated: process 2 gets IntegrityError"),
+        (1, "Violated: process 2 raises IntegrityError"),
+        (1, "Violated: process 2 raises IntegrityError"),
     ],
     "resolve": [
         (1, "Violated: hits = 1, not 2"),

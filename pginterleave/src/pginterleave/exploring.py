@@ -10,7 +10,7 @@ from pginterleave.control import Database
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.progress import Progress
 from pginterleave.results import Exploration, Observe, Schedule
-from pginterleave.scheduler import Invariant, Scheduler, Setup
+from pginterleave.scheduler import Expected, Invariant, Scheduler, Setup
 from pginterleave.search import Search
 
 
@@ -23,6 +23,7 @@ def explore(
     observe: Observe | None = None,
     each: Callable[[Schedule], object] = lambda _: None,
     reduce: bool = False,
+    expected: Expected = (),
     split_autocommit: bool = False,
     max_schedules: int = 10_000,
     max_seconds: float = 60.0,
@@ -40,6 +41,8 @@ def explore(
         invariant: runs after each schedule, on the caller's connection, with the list of
             outcomes. Returns what does not hold, or None or "" if everything does; a failing
             assert in it is a violation too.
+        expected: the class of an exception, or several in a tuple, that a process may raise. Any
+            other that it raises is a violation, and the invariant is not asked.
         using: the alias of the database.
         observe: see `run_schedule`; it makes an exploration slower.
         each: called with every schedule after it ran, violating or not.
@@ -70,12 +73,12 @@ def explore(
     """
     if max_schedules < 1 or max_seconds <= 0:
         raise CannotExplore("max_schedules and max_seconds must be greater than zero.")
-    race = (tuple(processes), setup, invariant, _database(using), split_autocommit)
+    race = (tuple(processes), setup, invariant, expected, _database(using), split_autocommit)
     new_scheduler = functools.partial(Scheduler, *race, max_steps, step_timeout)
     search = Search(len(processes), reduce)
     orders: list[str] = []
     violations: list[Schedule] = []
-    truncated, unexpected = "", ""
+    truncated = ""
     began = time.monotonic()
     shown = contextlib.nullcontext(progress) if progress else progress_module.bar()
     with new_scheduler() as scheduler, shown as show:
@@ -91,8 +94,6 @@ def explore(
                 each(schedule)
                 if schedule.violation:
                     violations.append(schedule)
-                else:
-                    unexpected = unexpected or schedule.unexpected_exception()
             seconds = time.monotonic() - began
             show(Progress(search.share(), len(orders), len(violations), seconds))
             if not search.advance():
@@ -112,7 +113,6 @@ def explore(
         violating=violating,
         truncated=truncated,
         seconds=time.monotonic() - began,
-        unexpected=unexpected,
         _run=functools.partial(_run, new_scheduler),
     )
 
@@ -125,6 +125,7 @@ def run_schedule(
     invariant: Invariant,
     using: str = "default",
     observe: Observe | None = None,
+    expected: Expected = (),
     split_autocommit: bool = False,
     max_steps: int = 200,
     step_timeout: float = 10.0,
@@ -142,7 +143,7 @@ def run_schedule(
         ImpossibleSchedule: a process cannot take its step because it waits or has ended, or
             the schedule ends before the processes do.
     """
-    race = (tuple(processes), setup, invariant, _database(using), split_autocommit)
+    race = (tuple(processes), setup, invariant, expected, _database(using), split_autocommit)
     new_scheduler = functools.partial(Scheduler, *race, max_steps, step_timeout)
     return _run(new_scheduler, order, observe)
 

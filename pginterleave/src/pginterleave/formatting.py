@@ -21,16 +21,29 @@ def literal(value: object) -> str:
     return repr(str(value))
 
 
+# A string constant, whose text is not to be changed: '…', E'…' with backslashes, $tag$…$tag$.
+CONSTANT = re.compile(r"([eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\$(\w*)\$.*?\$\2\$)", re.DOTALL)
+
+
 def statement(sql: str, params: Any) -> str:
-    """Fill in the parameters, without quotes, and shorten a long list of columns."""
+    """Fill in the parameters, and write names without quotes and a long list of columns shorter."""
+    parts, end = [], 0
+    for constant in CONSTANT.finditer(sql):
+        parts += [_without_quotes(sql[end : constant.start()]), constant[0]]
+        end = constant.end()
+    sql = "".join([*parts, _without_quotes(sql[end:])]).strip()
+    sql = re.sub(r"^SELECT (?:\w+, ){3,}\w+ FROM", "SELECT … FROM", sql)
     if params:
         with contextlib.suppress(TypeError, ValueError, KeyError):
             if isinstance(params, dict):
-                sql %= {name: literal(value) for name, value in params.items()}
-            else:
-                sql %= tuple(map(literal, params))
-    sql = " ".join(re.sub(r'"(\w+)"\."(\w+)"', r"\2", sql).replace('"', "").split())
-    return re.sub(r"^SELECT (?:\w+, ){3,}\w+ FROM", "SELECT … FROM", sql)
+                return sql % {name: literal(value) for name, value in params.items()}
+            return sql % tuple(map(literal, params))
+    return sql
+
+
+def _without_quotes(sql: str) -> str:
+    """Take the quotes off names, the table's name off a column's, and make white space even."""
+    return re.sub(r"\s+", " ", re.sub(r'"(\w+)"\."(\w+)"', r"\2", sql).replace('"', ""))
 
 
 def process_names(numbers: Sequence[int]) -> str:
@@ -43,16 +56,20 @@ def exception(error: BaseException) -> str:
 
     An error of the database has a step in the timeline instead.
     """
-    text = next(iter(f"{type(error).__name__}: {error}".splitlines()))
+    try:
+        message = str(error)
+    except Exception as broken:
+        message = f"(its str() raises {type(broken).__name__})"
+    text = f"{type(error).__name__}: {message}".splitlines()[0]
     lines = [(tb.f_code.co_filename, line) for tb, line in traceback.walk_tb(error.__traceback__)]
     raised = [(filename, line) for filename, line in lines if is_user_code(filename)]
-    if not raised or _is_database_error(error):
+    if not raised or is_database_error(error):
         return text
     filename, line = raised[-1]
     return f"{text} ({Path(filename).name}:{line})"
 
 
-def _is_database_error(error: BaseException) -> bool:
+def is_database_error(error: BaseException) -> bool:
     """Whether it is the `Error` of PEP 249: each driver has its own, and so has Django."""
     names = {each.__name__ for each in type(error).__mro__}
     return {"Error", "DatabaseError"} <= names or {"Error", "InterfaceError"} <= names

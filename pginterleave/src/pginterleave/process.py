@@ -13,7 +13,7 @@ from types import FrameType, SimpleNamespace
 from typing import Any, NoReturn
 
 from pginterleave.control import Control
-from pginterleave.explorer_errors import ProcessCancelled, sqlstate
+from pginterleave.explorer_errors import CannotExplore, ProcessCancelled, sqlstate
 from pginterleave.formatting import process_names
 from pginterleave.frames import user_frame
 from pginterleave.search import Position
@@ -217,9 +217,9 @@ class Process:
             returned = self.function()
             if inspect.iscoroutine(returned):
                 returned.close()
-                raise TypeError("an async function was called and not run: use async_to_sync")
+                raise CannotExplore("an async function was called and not run: use async_to_sync")
             self.outcome = Outcome(returned=returned)
-        except ProcessCancelled:
+        except (ProcessCancelled, CannotExplore):
             raise
         except BaseException as error:
             self.outcome = Outcome(raised=error)

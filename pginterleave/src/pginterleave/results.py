@@ -3,27 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pginterleave import drawing, formatting
+from pginterleave import drawing
 from pginterleave.steps import Outcome, Timeline
 
 Observe = Callable[[], object]
-
-# What is raised by mistake: an outcome, but one that leaves nothing proven.
-UNEXPECTED_EXCEPTIONS = (
-    AttributeError,
-    ImportError,
-    NameError,
-    TypeError,
-    KeyboardInterrupt,
-    SystemExit,
-)
 
 
 @dataclass(frozen=True)
 class Schedule:
     """One schedule that was run: its `order` (`1212`), its steps, and the outcomes.
 
-    `violation` says what does not hold afterwards, and is empty when the invariant holds.
+    `violation` says what does not hold afterwards, or which process raised an exception that is
+    not expected; it is empty when the invariant holds.
     """
 
     order: str
@@ -35,18 +26,6 @@ class Schedule:
         """Return the timeline as text, a column of `width` characters for each process."""
         return drawing.draw(self.timeline, self.outcomes, width)
 
-    def unexpected_exception(self) -> str:
-        """Say which process raised one of UNEXPECTED_EXCEPTIONS, or ""."""
-        return next(
-            (
-                f"process {number} raises {formatting.exception(outcome.raised)}"
-                + (f" in schedule {self.order}" if self.order else "")
-                for number, outcome in enumerate(self.outcomes, start=1)
-                if isinstance(outcome.raised, UNEXPECTED_EXCEPTIONS)
-            ),
-            "",
-        )
-
 
 @dataclass(frozen=True)
 class Exploration:
@@ -54,9 +33,7 @@ class Exploration:
 
     `schedules` is the number of all schedules, and `violating` the number of those that violate the
     invariant; without `reduce` all of them ran. `truncated` says which limit ended the search
-    early, and is empty when it is complete. `seconds` is the time it took. `unexpected` says which
-    process raised one of the UNEXPECTED_EXCEPTIONS in a schedule that does not violate the
-    invariant.
+    early, and is empty when it is complete. `seconds` is the time it took.
     """
 
     orders: tuple[str, ...]
@@ -65,7 +42,6 @@ class Exploration:
     violating: int
     truncated: str
     seconds: float
-    unexpected: str
     _run: Callable[[str, Observe | None], Schedule] = field(repr=False, compare=False)
 
     @property
@@ -85,8 +61,7 @@ class Exploration:
     def assert_safe(self) -> None:
         """Raise AssertionError with the counterexample drawn, or because nothing is proven.
 
-        That is when the search was truncated, when no process has sent anything, and when one
-        raised an exception that nobody expects, such as an AttributeError.
+        That is when the search was truncated, and when no process has sent anything.
         """
         __tracebackhide__ = True  # for pytest: the counterexample says it all
         if self.counterexample:
@@ -98,8 +73,6 @@ class Exploration:
             raise AssertionError(f"Not proven: {self}.")
         if self.orders == ("",):
             raise AssertionError("Not proven: no process has sent anything to the database.")
-        if self.unexpected:
-            raise AssertionError(f"Not proven: {self}, but {self.unexpected}.")
 
     def __str__(self) -> str:
         so_far = "the first " if self.truncated else ""

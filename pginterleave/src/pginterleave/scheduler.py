@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 
+from pginterleave import formatting
 from pginterleave.control import Control, Database
 from pginterleave.effects import GLOBAL, LOCAL, Effect, effect
 from pginterleave.explorer_errors import (
@@ -13,7 +14,7 @@ from pginterleave.explorer_errors import (
     NotDeterministic,
     sqlstate,
 )
-from pginterleave.formatting import process_names
+from pginterleave.formatting import is_database_error, process_names
 from pginterleave.monitor import LOCK_NOT_AVAILABLE, Attempt, Monitor
 from pginterleave.process import AT_STEP, DONE, Process
 from pginterleave.results import Observe, Schedule
@@ -27,6 +28,7 @@ FAIR_ATTEMPTS = 30  # of these, so many in which none of the woken may overtake 
 
 Setup = Callable[[], object]
 Invariant = Callable[[list[Outcome]], str | None]
+Expected = type[BaseException] | tuple[type[BaseException], ...]
 
 # Which of the ready processes, given with the effects of their next steps, takes it; and whether
 # the last step did more than its effect says.
@@ -41,6 +43,7 @@ class Scheduler:
         processes: Sequence[Callable[[], object]],
         setup: Setup,
         invariant: Invariant,
+        expected: Expected,
         database: Database,
         split_autocommit: bool,
         max_steps: int,
@@ -50,7 +53,10 @@ class Scheduler:
             raise CannotExplore(f"Give 1 to {MAX_PROCESSES} processes, each a callable.")
         if max_steps < 1 or step_timeout <= 0:
             raise CannotExplore("max_steps and step_timeout must be greater than zero.")
+        if not _is_exception_class(expected):
+            raise CannotExplore(f"expected must be classes of exceptions, not {expected!r}.")
         self.setup, self.invariant, self.max_steps = setup, invariant, max_steps
+        self.expected = expected
         self.control = Control(database, step_timeout)
         self.control.refuse_transaction("The exploration was started inside a transaction of")
         stops: SimpleQueue[tuple[Process, str]] = SimpleQueue()
@@ -170,6 +176,13 @@ class Scheduler:
         self.affected_others = bool(getattr(step, "error", "")) or (unblocked and expected != LOCAL)
 
     def _judge(self, outcomes: list[Outcome]) -> str:
+        for number, outcome in enumerate(outcomes, start=1):
+            error = outcome.raised
+            if error and not isinstance(error, self.expected):
+                # The message of a database's error stands at the step that got it.
+                known = is_database_error(error)
+                what = type(error).__name__ if known else formatting.exception(error)
+                return f"process {number} raises {what}"
         try:
             with self._noting_errors(f"in the invariant, after schedule {self.attempt.order()}"):
                 violation = self.invariant(outcomes)
@@ -202,3 +215,8 @@ class Scheduler:
             if sqlstate(error) == LOCK_NOT_AVAILABLE:
                 error.add_note(" ".join(process.describe() for process in self.processes))
             raise
+
+
+def _is_exception_class(expected: object) -> bool:
+    classes = expected if isinstance(expected, tuple) else (expected,)
+    return all(isinstance(each, type) and issubclass(each, BaseException) for each in classes)
