@@ -8,6 +8,7 @@ from django.core.management.commands import flush
 from django.db import connection
 from django.test import override_settings
 
+PATIENT = " -c lock_timeout=10s"
 KEPT = {"django_content_type", "auth_permission"}  # what a migration puts there
 
 
@@ -37,6 +38,12 @@ def hashed_quickly() -> Iterator[None]:
     """Hash passwords, which is slow on purpose, as fast as can be: 240 ms for each who logs in."""
     with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient_locks() -> None:
+    """Wait longer for a lock than the service does: explorations on a busy machine may have to."""
+    connection.settings_dict["OPTIONS"]["options"] += PATIENT
 
 
 @pytest.fixture
