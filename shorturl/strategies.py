@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ class Strategy(Generic[F]):
     `keeps_transaction` says whether a caller's atomic() can go on after the strategy has met a
     collision or a competitor; where it is False, PostgreSQL refuses every later statement.
     `draws_keys` says whether a create tries the candidate keys that it is handed, and `nests`
-    whether the strategy can be called inside a caller's atomic() at all.
+    whether the strategy can be called inside a caller's atomic() at all. `shared` makes what the
+    threads of a process share, where a strategy has such a thing and takes it as an argument.
     """
 
     name: str
@@ -40,6 +42,14 @@ class Strategy(Generic[F]):
     keeps_transaction: bool = True
     draws_keys: bool = True
     nests: bool = True
+    shared: Callable[[], object] | None = None
+
+    def of_another_process(self) -> Callable[..., ShortUrl]:
+        """Return the function as another process has it: it shares nothing with any thread here.
+
+        For explorations, whose processes are threads.
+        """
+        return partial(self.function, shared=self.shared()) if self.shared else self.function
 
 
 def table(*strategies: Strategy[F]) -> dict[str, Strategy[F]]:

@@ -24,14 +24,14 @@ def fresh_links(strategy: Strategy[Any]) -> None:
 
 
 def resolve(strategy: Strategy[Any]) -> Process:
-    return lambda: strategy.function("a")
+    return lambda: strategy.of_another_process()("a")
 
 
 def resolve_unless_deleted(strategy: Strategy[Any]) -> Process:
     """Do what operations.resolve() does with a strategy: a tombstone is not found."""
 
     def run() -> ShortUrl | None:
-        short_url: ShortUrl = strategy.function("a")
+        short_url = strategy.of_another_process()("a")
         return None if short_url.deleted_at else short_url
 
     return run

@@ -26,6 +26,7 @@ RESOLVING = (
     "compare_and_swap",
     "repeatable_read",
     "advisory_lock",
+    "combined",
 )
 WRONG_RESOLVING = ("naive", "atomic_only", "f_expression_full_save")
 

@@ -10,6 +10,7 @@ from shorturl.models import ShortUrl
 from shorturl.resolving import (
     advisory_lock,
     atomic_only,
+    combined,
     compare_and_swap,
     f_expression,
     f_expression_full_save,
@@ -49,4 +50,7 @@ STRATEGIES: dict[str, Strategy[Resolve]] = table(
         "snapshot isolation, and a retry when PostgreSQL refuses", nests=False),
     Strategy("advisory_lock", advisory_lock.resolve, RIGHT, "–",
         "lock the key by name"),
+    Strategy("combined", combined.resolve, RIGHT, "–",
+        "one statement for all hits that arrive while another is under way",
+        shared=combined.Batches),
 )

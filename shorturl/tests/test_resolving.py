@@ -84,7 +84,7 @@ def violated(*processes: Callable[[], object], ends: tuple[str, int]) -> bool:
 @every_strategy
 def test_two_at_once(strategy: Strategy[Resolve]) -> None:
     def resolve() -> ShortUrl:
-        return strategy.function("hot")
+        return strategy.of_another_process()("hot")
 
     def resolve_in_a_transaction() -> ShortUrl:
         with transaction.atomic():

@@ -33,23 +33,34 @@ def test_the_table_lists_every_file_in_the_order_of_the_article(package: ModuleT
     )
 
 
+def tree(strategy: Strategy[Any]) -> ast.Module:
+    return ast.parse(Path(strategy.function.__code__.co_filename).read_text())
+
+
 @every
-def test_one_function_and_nothing_of_ours_but_the_model_and_keys(strategy: Strategy[Any]) -> None:
+def test_nothing_of_ours_but_the_model_and_keys(strategy: Strategy[Any]) -> None:
     """So that the file can be copied as it stands."""
-    tree = ast.parse(Path(strategy.function.__code__.co_filename).read_text())
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    assert len(functions) == 1
-    assert not functions[0].decorator_list
-    body_lines = functions[0].end_lineno - functions[0].body[0].end_lineno  # type: ignore[operator]
-    assert body_lines <= 16, "a strategy is one short function"
-    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    nodes = [node for node in ast.walk(tree(strategy)) if isinstance(node, ast.ImportFrom)]
+    modules = {node.module for node in nodes}
     ours = {module for module in modules if module and module.startswith("shorturl")}
     assert ours <= {"shorturl.models", "shorturl.keys"}
     others = {str(module).split(".")[0] for module in modules - ours}
-    assert others <= {"collections", "django", "sqids", "time"}
-    assert not any(
-        isinstance(node, ast.Import | ast.ClassDef | ast.While) for node in ast.walk(tree)
-    )
+    assert others <= {"collections", "concurrent", "django", "sqids", "time"}
+
+
+@every
+def test_one_short_function(strategy: Strategy[Any]) -> None:
+    """Where threads share something, it is more."""
+    nodes = list(ast.walk(tree(strategy)))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    assert (len(functions) == 1) is (strategy.shared is None)
+    function = next(node for node in functions if node.name == strategy.function.__name__)
+    assert not function.decorator_list
+    body_lines = function.end_lineno - function.body[0].end_lineno  # type: ignore[operator]
+    assert body_lines <= 16, "a strategy is one short function"
+    assert not any(isinstance(node, ast.While) for node in nodes)
+    if strategy.shared is None:
+        assert not any(isinstance(node, ast.Import | ast.ClassDef) for node in nodes)
 
 
 @every

@@ -1,0 +1,196 @@
+"""combined: the threads of one process whose hits one statement counts, in an order of our own."""
+
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.db import DataError, connection, transaction
+
+from pginterleave import Outcome, explore
+from shorturl.models import ShortUrl
+from shorturl.resolving import combined
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TIMEOUT = 30  # seconds, many times what any of this takes
+
+
+class Threads:
+    """Threads that resolve keys; `sent` is what they send, and nothing is sent before `go`."""
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self.pool = pool
+        self.shared = combined.Batches()
+        self.sent: list[list[Any]] = []
+        self.arrived, self.go = threading.Semaphore(0), threading.Event()
+
+    def resolve(self, key: str = "hot", *, fails: bool = False) -> "Future[ShortUrl]":
+        """Resolve `key` in a thread of its own; `fails` sends a number that is none."""
+
+        def gate(execute: Callable[..., Any], sql: Any, params: Any, *rest: Any) -> Any:
+            self.sent.append(params)
+            self.arrived.release()
+            assert self.go.wait(TIMEOUT)
+            return execute(sql, ["x" if fails else params[0], params[1]], *rest)
+
+        def run() -> ShortUrl:
+            try:
+                with connection.execute_wrapper(gate):
+                    return combined.resolve(key, shared=self.shared)
+            finally:
+                connection.close()
+
+        return self.pool.submit(run)
+
+    def first(self, key: str = "hot", **options: Any) -> "Future[ShortUrl]":
+        """Resolve `key` in a thread, whose statement is under way on return."""
+        future = self.resolve(key, **options)
+        assert self.arrived.acquire(timeout=TIMEOUT)
+        return future
+
+    def behind(self, *fails: bool) -> "list[Future[ShortUrl]]":
+        """Resolve the key in as many threads, one after the other, which wait on return."""
+        futures = []
+        deadline = time.monotonic() + TIMEOUT
+        for number, fail in enumerate(fails, 1):
+            futures.append(self.resolve(fails=fail))
+            while (last := self.shared.last["hot"]).sent or last.hits < number:
+                assert time.monotonic() < deadline
+                time.sleep(0.001)  # between two looks
+        return futures
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Threads]:
+    monkeypatch.setattr(combined, "PATIENCE", TIMEOUT)
+    ShortUrl.objects.create(key="hot", target_url="https://example.com/")
+    with ThreadPoolExecutor(8) as pool:
+        threads = Threads(pool)
+        yield threads
+        threads.go.set()
+    assert not threads.shared.last  # nothing is kept of a key that nobody asks for
+
+
+def hits(key: str = "hot") -> int:
+    return ShortUrl.objects.get(key=key).hits
+
+
+def test_what_arrives_during_a_statement_is_counted_by_the_next(threads: Threads) -> None:
+    futures = [threads.first(), *threads.behind(False, False, False)]
+    threads.go.set()
+    assert [future.result(TIMEOUT).hits for future in futures] == [1, 2, 3, 4]
+    assert threads.sent == [[1, "hot"], [3, "hot"]]
+    assert hits() == 4
+
+
+def test_nobody_is_told_before_the_statement_has_ended(threads: Threads) -> None:
+    futures = [threads.first(), *threads.behind(False)]
+    assert not any(future.done() for future in futures)
+    assert hits() == 0
+
+
+def test_an_error_is_for_every_hit_of_its_batch_and_for_no_other(threads: Threads) -> None:
+    first, *batch = [threads.first(), *threads.behind(True, False, False)]
+    threads.go.set()
+    assert first.result(TIMEOUT).hits == 1
+    assert all(isinstance(future.exception(TIMEOUT), DataError) for future in batch)
+    assert threads.resolve().result(TIMEOUT).hits == hits() == 2
+
+
+def test_the_batch_behind_an_error_is_counted(threads: Threads) -> None:
+    first, *batch = [threads.first(fails=True), *threads.behind(False, False)]
+    threads.go.set()
+    assert isinstance(first.exception(TIMEOUT), DataError)
+    assert [future.result(TIMEOUT).hits for future in batch] == [1, 2]
+
+
+def test_a_key_waits_for_no_other(threads: Threads) -> None:
+    """Not when the row of one is locked, and not when the other does not exist."""
+    ShortUrl.objects.create(key="cold", target_url="https://example.com/", hits=5)
+    with transaction.atomic():
+        ShortUrl.objects.select_for_update().get(key="hot")
+        first = threads.first("hot")
+        threads.go.set()
+        assert threads.resolve("cold").result(TIMEOUT).hits == 6
+        missing = threads.resolve("missing")
+        assert isinstance(missing.exception(TIMEOUT), ShortUrl.DoesNotExist)
+        assert not first.done()
+    assert first.result(TIMEOUT).hits == 1
+
+
+def test_every_hit_of_a_key_that_does_not_exist_is_told(threads: Threads) -> None:
+    futures = [threads.first(), *threads.behind(False, False)]
+    ShortUrl.objects.all().erase()
+    threads.go.set()
+    assert all(isinstance(future.exception(TIMEOUT), ShortUrl.DoesNotExist) for future in futures)
+
+
+def test_who_sends_the_next_statement_waits_so_long_and_counts_nothing(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = threads.first()
+    monkeypatch.setattr(combined, "PATIENCE", 0.01)
+    assert isinstance(threads.resolve().exception(TIMEOUT), ShortUrl.Contended)
+    threads.go.set()
+    assert first.result(TIMEOUT).hits == hits() == 1
+
+
+def test_who_waits_for_it_gives_up_and_is_counted_all_the_same(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    futures = [threads.first(), *threads.behind(False)]
+    monkeypatch.setattr(combined, "LONGEST", 0.01)
+    assert isinstance(threads.resolve().exception(TIMEOUT), ShortUrl.Contended)
+    threads.go.set()
+    assert [future.result(TIMEOUT).hits for future in futures] == [1, 2]
+    assert hits() == 3
+
+
+def test_a_callers_transaction_is_not_waited_for(threads: Threads) -> None:
+    futures = [threads.first(), *threads.behind(False)]
+    with transaction.atomic():
+        assert combined.resolve("hot", shared=threads.shared).hits == 1
+        transaction.set_rollback(True)
+    threads.go.set()
+    assert [future.result(TIMEOUT).hits for future in futures] == [1, 2]
+
+
+def test_batches_of_two_processes() -> None:
+    """In every order of their statements, each hit has a number of its own."""
+
+    def setup() -> None:
+        ShortUrl.objects.all().erase()
+        ShortUrl.objects.create(key="hot", target_url="https://example.com/")
+
+    def exact(outcomes: list[Outcome]) -> None:
+        last = sorted(int(outcome.returned[3]) for outcome in outcomes)
+        assert last in ([2, 5], [3, 5])
+        assert hits() == 5
+
+    result = explore(
+        [lambda: combined.count("hot", 2), lambda: combined.count("hot", 3)],
+        setup=setup,
+        invariant=exact,
+        split_autocommit=True,
+    )
+    assert result.complete
+    assert not result.violations
+
+
+def test_a_forked_process_waits_for_no_thread_of_its_parent() -> None:
+    shared = combined.SHARED
+    with shared.lock, warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # of Python 3.12, where there are threads
+        shared.last["hot"] = combined.Batch(None)
+        if not (child := os.fork()):
+            os._exit(shared.lock.locked() or len(shared.last))
+        _, status = os.waitpid(child, 0)
+    del shared.last["hot"]
+    assert status == 0
