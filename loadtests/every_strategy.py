@@ -182,7 +182,7 @@ def end(process: "subprocess.Popen[str]") -> None:
 
 def line(result: LoadResult) -> str:
     """Return the result of a run in a line."""
-    lost = f"{result.lost:,} lost"
+    lost = "" if result.reason else f"{result.lost:,} lost"
     if result.undone:
         lost += f", {result.undone} edits undone"
     return f"{result.per_second:>7,.0f}/s  {lost:<32} {formats.sentence(result)}"

@@ -82,19 +82,10 @@ class Public(LedgerUser):
         self.follow(f"/{key}", key, name="/KEY")
 
     @task(4)
-    def create(self) -> None:
+    def add(self) -> None:
         """Create a link."""
         target_url = f"{self.given['targets']}{uuid.uuid4().hex}"
-        response = self.ask(
-            "POST",
-            "/api/links",
-            name="/api/links",
-            expected=201,
-            unknown=lambda: self.load.ledger.unknown_creates.append(target_url),
-            json={"target_url": target_url},
-        )
-        if response is not None:
-            self.load.ledger.created(response.json()["key"], target_url)
+        self.create("/api/links", target_url, name="/api/links")
 
     @task(4)
     def stats(self) -> None:

@@ -73,16 +73,12 @@ class Editor(Follower):
         hot = self.given["hot"]
         self.edits += 1
         target_url = f"{self.given['targets']}edit/{self.edits}"
-
-        def unknown() -> None:
-            self.load.ledger.unknown_edits += 1
-
         response = self.ask(
             "POST",
             f"/lab/edit/{hot}",
             name="/lab/edit/KEY",
             expected=200,
-            unknown=unknown,
+            unknown=lambda: self.load.ledger.unknown_edits.append(target_url),
             json={"target_url": target_url},
             measured=False,
         )

@@ -25,6 +25,7 @@ from locust import task
 from loadtests.harness import options
 from loadtests.harness.hooks import Hooks, add_options
 from loadtests.harness.lab_api import Lab
+from loadtests.harness.ledger import is_refusal
 from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
 
@@ -66,21 +67,13 @@ class Creator(LedgerUser):
         return self.load.total // in_a_round % ROUNDS
 
     @task
-    def create(self) -> None:
+    def draw(self) -> None:
         """Create a link."""
         self.target_url = f"{self.given['targets']}{uuid.uuid4().hex}"
-        response = self.ask(
-            "POST",
-            f"/lab/create/{self.strategy}",
-            name=f"/lab/create/{self.strategy}",
-            expected=201,
-            unknown=lambda: self.load.ledger.unknown_creates.append(self.target_url),
-            json={"space": self.given["space"], "round": self.round, "target_url": self.target_url},
-        )
-        if response is not None:
-            self.load.ledger.created(response.json()["key"], self.target_url)
+        path, space = f"/lab/create/{self.strategy}", self.given["space"]
+        self.create(path, self.target_url, name=path, space=space, round=self.round)
 
     def failed(self, response: Any, kind: str) -> None:
         """Record which key was taken."""
-        if response.status_code:
+        if is_refusal(kind):
             self.load.ledger.refused(self.target_url, kind, self.told(response, "message"))

@@ -33,6 +33,8 @@ def for_programs(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespons
         except ApiError as error:
             response = error.response()
         response.setdefault("Cache-Control", "private, no-store")
+        if request_id := request.headers.get("X-Request-Id"):
+            response["X-Request-Id"] = request_id  # so that the client knows the answer for its own
         return response
 
     return wrapped

@@ -171,7 +171,7 @@ class FaultOutcome(NamedTuple):
         told = [str(figure) for figure in self.figures if not figure.holds]
         if not self.acknowledged <= self.hits <= self.sent:
             told.append("acknowledged ≤ hits ≤ sent")
-        if self.result.violated:
+        if self.result.violated or self.result.reason:
             errors = (f"{number} × {kind}" for kind, number in self.result.errors.items())
             told.append(": ".join(filter(None, ["the ledger", ", ".join(errors)])))
         return told

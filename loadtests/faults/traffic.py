@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from loadtests.harness.lab_api import Lab
-from loadtests.harness.ledger import UNAVAILABLE, Ledger
+from loadtests.harness.ledger import Ledger, leaves_open
 from loadtests.harness.reconciliation import LoadResult, reconcile
 
 FOLLOWERS = 16  # half of them follow the hot short URL, the others one cold one each
@@ -165,7 +165,7 @@ class Traffic:
         """Record a failed request; return whether it may have taken effect all the same."""
         self.ledger.errors[answer.kind] += 1
         self.unbroken = 0
-        return answer.kind in UNAVAILABLE or answer.kind.startswith("no answer")
+        return leaves_open(answer.kind)
 
     def _waited(self, answer: Answer) -> None:
         self.ledger.sent += not answer.kind.startswith("not sent")

@@ -36,16 +36,29 @@ def sentence(result: LoadResult) -> str:
 
 def rows(result: LoadResult) -> list[tuple[str, str]]:
     """Return the table, as names and values."""
-    lost = f"{result.lost:,} of {result.of:,}"
-    if result.of:
-        interval = f"95 % interval {percent(result.low)} to {percent(result.high)}"
-        lost += f" = {percent(result.share)} ({interval})"
     table = [
         ("requests", f"{result.requests:,}"),
         ("acknowledged", f"{result.acknowledged:,}"),
         ("unknown outcome", f"{result.unknown:,}"),
-        (LOST[result.operation], lost),
     ]
+    if not result.reason:
+        table += harm(result)
+    table += [("errors", f"{count:,} × {kind}") for kind, count in result.errors.items()]
+    rate = f"{result.per_second:,.0f} in {result.seconds:.1f} s"
+    times = f"{result.p50:.1f} / {result.p95:.1f} / {result.p99:.1f} ms"
+    table += [(f"{UNITS[result.operation]} per second", rate), ("p50 / p95 / p99", times)]
+    if result.cpu:
+        table.append(("load generator's CPU", f"{result.cpu:.0%} of a core"))
+    return table
+
+
+def harm(result: LoadResult) -> list[tuple[str, str]]:
+    """Return the rows about what was lost, counted twice and undone."""
+    lost = f"{result.lost:,} of {result.of:,}"
+    if result.of:
+        interval = f"95 % interval {percent(result.low)} to {percent(result.high)}"
+        lost += f" = {percent(result.share)} ({interval})"
+    table = [(LOST[result.operation], lost)]
     if result.operation == "creating":
         table.append(("… that failed", f"{result.failed:,}"))
     if result.operation != "resolving":
@@ -56,12 +69,6 @@ def rows(result: LoadResult) -> list[tuple[str, str]]:
     table.append((DOUBLED[result.operation], f"{result.doubled:,}"))
     if result.edits:
         table.append(("edits undone", f"{result.undone:,} of {result.edits:,}"))
-    table += [("errors", f"{count:,} × {kind}") for kind, count in result.errors.items()]
-    rate = f"{result.per_second:,.0f} in {result.seconds:.1f} s"
-    times = f"{result.p50:.1f} / {result.p95:.1f} / {result.p99:.1f} ms"
-    table += [(f"{UNITS[result.operation]} per second", rate), ("p50 / p95 / p99", times)]
-    if result.cpu:
-        table.append(("load generator's CPU", f"{result.cpu:.0%} of a core"))
     return table
 
 

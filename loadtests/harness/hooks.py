@@ -36,7 +36,7 @@ class Hooks:
         self._workers: set[str] = set()
         self._finished: set[str] = set()
         hooks: Any = events
-        for name in ("init", "test_start", "test_stopping", "test_stop", "quitting"):
+        for name in ("init", "test_start", "test_stopping", "test_stop", "quitting", "quit"):
             getattr(hooks, name).add_listener(getattr(self, f"on_{name}"))
         hooks.report_to_master.add_listener(self.on_report_to_master)
         hooks.worker_report.add_listener(self.on_worker_report)
@@ -147,6 +147,8 @@ class Hooks:
         if load.options.headless and asked and load.elapsed < asked - TOLERANCE:
             load.problem = load.problem or f"cut short after {load.elapsed:.0f} of {asked} seconds"
         self.environment.process_exit_code = int(load.finish().exit_code)
+        if not load.options.headless:
+            load.tell()
 
     def on_quitting(self, environment: Any, **kwargs: Any) -> None:
         """Finish a run that Ctrl-C has interrupted, and remove its key space."""
@@ -158,6 +160,11 @@ class Hooks:
         self.load.close()
         if environment.process_exit_code is None and environment.parsed_options.headless:
             environment.process_exit_code = int(ExitCode.INCONCLUSIVE)
+
+    def on_quit(self, **kwargs: Any) -> None:
+        """Print the result of a headless run after all that Locust prints."""
+        if self.load.options.headless:
+            self.load.tell()
 
 
 def add_options(

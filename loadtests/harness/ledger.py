@@ -11,11 +11,24 @@ from typing import Any
 MAX_CLAIMS = 20_000
 MAX_CASES = 20
 
-# Answers to requests that may have taken effect all the same: the connection to the database was
-# lost, perhaps after the COMMIT.
-UNAVAILABLE = frozenset(
-    {"503 OperationalError", "503 InterfaceError", "503 DatabaseError", "503", "502", "504"}
-)
+# How the lab says that the connection to the database was lost, perhaps after the COMMIT, and how
+# the service or a proxy in front of it says that it is unavailable.
+OUTAGES = frozenset({"503 OperationalError", "503 InterfaceError", "503 DatabaseError"})
+UNAVAILABLE = OUTAGES | {"502", "503", "504"}
+
+
+def is_refusal(kind: str) -> bool:
+    """Return whether an answer names the exception by which the strategy itself failed.
+
+    Only the lab's answers do, as in "500 IntegrityError". A status alone may come from anywhere.
+    """
+    status, _, exception = kind.partition(" ")
+    return status.isdecimal() and exception != "" and kind not in OUTAGES
+
+
+def leaves_open(kind: str) -> bool:
+    """Return whether the request of a failed answer may have taken effect all the same."""
+    return not (is_refusal(kind) or kind.startswith("not sent"))
 
 
 def rounded(milliseconds: float) -> int:
@@ -33,8 +46,8 @@ class Ledger:
     that a key is theirs. `edits` has the last acknowledged target of each edited key, or an empty
     text when that edit was seen undone. `unknown_…` are requests whose outcome is unknown.
     `claims` has, by key and number of hits, the answer that claimed that number, and
-    `contradictions` are pairs of answers that claimed the same; `undone` counts the redirects to a
-    target that had been edited, and `refusals` are creates that failed.
+    `contradictions` are pairs of answers that claimed the same; `undone` counts the redirects to
+    another target than the edited one, by that target, and `refusals` are creates that failed.
     """
 
     sent: int = 0
@@ -42,12 +55,12 @@ class Ledger:
     creates: dict[str, list[str]] = field(default_factory=dict)
     edits: dict[str, str] = field(default_factory=dict)
     edited: int = 0
-    undone: int = 0
+    undone: Counter[str] = field(default_factory=Counter)
     other: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     unknown_redirects: Counter[str] = field(default_factory=Counter)
     unknown_creates: list[str] = field(default_factory=list)
-    unknown_edits: int = 0
+    unknown_edits: list[str] = field(default_factory=list)
     unknown_others: int = 0
     claims: dict[str, str] = field(default_factory=dict)
     contradictions: list[list[str]] = field(default_factory=list)
@@ -89,7 +102,7 @@ class Ledger:
 
     def undid(self, key: str, edited: str, seen: str) -> None:
         """Record that `key` led to `seen` after its edit to `edited` had been acknowledged."""
-        self.undone += 1
+        self.undone[seen] += 1
         self.edits[key] = ""  # not to be checked again at the end
         if len(self.undone_cases) < MAX_CASES:
             self.undone_cases.append([key, edited, seen])
@@ -114,7 +127,7 @@ class Ledger:
     def unknown(self) -> int:
         """The number of requests whose outcome is unknown."""
         unknown = self.unknown_redirects.total() + len(self.unknown_creates)
-        return unknown + self.unknown_edits + self.unknown_others
+        return unknown + len(self.unknown_edits) + self.unknown_others
 
     def percentile(self, share: float) -> float:
         """Return the time in milliseconds within which that share of requests was answered."""
@@ -141,20 +154,21 @@ class Ledger:
         """Return the ledger that as_data() made `data` of."""
         ledger = cls(**{known.name: data[known.name] for known in fields(cls)})
         ledger.times = Counter(dict(data["times"]))
-        for name in ("redirects", "errors", "unknown_redirects"):
+        for name in ("redirects", "errors", "unknown_redirects", "undone"):
             setattr(ledger, name, Counter(data[name]))
         return ledger
 
     def merge(self, other: Ledger) -> None:
         """Add what `other`, of another worker or a later time, has recorded."""
-        for name in ("sent", "edited", "undone", "other", "unknown_edits", "unknown_others"):
+        for name in ("sent", "edited", "other", "unknown_others"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("redirects", "errors", "unknown_redirects", "times"):
+        for name in ("redirects", "errors", "unknown_redirects", "undone", "times"):
             getattr(self, name).update(getattr(other, name))
         for key, owners in other.creates.items():
             self.creates.setdefault(key, []).extend(owners)
         self.edits.update(other.edits)
         self.unknown_creates += other.unknown_creates
+        self.unknown_edits += other.unknown_edits
         for claim, request in other.claims.items():
             self._claim(claim, request)
         for name in ("contradictions", "undone_cases", "refusals"):

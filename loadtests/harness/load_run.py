@@ -140,18 +140,21 @@ class LoadRun:
         )
 
     def finish(self) -> LoadResult:
-        """Print, write and return the result of the run, and remove the key space."""
+        """Return the result of the run, and remove the key space."""
         self.result = self.reconciled()
         self.close()
-        if self.problem and not self.ledger.sent:
-            return self.result  # the problem was printed when it was found
-        print(f"\n{formats.text(self.result)}\n")
+        return self.result
+
+    def tell(self) -> None:
+        """Write and print the result, unless there is none."""
+        if not self.result or (self.problem and not self.ledger.sent):
+            return  # the problem was printed when it was found
         try:
             path = formats.write(self.result, Path(self.options.reports))
-            print(f"  written to {path} and {path.with_suffix('.csv').name}", flush=True)
+            print(f"\n  written to {path} and {path.with_suffix('.csv').name}")
         except OSError as error:
             print(f"{self.script}: the result cannot be written: {error}", file=sys.stderr)
-        return self.result
+        print(f"\n{formats.text(self.result)}", flush=True)
 
     def close(self) -> None:
         """Remove the key space with its links."""

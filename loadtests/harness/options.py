@@ -53,7 +53,7 @@ def add_common(parser: Any) -> None:
     parser.add_argument(
         "--faults",
         action="store_true",
-        help="faults are injected on purpose: an unavailable database is not a failure",
+        help="faults are injected on purpose: an unavailable service is expected",
     )
     parser.set_defaults(
         host=HOST,

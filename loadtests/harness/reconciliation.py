@@ -11,7 +11,7 @@ from itertools import islice
 from math import sqrt
 
 from loadtests.harness.lab_api import StoredLink
-from loadtests.harness.ledger import UNAVAILABLE, Ledger
+from loadtests.harness.ledger import UNAVAILABLE, Ledger, is_refusal
 
 NORMAL_95 = 1.959964  # the normal distribution's quantile for an interval of 95 %
 PROOFS = 2
@@ -34,7 +34,8 @@ class LoadResult:
     `verdict` is the one of the strategies' table. `lost` is the number of requests that the
     strategy harmed, out of `of`: acknowledged redirects that were not counted, or creates that
     failed or whose key is not the client's. With requests whose outcome is unknown, it is a lower
-    bound. `reason` says why the run is inconclusive, or is empty.
+    bound. `reason` says why the run is inconclusive, or is empty; with a reason, nothing is counted
+    as lost, doubled or undone.
     """
 
     script: str
@@ -77,13 +78,20 @@ class LoadResult:
         return self.verdict == "wrong"
 
     @property
+    def raced(self) -> bool:
+        """Whether requests were harmed in a way that only a race explains.
+
+        A redirect that failed is no race: anything can fail. Neither is one that was counted twice:
+        a proxy may repeat a request, and then an older edit, too, which undoes a newer one.
+        """
+        return self.lost > 0 or (self.undone > 0 and not self.doubled)
+
+    @property
     def exit_code(self) -> ExitCode:
         """The exit code of the run."""
         if self.reason:
             return ExitCode.INCONCLUSIVE
-        # A redirect that failed is no race: anything can fail. A create that failed is lost.
-        harmed = self.lost + self.doubled + self.undone > 0
-        expected = harmed if self.wrong else not self.violated
+        expected = self.raced if self.wrong else not self.violated
         return ExitCode.AS_EXPECTED if expected else ExitCode.UNEXPECTED
 
     @property
@@ -120,15 +128,15 @@ def reconcile(
     """Return the result of a run.
 
     `links` are those of its key space, `seeds` the keys that were made for the run and not by it.
-    With `faults`, which are injected on purpose, answers that the database is unavailable count as
-    unknown and not as failures. `reason` says why the run is inconclusive, if it is.
+    With `faults`, which are injected on purpose, answers that the service is unavailable leave the
+    result conclusive. `reason` says why the run is inconclusive, if it is.
     """
     result = LoadResult(script, strategy, operation, verdict)
     by_key = {link.key: link for link in links}
     _count_hits(result, ledger, by_key)
     _count_creates(result, ledger, by_key, set(seeds))
     _count_edits(result, ledger, by_key)
-    _measure(result, ledger, faults=faults)
+    _measure(result, ledger)
     result.lost = result.lost_hits + result.stolen + result.missing
     result.of = ledger.redirects.total() + sum(map(len, ledger.creates.values()))
     if operation == "creating":  # where a failure is the loss; a redirect that fails is an error
@@ -137,7 +145,9 @@ def reconcile(
     result.share = result.lost / result.of if result.of else 0.0
     result.low, result.high = wilson(min(result.lost, result.of), result.of)
     result.proofs = [*islice(_proofs(ledger, by_key), PROOFS)]
-    result.reason = reason or _inconclusive(result, ledger, faults=faults)
+    if reason := reason or _inconclusive(result, ledger, faults=faults):
+        result = LoadResult(script, strategy, operation, verdict, reason=reason)
+        _measure(result, ledger)
     return result
 
 
@@ -170,22 +180,18 @@ def _count_creates(
 
 
 def _count_edits(result: LoadResult, ledger: Ledger, links: dict[str, StoredLink]) -> None:
+    # An edit without an answer may come into effect later, after one that was acknowledged.
+    unknown = {*ledger.unknown_edits}
     result.edits = ledger.edited
-    result.undone = ledger.undone
-    if ledger.unknown_edits:
-        return
+    result.undone = sum(count for seen, count in ledger.undone.items() if seen not in unknown)
     for key, target_url in ledger.edits.items():
-        if target_url and key in links and links[key].target_url != target_url:
+        if target_url and key in links and links[key].target_url not in {target_url, *unknown}:
             result.undone += 1
 
 
-def _measure(result: LoadResult, ledger: Ledger, *, faults: bool) -> None:
+def _measure(result: LoadResult, ledger: Ledger) -> None:
     result.errors = dict(ledger.errors.most_common())
-    result.failed = sum(
-        count
-        for kind, count in ledger.errors.items()
-        if kind[0].isdecimal() and not (faults and kind in UNAVAILABLE)
-    )
+    result.failed = sum(count for kind, count in ledger.errors.items() if is_refusal(kind))
     result.requests = ledger.sent
     result.acknowledged = ledger.acknowledged
     result.unknown = ledger.unknown
@@ -201,12 +207,37 @@ def _inconclusive(result: LoadResult, ledger: Ledger, *, faults: bool) -> str:
     """Return why the result is inconclusive; empty when it is not."""
     if not ledger.sent:
         return "no request was sent"
-    if not result.acknowledged and not result.failed:
-        return f"none of the {ledger.sent:,} requests was answered"
+    if not result.failed and (unanswered := _unanswered(ledger)):
+        return f"none of the {unanswered} was acknowledged"
     unsent = sum(count for kind, count in ledger.errors.items() if kind.startswith("not sent"))
     if unsent and not faults:
         return f"the service became unavailable: {unsent:,} connections were refused"
+    if result.raced if result.wrong else result.violated:
+        return ""
+    if result.doubled:
+        return (
+            f"{result.doubled:,} requests took effect twice, as behind a proxy that repeats them: "
+            "that shows no race"
+        )
+    unexplained = {
+        kind: count
+        for kind, count in result.errors.items()
+        if kind[0].isdecimal() and not is_refusal(kind) and not (faults and kind in UNAVAILABLE)
+    }
+    if unexplained:
+        kinds = ", ".join(f"{count:,} × {kind}" for kind, count in unexplained.items())
+        return f"it is unknown what became of the requests with other answers: {kinds}"
     return ""
+
+
+def _unanswered(ledger: Ledger) -> str:
+    """Return which requests there were, if all of a kind were without the answer asked for."""
+    creates = sum(map(len, ledger.creates.values()))
+    if ledger.unknown_redirects and not ledger.redirects:
+        return f"{ledger.unknown_redirects.total():,} redirects"
+    if ledger.unknown_creates and not creates:
+        return f"{len(ledger.unknown_creates):,} creates"
+    return "" if ledger.redirects or creates else f"{ledger.sent:,} requests"
 
 
 def _proofs(ledger: Ledger, links: dict[str, StoredLink]) -> Iterator[list[str]]:
@@ -225,6 +256,8 @@ def _proofs(ledger: Ledger, links: dict[str, StoredLink]) -> Iterator[list[str]]
             owner = links[taken[1]].target_url
             yield [f"Two creates drew {taken[1]}:", owner, f"{target_url}, answered {kind}"]
     for key, edited, seen in ledger.undone_cases:
+        if seen in ledger.unknown_edits:
+            continue
         yield [
             f"An edit of {key} was undone:",
             f"it was acknowledged to lead to {edited}",

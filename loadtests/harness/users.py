@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import itertools
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any
 
 import geventhttpclient.client
 from locust import FastHttpUser
+from locust.contrib.fasthttp import FAILURE_EXCEPTIONS
 from locust.exception import StopUser
 
-from loadtests.harness.ledger import UNAVAILABLE
+from loadtests.harness.ledger import leaves_open
 from loadtests.harness.load_run import REQUEST_TIMEOUT, LoadRun
 
 # Here even a GET changes something: it counts a hit. The HTTP client would repeat it by itself when
 # the connection is lost, and a hit counted twice would look like the strategy's fault.
 geventhttpclient.client.IDEMPOTENT_METHODS = frozenset()
+
+# The lab sends it back. An answer to another request, which a cache gives, acknowledges nothing.
+REQUEST_ID = "X-Request-Id"
 
 # The ledger of a process is in memory, some 200 bytes for each create. The limit keeps a run
 # that nobody stops from filling the machine's memory.
@@ -60,14 +65,16 @@ class LedgerUser(FastHttpUser):
         name: str,
         expected: int,
         unknown: Callable[[], None],
+        complete: Callable[[Any], bool] = lambda response: True,
         json: Any = None,
         measured: bool = True,
     ) -> Any:
-        """Send one request, and return the response if its status is the one `expected`.
+        """Send one request, and return the response if it is what was asked for.
 
-        Any other answer is recorded as an error and returned as None. Without an answer, or with
-        one that leaves the outcome open, `unknown` is called to record that, too. `measured` says
-        whether the request counts for the throughput and the times.
+        That is the case with the status `expected`, and where it is `complete` and the answer to
+        this very request. Any other answer is recorded as an error and returned as None, and unless
+        the lab says in it why the strategy failed, `unknown` is called: the work may have been
+        done. `measured` says whether the request counts for the throughput and the times.
         """
         load = self.load
         if load.stopping or load.total >= MAX_REQUESTS:
@@ -76,23 +83,31 @@ class LedgerUser(FastHttpUser):
         load.ledger.sent += 1
         load.total += 1
         self.sent += 1
-        status = None
+        status, request_id = None, uuid.uuid4().hex
         began = time.perf_counter()
         try:
             with self.client.request(
-                method, path, name=name, json=json, allow_redirects=False, catch_response=True
+                method,
+                path,
+                name=name,
+                json=json,
+                headers={REQUEST_ID: request_id},
+                allow_redirects=False,
+                catch_response=True,
             ) as response:
                 milliseconds = (time.perf_counter() - began) * 1000
                 status = response.status_code
                 if status and measured:
                     load.ledger.took(milliseconds, time.time())
-                if status == expected:
+                # The service's own pages do not send it back.
+                own = not status or response.headers.get(REQUEST_ID, request_id) == request_id
+                if status == expected and own and complete(response):
                     response.success()
                     return response
-                kind = self.kind(response)
+                kind = self.kind(response) if own else str(status)
                 response.failure(kind)
                 load.ledger.errors[kind] += 1
-                if kind in UNAVAILABLE or kind.startswith("no answer"):
+                if leaves_open(kind):
                     unknown()
                 self.failed(response, kind)
                 return None
@@ -114,10 +129,10 @@ class LedgerUser(FastHttpUser):
         return f"{response.status_code} {self.told(response, 'exception')}".strip()
 
     def told(self, response: Any, name: str) -> str:
-        """Return a field of the lab's JSON error; empty when the answer is not the lab's."""
+        """Return a field of a JSON answer; empty when it has none, or cannot be read."""
         try:
             return str(response.json()[name])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, *FAILURE_EXCEPTIONS):
             return ""
 
     def label(self, path: str) -> str:
@@ -137,8 +152,26 @@ class LedgerUser(FastHttpUser):
             name=name,
             expected=302,
             unknown=lambda: self.load.ledger.unknown_redirects.update([key]),
+            # Not to the log-in page of a network, for example.
+            complete=lambda response: response.headers.get("Location", "").startswith(
+                self.load.given["targets"]
+            ),
         )
         if response is not None:
             hits = response.headers.get("X-Hits")
             self.load.ledger.redirected(key, hits=hits, request=self.label(path))
         return response
+
+    def create(self, path: str, target_url: str, *, name: str, **content: Any) -> None:
+        """Create a link to `target_url` at `path`, with the `content` besides, and record it."""
+        response = self.ask(
+            "POST",
+            path,
+            name=name,
+            expected=201,
+            unknown=lambda: self.load.ledger.unknown_creates.append(target_url),
+            complete=lambda response: self.told(response, "key") != "",
+            json={**content, "target_url": target_url},
+        )
+        if response is not None:
+            self.load.ledger.created(self.told(response, "key"), target_url)

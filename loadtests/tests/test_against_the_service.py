@@ -120,6 +120,11 @@ def test_an_error_of_the_lab_is_the_message(live_server: LiveServer) -> None:
         [*lab.links("lab-aaaaa")]
 
 
+def test_endpoints_that_are_off(live_server: LiveServer) -> None:
+    with pytest.raises(LabError, match="start the service with SHORTURL_LAB=on and SHORTURL_LAB_L"):
+        Lab(f"{live_server.url}/nothing/here").open_space(1)
+
+
 @pytest.mark.parametrize("host", ["localhost:8000", "http://", "http://[::1", "http://a:b"])
 def test_a_host_that_is_invalid(host: str) -> None:
     with pytest.raises(LabError, match="is not a host: write it like http://127"):

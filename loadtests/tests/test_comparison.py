@@ -63,7 +63,7 @@ def test_the_text_of_a_run() -> None:
         ({"lost": 1}, "right, BUT the invariant was violated"),
         ({"verdict": ALONE.verdict}, "right alone, and the invariant held"),
         ({"verdict": "wrong"}, "wrong, BUT the invariant held"),
-        ({"verdict": "wrong", "doubled": 1}, "wrong, and the invariant was violated"),
+        ({"verdict": "wrong", "undone": 1}, "wrong, and the invariant was violated"),
         ({"reason": "cut short"}, "inconclusive: cut short"),
     ],
 )

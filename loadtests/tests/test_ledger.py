@@ -31,7 +31,7 @@ def note(ledger: Ledger, what: int) -> None:
         case 6:
             ledger.unknown_creates.append(target_url)
         case 7:
-            ledger.unknown_edits += 1
+            ledger.unknown_edits.append(target_url)
             ledger.unknown_others += 1
             ledger.other += 1
 
@@ -109,10 +109,10 @@ def test_what_is_kept_for_proofs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
         ledger.redirected("a", hits=str(number), request="two")
         ledger.undid("a", "new", "old")
         ledger.refused("target", "500", "taken")
-    assert (len(ledger.claims), ledger.redirects["a"], ledger.undone) == (3, 20, 10)
+    assert (len(ledger.claims), ledger.redirects["a"], ledger.undone.total()) == (3, 20, 10)
     assert len(ledger.contradictions) == len(ledger.undone_cases) == len(ledger.refusals) == 2
     ledger.merge(Ledger.from_data(ledger.as_data()))
-    assert (len(ledger.claims), ledger.redirects["a"], ledger.undone) == (3, 40, 20)
+    assert (len(ledger.claims), ledger.redirects["a"], ledger.undone.total()) == (3, 40, 20)
     assert len(ledger.contradictions) == len(ledger.undone_cases) == len(ledger.refusals) == 2
 
 
@@ -146,3 +146,18 @@ def test_the_time_that_the_answers_span() -> None:
     ledger.took(500, at=1002.0)
     ledger.took(250, at=1001.0)
     assert (ledger.began, ledger.ended) == (1000.75, 1002.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_open"),
+    [
+        ("500", True),
+        ("408", True),
+        ("503 OperationalError", True),
+        ("no answer: TimeoutError", True),
+        ("500 IntegrityError", False),
+        ("not sent: ConnectionRefusedError", False),
+    ],
+)
+def test_which_failures_leave_open_what_was_done(kind: str, is_open: bool) -> None:
+    assert ledgers.leaves_open(kind) is is_open

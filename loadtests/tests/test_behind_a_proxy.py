@@ -1,0 +1,108 @@
+"""What a run says behind a proxy that repeats, drops, replaces or replays, over real HTTP.
+
+Where the service has one worker with one thread, no race is possible, and no strategy may be said
+to have had one. With 4 × 4, the losses of a wrong one are still found.
+"""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from loadtests.harness.own_postgres import own_postgres
+from loadtests.harness.serving import NO_REFUSALS, serving
+from loadtests.tests.proxy import EVERY, Misdeed, drop, proxied, refuse, repeat, replace, replay
+from loadtests.tests.test_scripts import locust
+
+AT_ONCE = 2  # runs, which mostly wait for Locust to start
+LAB = {"SHORTURL_LAB": "on", "SHORTURL_LAB_LOAD": "on", **NO_REFUSALS}
+
+
+class Attack(NamedTuple):
+    """A run behind a proxy, and what it has to say."""
+
+    strategy: str
+    misdeed: Misdeed
+    sentence: str
+    of: str = "/lab/"
+    every: int = EVERY
+    script: str = "lost_update"
+
+
+BROKE = "wrong, and the invariant was violated"
+TWICE = "took effect twice, as behind a proxy that repeats them: that shows no race"
+UNKNOWN = "it is unknown what became of the requests with other answers"
+# With one worker and one thread, where no race is possible.
+ALONE = [
+    Attack("naive", repeat, TWICE),
+    Attack("naive", replace, UNKNOWN),
+    Attack("update_returning", drop, "redirects was acknowledged", "/lab/resolve/", 1),
+]
+MORE_ALONE = [
+    Attack("naive", refuse, UNKNOWN),
+    Attack("naive", replay, UNKNOWN),
+    Attack("naive", drop, "wrong, BUT the invariant held"),
+    Attack("check_first", repeat, TWICE, script="toctou"),
+    Attack("check_first", replace, UNKNOWN, script="toctou"),
+    Attack("check_first", replay, UNKNOWN, script="toctou"),
+]
+MANY = [
+    Attack("naive", repeat, BROKE),
+    Attack("naive", replace, BROKE),
+    Attack("check_first", replace, BROKE, script="toctou"),
+    Attack("update_returning", drop, "right, and the invariant held"),
+    Attack("update_returning", replay, UNKNOWN),
+    Attack("on_conflict", drop, "right, and the invariant held", script="toctou"),
+]
+
+
+@pytest.fixture(scope="module")
+def database_url() -> Iterator[str]:
+    """The URL of a database that nobody else uses."""
+    with own_postgres() as postgres:
+        yield postgres.url
+
+
+@pytest.fixture(scope="module")
+def alone(database_url: str) -> Iterator[str]:
+    """The address of a service with one worker and one thread."""
+    with serving(DATABASE_URL=database_url, WORKERS="1", THREADS="1", **LAB) as service:
+        yield service.url
+
+
+def check(host: str, attacks: list[Attack], reports: Path) -> None:
+    """Run the attacks, some at the same time, each in a key space of its own."""
+
+    def run(attack: Attack) -> Any:
+        own = reports / str(attacks.index(attack))
+        with proxied(host, attack.misdeed, of=attack.of, every=attack.every) as url:
+            asked = ["--host", url, "--strategy", attack.strategy, "--reports", str(own)]
+            ended = locust(attack.script, *asked, "--run-time", "1s", "--users", "4")
+        report = own / f"{attack.script}-{attack.strategy}.json"
+        assert report.exists(), ended.stderr
+        return json.loads(report.read_text())
+
+    with ThreadPoolExecutor(AT_ONCE) as executor:
+        results = list(executor.map(run, attacks))
+    for attack, result in zip(attacks, results, strict=True):
+        assert attack.sentence in result["sentence"], attack
+        assert result["requests"] > 16
+        assert (result["lost"] > 0) == (attack.sentence is BROKE)
+
+
+def test_without_a_race_none_is_seen(alone: str, tmp_path: Path) -> None:
+    check(alone, ALONE, tmp_path)
+
+
+@pytest.mark.exhaustive
+def test_without_a_race_none_is_seen_whatever_the_proxy_does(alone: str, tmp_path: Path) -> None:
+    check(alone, MORE_ALONE, tmp_path)
+
+
+@pytest.mark.exhaustive
+def test_a_race_is_seen_all_the_same(database_url: str, tmp_path: Path) -> None:
+    with serving(DATABASE_URL=database_url, WORKERS="4", THREADS="4", **LAB) as service:
+        check(service.url, MANY, tmp_path)
