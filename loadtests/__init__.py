@@ -5,6 +5,7 @@
     hot_and_cold.py      the service's own endpoints, in a realistic mix
     every_strategy.py    every strategy, one after another, and one report: `make races`
     overload.py          more requests than the service can answer
+    soak.py              steady traffic for long, and the workers' memory
     faults/              what fails on purpose, and how long anybody waits: one file a fault
     harness/             what they share
 

@@ -28,6 +28,7 @@ from loadtests.faults.kill_pgbouncer import kill_pgbouncer, pgbouncer_before_pos
 from loadtests.faults.kill_service import kill_service, two_services
 from loadtests.faults.kill_worker import kill_worker
 from loadtests.faults.locked_row import locked_row
+from loadtests.faults.overloaded import overloaded
 from loadtests.faults.restart_postgres import restart_postgres
 from loadtests.faults.silent_connections import silent_connections
 from loadtests.faults.two_migrations import two_migrations
@@ -101,6 +102,12 @@ FAULTS = (
         "both succeed",
         QUICK,
         quick=True,
+    ),
+    InjectedFault(
+        overloaded,
+        "twice and ten times as many requests arrive as can be answered",
+        "what is answered stays quick, the rest gets a 503 at once, the goodput does not fall",
+        QUICK,
     ),
     InjectedFault(
         frozen_postgres,

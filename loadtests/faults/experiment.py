@@ -196,5 +196,4 @@ def run(fault: InjectedFault, place: Place) -> FaultOutcome:
     if fault.affects:
         standard.append(Figure("requests affected", ledger.errors.total(), 1, least=True))
     acknowledged = ledger.redirects.total()
-    sent = acknowledged + ledger.unknown_redirects.total()
-    return FaultOutcome(fault, acknowledged, hits, sent, [*standard, *figures], result)
+    return FaultOutcome(fault, acknowledged, hits, traffic.followed, [*standard, *figures], result)

@@ -21,6 +21,8 @@ FOLLOWERS = 16  # half of them follow the hot short URL, the others one cold one
 INTERVAL = 0.1  # seconds between two requests of a user
 CLIENT_TIMEOUT = 60  # seconds, longer than any bound
 KEY_LENGTH = 3
+# What people look at besides: pages, the API, and what is not there.
+PAGES = ("/", "/login", "/{hot}/stats", "/{hot}/qr.svg", "/api/links/{hot}", "/{space}-none")
 
 
 class Answer(NamedTuple):
@@ -81,8 +83,10 @@ class Traffic:
         self.longest = self.longest_probe = 0.0  # seconds
         self.failed_probes = 0
         self.unbroken = 0  # redirects since a request failed
+        self.followed = 0  # requests for a redirect, answered or not
+        self._pages = itertools.cycle(PAGES)
         self.lock, self.stopped = threading.Lock(), threading.Event()
-        users: list[Any] = [self._probe, self._create, *[self._follow] * FOLLOWERS]
+        users: list[Any] = [self._probe, self._create, self._browse, *[self._follow] * FOLLOWERS]
         self._threads = [
             threading.Thread(target=self._repeat, args=(user, number), daemon=True)
             for number, user in enumerate(users)
@@ -141,7 +145,7 @@ class Traffic:
             self.failed_probes += answer.kind != "200"
 
     def _follow(self, client: Client, number: int) -> None:
-        key = self.keys[max(0, number - 1 - FOLLOWERS // 2)]
+        key = self.keys[max(0, number - 2 - FOLLOWERS // 2)]
         answer = client.ask("GET", f"/{key}")
         with self.lock:
             if answer.kind == "302":
@@ -149,6 +153,7 @@ class Traffic:
                 self.unbroken += 1
             elif self._failed(answer):
                 self.ledger.unknown_redirects[key] += 1
+            self.followed += not answer.kind.startswith("not sent")
             self._waited(answer)
 
     def _create(self, client: Client, number: int) -> None:
@@ -159,6 +164,16 @@ class Traffic:
                 self.ledger.created(json.loads(answer.body)["key"], target_url)
             elif self._failed(answer):
                 self.ledger.unknown_creates.append(target_url)
+            self._waited(answer)
+
+    def _browse(self, client: Client, number: int) -> None:
+        path = next(self._pages).format(hot=self.hot, space=self.space)
+        answer = client.ask("GET", path)
+        with self.lock:
+            if answer.kind == ("404" if path.endswith("-none") else "200"):
+                self.ledger.other += 1
+            else:
+                self._failed(answer)
             self._waited(answer)
 
     def _failed(self, answer: Answer) -> bool:

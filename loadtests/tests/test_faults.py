@@ -14,7 +14,8 @@ from loadtests.faults.experiment import FaultOutcome, Figure, NotRecovered, Skip
 from loadtests.harness.reconciliation import ExitCode, LoadResult
 from loadtests.harness.serving import ROOT
 
-SHARED = {"__init__", "__main__", "experiment", "network", "slow_clients", "tcp_proxy", "traffic"}
+SHARED = {"__init__", "__main__", "experiment", "single", "traffic"}
+SHARED |= {"network", "open_loop", "slow_clients", "tcp_proxy"}
 RIGHT = LoadResult("faults", "service", "service", "right", requests=9, acknowledged=9)
 KEPT = FaultOutcome(FAULTS[0], 7, 8, 9, [Figure("longest wait", 0.5, 1, " s")], RIGHT)
 

@@ -1,0 +1,68 @@
+"""Soak: mixed traffic at a steady rate for long, and the memory of the workers meanwhile.
+
+What it teaches: a leak shows in time only. Users follow a hot short URL and cold ones, create
+others, and look at the pages and the API; the memory of the workers is the same in the middle and
+at the end, and nothing is lost.
+
+How to run it:
+
+    .venv/bin/python -m loadtests.soak                   # 20 minutes
+    .venv/bin/python -m loadtests.soak --minutes 1
+
+RSS is the memory of all workers in use, and USS what would be free without them. The exit code is 0
+when the ledger says that every request took effect, and every answer came within a second; 1 when
+not, 2 when nothing was measured. Memory is for you to judge.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from functools import partial
+
+from tabulate import tabulate
+
+from loadtests.faults.experiment import Experiment, Figure
+from loadtests.faults.single import program
+
+MINUTES = 20
+MOST_MINUTES = 24 * 60
+MEGABYTE = 1024 * 1024
+Sample = tuple[str, str, str]
+
+
+def sample(experiment: Experiment, when: str) -> Sample:
+    """Return the memory of all workers, in MB."""
+    infos = [worker.memory_full_info() for worker in experiment.master.children()]
+    rss, uss = (sum(getattr(info, name) for info in infos) for name in ("rss", "uss"))
+    return when, f"{rss / MEGABYTE:.1f}", f"{uss / MEGABYTE:.1f}"
+
+
+def soak(experiment: Experiment, *, seconds: float, samples: list[Sample]) -> Iterator[Figure]:
+    """Let the load go on; append the samples of the beginning, the middle and the end."""
+    samples.append(sample(experiment, "beginning"))
+    for when in ("middle", "end"):
+        experiment.go_on(seconds / 2)
+        samples.append(sample(experiment, when))
+    yield Figure("requests", experiment.traffic.ledger.sent, 1, least=True)
+    yield Figure("errors", experiment.traffic.ledger.errors.total(), 0)
+
+
+def minutes(text: str) -> int:
+    """Return `text` as a whole number from 1 to MOST_MINUTES; raise ArgumentTypeError."""
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_MINUTES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {MOST_MINUTES}")
+    return int(text)
+
+
+def main() -> int:
+    """Run from the command line; return the exit code."""
+    parser = argparse.ArgumentParser(description="Steady mixed traffic, and the workers' memory.")
+    parser.add_argument("--minutes", type=minutes, default=MINUTES)
+    chosen, samples = parser.parse_args(), list[Sample]()
+    inject = partial(soak, seconds=60 * chosen.minutes, samples=samples)
+    titles = ("memory of the workers", "RSS, MB", "USS, MB")
+    return program("soak", inject, lambda: tabulate(samples, titles, "pipe"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
