@@ -10,7 +10,6 @@ as its table says, 1 when one did not, 2 when a run was inconclusive.
 
 import argparse
 import json
-import os
 import random
 import signal
 import subprocess
@@ -113,7 +112,7 @@ def measure(host: str, asked: argparse.Namespace) -> int:
     runs = [run for run in PLAN if not asked.only or run.strategy in asked.only] * asked.repeat
     random.Random(asked.seed).shuffle(runs)  # noqa: S311
     print(f"{len(runs)} runs of {asked.seconds} s at {host}, in the order of seed {asked.seed}.")
-    began, load = time.monotonic(), os.getloadavg()[0]
+    began, where = time.monotonic(), comparison.machine_and_load()
     results = []
     for number, run in enumerate(runs, 1):
         head = f"[{number:>{len(str(len(runs)))}}/{len(runs)}] {run.script} {run.strategy}"
@@ -129,7 +128,7 @@ def measure(host: str, asked: argparse.Namespace) -> int:
         "seconds": asked.seconds,
         "seed": asked.seed,
         "took": round(time.monotonic() - began),
-        "machine": f"{comparison.machine()}, with a load average of {load:.1f} before",
+        "machine": where,
         "versions": opened["versions"],
         "notes": notes(results),
     }

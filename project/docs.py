@@ -2,20 +2,24 @@
 
 A block begins with a comment that names a command, `<!-- $ manage.py strategies -->`, or a file,
 `<!-- $ cat shorturl/keys.py -->`, and ends with `<!-- end -->`. What stands between the two is what
-the command prints.
+the command prints. A command that begins with "python" measures, for minutes: only
+`python -m project.docs --measure` runs it.
 """
 
 import re
 import shlex
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
+from subprocess import PIPE
 
 import django
 from django.core.management import call_command
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(
-    r"(?P<begin><!-- \$ (?P<command>(?:manage\.py|cat) .+?) -->\n)"
+    r"(?P<begin><!-- \$ (?P<command>(?:manage\.py|cat|python) .+?) -->\n)"
     r"(?P<shown>.*?)(?P<end>\n<!-- end -->)",
     re.DOTALL,
 )
@@ -35,16 +39,30 @@ def printed(command: str) -> str:
     program, *arguments = shlex.split(command)
     if program == "cat":
         return f"```python\n{(ROOT / arguments[0]).read_text()}```"
-    output = StringIO()
-    call_command(*arguments, stdout=output, stderr=StringIO())
-    text = output.getvalue().strip("\n")
+    if program == "python":
+        command_line = [sys.executable, *arguments]
+        ended = subprocess.run(command_line, cwd=ROOT, stdout=PIPE, text=True, check=False)  # noqa: S603
+        text = ended.stdout.strip("\n")
+    else:
+        output = StringIO()
+        call_command(*arguments, stdout=output, stderr=StringIO())
+        text = output.getvalue().strip("\n")
     return text if text.startswith("|") else f"```text\n{text}\n```"
+
+
+def is_measured(block: re.Match[str]) -> bool:
+    """Return whether what the block shows is different each time."""
+    return block["command"].startswith("python")
+
+
+def refreshed(block: re.Match[str]) -> str:
+    """Return the block with what its command prints now, or as it is where that takes minutes."""
+    if is_measured(block) and "--measure" not in sys.argv:
+        return block[0]
+    return block["begin"] + printed(block["command"]) + block["end"]
 
 
 if __name__ == "__main__":
     django.setup()
     for path in documents():
-        text = path.read_text()
-        path.write_text(
-            BLOCK.sub(lambda it: it["begin"] + printed(it["command"]) + it["end"], text)
-        )
+        path.write_text(BLOCK.sub(refreshed, path.read_text()))

@@ -21,7 +21,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from django.core.exceptions import ImproperlyConfigured
 from tabulate import tabulate
 
 from loadtests.faults import FAULTS
@@ -33,10 +32,10 @@ from loadtests.faults.experiment import (
     Skipped,
     run,
 )
+from loadtests.faults.single import reported
 from loadtests.harness import comparison, options
 from loadtests.harness.lab_api import LabError
 from loadtests.harness.reconciliation import ExitCode
-from loadtests.harness.serving import NotServed
 
 BY_NAME = {fault.name: fault for fault in FAULTS}
 COLUMNS = ("fault", "acknowledged ≤ hits ≤ sent", "longest wait", "bound", "besides")
@@ -120,6 +119,28 @@ def arguments() -> argparse.Namespace:
     return chosen
 
 
+def line(cells: Sequence[str]) -> str:
+    """Return what is printed of a fault as soon as it is over."""
+    name, counts, wait, bound, besides = cells
+    held = f"{wait:>8} ≤ {bound}" if wait else ""
+    return f"{name:<19} {counts:<23} {held:<17} {besides}".rstrip()
+
+
+def measure(chosen: argparse.Namespace) -> ExitCode:
+    """Run the chosen faults, print a line of each, or a table of all; return the exit code."""
+    began, where = datetime.now(UTC), comparison.machine_and_load()
+    results, rows = [], []
+    for fault, outcome in outcomes(chosen.faults, Setup(chosen.options, chosen.strategy)):
+        results.append(outcome)
+        rows.append(cells(fault, outcome))
+        print(line(rows[-1]), file=sys.stderr if chosen.markdown else sys.stdout, flush=True)
+    if chosen.markdown:
+        print(tabulate(rows, COLUMNS, "pipe", disable_numparse=True))
+        took = (datetime.now(UTC) - began).seconds
+        print(f"\n{began:%Y-%m-%d}, in {took} s, on {where}.")
+    return exit_code(results)
+
+
 def main() -> int:
     """Run from the command line; return the exit code."""
     chosen = arguments()
@@ -129,30 +150,7 @@ def main() -> int:
         print(tabulate(listed, ("fault", "what is done", "what must hold", "bound"), style))
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and clean up
-    began = datetime.now(UTC)
-    results: list[FaultOutcome | Skipped | NotRecovered] = []
-    rows: list[list[str]] = []
-    try:
-        for fault, outcome in outcomes(chosen.faults, Setup(chosen.options, chosen.strategy)):
-            results.append(outcome)
-            rows.append(cells(fault, outcome))
-            name, counts, wait, bound, besides = rows[-1]
-            print(
-                f"{name:<19} {counts:<23} {wait:>8} ≤ {bound:<6} {besides}".rstrip(),
-                file=sys.stderr if chosen.markdown else sys.stdout,
-                flush=True,
-            )
-    except (NotServed, ImproperlyConfigured, OSError) as error:
-        print(f"faults: {error}", file=sys.stderr)
-        return ExitCode.INCONCLUSIVE
-    except KeyboardInterrupt:
-        print("faults: stopped", file=sys.stderr)
-        return ExitCode.INCONCLUSIVE
-    took = (datetime.now(UTC) - began).seconds
-    if chosen.markdown:
-        print(tabulate(rows, COLUMNS, "pipe", disable_numparse=True))
-        print(f"\n{began:%Y-%m-%d}, on {comparison.machine()}, in {took} s.")
-    return exit_code(results)
+    return reported("faults", lambda: measure(chosen))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""An experiment by itself, as a program: it prints what was measured, and ends with the verdict."""
+"""An experiment by itself, as a program, which prints what was measured or why nothing was."""
 
 import subprocess
 import sys
@@ -25,31 +25,38 @@ from loadtests.harness.reconciliation import ExitCode
 from loadtests.harness.serving import NotServed
 
 
-def program(
-    name: str, inject: Callable[[Experiment], Iterable[Figure]], table: Callable[[], str]
-) -> ExitCode:
-    """Run `inject` in a service of its own, then print the `table` and all figures.
-
-    Errors are one line, which begins with `name`. Returns the exit code.
-    """
+def reported(name: str, measure: Callable[[], ExitCode]) -> ExitCode:
+    """Return the exit code of `measure`; print one line, which begins with `name`, of an error."""
     try:
-        with plain(Setup()) as place:
-            outcome = run(InjectedFault(inject, "", "", QUICK), place)
+        return measure()
     except NotRecovered as error:
         print(f"{name}: {error}", file=sys.stderr)
         return ExitCode.UNEXPECTED
-    except (
-        *(Skipped, NotServed, LabError, ImproperlyConfigured, OSError),
-        subprocess.SubprocessError,
-    ) as error:
+    except (Skipped, NotServed, LabError, ImproperlyConfigured) as error:
         print(f"{name}: {error}", file=sys.stderr)
-        return ExitCode.INCONCLUSIVE
+    except (OSError, subprocess.SubprocessError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
     except KeyboardInterrupt:
         print(f"{name}: stopped", file=sys.stderr)
-        return ExitCode.INCONCLUSIVE
-    print(f"{table()}\n\n{summary(outcome)}\n")
-    print(f"{datetime.now(UTC):%Y-%m-%d}, on {comparison.machine()}.")
-    return ExitCode.UNEXPECTED if outcome.missed() else ExitCode.AS_EXPECTED
+    return ExitCode.INCONCLUSIVE
+
+
+def program(
+    name: str, inject: Callable[[Experiment], Iterable[Figure]], table: Callable[[], str]
+) -> ExitCode:
+    """Run `inject` in a service of its own; print the `table` and the figures, or the error.
+
+    Returns the exit code.
+    """
+
+    def measure() -> ExitCode:
+        where = comparison.machine_and_load()
+        with plain(Setup()) as place:
+            outcome = run(InjectedFault(inject, "", "", QUICK), place)
+        print(f"{table()}\n\n{summary(outcome)}\n\n{datetime.now(UTC):%Y-%m-%d}, on {where}.")
+        return ExitCode.UNEXPECTED if outcome.missed() else ExitCode.AS_EXPECTED
+
+    return reported(name, measure)
 
 
 def summary(outcome: FaultOutcome) -> str:

@@ -129,6 +129,11 @@ def conditions(about: dict[str, Any]) -> str:
     )
 
 
+def machine_and_load() -> str:
+    """Return the machine and how busy others keep it; to be called before the load."""
+    return f"{machine()}, with a load average of {os.getloadavg()[0]:.1f} before"
+
+
 def machine() -> str:
     """Return the processors and the operating system of this machine, as far as it says."""
     try:

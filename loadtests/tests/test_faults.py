@@ -85,6 +85,18 @@ def test_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     ]
 
 
+def test_the_document_shows_every_fault(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = (ROOT / "docs" / "faults.md").read_text()
+    monkeypatch.setattr(sys, "argv", ["faults", "--list", "--markdown"])
+    assert main() == 0
+    assert capsys.readouterr().out in document, "run `python -m project.docs --measure`"
+    _, measured = document.split("## What was measured")
+    for fault in FAULTS:
+        assert f"\n| {fault.name} " in measured
+
+
 @pytest.mark.exhaustive
 def test_a_commit_that_is_not_on_the_disk_is_lost_in_a_crash() -> None:
     """PostgreSQL acknowledges a COMMIT and writes it later; what this loses, the ledger shows."""
