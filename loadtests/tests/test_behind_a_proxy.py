@@ -17,7 +17,7 @@ from loadtests.harness.serving import NO_REFUSALS, serving
 from loadtests.tests.proxy import EVERY, Misdeed, drop, proxied, refuse, repeat, replace, replay
 from loadtests.tests.test_scripts import locust
 
-AT_ONCE = 2  # runs, which mostly wait for Locust to start
+AT_ONCE = 3  # runs; their users are fewer than may wait for the one thread
 LAB = {"SHORTURL_LAB": "on", "SHORTURL_LAB_LOAD": "on", **NO_REFUSALS}
 
 
