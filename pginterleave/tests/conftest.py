@@ -1,5 +1,7 @@
-"""The tables of the explorer's tests."""
+"""The tables of the explorer's tests, and what nothing may be left of."""
 
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -7,6 +9,11 @@ from django.db import connection
 
 from .counter import sql
 from .vouchers import Voucher
+
+SESSIONS = (
+    "SELECT pid, application_name, state, query FROM pg_stat_activity WHERE pid != pg_backend_pid()"
+    " AND datname = current_database() AND backend_type = 'client backend'"
+)
 
 
 @pytest.fixture
@@ -19,6 +26,17 @@ def counter_table(transactional_db: None) -> Iterator[None]:
     )
     yield
     sql("DROP TABLE interleave_counter")
+
+
+@pytest.fixture
+def nothing_is_left(counter_table: None) -> Iterator[None]:
+    """Neither a session, with its locks, nor a thread; begins when those of others have ended."""
+    while sql(SESSIONS):
+        time.sleep(0.001)
+    threads = {*threading.enumerate()}
+    yield
+    assert sql(SESSIONS) == []
+    assert {*threading.enumerate()} <= threads
 
 
 @pytest.fixture

@@ -69,6 +69,14 @@ def explored(*processes: Process, **options: Any) -> Exploration:
     return explore(processes, **{**BY_DEFAULT, **options})
 
 
+def all_outcomes(*processes: Process, **options: Any) -> dict[str, tuple[Outcome, ...]]:
+    """Explore all schedules, and return what each of them leads to."""
+    found = explored(*processes, **{"invariant": lambda outcomes: "shown", **options})
+    assert found.complete
+    assert len(found.violations) == found.schedules
+    return {schedule.order: schedule.outcomes for schedule in found.violations}
+
+
 def replayed(order: str, *processes: Process, **options: Any) -> Schedule:
     """Run one schedule, with the options of `run_schedule`."""
     return run_schedule(order, processes, **{**BY_DEFAULT, **options})

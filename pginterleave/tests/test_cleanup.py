@@ -1,46 +1,21 @@
-"""Whatever the processes do, nothing is left behind: no session, lock, thread or setting."""
+"""However an exploration ends, no session, lock or thread is left behind."""
 
 import inspect
 import re
 import threading
-import time
-from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import pytest
-from django.db import DatabaseError, connection, connections, transaction
+from django.db import DatabaseError, connections, transaction
 
-from pginterleave import InterleaveError, Outcome, StepTimeout
+from pginterleave import InterleaveError, StepTimeout
 
 from . import counter
-from .counter import Process, explored, lock, sql
+from .counter import all_outcomes, explored, lock, sql
 
-pytestmark = pytest.mark.usefixtures("counter_table")
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
-SESSIONS = (
-    "SELECT pid, application_name, state, query FROM pg_stat_activity WHERE pid != pg_backend_pid()"
-    " AND datname = current_database() AND backend_type = 'client backend'"
-)
 WAITING = "SELECT pid FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(counter_table: None) -> Iterator[None]:
-    """Neither a session, with its locks, nor a thread; begins when those of others have ended."""
-    while sql(SESSIONS):
-        time.sleep(0.001)
-    threads = {*threading.enumerate()}
-    yield
-    assert sql(SESSIONS) == []
-    assert {*threading.enumerate()} <= threads
-
-
-def run(*processes: Process, **options: Any) -> dict[str, tuple[Outcome, ...]]:
-    """Explore, and return the outcomes of every schedule."""
-    found = explored(*processes, **{"invariant": lambda outcomes: "shown", **options})
-    assert found.complete
-    return {schedule.order: schedule.outcomes for schedule in found.violations}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +23,7 @@ def run(*processes: Process, **options: Any) -> dict[str, tuple[Outcome, ...]]:
 )
 def test_after_an_error_which_says_when_it_was_raised(part: str, note: str) -> None:
     with pytest.raises(ZeroDivisionError) as raised:
-        run(counter.atomic_only, counter.atomic_only, **{part: lambda *outcomes: 1 / 0})
+        all_outcomes(counter.atomic_only, counter.atomic_only, **{part: lambda *outcomes: 1 / 0})
     assert note in raised.value.__notes__[0]
 
 
@@ -75,7 +50,7 @@ def spin() -> None:
 def test_a_process_that_hangs_in_python_is_named_with_its_line() -> None:
     """Process 2 is in a transaction at that time, and process 1 never comes to its next step."""
     with pytest.raises(StepTimeout) as raised:
-        run(spin, counter.select_for_update, step_timeout=0.3)
+        all_outcomes(spin, counter.select_for_update, step_timeout=0.3)
     line = inspect.getsourcelines(spin)[1] + 3
     place = re.escape(f"{__file__}:{line}") + "|" + re.escape(f"{__file__}:{line - 1}")
     assert re.search(rf"after '1'. Process 1 is in Python at ({place}) \(spin\)", str(raised.value))
@@ -96,7 +71,7 @@ def test_a_thread_that_cannot_be_stopped_is_admitted(monkeypatch: pytest.MonkeyP
     with pytest.raises(
         StepTimeout, match=r"Process 1 is in Python at .* \(hang\): with gate:"
     ) as raised:
-        run(hang, step_timeout=0.2)
+        all_outcomes(hang, step_timeout=0.2)
     assert "The thread of process 1 could not be stopped" in raised.value.__notes__[0]
     (thread,) = [each for each in threading.enumerate() if each.name == "process 1"]
     gate.release()
@@ -105,7 +80,7 @@ def test_a_thread_that_cannot_be_stopped_is_admitted(monkeypatch: pytest.MonkeyP
 
 def test_a_process_that_hangs_in_the_database_is_named_with_its_statement() -> None:
     with pytest.raises(StepTimeout, match=r"Process 1 has sent 'SELECT pg_sleep\(60\)', at .*sql"):
-        run(partial(sql, "SELECT pg_sleep(60)"), counter.naive, step_timeout=0.2)
+        all_outcomes(partial(sql, "SELECT pg_sleep(60)"), counter.naive, step_timeout=0.2)
 
 
 def test_a_retry_loop_without_an_end_is_ended_though_it_swallows_exceptions() -> None:
@@ -130,7 +105,7 @@ def test_a_retry_loop_without_an_end_is_ended_though_it_swallows_exceptions() ->
 
     message = "max_steps=9; a loop may never end. Process 1 is about to send 'UPDATE"
     with pytest.raises(InterleaveError, match=message) as raised:
-        run(retry_bare, retry, max_steps=9)
+        all_outcomes(retry_bare, retry, max_steps=9)
     assert caught == []
     assert not hasattr(raised.value, "__notes__")  # which would admit that a thread is left
 
@@ -141,7 +116,7 @@ def test_a_process_killed_in_the_database_has_an_outcome_and_goes_on_afterwards(
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
         " WHERE application_name = 'interleave process 1' AND datname = current_database()"
     )
-    runs = run(counter.atomic_only, partial(sql, kill))
+    runs = all_outcomes(counter.atomic_only, partial(sql, kill))
     assert sorted(runs) == ["1112", "1121", "121", "21"]
     assert runs["1112"][0].raised is None
     failed = [outcomes[0].raised for order, outcomes in runs.items() if order != "1112"]
@@ -153,108 +128,7 @@ def test_a_process_that_cannot_connect_is_an_error(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(settings, "PORT", "1")
     monkeypatch.setattr(connections["default"], "settings_dict", settings)
     with pytest.raises(Exception, match=r"Process [12] cannot go on"):
-        run(counter.naive, counter.naive)
-
-
-STATE = """
-    SET work_mem = '1MB';
-    CREATE TEMP TABLE left_over (id int);
-    PREPARE left_over AS SELECT 1;
-    DECLARE left_over CURSOR WITH HOLD FOR SELECT 1;
-    LISTEN left_over;
-    SELECT pg_try_advisory_lock(7), count(*) FROM pg_locks WHERE locktype = 'advisory';
-    SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE;
-    SET ROLE pg_monitor
-"""
-
-
-def test_the_state_of_a_session_does_not_reach_the_next_schedule() -> None:
-    probe = (
-        "SELECT current_setting('work_mem'), current_setting('TimeZone'), current_user,"
-        " current_setting('default_transaction_isolation'),"
-        " (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),"
-        " (SELECT count(*) FROM pg_listening_channels())"
-    )
-
-    def process() -> list[Any]:
-        before = sql(probe)
-        for statement in STATE.split(";"):
-            sql(statement)
-        return before
-
-    expected = sql(probe)
-    runs = run(process, counter.hits)
-    assert len(runs) == 11  # its steps, with CLOSE, and one SELECT anywhere between them
-    for outcomes in runs.values():
-        assert outcomes[0].raised is None
-        assert outcomes[0].returned == expected
-
-
-def test_no_timeout_of_the_server_ends_a_session_that_stands_at_a_step(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    names = sql(
-        "SELECT name FROM pg_settings WHERE name IN ('transaction_timeout', 'idle_session_timeout')"
-    )
-    given = " ".join(f"-c {name}=9s" for (name,) in names)
-    options = connection.settings_dict["OPTIONS"] | {"options": given}
-    monkeypatch.setitem(connection.settings_dict, "OPTIONS", options)
-
-    def shown() -> list[Any]:
-        return [sql(f"SHOW {name}") for (name,) in names]
-
-    runs = run(shown, counter.hits)  # more than one schedule: it is so again after RESET ALL
-    assert len(runs) > 1
-    assert all(each[0].returned == [[("0",)]] * len(names) for each in runs.values())
-
-
-def test_hooks_and_wrappers_do_not_reach_the_next_schedule() -> None:
-    called: list[str] = []
-
-    def wrapper(execute: Callable[..., Any], *args: Any) -> Any:
-        called.append("wrapper")
-        return execute(*args)
-
-    def process() -> None:
-        transaction.atomic().__enter__()
-        transaction.on_commit(lambda: called.append("hook"))
-        counter.hits()
-        connection.execute_wrappers.append(wrapper)
-
-    runs = run(process, counter.naive)
-    assert len(runs) == 6
-    assert all(outcome.raised is None for outcomes in runs.values() for outcome in outcomes)
-    assert called == []
-
-
-def held_by_a_copy() -> Any:
-    """Lock row 1 by a copy of the connection, and return the copy."""
-    copy = connection.copy()
-    with copy.cursor() as cursor:
-        cursor.execute("BEGIN; UPDATE interleave_counter SET hits = 5 WHERE id = 1")
-    return copy
-
-
-def test_a_copy_of_the_connection_ends_with_its_process() -> None:
-    """Though somebody keeps it, and the setup of the next schedule wants its row."""
-    kept = []
-
-    def process() -> None:
-        kept.append(held_by_a_copy())
-        sql("SELECT 1")
-
-    assert len(run(process, counter.hits)) == 2
-
-
-def test_a_process_that_waits_for_its_own_copy() -> None:
-    def process() -> None:
-        copy = held_by_a_copy()
-        counter.update_returning()
-        copy.close()
-
-    message = r"Process 1 has sent .UPDATE .* waits for session \d+, which belongs to no process"
-    with pytest.raises(StepTimeout, match=message):
-        run(process, step_timeout=0.2)
+        all_outcomes(counter.naive, counter.naive)
 
 
 def test_whoever_observes_does_not_wait_for_ever() -> None:
@@ -263,7 +137,7 @@ def test_whoever_observes_does_not_wait_for_ever() -> None:
     sql("SET lock_timeout = 0")
     try:
         with pytest.raises(DatabaseError, match="lock timeout") as raised:
-            run(partial(lock, 1), observe=partial(lock, 1), step_timeout=0.2)
+            all_outcomes(partial(lock, 1), observe=partial(lock, 1), step_timeout=0.2)
         raised_in, doing = raised.value.__notes__
         assert raised_in == "Raised in observe."
         assert doing.startswith("Process 1 is about to send 'COMMIT'")
@@ -271,39 +145,3 @@ def test_whoever_observes_does_not_wait_for_ever() -> None:
         assert sql("SHOW synchronous_commit") == before
     finally:
         sql("RESET lock_timeout")
-
-
-def test_a_session_that_a_process_closes_holds_no_lock_after_that_step() -> None:
-    """PostgreSQL drops temporary tables before it releases locks, which takes a while here."""
-
-    def lock_and_close() -> None:
-        sql(
-            "DO $$ BEGIN FOR i IN 1..100 LOOP"
-            " EXECUTE format('CREATE TEMP TABLE t%s (id int PRIMARY KEY)', i); END LOOP; END $$"
-        )
-        sql("SELECT pg_advisory_lock(1)")
-        connection.close()
-
-    def try_lock() -> bool:
-        return bool(sql("SELECT pg_try_advisory_xact_lock(1)")[0][0])
-
-    runs = run(lock_and_close, try_lock)
-    assert {order: outcomes[1].returned for order, outcomes in runs.items()} == {
-        "1112": True,
-        "1121": False,
-        "1211": True,
-        "2111": True,
-    }
-
-
-def test_a_lock_of_the_session_is_released_in_a_step() -> None:
-    def hold() -> None:
-        sql("SELECT pg_advisory_lock(1)")
-        counter.update_returning()
-
-    found = explored(hold, hold, invariant=counter.counted(2))
-    orders = {"111222", "112122", "121122", "212211", "221211", "222111"}
-    assert (found.violating, set(found.orders)) == (0, orders)
-    timeline = found.replay("121122").timeline
-    assert (timeline[1].waited_for, timeline[1].until) == ((1,), 4)
-    assert timeline[3].kind == "CLOSE"

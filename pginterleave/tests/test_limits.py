@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection, connections, transaction
 
-from pginterleave import CannotExplore, InterleaveError, NotDeterministic, Outcome, explore
+from pginterleave import CannotExplore, InterleaveError, NotDeterministic, Outcome
 
 from . import counter
 from .counter import Counter, explored, sql
@@ -17,7 +17,6 @@ from .counter import Counter, explored, sql
 pytestmark = pytest.mark.usefixtures("counter_table")
 
 run = partial(explored, counter.naive, counter.naive)
-run_short = partial(explored, counter.update_returning, counter.update_returning)
 
 
 def test_a_shorter_counterexample_wins_over_an_earlier_one() -> None:
@@ -30,6 +29,7 @@ def test_a_shorter_counterexample_wins_over_an_earlier_one() -> None:
 
 
 def test_a_truncated_search_is_not_a_proof() -> None:
+    run_short = partial(explored, counter.update_returning, counter.update_returning)
     assert run_short(max_schedules=2).complete
     found = run_short(max_schedules=1)
     assert (found.schedules, found.complete) == (1, False)
@@ -40,7 +40,7 @@ def test_a_truncated_search_is_not_a_proof() -> None:
     assert (found.schedules, found.truncated) == (1, "max_seconds=1e-09 passed after 1 schedules")
 
 
-def test_nothing_is_proven_where_nothing_was_sent() -> None:
+def test_nothing_is_proven_by_a_mistake() -> None:
     found = explored(lambda: Counter.objects.filter(key="a"))
     with pytest.raises(AssertionError, match="Not proven: no process has sent anything"):
         found.assert_safe()
@@ -63,12 +63,6 @@ def test_an_exception_that_is_not_expected_is_a_violation(expected: Any) -> None
 @pytest.mark.parametrize("expected", [LookupError, (OSError, LookupError), Exception])
 def test_an_exception_that_is_expected_is_an_outcome(expected: Any) -> None:
     explored(counter.naive, refuses, expected=expected).assert_safe()
-
-
-@pytest.mark.parametrize("expected", [None, "LookupError", (LookupError(),), [LookupError], int])
-def test_what_cannot_be_expected(expected: Any) -> None:
-    with pytest.raises(CannotExplore, match="expected must be classes of exceptions, not "):
-        explored(counter.naive, expected=expected)
 
 
 def test_an_async_function_is_not_a_process() -> None:
@@ -96,22 +90,31 @@ def test_a_setup_that_leaves_a_transaction_open_is_refused() -> None:
     transaction.set_autocommit(True)
 
 
-@pytest.mark.parametrize("processes", [[], [counter.naive] * 10, [counter.naive, None]])
-def test_no_process_too_many_or_none_at_all_are_refused(processes: list[Any]) -> None:
-    with pytest.raises(CannotExplore, match="Give 1 to 9 processes, each a callable"):
-        explore(processes, setup=counter.setup, invariant=counter.anything)
+@pytest.mark.parametrize(
+    ("processes", "limits", "message"),
+    [
+        ([], {}, "Give 1 to 9 processes, each a callable"),
+        ([counter.naive] * 10, {}, "Give 1 to 9 processes"),
+        ([counter.naive, None], {}, "each a callable"),
+        ([counter.naive], {"max_schedules": 0}, "max_schedules.* must be greater than zero"),
+        ([counter.naive], {"max_seconds": 0}, "max_seconds.* must be"),
+        ([counter.naive], {"max_steps": 0}, "max_steps.* must be"),
+        ([counter.naive], {"step_timeout": 0}, "step_timeout.* must be"),
+        ([counter.naive], {"expected": None}, "expected must be classes of exceptions, not "),
+        ([counter.naive], {"expected": (LookupError(),)}, "expected must be"),
+        ([counter.naive], {"expected": [LookupError]}, "expected must be"),
+        ([counter.naive], {"expected": int}, "expected must be"),
+    ],
+)
+def test_wrong_arguments_are_refused(processes: list[Any], limits: Any, message: str) -> None:
+    with pytest.raises(CannotExplore, match=message):
+        explored(*processes, **limits)
 
 
 def test_other_databases_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections["default"], "vendor", "sqlite")
     with pytest.raises(CannotExplore, match="is sqlite; only PostgreSQL"):
         run()
-
-
-@pytest.mark.parametrize("limit", ["max_schedules", "max_seconds", "max_steps", "step_timeout"])
-def test_limits_below_one_are_refused(limit: str) -> None:
-    with pytest.raises(CannotExplore, match=f"{limit}.* must be greater than zero"):
-        run(**{limit: 0})
 
 
 def test_an_invariant_may_assert_but_must_not_return_a_bool() -> None:

@@ -3,6 +3,8 @@
 import itertools
 import os
 import time
+from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 
 import pytest
@@ -11,12 +13,12 @@ from django.db import DatabaseError, connection, transaction
 from pginterleave import NotDeterministic, Outcome, monitor, scheduler
 
 from . import counter
-from .counter import Counter, Process, explored, lock, replayed, sql
+from .counter import Counter, Process, all_outcomes, explored, lock, replayed, sql
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
 
-def names(outcomes: list[Outcome]) -> str:
+def names(outcomes: Sequence[Outcome]) -> str:
     """Show each outcome: what was returned, or the name of the driver's error."""
     causes = [
         outcome.raised and (outcome.raised.__cause__ or outcome.raised) for outcome in outcomes
@@ -27,10 +29,7 @@ def names(outcomes: list[Outcome]) -> str:
 
 def seen(*processes: Process) -> dict[str, str]:
     """Return what each schedule leads to."""
-    found = explored(*processes, invariant=names)
-    assert found.complete
-    assert len(found.violations) == found.schedules
-    return {schedule.order: schedule.violation for schedule in found.violations}
+    return {order: names(outcomes) for order, outcomes in all_outcomes(*processes).items()}
 
 
 def test_nowait_fails_at_once_while_the_row_is_locked() -> None:
@@ -69,10 +68,10 @@ def test_python_runs_in_one_process_at_a_time_when_several_are_let_go_at_once() 
     assert together == []
 
 
-def crossed(first: int, second: int) -> str:
+def crossed(*rows: int) -> str:
     with transaction.atomic():
-        sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = %s", first)
-        sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = %s", second)
+        for row in rows:
+            sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = %s", row)
         return "done"
 
 
@@ -139,14 +138,11 @@ def test_a_wait_that_another_process_cancels_is_an_outcome() -> None:
 
 
 def test_a_lock_timeout_ends_a_wait_for_somebody_else() -> None:
-    foreign = connection.copy()
-    with foreign.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(1)")
-    try:
+    with closing(connection.copy()) as foreign:
+        with foreign.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(1)")
         impatient = partial(lock, 1, settings="SET LOCAL lock_timeout = '200ms'")
         assert seen(impatient) == {"111": "LockNotAvailable"}
-    finally:
-        foreign.close()
 
 
 def test_an_isolation_level_set_on_the_driver_does_not_outlive_the_schedule() -> None:

@@ -2,18 +2,17 @@
 
 import contextlib
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.db import DatabaseError, transaction
 
 from pginterleave import Exploration, Outcome
-from pginterleave.effects import GLOBAL, LOCAL, Effect, effect
-from pginterleave.statements import kind
 
 from . import counter
 from .counter import Process, explored, sql
+
+pytestmark = pytest.mark.usefixtures("counter_table")
 
 
 def both(*processes: Process, **options: Any) -> tuple[Exploration, Exploration]:
@@ -51,199 +50,169 @@ def second_sees(outcomes: list[Outcome]) -> str:
     return str(outcomes[1].returned or "")
 
 
+def test_reads_beside_each_other() -> None:
+    _, reduced = both(counter.naive, counter.naive, invariant=counter.counted(2))
+    # The two reads of 1212, 1221, 2112 and 2121 are; whoever writes first is another matter.
+    assert reduced.orders == ("1122", "1212", "1221", "2211")
+
+
+def test_three_that_read() -> None:
+    processes = [counter.atomic_only] * 3
+    found = explored(*processes, invariant=counter.counted(3), reduce=True)
+    assert (found.violating, found.schedules, len(found.orders)) == (630, 636, 96)
+    found = explored(*processes, reduce=True, max_schedules=20)  # a limit on those that run
+    assert len(found.orders) == 20
+    assert found.schedules > 20
+    message = "(20 ran, the others are equivalent); the search was truncated: max_schedules=20"
+    assert message in str(found)
+
+
+def test_savepoints() -> None:
+    def process(number: int) -> None:
+        with transaction.atomic(), transaction.atomic():
+            sql("UPDATE interleave_counter SET hits = hits + %s WHERE id = %s", number, number)
+
+    _, reduced = both(partial(process, 1), partial(process, 2))
+    # SAVEPOINT, UPDATE, RELEASE, COMMIT: what is left are the orders of two and two.
+    assert (reduced.schedules, len(reduced.orders)) == (70, 6)
+
+
+def test_a_savepoint_that_releases_its_locks() -> None:
+    """It is rolled back though nothing has failed, and whoever waits for its row goes on."""
+
+    def undo() -> None:
+        with transaction.atomic():
+            point = transaction.savepoint()
+            counter.f_expression()
+            transaction.savepoint_rollback(point)
+            sql("SELECT pg_advisory_xact_lock(1)")
+
+    some_violate(undo, skip, invariant=was_locked)
+
+
+def test_a_savepoint_after_an_error() -> None:
+    def insert(key: str) -> str:
+        with transaction.atomic():
+            for each in (key, f"{key}{key}"):
+                try:
+                    with transaction.atomic():
+                        sql("INSERT INTO interleave_counter VALUES (3, %s, 0)", each)
+                        return each
+                except DatabaseError:
+                    sql("SELECT count(*) FROM interleave_counter")
+        return ""
+
+    def invariant(outcomes: list[Outcome]) -> str:
+        return "" if outcomes[0].returned else "the first has nothing"
+
+    every, reduced = both(partial(insert, "x"), partial(insert, "y"), invariant=invariant)
+    assert len(reduced.orders) < len(every.orders)
+    assert every.violations
+
+
 @pytest.mark.parametrize(
-    ("earlier", "sql", "expected"),
+    "statement",
     [
-        (["UPDATE t SET x = 1"], "ROLLBACK", LOCAL),
-        (["SAVEPOINT a", "UPDATE t SET x = 1"], "ROLLBACK", GLOBAL),
-        (["SAVEPOINT a", "UPDATE t SET x = 1"], "ROLLBACK TO a", LOCAL),
-        (["SAVEPOINT a", "SAVEPOINT b", "UPDATE t SET x = 1"], "ROLLBACK TO a", GLOBAL),
-        # Of two of one name, the second may be released: then it is the first that is meant.
-        (
-            ["SAVEPOINT a", "UPDATE t SET x = 1", "SAVEPOINT a", "RELEASE a"],
-            "ROLLBACK TO a",
-            GLOBAL,
-        ),
-        (["SELECT 1; SAVEPOINT a"], "ROLLBACK", GLOBAL),
+        "INSERT INTO interleave_counter VALUES (2, 'c', 0)",
+        "SELECT id / hits FROM interleave_counter WHERE key = 'b'",
+        "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",  # too late here
+        "RELEASE SAVEPOINT x",  # which does not exist
     ],
 )
-def test_what_a_rollback_undoes_after_an_error(
-    earlier: list[str], sql: str, expected: Effect
-) -> None:
-    taken, (step,) = (
-        [SimpleNamespace(kind=kind(each), sql=each, params=None) for each in statements]
-        for statements in (earlier, [sql])
-    )
-    options = {"serializable": False, "commits": False}
-    assert effect(step, taken, failed=True, **options) == expected
-    assert effect(step, taken, failed=False, **options) == GLOBAL
+def test_an_error_releases_locks(statement: str) -> None:
+    """Whether a statement fails is not to be seen before; whoever waits goes on then."""
+
+    def fail() -> None:
+        with transaction.atomic():
+            counter.f_expression()
+            sql(statement)
+
+    some_violate(fail, skip, invariant=was_locked)
+    some_violate(skip, fail, invariant=was_locked)
+    processes = (fail, counter.hits, counter.update_returning)
+    some_violate(*processes, invariant=second_sees)
 
 
-@pytest.mark.usefixtures("counter_table")
-class TestEffects:
-    """Which steps are taken for independent, on a table of their own."""
+def test_several_statements_at_once() -> None:
+    write = partial(sql, "UPDATE interleave_counter SET hits = 1; SELECT 1")
 
-    def test_reads_beside_each_other(self) -> None:
-        _, reduced = both(counter.naive, counter.naive, invariant=counter.counted(2))
-        # The two reads of 1212, 1221, 2112 and 2121 are; whoever writes first is another matter.
-        assert reduced.orders == ("1122", "1212", "1221", "2211")
+    def commit() -> None:
+        with transaction.atomic():
+            sql("UPDATE interleave_counter SET hits = 1; COMMIT")
 
-    def test_three_that_read(self) -> None:
-        processes = [counter.atomic_only] * 3
-        found = explored(*processes, invariant=counter.counted(3), reduce=True)
-        assert (found.violating, found.schedules, len(found.orders)) == (630, 636, 96)
-        found = explored(*processes, reduce=True, max_schedules=20)  # a limit on those that run
-        assert len(found.orders) == 20
-        assert found.schedules > 20
-        message = "(20 ran, the others are equivalent); the search was truncated: max_schedules=20"
-        assert message in str(found)
+    def point() -> None:
+        with transaction.atomic():
+            sql("SAVEPOINT a; UPDATE interleave_counter SET hits = 2 WHERE key = 'a'")
 
-    def test_savepoints(self) -> None:
-        def process(number: int) -> None:
-            with transaction.atomic(), transaction.atomic():
-                sql("UPDATE interleave_counter SET hits = hits + %s WHERE id = %s", number, number)
+    def point_and_fail() -> None:
+        with transaction.atomic():
+            sql("UPDATE interleave_counter SET hits = 2 WHERE key = 'a'; SAVEPOINT a")
+            sql("SELECT 1 / 0")
 
-        _, reduced = both(partial(process, 1), partial(process, 2))
-        # SAVEPOINT, UPDATE, RELEASE, COMMIT: what is left are the orders of two and two.
-        assert (reduced.schedules, len(reduced.orders)) == (70, 6)
+    both(point_and_fail, skip, invariant=was_locked)
+    for process in (write, commit, point):
+        some_violate(process, counter.hits, invariant=second_sees)
 
-    def test_a_savepoint_that_releases_its_locks(self) -> None:
-        """It is rolled back though nothing has failed, and whoever waits for its row goes on."""
 
-        def undo() -> None:
-            with transaction.atomic():
-                point = transaction.savepoint()
+def test_an_error_of_the_driver_releases_nothing() -> None:
+    def fail() -> None:
+        with transaction.atomic():
+            with contextlib.suppress(ValueError), transaction.atomic():
                 counter.f_expression()
-                transaction.savepoint_rollback(point)
-                sql("SELECT pg_advisory_xact_lock(1)")
+                sql("SELECT id FROM interleave_counter WHERE key = %s", "\0")
+            sql("SELECT pg_advisory_xact_lock(1)")
 
-        some_violate(undo, skip, invariant=was_locked)
+    both(fail, skip, invariant=was_locked)
 
-    def test_a_savepoint_after_an_error(self) -> None:
-        def insert(key: str) -> str:
-            with transaction.atomic():
-                for each in (key, f"{key}{key}"):
-                    try:
-                        with transaction.atomic():
-                            sql("INSERT INTO interleave_counter VALUES (3, %s, 0)", each)
-                            return each
-                    except DatabaseError:
-                        sql("SELECT count(*) FROM interleave_counter")
-            return ""
 
-        def invariant(outcomes: list[Outcome]) -> str:
-            return "" if outcomes[0].returned else "the first has nothing"
+def test_a_transaction_that_says_it_is_serializable() -> None:
+    """Whom PostgreSQL refuses may then depend on who reads when: every order runs."""
 
-        every, reduced = both(partial(insert, "x"), partial(insert, "y"), invariant=invariant)
-        assert len(reduced.orders) < len(every.orders)
-        assert every.violations
+    def process() -> None:
+        sql("BEGIN ISOLATION LEVEL SERIALIZABLE")
+        counter.hits()
+        sql("COMMIT")
 
-    @pytest.mark.parametrize(
-        "statement",
-        [
-            "INSERT INTO interleave_counter VALUES (2, 'c', 0)",
-            "SELECT id / hits FROM interleave_counter WHERE key = 'b'",
-            "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",  # too late here
-            "RELEASE SAVEPOINT x",  # which does not exist
-        ],
+    every, reduced = both(process, process)
+    assert reduced.orders == every.orders
+
+
+def test_setting_the_isolation_level() -> None:
+    def process(level: str, read: str, write: str) -> None:
+        with transaction.atomic():
+            sql(f"SET TRANSACTION ISOLATION LEVEL {level}")
+            (hits,) = sql("SELECT hits FROM interleave_counter WHERE key = %s", read)[0]
+            sql("UPDATE interleave_counter SET hits = %s WHERE key = %s", hits + 1, write)
+
+    def skewed(outcomes: list[Outcome]) -> str:
+        values = sql("SELECT hits FROM interleave_counter ORDER BY key")
+        return "" if {(1,), (2,)} == set(values) else f"{values}"
+
+    def explored(level: str) -> tuple[Exploration, Exploration]:
+        processes = (partial(process, level, *keys) for keys in ("ab", "ba"))
+        return both(*processes, invariant=skewed)
+
+    every, reduced = explored("REPEATABLE READ")
+    assert 0 < every.violating < every.schedules
+    # UPDATE and COMMIT of both have 6 orders. In the two in which one commits before the
+    # other's UPDATE, it can do so before or after the other's SELECT.
+    assert (every.schedules, len(reduced.orders)) == (70, 8)
+    # Whom PostgreSQL refuses now depends on who reads when. Only where SET stands does not.
+    every, reduced = explored("SERIALIZABLE")
+    assert (every.violating > 0, len(reduced.orders)) == (True, 20)
+
+
+def test_a_read_that_does_more() -> None:
+    """SELECT nextval() is a write, and so is what takes a lock."""
+    sql("CREATE SEQUENCE interleave_sequence OWNED BY interleave_counter.hits")  # dropped with it
+    found = explored(
+        *[partial(sql, "SELECT nextval('interleave_sequence')")] * 2,
+        invariant=lambda each: "" if each[0].returned < each[1].returned else "later",
+        reduce=True,
     )
-    def test_an_error_releases_locks(self, statement: str) -> None:
-        """Whether a statement fails is not to be seen before; whoever waits goes on then."""
+    assert (found.violating, found.schedules, len(found.orders)) == (1, 2, 2)
 
-        def fail() -> None:
-            with transaction.atomic():
-                counter.f_expression()
-                sql(statement)
 
-        some_violate(fail, skip, invariant=was_locked)
-        some_violate(skip, fail, invariant=was_locked)
-        processes = (fail, counter.hits, counter.update_returning)
-        some_violate(*processes, invariant=second_sees)
-
-    def test_several_statements_at_once(self) -> None:
-        write = partial(sql, "UPDATE interleave_counter SET hits = 1; SELECT 1")
-
-        def commit() -> None:
-            with transaction.atomic():
-                sql("UPDATE interleave_counter SET hits = 1; COMMIT")
-
-        def point() -> None:
-            with transaction.atomic():
-                sql("SAVEPOINT a; UPDATE interleave_counter SET hits = 2 WHERE key = 'a'")
-
-        def point_and_fail() -> None:
-            with transaction.atomic():
-                sql("UPDATE interleave_counter SET hits = 2 WHERE key = 'a'; SAVEPOINT a")
-                sql("SELECT 1 / 0")
-
-        both(point_and_fail, skip, invariant=was_locked)
-        for process in (write, commit, point):
-            some_violate(process, counter.hits, invariant=second_sees)
-
-    def test_an_error_of_the_driver_releases_nothing(self) -> None:
-        def fail() -> None:
-            with transaction.atomic():
-                with contextlib.suppress(ValueError), transaction.atomic():
-                    counter.f_expression()
-                    sql("SELECT id FROM interleave_counter WHERE key = %s", "\0")
-                sql("SELECT pg_advisory_xact_lock(1)")
-
-        both(fail, skip, invariant=was_locked)
-
-    def test_a_transaction_that_says_it_is_serializable(self) -> None:
-        """Whom PostgreSQL refuses may then depend on who reads when: every order runs."""
-
-        def process() -> None:
-            sql("BEGIN ISOLATION LEVEL SERIALIZABLE")
-            counter.hits()
-            sql("COMMIT")
-
-        every, reduced = both(process, process)
-        assert reduced.orders == every.orders
-
-    def test_setting_the_isolation_level(self) -> None:
-        def process(level: str, read: str, write: str) -> None:
-            with transaction.atomic():
-                sql(f"SET TRANSACTION ISOLATION LEVEL {level}")
-                (hits,) = sql("SELECT hits FROM interleave_counter WHERE key = %s", read)[0]
-                sql("UPDATE interleave_counter SET hits = %s WHERE key = %s", hits + 1, write)
-
-        def skewed(outcomes: list[Outcome]) -> str:
-            values = sql("SELECT hits FROM interleave_counter ORDER BY key")
-            return "" if {(1,), (2,)} == set(values) else f"{values}"
-
-        def explored(level: str) -> tuple[Exploration, Exploration]:
-            processes = (partial(process, level, *keys) for keys in ("ab", "ba"))
-            return both(*processes, invariant=skewed)
-
-        every, reduced = explored("REPEATABLE READ")
-        assert 0 < every.violating < every.schedules
-        # UPDATE and COMMIT of both have 6 orders. In the two in which one commits before the
-        # other's UPDATE, it can do so before or after the other's SELECT.
-        assert (every.schedules, len(reduced.orders)) == (70, 8)
-        # Whom PostgreSQL refuses now depends on who reads when. Only where SET stands does not.
-        every, reduced = explored("SERIALIZABLE")
-        assert (every.violating > 0, len(reduced.orders)) == (True, 20)
-
-    def test_a_read_that_does_more(self) -> None:
-        """SELECT nextval() is a write, and so is what takes a lock."""
-        sql("CREATE SEQUENCE interleave_sequence")
-        try:
-            process = partial(sql, "SELECT nextval('interleave_sequence')")
-            found = explored(
-                process,
-                process,
-                invariant=lambda each: "" if each[0].returned < each[1].returned else "later",
-                reduce=True,
-            )
-            assert (found.violating, found.schedules, len(found.orders)) == (1, 2, 2)
-        finally:
-            sql("DROP SEQUENCE interleave_sequence")
-
-    def test_a_read_sees_what_is_committed_before_it(self) -> None:
-        every, _ = both(counter.select_for_update, counter.hits, invariant=second_sees)
-        assert [schedule.order for schedule in every.violations] == ["1112"]
-
-    def test_processes_that_send_nothing(self) -> None:
-        found = explored(*[lambda: None] * 2, invariant=lambda _: "violated", reduce=True)
-        assert (found.violating, found.schedules, found.orders) == (1, 1, ("",))
+def test_processes_that_send_nothing() -> None:
+    found = explored(*[lambda: None] * 2, invariant=lambda _: "violated", reduce=True)
+    assert (found.violating, found.schedules, found.orders) == (1, 1, ("",))

@@ -24,8 +24,13 @@ def test_exceptions_are_outcomes() -> None:
         first.__cause__, second.__cause__ = second, first
         raise first
 
-    outcomes = replayed("11", fail, exit_, fail_in_a_circle).outcomes
-    assert [type(each.raised) for each in outcomes] == [LookupError, SystemExit, LookupError]
+    create = partial(Counter.objects.create, id=1, key="c", hits=0)
+    schedule = replayed("114", fail, exit_, fail_in_a_circle, create)
+    raised = [type(each.raised) for each in schedule.outcomes]
+    assert raised == [LookupError, SystemExit, LookupError, IntegrityError]
+    step = schedule.timeline[-1]
+    assert step.error == "UniqueViolation"
+    assert "interleave_counter_pkey" in step.message
 
 
 def test_a_cursor_of_a_closed_connection_is_refused_by_the_driver() -> None:
@@ -38,14 +43,6 @@ def test_a_cursor_of_a_closed_connection_is_refused_by_the_driver() -> None:
     found = explored(late, invariant=lambda _: "shown", reduce=True, split_autocommit=True)
     error = found.violations[0].outcomes[0].raised
     assert isinstance(error, (InterfaceError, OperationalError))
-
-
-def test_a_database_error_is_an_outcome_and_in_the_timeline() -> None:
-    schedule = replayed("1", lambda: Counter.objects.create(id=1, key="c", hits=0))
-    assert isinstance(schedule.outcomes[0].raised, IntegrityError)
-    (step,) = schedule.timeline
-    assert step.error == "UniqueViolation"
-    assert "interleave_counter_pkey" in step.message
 
 
 def nested() -> None:

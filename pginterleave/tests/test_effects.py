@@ -1,0 +1,36 @@
+"""What reduction takes the end of a transaction for, whose statements it knows."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from pginterleave.effects import GLOBAL, LOCAL, Effect, effect
+from pginterleave.statements import kind
+
+
+@pytest.mark.parametrize(
+    ("earlier", "sql", "expected"),
+    [
+        (["UPDATE t SET x = 1"], "ROLLBACK", LOCAL),
+        (["SAVEPOINT a", "UPDATE t SET x = 1"], "ROLLBACK", GLOBAL),
+        (["SAVEPOINT a", "UPDATE t SET x = 1"], "ROLLBACK TO a", LOCAL),
+        (["SAVEPOINT a", "SAVEPOINT b", "UPDATE t SET x = 1"], "ROLLBACK TO a", GLOBAL),
+        # Of two of one name, the second may be released: then it is the first that is meant.
+        (
+            ["SAVEPOINT a", "UPDATE t SET x = 1", "SAVEPOINT a", "RELEASE a"],
+            "ROLLBACK TO a",
+            GLOBAL,
+        ),
+        (["SELECT 1; SAVEPOINT a"], "ROLLBACK", GLOBAL),
+    ],
+)
+def test_what_a_rollback_undoes_after_an_error(
+    earlier: list[str], sql: str, expected: Effect
+) -> None:
+    taken, (step,) = (
+        [SimpleNamespace(kind=kind(each), sql=each, params=None) for each in statements]
+        for statements in (earlier, [sql])
+    )
+    options = {"serializable": False, "commits": False}
+    assert effect(step, taken, failed=True, **options) == expected
+    assert effect(step, taken, failed=False, **options) == GLOBAL
