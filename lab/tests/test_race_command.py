@@ -36,14 +36,11 @@ def test_list_names_every_race_and_ends_with_the_museum() -> None:
         assert exhibit.name not in races
 
 
-def test_explore_leaves_out_what_cannot_take_part() -> None:
+def test_explore_leaves_out_what_cannot_take_part_and_says_when_it_was_truncated() -> None:
     printed = race("explore", "--strategy", "on_conflict", "--processes", "1")
     assert "collision, 1 process" in printed
     assert "toctou" not in printed  # takes two or more
     assert "lost_update" not in printed  # another operation's
-
-
-def test_explore_says_when_the_search_was_truncated() -> None:
     printed = race("explore", "lost_update", "--strategy", "f_expression", "--max-schedules", "2")
     assert "0 of the first 2 schedules violate the invariant; the search was tr" in printed
     assert "truncated: max_schedules=2 reached" in printed
@@ -116,16 +113,13 @@ def test_check_judges_a_function_and_draws_the_counterexample() -> None:
     assert "Violated: hits = 1, not 2." in printed
 
 
-def test_check_takes_commit_as_a_step_of_its_own() -> None:
-    """One statement looks and writes. The other one's COMMIT can come between."""
+def test_check_sees_what_a_function_does_not_do() -> None:
+    # One statement looks and writes. The other one's COMMIT can come between.
     code, printed = judged("limited_use", f"{__name__}:redeem_what_it_has_found")
     assert code == 1
     assert "2 of 4 schedules violate the invariant with COMMIT as a step of its own." in printed
     assert "The shortest, 1212:" in printed
     assert "… waits for process 1" in printed
-
-
-def test_check_sees_what_a_function_does_not_do() -> None:
     assert "redeemed 0 times, not 1" in judged("limited_use", f"{__name__}:nobody_may")[1]
     code, printed = judged("lost_update", f"{__name__}:without_a_redirect")
     assert code == 1

@@ -9,12 +9,7 @@ from django.utils.dateparse import parse_datetime
 from shorturl.models import ShortUrl
 from shorturl.tests.api import OTHER, TARGET, bearer, create, fields
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _public(settings: Any) -> None:
-    settings.SHORTURL_PUBLIC_CREATE = True
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
 
 def test_makes_a_short_url(client: Client, django_assert_num_queries: Any) -> None:

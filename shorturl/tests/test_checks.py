@@ -26,10 +26,6 @@ def test_a_strategy_that_is_not_right_is_an_exhibit_and_refused(settings: Any, n
     assert "SHORTURL_RESOLVING='f_expression_full_save' is wrong" in refused
     settings.SHORTURL_EXHIBITS = True
     call_command("check")
-
-
-def test_an_unknown_strategy_is_refused_even_among_exhibits(settings: Any) -> None:
-    settings.SHORTURL_EXHIBITS = True
     settings.SHORTURL_RESOLVING = "magic"
     assert "SHORTURL_RESOLVING='magic' is not a strategy" in messages()
 

@@ -1,12 +1,12 @@
-"""What every way to create promises, and what two of them at once do to each other."""
+"""What every way to create promises; lab/catalogue has the races of two at once."""
 
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 
 import pytest
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from pginterleave import Outcome, explore
+from pginterleave import explore
 from shorturl import keys
 from shorturl.creating import STRATEGIES, Create, permuted_sequence, timestamp_key
 from shorturl.models import ShortUrl
@@ -109,38 +109,6 @@ def test_another_violation_is_raised_and_not_retried(strategy: Strategy[Create])
         strategy.function(MINE, keys=["one", "two", "three"])
     assert not keys.is_collision(raised.value)
     assert sum("INSERT" in query["sql"] for query in sent) == 1
-
-
-def each_has_a_link(outcomes: list[Outcome]) -> None:
-    for outcome, target in zip(outcomes, (MINE, YOURS), strict=True):
-        assert not outcome.raised
-        assert outcome.returned.target_url == target
-        assert ShortUrl.objects.get(key=outcome.returned.key).target_url == target
-
-
-def is_safe(strategy: Strategy[Create], *, inside_atomic: bool = False) -> bool:
-    """Return whether two creates that draw the same key first both go well, in every order."""
-
-    def create(target: str, own: str) -> ShortUrl:
-        with transaction.atomic() if inside_atomic else nullcontext():
-            short_url = strategy.function(target, keys=["same", own])
-            assert ShortUrl.objects.exists(), "the caller's transaction goes on"
-            return short_url
-
-    result = explore(
-        [lambda: create(MINE, "mine"), lambda: create(YOURS, "yours")],
-        setup=ShortUrl.objects.all().erase,
-        invariant=each_has_a_link,
-        reduce=True,
-    )
-    assert result.complete
-    return not result.violations
-
-
-@every_strategy
-def test_two_at_once_that_draw_the_same_key_first(strategy: Strategy[Create]) -> None:
-    assert is_safe(strategy) is (strategy.verdict is not Verdict.WRONG)
-    assert is_safe(strategy, inside_atomic=True) is (strategy.verdict is Verdict.RIGHT)
 
 
 def usable() -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.db import OperationalError
-from django.http import Http404, HttpRequest
+from django.http import Http404
 from django.template.loader import render_to_string
 from django.test import Client, RequestFactory
 from django.views import defaults
@@ -20,22 +20,16 @@ from shorturl.models import ShortUrl
 from shorturl.views import bad_request
 
 
-@pytest.fixture
-def request_of_a_user(rf: RequestFactory) -> HttpRequest:
-    """A request whose user cannot be asked for, as when the database is away."""
+class Away:
+    """What cannot be asked for, as when the database is away."""
 
-    class Away:
-        def __getattribute__(self, name: str) -> Any:
-            raise OperationalError
-
-    request = rf.get("/<b>spring</b>")
-    request.user = Away()  # type: ignore[assignment]
-    request.session = Away()  # type: ignore[assignment]
-    return request
+    def __getattribute__(self, name: str) -> Any:
+        raise OperationalError
 
 
-def test_all_render_without_the_database(request_of_a_user: HttpRequest) -> None:
-    request = request_of_a_user
+def test_all_render_without_the_database(rf: RequestFactory) -> None:
+    request: Any = rf.get("/<b>spring</b>")
+    request.user = request.session = Away()
     for response, status in [
         (bad_request(request, Exception("secret")), 400),
         (defaults.permission_denied(request, Exception("not you")), 403),
@@ -71,6 +65,7 @@ def test_they_find_their_style_in_production(settings: Settings, tmp_path: Path)
 def test_not_found_names_what_was_asked_for(client: Client) -> None:
     response = client.get("/no/such<page>")
     assertContains(response, "<code>/no/such%3Cpage%3E</code>", status_code=404)
+    assertContains(response, "A short URL may have been deleted", status_code=404)
 
 
 @pytest.mark.django_db

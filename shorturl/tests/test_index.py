@@ -2,7 +2,6 @@
 
 import pytest
 from django.test import Client
-from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
 from shorturl import keys, operations
@@ -10,12 +9,7 @@ from shorturl.models import ShortUrl
 
 TARGET_URL = "https://example.com/a/long/page"
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def public(settings: Settings) -> None:
-    settings.SHORTURL_PUBLIC_CREATE = True
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
 
 def test_creates_and_goes_to_the_page_of_the_short_url(client: Client) -> None:

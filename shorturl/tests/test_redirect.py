@@ -13,10 +13,12 @@ from shorturl.models import ShortUrl
 
 TARGET_URL = "https://example.com/a/long/page?q=1#part"
 
-# Target URLs, and what is sent for them; browser/test_hosts.py asks a browser.
+# Target URLs, and what is sent for them; browser/test_pages.py asks a browser.
 LOCATIONS = {
     "https://Bücher.example/": "https://xn--bcher-kva.example/",
     "https://bücher.example:8443/?": "https://xn--bcher-kva.example:8443/?",
+    "https://bücher.example:/": "https://xn--bcher-kva.example/",
+    "https://bücher.example//bücher.example?#": "https://xn--bcher-kva.example//b%C3%BCcher.example?#",
     "https://例え.jp/%20": "https://xn--r8jz45g.jp/%20",
     "https://example.com/Größe?q=ä#ß": "https://example.com/Gr%C3%B6%C3%9Fe?q=%C3%A4#%C3%9F",
     "https://[::1]/ä": "https://[::1]/%C3%A4",

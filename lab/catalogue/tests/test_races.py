@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lab.catalogue import EVERY_RACE, OPERATIONS, RACES, matrix
+from lab.catalogue import OPERATIONS, RACES, matrix
 from lab.catalogue.matrix import MatrixCell
-from lab.catalogue.race_definition import Race, stopped_clock
+from lab.catalogue.race_definition import stopped_clock
 from lab.scratch_database import scratch_database
 from project.docs import ROOT
 from shorturl.creating import timestamp_key
@@ -50,22 +50,6 @@ def test_the_readme_shows_the_matrix(cells: Cells) -> None:
     shown = matrix.markdown([*cells.values()])
     assert f"\n{shown}\n<!-- end -->" in (ROOT / "README.md").read_text(), "run `make docs`"
     assert "…" not in shown
-
-
-@pytest.mark.exhaustive
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("race", EVERY_RACE.values(), ids=lambda race: race.name)
-def test_a_verdict_is_the_same_with_commit_as_a_step_of_its_own(race: Race) -> None:
-    """The COMMIT of a statement outside a transaction is a step of its own then."""
-    with scratch_database():
-        for strategy in race.strategies.values():
-            plain, split = (
-                race.explore(strategy, race.counts[0], reduce=True, split_autocommit=split)
-                for split in (False, True)
-            )
-            assert split.complete
-            assert split.schedules >= plain.schedules
-            assert bool(split.violations) is bool(plain.violations), strategy.name
 
 
 def test_the_clock_stands_still_for_an_exploration_only() -> None:

@@ -61,15 +61,12 @@ def test_the_schedule_that_is_asked_for(client: Client, recorded: dict[str, Kept
     assert '<a href="?schedule=1212">next violation</a>' in last  # from the start again
 
 
-def test_a_wait_is_shown_as_long_as_it_takes(client: Client, recorded: dict[str, Kept]) -> None:
+def test_a_wait_and_an_exception_are_shown(client: Client, recorded: dict[str, Kept]) -> None:
     page = get(client, "/lab/races/lost_update/select_for_update/2/?schedule=121122")
     rows = page.split("<tbody>")[1].split("</tr>")
     assert [each.count("waits for process 1</p>") for each in rows[:4]] == [0, 1, 0, 0]
     assert [each.count('class="waiting"') for each in rows[:4]] == [0, 0, 1, 0]
     assert [each.count("resumes step 2</p>") for each in rows[:4]] == [0, 0, 0, 1]
-
-
-def test_what_a_process_raises_is_shown(client: Client, recorded: dict[str, Kept]) -> None:
     page = get(client, "/lab/races/toctou/check_first/2/?schedule=1212")
     assert "<p>Process 2 raises IntegrityError: duplicate key value" in page
     assert "Process 1 raises" not in page

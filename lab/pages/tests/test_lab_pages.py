@@ -141,10 +141,6 @@ def test_what_there_is_not(client: Client, recorded: dict[str, Kept], path: str)
     assert b"short URL" not in response.content
 
 
-def test_what_there_is_not_elsewhere_is_no_page_of_the_lab(client: Client) -> None:
-    assertContains(client.get("/no/page"), "A short URL may have been deleted", status_code=404)
-
-
 # --- Isolation and museum ------------------------------------------------------------------------
 
 

@@ -10,13 +10,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from lab.catalogue import RACES
-from lab.catalogue.museum import MUSEUM
 from lab.conftest import Kept
 from lab.management.commands import record as command
 from lab.models import Batch, RecordedSchedule, Recording
-from lab.recording import batches, jobs, store
-from lab.recording.jobs import Job, job_named, jobs_named
+from lab.recording import batches, store
+from lab.recording.jobs import Job
 from lab.scratch_database import scratch_databases
 from pginterleave import CannotExplore
 from project.docs import ROOT
@@ -36,46 +34,6 @@ def record(*what: str) -> str:
     output = StringIO()
     call_command("record", *what, stdout=output, stderr=StringIO())
     return output.getvalue()
-
-
-# --- What is asked for ---------------------------------------------------------------------------
-
-
-def test_a_group_is_every_strategy_of_its_races_and_each_is_found_by_its_name() -> None:
-    groups = {group: jobs_named(group) for group in jobs.GROUPS}
-    every = groups.pop("all")
-    assert every == [job for group in groups.values() for job in group]
-    assert [jobs_named(str(job)) for job in every] == [[job] for job in every]
-    assert len(set(map(str, every))) == len(every)
-    assert {job.race.name for job in groups["matrix"]} == set(RACES)
-    assert {job.race.name for job in groups["museum"]} == set(MUSEUM)
-    assert {job.isolation for job in groups["isolation"]} == {"repeatable read", "serializable"}
-    assert {job.race.name for job in groups["isolation"]} == set(jobs.ISOLATED)
-
-
-def test_what_a_name_leaves_out_is_the_usual() -> None:
-    assert str(job_named("collision", "naive")) == "collision/naive/1/read-committed"
-    assert str(job_named("lost_update", "naive")) == "lost_update/naive/2/read-committed"
-    job = job_named("lost_update", "naive", "3", "repeatable-read")
-    assert (job.processes, job.isolation) == (3, "repeatable read")
-
-
-@pytest.mark.parametrize(
-    ("what", "message"),
-    [
-        ("", "nothing called '' to explore; there are all, matrix, museum, isolation, collision"),
-        ("lost_update", "'' takes no part in lost_update; there are naive"),
-        ("lost_update/naive/4", "lost_update takes 2 or 3 processes, not 4"),
-        ("lost_update/naive/2/strict", "read committed, repeatable read, serializable, not 'st"),
-        ("lost_update/naive/2/serializable/x", "The isolation levels are"),
-    ],
-)
-def test_what_there_is_not_is_said(what: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        jobs_named(what)
-    with pytest.raises(CommandError, match=message):
-        record(what)
-    assert not Batch.objects.exists()
 
 
 # --- What is kept --------------------------------------------------------------------------------
@@ -163,10 +121,17 @@ def test_the_processes_have_the_isolation_level_of_the_job() -> None:
 
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "scratch_database", nullcontext)
     monkeypatch.setattr(store, "MAX_SCHEDULES", 1)
     record("lost_update/update_returning")
     kept = Recording.objects.get()
     assert (kept.schedules, kept.truncated) == (1, "max_schedules=1 reached")
+
+
+def test_what_there_is_not_is_said() -> None:
+    with pytest.raises(CommandError, match="there are all, matrix, museum, isolation, collision"):
+        record("")
+    assert not Batch.objects.exists()
 
 
 def test_only_one_at_a_time(somebody_explores: None) -> None:

@@ -12,7 +12,9 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connections
+from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
@@ -37,6 +39,7 @@ REPORT_VIOLATIONS = """
 expect.set_options(timeout=20_000)
 
 NewPage = Callable[..., Page]
+LogIn = Callable[[User], None]
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 
 
@@ -147,6 +150,25 @@ def new_page(
 def page(new_page: NewPage) -> Page:
     """A page in a window of usual size."""
     return new_page()
+
+
+@pytest.fixture
+def log_in(page: Page, client: Client, live_server: LiveServer, settings: Settings) -> LogIn:
+    """Give the page's window a session of somebody."""
+
+    def log_in(user: User) -> None:
+        client.force_login(user)
+        name = settings.SESSION_COOKIE_NAME
+        cookie = {"name": name, "value": client.cookies[name].value, "url": live_server.url}
+        page.context.add_cookies([cookie])  # type: ignore[list-item]
+
+    return log_in
+
+
+def fits(page: Page, width: int) -> None:
+    """Check that nothing on the page is wider than a window of this width."""
+    page.set_viewport_size({"width": width, "height": 640})
+    assert page.evaluate("document.documentElement.scrollWidth") == width, page.url
 
 
 def barriers(page: Page, **options: Any) -> list[str]:

@@ -2,13 +2,15 @@
 
 import re
 
-import pytest
+from django.test import Client
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from shorturl import operations
 from shorturl.models import ShortUrl
 from shorturl.tests.browser.conftest import NewPage
+from shorturl.tests.test_redirect import LOCATIONS
+from shorturl.tests.test_validators import HOSTS
 
 
 def shorten(page: Page, target_url: str, key: str = "") -> None:
@@ -47,20 +49,12 @@ def test_create_copy_follow_and_see_the_hit(
         assert page.request.get(str(link.get_attribute("href"))).status == 200
 
 
-def test_copy_where_the_clipboard_is_closed(page: Page, target_url: str) -> None:
-    """As without HTTPS: what cannot be copied is selected, to be copied by hand."""
+def test_a_taken_key_and_a_clipboard_that_is_closed(page: Page, target_url: str) -> None:
+    """What is wrong is said by its field; what cannot be copied is selected, as without HTTPS."""
     page.add_init_script("""
         delete Navigator.prototype.clipboard;
         document.execCommand = () => false;
     """)
-    shorten(page, target_url)
-    page.get_by_role("button", name="Copy").click()
-    expect(page.get_by_text("Press Ctrl+C to copy")).to_be_visible()
-    field = page.get_by_label("Short URL")
-    assert page.evaluate("getSelection().toString()") == field.input_value()
-
-
-def test_taken_key_is_said_by_its_field(page: Page, target_url: str) -> None:
     operations.create("https://example.com/", key="spring")
     shorten(page, target_url, "spring")
     key = page.get_by_label("Custom key")
@@ -71,6 +65,10 @@ def test_taken_key_is_said_by_its_field(page: Page, target_url: str) -> None:
     key.fill("summer")
     key.press("Enter")
     expect(page.get_by_role("heading", name="/summer")).to_be_visible()
+    page.get_by_role("button", name="Copy").click()
+    expect(page.get_by_text("Press Ctrl+C to copy")).to_be_visible()
+    field = page.get_by_label("Short URL")
+    assert page.evaluate("getSelection().toString()") == field.input_value()
 
 
 def test_keyboard_only(page: Page, target_url: str) -> None:
@@ -125,14 +123,29 @@ def test_without_javascript(new_page: NewPage, live_server: LiveServer, target_u
     expect(page.locator("dt:text-is('Hits') + dd")).to_have_text("1")
 
 
-@pytest.mark.parametrize("inline", ["style", "script"])
-def test_the_policy_is_in_force(page: Page, problems: list[str], inline: str) -> None:
+def test_the_policy_is_in_force(page: Page, problems: list[str]) -> None:
     page.goto("/")
-    with page.expect_console_message(lambda message: "policy violation" in message.text):
-        page.evaluate(
-            "inline => document.body.append(Object.assign("
-            "document.createElement(inline), { textContent: '1' }))",
-            inline,
-        )
-    assert problems
-    problems.clear()
+    for inline in ("style", "script"):
+        with page.expect_console_message(lambda message: "policy violation" in message.text):
+            page.evaluate(
+                "inline => document.body.append(Object.assign("
+                "document.createElement(inline), { textContent: '1' }))",
+                inline,
+            )
+        assert problems
+        problems.clear()
+
+
+def test_what_the_service_makes_of_a_url_is_what_a_browser_makes_of_it(
+    page: Page, client: Client
+) -> None:
+    for host, encoded in HOSTS.items():
+        bracketed = f"[{host}]" if ":" in host else host
+        hostname = page.evaluate("host => new URL(`https://${host}/`).hostname", bracketed)
+        assert hostname.strip("[]") == encoded, host
+    # It goes to the same place, whether it is given the target or the Location.
+    href = "url => new URL(url).href"
+    for number, target_url in enumerate(LOCATIONS):
+        operations.create(target_url, key=str(number))
+        location = client.get(f"/{number}")["Location"]
+        assert page.evaluate(href, target_url) == page.evaluate(href, location)

@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 
 from lab.conftest import Kept
 from lab.models import Batch
-from shorturl.tests.browser.conftest import NewPage, barriers
+from shorturl.tests.browser.conftest import barriers, fits
 
 EXPLORATION = "/lab/races/lost_update/{}/2/"
 PATHS = [
@@ -32,40 +32,31 @@ def everything(recorded: dict[str, Kept]) -> None:
     Batch.objects.create(pk=2, what="museum", total=18, problem="Too much of it.", ended_at=now)
 
 
-@pytest.fixture
-def still(new_page: NewPage) -> Page:
-    """A page where no colour is still on its way from light to dark."""
-    return new_page(reduced_motion="reduce")
-
-
 def readable(page: Page) -> None:
     """Check a page by light and in the dark, with its own policy in force."""
+    page.emulate_media(color_scheme="light", reduced_motion="reduce")  # no colour on its way
     assert barriers(page) == []
     page.emulate_media(color_scheme="dark")
     assert barriers(page, runOnly=["color-contrast"]) == []
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("path", PATHS)
-def test_axe_finds_nothing_serious(still: Page, path: str) -> None:
-    response = still.goto(path)
-    assert response
-    assert response.status == 200
-    readable(still)
+def test_axe_finds_nothing_serious(page: Page) -> None:
+    for path in PATHS:
+        response = page.goto(path)
+        assert response
+        assert response.status == 200
+        readable(page)
 
 
-def test_axe_finds_nothing_serious_while_stepping(still: Page) -> None:
-    still.goto(EXPLORATION.format("naive") + "#step-3")
-    expect(still.locator("tr.now")).to_have_id("step-3")
-    readable(still)
-    still.evaluate("document.querySelector('h1').style.color = '#222'")
-    assert len(barriers(still, runOnly=["color-contrast"])) == 1  # it does find what is
-
-
-def test_nothing_is_wider_than_the_window(page: Page) -> None:
+def test_stepping_is_readable_and_nothing_is_wider_than_the_window(page: Page) -> None:
     """What is, scrolls within its own frame."""
+    page.goto(EXPLORATION.format("naive") + "#step-3")
+    expect(page.locator("tr.now")).to_have_id("step-3")
+    readable(page)
+    page.evaluate("document.querySelector('h1').style.color = '#222'")
+    assert len(barriers(page, runOnly=["color-contrast"])) == 1  # it does find what is
     for path in PATHS:
         page.goto(path)
-        for width in (1200, 320):
-            page.set_viewport_size({"width": width, "height": 640})
-            assert page.evaluate("document.documentElement.scrollWidth") == width, path
+        fits(page, 1200)
+        fits(page, 320)

@@ -1,0 +1,42 @@
+"""What can be explored and recorded, and what each exploration is called."""
+
+import pytest
+
+from lab.catalogue import RACES
+from lab.catalogue.museum import MUSEUM
+from lab.recording import jobs
+from lab.recording.jobs import job_named, jobs_named
+
+
+def test_a_group_is_every_strategy_of_its_races_and_each_is_found_by_its_name() -> None:
+    groups = {group: jobs_named(group) for group in jobs.GROUPS}
+    every = groups.pop("all")
+    assert every == [job for group in groups.values() for job in group]
+    assert [jobs_named(str(job)) for job in every] == [[job] for job in every]
+    assert len(set(map(str, every))) == len(every)
+    assert {job.race.name for job in groups["matrix"]} == set(RACES)
+    assert {job.race.name for job in groups["museum"]} == set(MUSEUM)
+    assert {job.isolation for job in groups["isolation"]} == {"repeatable read", "serializable"}
+    assert {job.race.name for job in groups["isolation"]} == set(jobs.ISOLATED)
+
+
+def test_what_a_name_leaves_out_is_the_usual() -> None:
+    assert str(job_named("collision", "naive")) == "collision/naive/1/read-committed"
+    assert str(job_named("lost_update", "naive")) == "lost_update/naive/2/read-committed"
+    job = job_named("lost_update", "naive", "3", "repeatable-read")
+    assert (job.processes, job.isolation) == (3, "repeatable read")
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("", "nothing called '' to explore; there are all, matrix, museum, isolation, collision"),
+        ("lost_update", "'' takes no part in lost_update; there are naive"),
+        ("lost_update/naive/4", "lost_update takes 2 or 3 processes, not 4"),
+        ("lost_update/naive/2/strict", "read committed, repeatable read, serializable, not 'st"),
+        ("lost_update/naive/2/serializable/x", "The isolation levels are"),
+    ],
+)
+def test_what_there_is_not(what: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        jobs_named(what)
