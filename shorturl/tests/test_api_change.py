@@ -39,14 +39,6 @@ def test_a_deleted_key_leads_nowhere_and_is_given_to_nobody(
     assert create(client, {"target_url": OTHER}, headers=headers).json()["key"] == "free"
 
 
-@pytest.mark.django_db
-@pytest.mark.parametrize("key", ["%00", "Known"])
-def test_a_key_that_leads_nowhere(headers: dict[str, str], key: str) -> None:
-    ShortUrl.objects.create(key="known", target_url=TARGET)
-    assert delete(key, headers).status_code == 404
-    assert ShortUrl.objects.get().deleted_at is None
-
-
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("rival", "answers"),

@@ -9,7 +9,8 @@ from django.test import Client
 
 from shorturl import operations
 from shorturl.exceptions import Contended, KeySpaceExhausted
-from shorturl.tests.api import JSON, TARGET, bearer, create
+from shorturl.models import ShortUrl
+from shorturl.tests.api import JSON, OTHER, TARGET, bearer, create
 
 pytestmark = pytest.mark.django_db
 
@@ -69,6 +70,18 @@ def test_a_method_that_is_not_for_this(path: str, allow: str) -> None:
     response = Client(enforce_csrf_checks=True).generic("BREW", path)
     assert error(response, 405) == f"BREW is not allowed for {path!r}: use {allow}."
     assert response["Allow"] == allow
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
+@pytest.mark.parametrize("key", ["KNOWN", "gone", "known%0A", "%00", "a" * 5_000])
+def test_a_key_that_leads_nowhere(client: Client, method: str, key: str) -> None:
+    ShortUrl.objects.create(key="gone", target_url=TARGET).delete()
+    known = ShortUrl.objects.create(key="known", target_url=TARGET)
+    body = json.dumps({"target_url": OTHER})
+    response = client.generic(method, f"/api/links/{key}", body, JSON, headers=bearer())
+    assert error(response, 404).startswith("There is no short URL '")
+    assert len(response.content) < 500
+    assert ShortUrl.objects.get(deleted_at=None, target_url=TARGET) == known
 
 
 @pytest.mark.parametrize("path", ["/api/", "/api/links/", "/api/%00"])

@@ -71,13 +71,3 @@ def test_one_link_counts_no_hit_and_is_not_for_caches(
     link = response.json()
     assert (link["key"], link["hits"], link["target_url"]) == ("known", 2**62, TARGET)
     assert link["short_url"] == "http://testserver/known"
-
-
-@pytest.mark.parametrize("key", ["KNOWN", "gone", "known%0A", "%00", "a" * 5_000])
-def test_a_key_that_leads_nowhere(client: Client, key: str) -> None:
-    ShortUrl.objects.create(key="known", target_url=TARGET)
-    ShortUrl.objects.create(key="gone", target_url=TARGET).delete()
-    response = client.get(f"/api/links/{key}")
-    assert response.status_code == 404
-    assert response.json()["detail"].startswith("There is no short URL '")
-    assert len(response.content) < 500

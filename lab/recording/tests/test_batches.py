@@ -121,14 +121,3 @@ def test_the_page_of_a_run(
     page = get(client, f"/lab/runs/{batch.pk}/")
     assert ("data-ended" in page, "lab/batch.js" not in page) == (has_ended, has_ended)
     assert [text for text in texts if text not in page] == []
-
-
-def test_a_run_that_goes_on(client: Client, somebody_explores: None) -> None:
-    current = "toctou/naive: 5 schedules"
-    batch = Batch.objects.create(what="matrix", total=70, done=3, current=current, started_at=ENDED)
-    page = get(client, f"/lab/runs/{batch.pk}/")
-    assert "<p>matrix: 3 of 70.</p>" in page
-    assert '<progress max="70" value="3"' in page
-    assert current in page
-    assert "Refresh" in page
-    assert "data-ended" not in page

@@ -119,6 +119,7 @@ def test_a_run_is_followed(new_page: NewPage, page: Page, somebody_explores: Non
     for each in (page, plain):
         expect(each.get_by_text("Starting.")).to_be_visible()
     Batch.objects.update(done=3, current="toctou/naive: 5 schedules")
+    expect(page.get_by_text("matrix: 3 of 70.")).to_be_visible()
     expect(page.get_by_text("toctou/naive: 5 schedules")).to_be_visible()
     expect(page.get_by_role("progressbar")).to_have_attribute("value", "3")
     Batch.objects.update(done=70, ended_at=timezone.now())
