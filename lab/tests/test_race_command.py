@@ -87,9 +87,6 @@ def test_a_drawing_is_no_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch
     assert widest[0] <= 80 < widest[1]
 
 
-# --- A function of the user's own ----------------------------------------------------------------
-
-
 def redeem_what_it_has_found(key: str) -> bool:
     found = LimitedLink.objects.filter(key=key, uses__lt=F("max_uses")).values("pk")[:1]
     return LimitedLink.objects.filter(pk=Subquery(found)).update(uses=F("uses") + 1) == 1
@@ -125,8 +122,6 @@ def test_check_sees_what_a_function_does_not_do() -> None:
     assert code == 1
     assert "process 1 is redirected to None" in printed
 
-
-# --- Wrong use -----------------------------------------------------------------------------------
 
 NOT_CREATE = ["check", "toctou", "shorturl.resolving.naive:resolve"]
 

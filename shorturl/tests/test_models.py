@@ -9,7 +9,7 @@ from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from pginterleave import Outcome, explore
-from shorturl import keys, operations
+from shorturl import operations
 from shorturl.models import ShortUrl
 
 TARGET = "https://example.com/"
@@ -56,18 +56,6 @@ def test_create_refuses_what_is_no_target_or_no_key() -> None:
     with pytest.raises(ValidationError, match="is reserved"):
         operations.create(TARGET, key="admin")
     assert not ShortUrl.objects.exists()
-
-
-@pytest.mark.django_db
-def test_a_full_key_space_makes_longer_keys(settings: Any) -> None:
-    settings.SHORTURL_KEY_LENGTH = 1
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO shorturl_shorturl (key, target_url) SELECT key, 'https://example.com/' "
-            "FROM regexp_split_to_table(%s, '') AS key",
-            [keys.ALPHABET],
-        )
-    assert len(operations.create(TARGET).key) == 2
 
 
 @pytest.mark.django_db

@@ -58,9 +58,6 @@ def test_the_clock_stands_still_for_an_exploration_only() -> None:
     assert timestamp_key.time_ns is time.time_ns  # type: ignore[attr-defined]
 
 
-# --- docs/races.md -------------------------------------------------------------------------------
-
-
 def test_every_number_is_what_an_exploration_counts(cells: Cells) -> None:
     def count(race: str, strategy: str) -> str:
         return str(cells[race, strategy]).replace("/", "of")

@@ -102,9 +102,6 @@ def test_another_isolation_level(client: Client, recorded: dict[str, Kept]) -> N
     assert "has not been explored" in get(client, f"{NAIVE}?level=repeatable+read")
 
 
-# --- Predict first -------------------------------------------------------------------------------
-
-
 def test_predict_hides_what_follows(client: Client, recorded: dict[str, Kept]) -> None:
     shown = get(client, f"{NAIVE}?schedule=1212")
     page = get(client, f"{NAIVE}?schedule=1212&predict=2")

@@ -27,9 +27,6 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-# --- The index -----------------------------------------------------------------------------------
-
-
 def test_index_before_anything_was_explored(client: Client) -> None:
     page = get(client, "/lab/")
     assert "Nothing has been explored on this machine yet." in page
@@ -88,9 +85,6 @@ def test_index_passes_over_a_report_it_cannot_read(client: Client, report: Path,
     assert "There has been no load test yet" in get(client, "/lab/")
 
 
-# --- A race --------------------------------------------------------------------------------------
-
-
 def test_a_race_shows_two_strategies_as_a_diff(client: Client, recorded: dict[str, Kept]) -> None:
     page = get(client, "/lab/races/lost_update/?left=naive&right=f_expression")
     assert "From <code>shorturl/resolving/naive.py</code>" in page
@@ -139,9 +133,6 @@ def test_what_there_is_not(client: Client, recorded: dict[str, Kept], path: str)
     response = client.get(f"/lab/{path}")
     assertContains(response, "Show the races", status_code=404)
     assert b"short URL" not in response.content
-
-
-# --- Isolation and museum ------------------------------------------------------------------------
 
 
 def test_isolation_has_a_column_for_each_level(client: Client, recorded: dict[str, Kept]) -> None:

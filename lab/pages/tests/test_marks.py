@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lab.conftest import Kept
-from lab.pages.marks import Step, can_mark, marks
+from lab.pages.marks import Step, marks
 
 pytestmark = pytest.mark.django_db  # else there is no database to explore in
 
@@ -104,10 +104,3 @@ def test_one_commit_lets_two_writes_go_on() -> None:
         3: ["lost update: overwritten by step 4"],
         4: ["overwrites step 3"],
     }
-
-
-def test_a_recording_of_before_says_too_little() -> None:
-    (old,) = numbered(read(1))
-    assert can_mark([old])
-    del old["wrote"]
-    assert not can_mark([old])

@@ -82,8 +82,6 @@ def test_no_other_site_starts_an_exploration(started: Mock) -> None:
     started.assert_not_called()
 
 
-# --- A batch -------------------------------------------------------------------------------------
-
 ENDED = datetime(2022, 4, 29, 12, 0, tzinfo=UTC)
 
 
