@@ -45,6 +45,7 @@ def test_two_people_want_the_same_custom_key(settings: Any, name: str) -> None:
         [partial(operations.create, target, key="wanted") for target in (mine, yours)],
         setup=ShortUrl.objects.all().erase,
         invariant=one_has_it,
+        expected=ShortUrl.KeyTaken,
         reduce=True,
     ).assert_safe()
 
