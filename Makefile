@@ -33,7 +33,7 @@ explorer:  ## the explorer's own tests, with each Python, Django, driver and Pos
 races: .venv/installed  ## every strategy under load, and a report of what each lost
 	$(BIN)/python -m loadtests.every_strategy
 
-faults: .venv/installed  ## what fails on purpose under load, and how long anybody waits; some eight minutes
+faults: .venv/installed  ## what fails on purpose under load, and how long anybody waits; some five minutes
 	$(BIN)/python -m loadtests.faults
 
 bench: .venv/installed  ## how fast each right strategy is, against the framework and PostgreSQL

@@ -62,7 +62,7 @@ FAULTS = (
     ),
     InjectedFault(
         locked_row,
-        "another session keeps the hot row locked for 8 s",
+        "another session keeps the hot row locked for 6 s",
         "other keys keep their throughput, and nobody waits longer than a second for the lock",
         LOCK_TIMEOUT + QUEUE_TIMEOUT + MARGIN,
         quick=True,
@@ -138,6 +138,7 @@ FAULTS = (
         "every request that was answered was counted once",
         QUICK,
         place=proxy_before_service,
+        quick=True,
         affects=True,
         probes=False,  # they are cut, too
     ),
@@ -155,6 +156,7 @@ FAULTS = (
         "requests get a 503 meanwhile, and threads reconnect by themselves",
         QUICK,
         place=pgbouncer_before_postgres,
+        quick=True,
         affects=True,
     ),
     InjectedFault(

@@ -5,7 +5,7 @@ from contextlib import closing
 
 from loadtests.faults.experiment import Experiment, Figure
 
-BEFORE, LOCKED = 3, 8  # seconds
+BEFORE, LOCKED = 2, 6  # seconds
 
 
 def locked_row(experiment: Experiment) -> Iterator[Figure]:

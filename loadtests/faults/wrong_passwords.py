@@ -13,7 +13,7 @@ from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 from loadtests.faults.experiment import Experiment, Figure
 
 CLIENTS = 16
-SECONDS = 6
+SECONDS = 5
 TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
 
 
