@@ -64,7 +64,7 @@ FAULTS = (
         locked_row,
         "another session keeps the hot row locked for 6 s",
         "other keys keep their throughput, and nobody waits longer than a second for the lock",
-        LOCK_TIMEOUT + QUEUE_TIMEOUT + MARGIN,
+        LOCK_TIMEOUT + MARGIN,
         quick=True,
         affects=True,
     ),
