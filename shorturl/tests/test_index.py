@@ -51,14 +51,11 @@ def test_full_key_space(client: Client, monkeypatch: pytest.MonkeyPatch) -> None
     assertContains(response, f'value="{TARGET_URL}"', status_code=503)
 
 
-@pytest.mark.parametrize("method", ["PUT", "OPTIONS"])
-def test_other_methods(method: str) -> None:
-    response = Client(enforce_csrf_checks=True).generic(method, "/")
-    assert response.status_code == 405
-    assert response["Allow"] == "GET, HEAD, POST"
-
-
-def test_a_form_from_elsewhere_is_refused() -> None:
-    response = Client(enforce_csrf_checks=True).post("/", {"target_url": TARGET_URL})
+def test_other_methods_and_a_form_from_elsewhere_are_refused() -> None:
+    client = Client(enforce_csrf_checks=True)
+    for method in ("PUT", "OPTIONS"):
+        response = client.generic(method, "/")
+        assert (response.status_code, response["Allow"]) == (405, "GET, HEAD, POST")
+    response = client.post("/", {"target_url": TARGET_URL})
     assertContains(response, "The form was not accepted", status_code=403)
     assert not ShortUrl.objects.exists()

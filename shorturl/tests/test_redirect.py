@@ -74,11 +74,10 @@ def test_unknown(client: Client, short_url: ShortUrl, path: str) -> None:
     assert client.head(path).status_code == 404
 
 
-@pytest.mark.parametrize("method", ["POST", "OPTIONS"])
-def test_other_methods(short_url: ShortUrl, method: str) -> None:
-    response = Client(enforce_csrf_checks=True).generic(method, "/spring")
-    assert response.status_code == 405
-    assert response["Allow"] == "GET, HEAD"
+def test_other_methods(short_url: ShortUrl) -> None:
+    for method in ("POST", "OPTIONS"):
+        response = Client(enforce_csrf_checks=True).generic(method, "/spring")
+        assert (response.status_code, response["Allow"]) == (405, "GET, HEAD")
     short_url.refresh_from_db()
     assert short_url.hits == 0
 

@@ -11,8 +11,8 @@ PATHS = ["/", "/login", "/spring", "/spring/stats", "/spring/qr.svg", "/unknown"
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PATCH"])
-def test_headers(path: str, method: str, settings: Settings) -> None:
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
+def test_headers(path: str, method: str) -> None:
     operations.create("https://example.com/", key="spring")
     # A POST is refused by the CSRF protection: those pages count too.
     response = Client(enforce_csrf_checks=True).generic(method, path)

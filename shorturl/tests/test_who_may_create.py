@@ -20,11 +20,6 @@ def private(settings: Settings) -> None:
     settings.SHORTURL_PUBLIC_CREATE = False
 
 
-@pytest.fixture
-def user() -> User:
-    return User.objects.create_user("somebody", password=PASSWORD)
-
-
 def test_visitor_may_follow_and_look_and_not_create(client: Client) -> None:
     operations.create("https://example.com/", key="known")
     assert client.get("/known").status_code == 302
@@ -37,13 +32,8 @@ def test_visitor_may_follow_and_look_and_not_create(client: Client) -> None:
     assert ShortUrl.objects.get().key == "known"
 
 
-def test_user_creates(client: Client, user: User) -> None:
-    client.force_login(user)
-    assertContains(client.get("/"), "id_target_url")
-    assertRedirects(client.post("/", FORM), "/spring/stats", status_code=303)
-
-
-def test_login_and_logout(client: Client, user: User) -> None:
+def test_a_user_logs_in_and_creates_and_logs_out(client: Client) -> None:
+    User.objects.create_user("somebody", password=PASSWORD)
     response = client.get("/login", {"next": "/spring/stats"})
     assertContains(response, "<title>Log in · shorturl</title>")
     assertContains(response, '<input type="hidden" name="next" value="/spring/stats">')
@@ -53,5 +43,7 @@ def test_login_and_logout(client: Client, user: User) -> None:
     response = client.post("/login", {"username": "somebody", "password": PASSWORD}, follow=True)
     assertRedirects(response, "/")
     assertContains(response, "<span>somebody</span>")
+    assertContains(response, "id_target_url")
+    assertRedirects(client.post("/", FORM), "/spring/stats", status_code=303)
     assertRedirects(client.post("/logout"), "/")
     assertNotContains(client.get("/"), "somebody")

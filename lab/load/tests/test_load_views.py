@@ -46,9 +46,6 @@ def detail(response: Any, status: int) -> str:
     return str(response.json()["detail"])
 
 
-# --- What goes well ------------------------------------------------------------------------------
-
-
 def test_a_new_space_says_what_there_is(client: Client) -> None:
     response = post(client, "spaces", {"key_length": 2})
     assert response.status_code == 201
@@ -124,9 +121,6 @@ def test_a_space_is_listed_page_by_page_and_removed_with_its_links(
     assert "There is no key space" in detail(client.get(f"/lab/spaces/{space}/links"), 404)
 
 
-# --- Strategies that fail ------------------------------------------------------------------------
-
-
 def failure(response: Any, status: int, exception: str, verdict: str) -> str:
     """Return the message of the answer to a request whose strategy raised that."""
     assert response.status_code == status
@@ -158,9 +152,6 @@ def test_the_database_is_down() -> None:
     response = views.failure(OperationalError("gone\n"), resolving.STRATEGIES["naive"])
     assert response.status_code == 503
     assert b'"message": "gone"' in response.content
-
-
-# --- Calls that are wrong ------------------------------------------------------------------------
 
 
 def test_what_does_not_exist(client: Client, space: str) -> None:

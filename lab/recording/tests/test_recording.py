@@ -36,9 +36,6 @@ def record(*what: str) -> str:
     return output.getvalue()
 
 
-# --- What is kept --------------------------------------------------------------------------------
-
-
 def test_every_schedule_is_kept_and_counted(explored: dict[str, Kept]) -> None:
     counts = {}
     for what, kept in explored.items():
@@ -79,9 +76,6 @@ def test_a_step_has_what_was_sent_what_came_back_and_what_the_rows_held(
     assert "shorturl_shorturl_key_uk" in schedule.steps[3]["message"]
     assert schedule.outcomes[0] == ""
     assert schedule.outcomes[1].startswith("IntegrityError: duplicate key value")
-
-
-# --- The command ---------------------------------------------------------------------------------
 
 
 def test_a_newer_recording_replaces_the_older(recorded: dict[str, Kept]) -> None:

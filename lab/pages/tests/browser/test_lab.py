@@ -85,9 +85,6 @@ def test_through_the_steps_of_an_exploration(page: Page, recorded: dict[str, Kep
         shows_steps(page, schedule, number)
 
 
-# --- Explorations started from the page ----------------------------------------------------------
-
-
 @pytest.fixture
 def nothing_goes_on(transactional_db: None) -> Iterator[None]:
     """Let what was started end before its tables are emptied, even when the test fails."""
@@ -126,9 +123,6 @@ def test_a_run_is_followed(new_page: NewPage, page: Page, somebody_explores: Non
     plain.get_by_role("link", name="Refresh").click()
     for each in (page, plain):
         expect(each.get_by_role("heading", level=1)).to_have_text("Explored")
-
-
-# --- Everybody can use it ------------------------------------------------------------------------
 
 
 def test_without_javascript(new_page: NewPage, recorded: dict[str, Kept]) -> None:
