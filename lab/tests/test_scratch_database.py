@@ -48,9 +48,7 @@ def test_it_is_not_the_services_and_is_dropped() -> None:
     assert scratch_databases(connection) == []
 
 
-def test_one_that_is_used_is_left_alone_by_another_host(
-    host: BaseDatabaseWrapper,
-) -> None:
+def test_one_that_is_used_is_left_alone_by_another_host(host: BaseDatabaseWrapper) -> None:
     with scratch_database() as name:
         connection.close()  # so that only the lock protects it
         sweep(host)
@@ -89,9 +87,7 @@ def test_names_of_two_services_never_meet() -> None:
     assert len(prefix("ä" * 63)) < len(prefix("a" * 63)) <= 63 - 16
 
 
-def test_a_role_that_may_not_create_databases_is_told(
-    host: BaseDatabaseWrapper,
-) -> None:
+def test_a_role_that_may_not_create_databases_is_told(host: BaseDatabaseWrapper) -> None:
     with host.cursor() as cursor:
         cursor.execute("SET ROLE pg_read_all_data")
     with pytest.raises(MayNotCreateDatabases, match="ALTER ROLE pg_read_all_data CREATEDB"):

@@ -60,9 +60,7 @@ def both(*processes: Process, **options: Any) -> list[Exploration]:
     ],
 )
 def test_a_statement_that_looks_and_writes(
-    processes: list[Process],
-    invariant: Callable[[list[Outcome]], str],
-    counts: tuple[int, int],
+    processes: list[Process], invariant: Callable[[list[Outcome]], str], counts: tuple[int, int]
 ) -> None:
     plain, split = both(*processes, invariant=invariant)
     assert (plain.violating, plain.schedules) == (0, 2)

@@ -41,8 +41,7 @@ def test_a_deleted_key_leads_nowhere_and_is_given_to_nobody(
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
-    ("rival", "answers"),
-    [("create", {409}), ("delete", {404}), ("change", {200, 404})],
+    ("rival", "answers"), [("create", {409}), ("delete", {404}), ("change", {200, 404})]
 )
 def test_a_deletion_is_final(headers: dict[str, str], rival: str, answers: set[int]) -> None:
     """Whatever somebody else does to the key before, between its statements, or afterwards."""

@@ -77,11 +77,7 @@ def test_not_found_names_what_was_asked_for(client: Client) -> None:
     ],
 )
 def test_an_error(
-    client: Client,
-    monkeypatch: pytest.MonkeyPatch,
-    error: type[Exception],
-    status: int,
-    said: str,
+    client: Client, monkeypatch: pytest.MonkeyPatch, error: type[Exception], status: int, said: str
 ) -> None:
     def fail(key: str) -> ShortUrl:
         raise error("secret")

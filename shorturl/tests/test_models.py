@@ -64,11 +64,7 @@ def test_create_refuses_what_is_no_target_or_no_key() -> None:
 def test_the_database_is_the_authority(change: str) -> None:
     ShortUrl.objects.create(key="twin", target_url=TARGET)
     ShortUrl.objects.create(key="other", target_url=TARGET)
-    with (
-        pytest.raises(IntegrityError),
-        transaction.atomic(),
-        connection.cursor() as cursor,
-    ):
+    with pytest.raises(IntegrityError), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(f"UPDATE shorturl_shorturl SET {change} WHERE key = 'other'")
 
 

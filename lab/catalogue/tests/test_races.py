@@ -115,11 +115,7 @@ def test_the_tables_for_three_processes_show_every_strategy() -> None:
 @pytest.mark.parametrize(("race", "strategy", "count"), three_processes())
 def test_a_count_with_three_processes(race: str, strategy: str, count: str) -> None:
     result = RACES[race].explore(
-        RACES[race].strategies[strategy],
-        3,
-        reduce=True,
-        max_schedules=100_000,
-        max_seconds=900,
+        RACES[race].strategies[strategy], 3, reduce=True, max_schedules=100_000, max_seconds=900
     )
     assert result.complete
     shown = f"{result.violating} / {result.schedules}"

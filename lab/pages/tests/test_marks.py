@@ -28,9 +28,7 @@ def test_the_stale_read_and_the_lost_write(
     }
 
 
-def test_the_edit_that_is_written_over_and_the_insert_that_fails(
-    explored: dict[str, Kept],
-) -> None:
+def test_the_edit_that_is_written_over_and_the_insert_that_fails(explored: dict[str, Kept]) -> None:
     # Process 1 reads the old target, process 2 edits it, and process 1 saves all it has read.
     assert marked(explored, "clobbered_edit/f_expression_full_save", "121") == {
         1: ["stale read: process 2 writes after it"],

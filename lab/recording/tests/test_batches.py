@@ -89,11 +89,7 @@ ENDED = datetime(2022, 4, 29, 12, 0, tzinfo=UTC)
     ("fields", "has_ended", "texts"),
     [
         ({}, False, ["<h1>Exploring</h1>", "Starting."]),
-        (
-            {"ended_at": ENDED},
-            True,
-            ["<h1>Explored</h1>", '<a href="/lab/">Show the races</a>'],
-        ),
+        ({"ended_at": ENDED}, True, ["<h1>Explored</h1>", '<a href="/lab/">Show the races</a>']),
         (
             {"ended_at": ENDED, "what": "lost_update/naive/2/serializable"},
             True,
