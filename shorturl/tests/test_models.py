@@ -16,13 +16,18 @@ TARGET = "https://example.com/"
 
 
 @pytest.mark.django_db
-def test_create_and_resolve_are_one_statement_each(settings: Any) -> None:
+def test_create_and_resolve_are_one_statement_each_after_a_check(settings: Any) -> None:
     settings.SHORTURL_KEY_LENGTH = 9
     with CaptureQueriesContext(connection) as sent:
         short_url = operations.create(TARGET)
         assert operations.resolve(short_url.key).hits == 1
     assert [query["sql"].split()[0] for query in sent] == ["INSERT", "UPDATE"]
     assert (len(short_url.key), short_url.target_url, short_url.hits) == (9, TARGET, 0)
+    with pytest.raises(ValidationError, match="start it with http"):
+        operations.create("javascript:alert(1)")
+    with pytest.raises(ValidationError, match="is reserved"):
+        operations.create(TARGET, key="admin")
+    assert ShortUrl.objects.get() == short_url
 
 
 @pytest.mark.django_db(transaction=True)
@@ -48,15 +53,6 @@ def test_two_people_want_the_same_custom_key(settings: Any, name: str) -> None:
         expected=ShortUrl.KeyTaken,
         reduce=True,
     ).assert_safe()
-
-
-@pytest.mark.django_db
-def test_create_refuses_what_is_no_target_or_no_key() -> None:
-    with pytest.raises(ValidationError, match="start it with http"):
-        operations.create("javascript:alert(1)")
-    with pytest.raises(ValidationError, match="is reserved"):
-        operations.create(TARGET, key="admin")
-    assert not ShortUrl.objects.exists()
 
 
 @pytest.mark.django_db

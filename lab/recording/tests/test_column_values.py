@@ -47,7 +47,7 @@ def test_an_update_writes_values_and_not_expressions(sql: str, params: Any) -> N
     assert found["condition"] == {"id": "9"}
 
 
-def test_an_insert_writes() -> None:
+def test_an_insert_writes_and_a_commit_does_not() -> None:
     now = datetime(2022, 4, 29, tzinfo=UTC)
     sql = "INSERT INTO t (a, b, c, d) VALUES (%s, coalesce(%s, 1), %s, DEFAULT) RETURNING id"
     found = column_values(step(sql, (HOSTILE, 5, now), columns=("id",), rows=((4,),)))
@@ -55,7 +55,4 @@ def test_an_insert_writes() -> None:
     assert found["read"] == {"id": "4"}
     assert column_values(step("INSERT INTO t DEFAULT VALUES"))["wrote"] == {}
     assert column_values(step("INSERT INTO t (a) SELECT 1"))["wrote"] == {}
-
-
-def test_what_has_no_table() -> None:
     assert column_values(step("COMMIT")) == {"table": "", "condition": {}, "read": {}, "wrote": {}}
