@@ -32,11 +32,12 @@ T = TypeVar("T")
 class Visitors:
     """The requests for one key: when each of those inside came in, and how many wait."""
 
-    __slots__ = ("inside", "locked_at", "waiting")
+    __slots__ = ("inside", "locked_at", "turn", "waiting")
 
     def __init__(self) -> None:
         self.inside: dict[object, float] = {}  # by a token of the request, the oldest first
         self.waiting = 0
+        self.turn: threading.Condition | None = None  # that those who wait are told of
         self.locked_at: float | None = None  # when a request met the lock, until one does not
 
 
@@ -48,12 +49,12 @@ class KeyGate:
 
     def __init__(self) -> None:
         self._keys: dict[str, Visitors] = {}
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
 
     def call(self, function: Callable[[str], T], key: str) -> T:
         """Return `function(key)`; raise RowLocked, soon, when the row of `key` stays locked."""
         token = object()
-        with self._changed:
+        with self._lock:
             visitors = self._keys.get(key)
             if visitors is None:
                 visitors = self._keys[key] = Visitors()
@@ -71,11 +72,11 @@ class KeyGate:
             locked_at = time.monotonic()
             raise RowLocked(key) from error
         finally:
-            with self._changed:
+            with self._lock:
                 del visitors.inside[token]
                 visitors.locked_at = locked_at
-                if visitors.waiting:
-                    self._changed.notify_all()
+                if visitors.turn:  # for one of them, unless all are to be refused
+                    visitors.turn.notify(1 if locked_at is None else visitors.waiting)
                 self._forget(key, visitors)
 
     def _enter(self, visitors: Visitors, key: str, token: object) -> None:
@@ -91,8 +92,9 @@ class KeyGate:
             patience = next(iter(visitors.inside.values())) + PATIENCE - now
             if patience <= 0:
                 raise RowLocked(key)
+            visitors.turn = visitors.turn or threading.Condition(self._lock)
             visitors.waiting += 1
-            self._changed.wait(patience)
+            visitors.turn.wait(patience)
             visitors.waiting -= 1
 
     def _forget(self, key: str, visitors: Visitors) -> None:

@@ -30,8 +30,8 @@ RESOLVING = (
 )
 WRONG_RESOLVING = ("naive", "atomic_only", "f_expression_full_save")
 
-# As many users as `make run` has threads. More would only wait in the service's queue, and the
-# editor would get less of its time. docs/load-tests.md has the measurements.
+# Half as many users as `make run` has threads. With more, the editor would get less of the
+# service's time. docs/load-tests.md has the measurements.
 USERS = 16
 SECONDS = 8
 KEY_LENGTH = 1

@@ -53,7 +53,7 @@ def test_a_new_space_says_what_there_is(client: Client) -> None:
     assert answer["targets"] == f"https://{answer['space']}.invalid/"
     assert answer["creating"] == {n: s.verdict.value for n, s in creating.STRATEGIES.items()}
     assert answer["resolving"] == {n: s.verdict.value for n, s in resolving.STRATEGIES.items()}
-    assert answer["service"] == {"creating": "on_conflict", "resolving": "update_returning"}
+    assert answer["service"] == {"creating": "on_conflict", "resolving": "combined"}
     assert answer["versions"].keys() == {"Python", "Django", "gunicorn", "PostgreSQL"}
 
 
