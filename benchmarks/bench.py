@@ -2,8 +2,10 @@
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from urllib.parse import urlencode
 
+import psutil
 from django.db import connection
 
 from benchmarks import pgbench, wrk
@@ -15,8 +17,7 @@ from shorturl.strategies import Verdict
 
 KEYS = 10_000
 WARM_UP = 1  # seconds
-# A redirect that asks no database, through the same middleware and URLs.
-WITHOUT_DATABASE = "/admin"
+ONE_LINE = "benchmarks.one_line:application"
 
 
 class Bench:
@@ -46,13 +47,14 @@ class Bench:
             progress(name)
             mine = [one for one in self.measurements if one.strategy == name]
             chosen = {"SHORTURL_LAB": "off", "SHORTURL_LAB_LOAD": "off", **NO_REFUSALS}
+            application = [ONE_LINE] if name == CEILING else []
             if name != CEILING:
                 chosen["SHORTURL_RESOLVING"] = name
-            with serving(DATABASE_URL=database_url(), **chosen) as service:
+            with serving(*application, DATABASE_URL=database_url(), **chosen) as service:
                 most = max(one.load.connections for one in mine)
                 wrk.run(service.url, keys=1, connections=most, seconds=WARM_UP)
                 for one in mine:
-                    self.ask(one, service.url)
+                    self.ask(one, service.url, processor=partial(used, service.process.pid))
             if program and name != CEILING:
                 for one in mine:
                     hits_per_second = pgbench.run(
@@ -64,19 +66,24 @@ class Bench:
                     )
                     one.ceilings.append(hits_per_second)
 
-    def ask(self, one: Measurement, url: str) -> None:
-        """Measure `one` once more, and compare the redirects answered with the hits counted."""
-        load, before = one.load, pgbench.hits()
-        sample = wrk.run(
-            url + WITHOUT_DATABASE,
-            keys=load.keys,
-            connections=load.connections,
-            seconds=self.seconds,
-        )
+    def ask(self, one: Measurement, url: str, *, processor: Callable[[], float]) -> None:
+        """Measure `one` once more, and compare the redirects answered with the hits counted.
+
+        `processor` returns the seconds of processor time that the workers have used by now.
+        """
+        load, before, began = one.load, pgbench.hits(), processor()
+        sample = wrk.run(url, keys=load.keys, connections=load.connections, seconds=self.seconds)
         one.samples.append(sample)
+        one.processor.append((processor() - began) / max(1, sample.requests))
         if load.keys:
             counted = pgbench.hits() - before  # including those answered too late for wrk
             self.lost += max(0, sample.requests - sample.errors - counted)
+
+
+def used(master: int) -> float:
+    """Return the seconds of processor time of gunicorn's workers."""
+    times = [worker.cpu_times() for worker in psutil.Process(master).children()]
+    return float(sum(each.user + each.system for each in times))
 
 
 def make_links() -> None:

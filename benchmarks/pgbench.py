@@ -1,4 +1,4 @@
-"""pgbench: the statements of a strategy without the framework, as the database's ceiling."""
+"""pgbench: the statements of a strategy without the service, as the database's ceiling."""
 
 import os
 import re

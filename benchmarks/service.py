@@ -5,9 +5,9 @@
 
 Each strategy has a gunicorn of its own, SHORTURL_RESOLVING=<strategy>, which answers real
 redirects, GET /<key>, to wrk. For comparison pgbench sends the same statements to PostgreSQL with
-as many clients, and a redirect without a database, GET /admin, goes through the same middleware. So
-each row is a share of what the framework could do, and of what the database could do. The links
-are in a database of their own, which is dropped at the end.
+as many clients, and a WSGI application of one line is served by the same gunicorn. So each row is a
+share of what gunicorn could do, and of what the database could do. The links are in a database of
+their own, which is dropped at the end.
 
 The exit code is 0 when update_returning is as fast as required and no hit was lost, 1 when not,
 2 when nothing could be measured.

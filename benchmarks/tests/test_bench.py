@@ -24,13 +24,15 @@ def test_lost_redirects(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = Bench([16], seconds=1)
     ShortUrl.objects.create(key="k1", target_url="https://example.com/", hits=100)
     hot = Measurement("update_returning", HOT)
-    measured.ask(hot, "http://unused")
+    measured.ask(hot, "http://unused", processor=float)
     assert measured.lost == 10 - 2 - 5
-    measured.ask(hot, "http://unused")
+    measured.ask(hot, "http://unused", processor=float)
     assert measured.lost == 6
     counted = 9  # one of them was answered too late for wrk, which makes up for none
-    measured.ask(hot, "http://unused")
+    measured.ask(hot, "http://unused", processor=float)
     assert (measured.lost, len(hot.samples)) == (6, 3)
     counted = 0
-    measured.ask(Measurement("no database", Load(None, 16)), "http://unused")  # counts no hits
+    measured.ask(
+        Measurement("one line", Load(None, 16)), "http://unused", processor=float
+    )  # counts no hits
     assert measured.lost == 6

@@ -14,23 +14,26 @@ def sample(per_second: float, *, p50: float = 1.0, errors: int = 0) -> Sample:
 
 
 def hot(strategy: str, *per_second: float, errors: int = 0) -> Measurement:
-    return Measurement(strategy, HOT, [sample(each, errors=errors) for each in per_second])
+    samples = [sample(each, errors=errors) for each in per_second]
+    return Measurement(strategy, HOT, samples, processor=[0.0005])
 
 
 def test_a_line_has_the_share_of_both_ceilings() -> None:
     found = [
-        Measurement(CEILING, Load(None, 1), [sample(10)]),
-        Measurement(CEILING, HOT, [sample(4_000)]),
-        Measurement("update_returning", HOT, [sample(1_000)], ceilings=[2_500.0, 2_600.0, 1.0]),
+        Measurement(CEILING, Load(None, 1), [sample(10)], processor=[0.001]),
+        Measurement(CEILING, HOT, [sample(4_000)], processor=[0.0002]),
+        Measurement(
+            "update_returning", HOT, [sample(1_000)], [2_500.0, 2_600.0, 1.0], [0.0004, 0.0003, 1]
+        ),
         hot("naive", 2_000),  # without pgbench
     ]
     *_, full, partial = (line.split() for line in measurements.markdown(found).splitlines())
     assert " ".join(full) == (
-        "| update_returning | 1 | 16 | 1,000 | 1.0 | 9.0 | 25% | 2,500 | 40% |"
+        "| update_returning | 1 | 16 | 1,000 | 1.0 | 9.0 | 400 | 25% | 2,500 | 40% |"
     )
     assert partial[-6:] == ["50%", "|", "–", "|", "–", "|"]
     *_, first, second = measurements.as_data(found)
-    assert (first["of_framework"], first["of_database"]) == (0.25, 0.4)
+    assert (first["of_one_line"], first["of_database"]) == (0.25, 0.4)
     assert second["of_database"] is None
 
 

@@ -31,8 +31,10 @@ class RunningService(NamedTuple):
 
 
 @contextmanager
-def serving(**environment: str) -> Iterator[RunningService]:
+def serving(*application: str, **environment: str) -> Iterator[RunningService]:
     """Serve with the variables of `environment`, as a local run, for the length of the block.
+
+    `application` is what gunicorn serves, by default the service: "module:name".
 
     Raises NotServed, with the last line of its log, when the service does not start.
     """
@@ -43,7 +45,7 @@ def serving(**environment: str) -> Iterator[RunningService]:
         "PORT": "0",  # gunicorn says which one it got: a port probed here may be taken by then
         **environment,
     }
-    command = [sys.executable, "-m", "gunicorn", "-c", "project/gunicorn.py"]
+    command = [sys.executable, "-m", "gunicorn", "-c", "project/gunicorn.py", *application]
     with (
         tempfile.TemporaryFile("w+") as log,
         subprocess.Popen(  # noqa: S603 - nothing in it comes from outside
