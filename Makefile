@@ -36,8 +36,8 @@ races: .venv/installed  ## every strategy under load, and a report of what each 
 faults: .venv/installed  ## what fails on purpose under load, and how long anybody waits; some five minutes
 	$(BIN)/python -m loadtests.faults
 
-bench: .venv/installed  ## how fast each right strategy is, against gunicorn and PostgreSQL
-	$(BIN)/python -m benchmarks.service
+bench: .venv/installed  ## how fast each right strategy is, beside PostgreSQL's own benchmark; BENCH="--quick"
+	$(BIN)/python -m benchmarks.service $(BENCH)
 
 docs: .venv/installed  ## bring what the documents show of a command up to date
 	$(BIN)/python -m project.docs

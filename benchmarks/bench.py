@@ -1,99 +1,155 @@
-"""The rounds of the benchmark: every strategy behind a gunicorn of its own, and without one."""
+"""The rounds of the benchmark: what is compared side by side, and what has the machine alone."""
 
 import random
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import urlencode
 
-import psutil
+from django.conf import settings
 from django.db import connection
 
-from benchmarks import pgbench, wrk
-from benchmarks.measurements import CEILING, Load, Measurement
-from loadtests.harness.serving import NO_REFUSALS, serving
-from shorturl.models import ShortUrl
-from shorturl.resolving import STRATEGIES
+from benchmarks import pgbench, processor, wrk
+from benchmarks.goals import BASELINE, ONE_LINE, SERVICE
+from benchmarks.link_tables import LinkTables, hits_and_links
+from benchmarks.measurements import LINKS, Load, Measurement, Reading
+from loadtests.harness.serving import NO_REFUSALS, ROOT, RunningService, serving
+from shorturl import creating, resolving
 from shorturl.strategies import Verdict
 
-KEYS = 10_000
-WARM_UP = 1  # seconds
-ONE_LINE = "benchmarks.one_line:application"
+WARM_UP = 0.5  # seconds
+CONNECTIONS = (1, 16, 64, 256)
+DRAWN = ("one", "Zipf", "random")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is measured: a gunicorn, how it is started, and what pgbench sends for comparison."""
+
+    name: str
+    loads: Sequence[Load]
+    script: str | None = None
+    counts: bool = True  # what it answers, in the database
+    arguments: Sequence[str] = ()
+    directory: Path = ROOT
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Groups of subjects, one group after the other; within one, a load after the other."""
+
+    title: str
+    groups: Sequence[Sequence[Subject]]
+    rounds: int
+    found: dict[tuple[str, Load], Measurement] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for subject in (subject for group in self.groups for subject in group):
+            for load in subject.loads:
+                self.found[subject.name, load] = Measurement(subject.name, load)
+
+
+def plan(*, quick: bool, largest: int, baseline: Path | None) -> list[Part]:
+    """Return what there is to measure; `largest` is the size of the largest table of links."""
+    many = [Load()] if quick else [Load(number) for number in CONNECTIONS]
+    sizes = [links for links in (1_000_000, 10_000_000) if links <= largest and not quick]
+    drawn = [Load(one.connections, keys) for keys in DRAWN for one in many]
+    larger = [Load(keys=keys, links=links) for links in sizes for keys in DRAWN]
+    default = resolving.STRATEGIES[settings.SHORTURL_RESOLVING]
+    by_side = [
+        Subject(SERVICE, drawn + larger, pgbench.resolving_script(default)),
+        Subject(ONE_LINE, many, None, False, ["benchmarks.one_line:application"]),
+    ]
+    if baseline:
+        loads = [one for one in drawn if one.connections in (16, 64) and one.keys != "Zipf"]
+        by_side.append(Subject(BASELINE, loads, directory=baseline))
+    alone = [
+        Subject(
+            name,
+            many if quick else [*many, Load(keys="Zipf"), Load(keys="random")],
+            pgbench.resolving_script(strategy),
+            environment={"SHORTURL_RESOLVING": name},
+        )
+        for name, strategy in resolving.STRATEGIES.items()
+        if strategy.verdict is Verdict.RIGHT
+    ]
+    creates = [
+        Subject(
+            name,
+            [Load(one.connections, "new") for one in many],
+            pgbench.creating_script(strategy),
+            environment={"SHORTURL_CREATING": name},
+        )
+        for name, strategy in creating.STRATEGIES.items()
+        if strategy.verdict is Verdict.RIGHT and (not quick or name == settings.SHORTURL_CREATING)
+    ]
+    few, more = (1, 1) if quick else (3, 5)
+    return [
+        Part(f"The service, which uses {default.name}, and its floors", [by_side], more),
+        Part("Every right way to resolve", [[one] for one in alone], few),
+        Part("Every right way to create", [[one] for one in creates], few),
+    ]
 
 
 class Bench:
-    """The measurements, round by round: other load on the machine affects all strategies alike.
+    """The measurements of `parts`, in the database in use, which has to be an empty one.
 
-    Works in the database in use, which has to be an empty one. `lost` is the number of redirects
-    that were answered and not counted.
+    `miscounted` is the number of requests that were answered and not counted, or counted twice.
     """
 
-    def __init__(self, connections: Sequence[int], *, seconds: int) -> None:
-        make_links()
-        right = [strategy for strategy in STRATEGIES.values() if strategy.verdict is Verdict.RIGHT]
-        self.scripts = {strategy.name: pgbench.script(strategy) for strategy in right}
-        self.seconds = seconds
-        self.lost = 0
-        self.measurements = [Measurement(CEILING, Load(None, number)) for number in connections]
-        for name in self.scripts:
-            for keys in (1, KEYS):
-                self.measurements += [
-                    Measurement(name, Load(keys, number)) for number in connections
-                ]
+    def __init__(self, parts: Iterable[Part], *, seconds: float, program: str | None) -> None:
+        groups = [group for part in parts for group in part.groups]
+        loads = [load for group in groups for subject in group for load in subject.loads]
+        self.tables = LinkTables(sorted({load.links for load in loads}))
+        self.seconds, self.program, self.miscounted = seconds, program, 0
 
-    def round(self, *, program: str | None, progress: Callable[[str], object]) -> None:
-        """Measure everything once more, the strategies in random order; `program` is pgbench."""
-        names = [CEILING, *self.scripts]
-        for name in random.sample(names, len(names)):
-            progress(name)
-            mine = [one for one in self.measurements if one.strategy == name]
-            chosen = {"SHORTURL_LAB": "off", "SHORTURL_LAB_LOAD": "off", **NO_REFUSALS}
-            application = [ONE_LINE] if name == CEILING else []
-            if name != CEILING:
-                chosen["SHORTURL_RESOLVING"] = name
-            with serving(*application, DATABASE_URL=database_url(), **chosen) as service:
-                most = max(one.load.connections for one in mine)
-                wrk.run(service.url, keys=1, connections=most, seconds=WARM_UP)
-                for one in mine:
-                    self.ask(one, service.url, processor=partial(used, service.process.pid))
-            if program and name != CEILING:
-                for one in mine:
-                    hits_per_second = pgbench.run(
-                        program,
-                        self.scripts[name],
-                        keys=one.load.keys or 1,
-                        connections=one.load.connections,
-                        seconds=self.seconds,
-                    )
-                    one.ceilings.append(hits_per_second)
+    def run(self, part: Part, *, progress: Callable[[str], object]) -> None:
+        """Measure the groups of `part` in its rounds, each time in another order."""
+        for number in range(1, part.rounds + 1):
+            for group in random.sample(part.groups, len(part.groups)):
+                names = ", ".join(subject.name for subject in group)
+                progress(f"{part.title}: round {number} of {part.rounds}: {names}")
+                self.side_by_side(group, part.found)
 
-    def ask(self, one: Measurement, url: str, *, processor: Callable[[], float]) -> None:
-        """Measure `one` once more, and compare the redirects answered with the hits counted.
+    def side_by_side(
+        self, group: Sequence[Subject], found: dict[tuple[str, Load], Measurement]
+    ) -> None:
+        """Serve all of `group` at once, and measure each under the same load before the next."""
+        self.tables.use(LINKS)
+        with ExitStack() as stack:
+            services = {one.name: stack.enter_context(served(one)) for one in group}
+            for one in group:
+                wrk.run(services[one.name].url, seconds=WARM_UP, **vars(one.loads[0]))
+            for load in dict.fromkeys(load for one in group for load in one.loads):
+                self.tables.use(load.links)
+                for one in random.sample(group, len(group)):
+                    if load in one.loads:
+                        reading = self.ask(one, load, services[one.name])
+                        found[one.name, load].readings.append(reading)
 
-        `processor` returns the seconds of processor time that the workers have used by now.
-        """
-        load, before, began = one.load, pgbench.hits(), processor()
-        sample = wrk.run(url, keys=load.keys, connections=load.connections, seconds=self.seconds)
-        one.samples.append(sample)
-        one.processor.append((processor() - began) / max(1, sample.requests))
-        if load.keys:
-            counted = pgbench.hits() - before  # including those answered too late for wrk
-            self.lost += max(0, sample.requests - sample.errors - counted)
+    def ask(self, one: Subject, load: Load, service: RunningService) -> Reading:
+        """Measure a load once, and compare what was answered with what was counted."""
+        counted = sum(hits_and_links())
+        workers, sessions = processor.by_workers(service.process.pid), processor.by_sessions()
+        sample = wrk.run(service.url, seconds=self.seconds, **vars(load))
+        by_workers = processor.between(workers, processor.by_workers(service.process.pid))
+        by_sessions = processor.between(sessions, processor.by_sessions())
+        if one.counts:
+            self.miscounted += sample.miscounted(sum(hits_and_links()) - counted)
+        beside = None
+        if self.program and one.script:
+            beside = pgbench.run(self.program, one.script, seconds=self.seconds, **vars(load))
+        each = 1e6 / sample.requests
+        return Reading(sample, by_workers * each, by_sessions * each or None, beside)
 
 
-def used(master: int) -> float:
-    """Return the seconds of processor time of gunicorn's workers."""
-    times = [worker.cpu_times() for worker in psutil.Process(master).children()]
-    return float(sum(each.user + each.system for each in times))
-
-
-def make_links() -> None:
-    """Make the links /k1 to /k<KEYS>."""
-    ShortUrl.objects.bulk_create(
-        ShortUrl(key=f"k{number}", target_url=f"https://example.com/{number}")
-        for number in range(1, KEYS + 1)
-    )
-    with connection.cursor() as cursor:
-        cursor.execute("VACUUM ANALYZE shorturl_shorturl")
+def served(one: Subject) -> AbstractContextManager[RunningService]:
+    """Return the context in which a subject is served."""
+    chosen = {"SHORTURL_LAB": "off", "SHORTURL_LAB_LOAD": "off", **NO_REFUSALS, **one.environment}
+    chosen["DATABASE_URL"] = database_url()
+    return serving(one.directory, *one.arguments, **chosen)
 
 
 def database_url() -> str:

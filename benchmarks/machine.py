@@ -1,9 +1,11 @@
 """The machine, the versions and the settings that the figures depend on."""
 
 import os
+import subprocess
 import sys
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 
 from django.db import connection
 
@@ -28,3 +30,10 @@ def describe(*programs: str) -> dict[str, str]:
         "versions": ", ".join([f"Python {sys.version.split()[0]}", *packages, *programs]),
         "database": ", ".join([f"PostgreSQL {server}", *durable]),
     }
+
+
+def commit(checkout: Path) -> str:
+    """Return which commit a checkout has, and of when it is."""
+    command = ["git", "-C", str(checkout), "log", "-1", "--format=commit %h of %cs"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    return ended.stdout.strip() or "not in Git"

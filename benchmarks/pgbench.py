@@ -5,12 +5,14 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from benchmarks.link_tables import hits_and_links
 from embedded_postgres.postgres import programs
 from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
@@ -19,9 +21,16 @@ MISSING = "pgbench is not installed (it comes with PostgreSQL): its columns stay
 OVERTIME = 60  # seconds that it may take to end
 ATTEMPTS = 1_000  # after a serialization failure, as in repeatable_read
 
+# How the number of a key is drawn; as wrk.lua does, popular ones are not neighbours.
+DRAWN = {
+    "one": "1",
+    "random": "random(1, :links)",
+    "Zipf": "1 + permute(random_zipfian(1, :links, 1.001) - 1, :links)",
+    "new": "random(1000000000000, 999999999999999)",
+}
 # Values that appear nowhere else in a statement.
 KEY, ID, HITS = "the-key", 777_777_777, 555_555_555
-VARIABLES = [(KEY, "k:n"), (ID, ":id"), (HITS + 1, ":hits + 1"), (HITS, ":hits")]
+TARGET_URL = "https://example.com/"
 
 
 def find() -> str | None:
@@ -38,42 +47,68 @@ def version(program: str) -> str:
     return told.stdout.strip().replace("(PostgreSQL) ", "")
 
 
-def script(strategy: Strategy[Any]) -> str:
+def resolving_script(strategy: Strategy[Any]) -> str:
     """Return what `strategy` sends to resolve a key, as a script for pgbench.
 
     The strategy runs once, on a link made for it, and its statements are recorded, with variables
-    for the values that change from hit to hit.
+    for the values that change from hit to hit. What it reads becomes variables too, as in Python:
+    the next statement has the row's id and its hits.
     """
-    ShortUrl.objects.create(id=ID, key=KEY, target_url="https://example.com/", hits=HITS)
-    try:
-        with CaptureQueriesContext(connection) as captured:
-            strategy.function(KEY)
-    finally:
-        ShortUrl.objects.filter(id=ID).erase()
-    lines = [r"\set n random(1, :keys)"]
-    for query in captured.captured_queries:
-        statement = query["sql"].rstrip("; ")
-        for value, variable in VARIABLES:
+    ShortUrl.objects.create(id=ID, key=KEY, target_url=TARGET_URL, hits=HITS)
+    statements, _ = recorded(lambda: strategy.function(KEY))
+    variables = [(KEY, "k:n"), (ID, ":id"), (HITS + 1, ":hits + 1"), (HITS, ":hits")]
+    return "".join(
+        line + (" \\gset\n" if line.startswith("SELECT") and "FROM" in line else ";\n")
+        for line in with_variables(statements, variables)
+    )
+
+
+def creating_script(strategy: Strategy[Any]) -> str:
+    """Return what `strategy` sends to create a link, as a script for pgbench."""
+    with connection.cursor() as cursor:
+        table = ShortUrl._meta.db_table
+        cursor.execute(
+            "SELECT setval(pg_get_serial_sequence(%s, 'id'), %s)", [table, ID - 1]
+        )  # for the one that sends an id of its own
+    statements, made = recorded(lambda: strategy.function(TARGET_URL, keys=[KEY]))
+    return "".join(
+        f"{line};\n" for line in with_variables(statements, [(made.key, "c:n"), (ID, ":n")])
+    )
+
+
+def recorded(call: Callable[[], ShortUrl]) -> tuple[list[str], ShortUrl]:
+    """Return the statements that `call` sends, and its short URL, which is then erased."""
+    with CaptureQueriesContext(connection) as captured:
+        short_url = call()
+    ShortUrl.objects.filter(pk=short_url.pk).erase()
+    return [query["sql"].rstrip("; ") for query in captured.captured_queries], short_url
+
+
+def with_variables(statements: Iterable[str], variables: list[tuple[object, str]]) -> Iterable[str]:
+    """Yield the statements with variables for values."""
+    for statement in statements:
+        for value, variable in variables:
             statement = statement.replace(str(value), variable)
-        # The row becomes variables, as in Python: the next statement has its id and its hits.
-        reads = statement.startswith("SELECT") and "FROM" in statement
-        lines.append(statement + (r" \gset" if reads else ";"))
-    return "\n".join(lines) + "\n"
+        yield statement
 
 
-def run(program: str, text: str, *, keys: int, connections: int, seconds: int) -> float:
-    """Return the hits per second that `connections` clients count with the script `text`.
+def run(
+    program: str, text: str, *, keys: str, links: int, connections: int, seconds: float
+) -> float | None:
+    """Return the hits, or "new" links, per second that `connections` clients make by `text`.
 
-    Hits, not transactions: compare_and_swap retries when it has changed no row, and pgbench
-    has no loops. Raises CalledProcessError.
+    And not the transactions: compare_and_swap retries when it has changed no row, and pgbench has
+    no loops. None where PostgreSQL does not admit so many clients. Raises CalledProcessError.
     """
+    if connections > free_connections():
+        return None
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
-        file.write(text)
+        file.write(f"\\set n {DRAWN[keys]}\n{text}")
         file.flush()
-        command = [program, "--no-vacuum", f"--file={file.name}", f"--define=keys={keys}"]
+        command = [program, "--no-vacuum", f"--file={file.name}", f"--define=links={links}"]
         command += [f"--client={connections}", f"--jobs={min(connections, os.cpu_count() or 1)}"]
-        command += [f"--time={seconds}", f"--max-tries={ATTEMPTS}"]
-        before = hits()
+        command += [f"--time={max(1, round(seconds))}", f"--max-tries={ATTEMPTS}"]
+        before = sum(hits_and_links())
         ended = subprocess.run(  # noqa: S603 - nothing in it comes from outside
             command,
             capture_output=True,
@@ -82,7 +117,18 @@ def run(program: str, text: str, *, keys: int, connections: int, seconds: int) -
             timeout=seconds + OVERTIME,
             env={**os.environ, **address()},
         )
-    return (hits() - before) / elapsed(ended.stdout)
+    return (sum(hits_and_links()) - before) / elapsed(ended.stdout)
+
+
+def free_connections() -> int:
+    """Return how many more connections PostgreSQL admits, for a user without privileges."""
+    with connection.cursor() as cursor:
+        cursor.execute("""
+            SELECT current_setting('max_connections')::int - count(*)
+                   - current_setting('superuser_reserved_connections')::int
+            FROM pg_stat_activity WHERE backend_type = 'client backend'
+        """)
+        return int(cursor.fetchone()[0])
 
 
 def elapsed(printed: str) -> float:
@@ -92,13 +138,6 @@ def elapsed(printed: str) -> float:
     assert transactions, printed
     assert per_second, printed
     return int(transactions[1]) / float(per_second[1])
-
-
-def hits() -> int:
-    """Return the hits of all links."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT coalesce(sum(hits), 0) FROM shorturl_shorturl")
-        return int(cursor.fetchone()[0])
 
 
 def address() -> dict[str, str]:

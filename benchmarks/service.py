@@ -1,20 +1,19 @@
-"""How many redirects per second the service makes, with every right way to count the hit.
+"""How many requests per second the service answers, and with every right strategy.
 
-    make bench                                       some five minutes
+    make bench                                       some twenty minutes
     .venv/bin/python -m benchmarks.service --quick   less than one
 
-Each strategy has a gunicorn of its own, SHORTURL_RESOLVING=<strategy>, which answers real
-redirects, GET /<key>, to wrk. For comparison pgbench sends the same statements to PostgreSQL with
-as many clients, and a WSGI application of one line is served by the same gunicorn. So each row is a
-share of what gunicorn could do, and of what the database could do. The links are in a database of
-their own, which is dropped at the end.
+wrk asks a gunicorn for real redirects, GET /<key>, and for new links, POST /api/links. For
+comparison, in the same rounds, pgbench sends the same statements to PostgreSQL with as many
+clients, a WSGI application of one line answers behind the same gunicorn, and with --baseline so
+does the service of another checkout. The links are in a database of their own, which is dropped at
+the end. docs/benchmarks.md says how to read the report.
 
-The exit code is 0 when update_returning is as fast as required and no hit was lost, 1 when not,
-2 when nothing could be measured.
+The exit code is 0 when all goals that were measured are met and every answer was counted, 1 when
+not, 2 when nothing could be measured.
 """
 
 import argparse
-import json
 import os
 import signal
 import subprocess
@@ -26,31 +25,25 @@ import django
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
 
-from benchmarks import measurements, wrk
+from benchmarks import wrk
 from loadtests.harness.serving import NotServed
 
-REPORT = Path("reports/bench.json")
-CONNECTIONS = (1, 16, 64)
+SIZES = (10_000, 1_000_000, 10_000_000)
 
 
 def main() -> int:
     """Measure, print and write the report; return the exit code."""
-    parser = argparse.ArgumentParser(description="Redirects per second with every right strategy.")
-    parser.add_argument(
-        "--quick", action="store_true", help="one round with 16 connections, for a quick look"
-    )
-    options = parser.parse_args()
+    options = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and clean up
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     os.environ.setdefault("SHORTURL_LOCAL", "on")
     try:
         wrk.find()
         django.setup()
-        return measure(
-            connections=(measurements.HOT.connections,) if options.quick else CONNECTIONS,
-            rounds=1 if options.quick else 3,
-        )
-    except (wrk.Missing, NotServed, ImproperlyConfigured, DatabaseError) as error:
+        return measure(options)
+    except (
+        wrk.Missing, wrk.NoAnswer, NotServed, ImproperlyConfigured, DatabaseError, OSError
+    ) as error:  # fmt: skip
         print(f"bench: {str(error).strip().splitlines()[0]}", file=sys.stderr)
     except subprocess.CalledProcessError as error:
         program = Path(error.cmd[0]).name
@@ -66,11 +59,37 @@ def main() -> int:
     return 2
 
 
-def measure(*, connections: tuple[int, ...], rounds: int) -> int:
-    """Run the rounds in a database of their own; print and write the report."""
+def arguments() -> argparse.Namespace:
+    """Return the options of the command line; exit with 2 where one is invalid."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--quick", action="store_true", help="one round with 16 connections, for a quick look"
+    )
+    parser.add_argument(
+        "--links", type=int, choices=SIZES, default=SIZES[-1], help="the size of the largest table"
+    )
+    parser.add_argument(
+        "--baseline", type=checkout, help="another checkout, to compare with side by side"
+    )
+    parser.add_argument(
+        "--docs", action="store_true", help="bring README.md and docs/ up to date with the report"
+    )
+    return parser.parse_args()
+
+
+def checkout(text: str) -> Path:
+    """Return the path of a checkout of the service; raise ArgumentTypeError."""
+    path = Path(text).resolve()
+    if not (path / "project" / "gunicorn.py").exists():
+        raise argparse.ArgumentTypeError(f"{text!r} is no checkout: it has no project/gunicorn.py")
+    return path
+
+
+def measure(options: argparse.Namespace) -> int:
+    """Run all parts in a database of their own; print and write the report."""
     # These need Django to be set up.
-    from benchmarks import machine, pgbench
-    from benchmarks.bench import Bench
+    from benchmarks import machine, pgbench, report
+    from benchmarks.bench import Bench, plan
     from lab.scratch_database import scratch_database
 
     began = time.monotonic()
@@ -78,34 +97,20 @@ def measure(*, connections: tuple[int, ...], rounds: int) -> int:
     if program is None:
         print(f"bench: {pgbench.MISSING}", file=sys.stderr)
     about = machine.describe(wrk.version(), *([pgbench.version(program)] if program else []))
+    if options.baseline:
+        about["baseline"] = machine.commit(options.baseline)
     with scratch_database():
-        bench = Bench(connections, seconds=1)
-        for number in range(1, rounds + 1):
-
-            def progress(name: str, number: int = number) -> None:
-                print(f"bench: round {number} of {rounds}: {name}", file=sys.stderr, flush=True)
-
-            bench.round(program=program, progress=progress)
-    report(bench.measurements, about, lost=bench.lost, seconds=time.monotonic() - began)
-    return 0 if measurements.passes(bench.measurements, lost=bench.lost) else 1
-
-
-def report(
-    found: list[measurements.Measurement], about: dict[str, str], *, lost: int, seconds: float
-) -> None:
-    """Print the report as Markdown, and write it as JSON."""
-    errors = sum(one.errors for one in found)
-    print(f"# {sum(len(one.samples) for one in found)} measurements in {seconds:.0f} s\n")
-    for name, value in about.items():
-        print(f"- {name}: {value}")
-    print(f"\n{measurements.markdown(found)}")
-    ratios = measurements.ratios(found)
-    print(f"\n{measurements.claim(ratios)}")
-    print(f"Redirects answered and not counted: {lost:,}. Requests that failed: {errors:,}.")
-    data = {**about, "seconds": round(seconds), "ratios": ratios, "lost": lost, "errors": errors}
-    REPORT.parent.mkdir(exist_ok=True)
-    REPORT.write_text(json.dumps({**data, "rows": measurements.as_data(found)}, indent=2) + "\n")
-    print(f"\nWritten to {REPORT}.")
+        parts = plan(quick=options.quick, largest=options.links, baseline=options.baseline)
+        print("bench: making the tables of links", file=sys.stderr)
+        bench = Bench(parts, seconds=0.5 if options.quick else 1.0, program=program)
+        for part in parts:
+            bench.run(part, progress=lambda text: print(f"bench: {text}", file=sys.stderr))
+    seconds = time.monotonic() - began
+    done = report.Report(parts, about, miscounted=bench.miscounted, seconds=seconds)
+    done.write()
+    if options.docs:
+        done.update_documents()
+    return 0 if done.passes else 1
 
 
 if __name__ == "__main__":

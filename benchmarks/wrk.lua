@@ -1,29 +1,99 @@
--- One random key of k1 … kN in each request; without N, the path of the URL. Ends with one line of
--- JSON: times in milliseconds, and answers that are errors by what went wrong.
+-- Arguments: which keys ("one", "Zipf", "random" or "new"), of how many links, seconds, connections.
+-- Asks for /k1 … /k<links>, or creates links ("new"). When the time is over each connection waits
+-- for its last answer, so that whatever was asked for is answered, and then wrk ends. Writes one
+-- line of JSON: the answers in all, those in a second of the given time, and milliseconds.
 
-local requests = {}
+local ffi = require("ffi")
+ffi.cdef [[
+  struct moment { long seconds, nanoseconds; };
+  int clock_gettime(int clock, struct moment *now);
+  int getpid(void);
+  int kill(int process, int signal);
+]]
+local FOREVER, INTERRUPT = 1e9, 2
+local SCATTER = 6180339 -- shares no factor with 10, so that popular keys are not neighbours
+local moment = ffi.new("struct moment")
+local threads = {}
+local kind, links, sums, before, after
+
+calls, answered, drained = 0, 0, 0 -- done() reads them
+
+function setup(thread)
+  table.insert(threads, thread)
+end
+
+local function clock()
+  ffi.C.clock_gettime(0, moment)
+  return tonumber(moment.seconds) + tonumber(moment.nanoseconds) / 1e9
+end
 
 function init(args)
-  math.randomseed(os.time())
-  local keys = tonumber(args[1])
-  if keys == nil then
-    requests[1] = wrk.format()
+  kind, links = args[1], tonumber(args[2])
+  seconds, connections = tonumber(args[3]), tonumber(args[4])
+  math.randomseed(clock() * 1e6 % 2 ^ 31)
+  if kind == "new" then
+    local headers = { ["Content-Type"] = "application/json" }
+    before = wrk.format("POST", "/api/links", headers, '{"target_url": "https://example.com/1"}')
+    return
   end
-  for n = 1, keys or 0 do
-    requests[n] = wrk.format("GET", "/k" .. n)
+  before, after = wrk.format("GET", "/k\0"):match("^(.*)%z(.*)$")
+  if kind == "Zipf" then -- with s = 1
+    sums = ffi.new("double[?]", links + 1)
+    for rank = 1, links do
+      sums[rank] = sums[rank - 1] + 1 / rank
+    end
   end
+end
+
+local function draw()
+  if kind == "one" then
+    return 1
+  elseif kind == "random" then
+    return math.random(links)
+  end
+  local sought, low, high = math.random() * sums[links], 1, links
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if sums[middle] < sought then low = middle + 1 else high = middle end
+  end
+  return low * SCATTER % links + 1
 end
 
 function request()
-  return requests[math.random(#requests)]
+  if kind == "new" then
+    return before
+  end
+  return before .. string.format("%d", draw()) .. after
+end
+
+-- wrk asks before each request, the first one of a connection too, how long to wait.
+function delay()
+  local now = clock()
+  calls = calls + 1
+  start = start or now
+  if now - start < seconds then
+    answered = calls > connections and answered + 1 or 0
+    return 0
+  end
+  drained = drained + 1
+  if drained == connections then
+    ffi.C.kill(ffi.C.getpid(), INTERRUPT)
+  end
+  return FOREVER
 end
 
 function done(summary, latency, _)
-  local e = summary.errors
+  local e, total, unanswered = summary.errors, 0, 0
+  for _, thread in ipairs(threads) do
+    total = total + thread:get("answered") / thread:get("seconds")
+    unanswered = unanswered + thread:get("connections") - thread:get("drained")
+  end
   io.write(string.format(
-    '{"requests": %d, "seconds": %.6f, "p50": %.3f, "p99": %.3f, "errors": %d}\n',
-    summary.requests, summary.duration / 1e6,
-    latency:percentile(50) / 1e3, latency:percentile(99) / 1e3,
-    e.connect + e.read + e.write + e.status + e.timeout
+    '{"requests": %d, "per_second": %.3f, "p50": %.3f, "p99": %.3f, "p999": %.3f, "errors": '
+    .. '{"not connected": %d, "not read": %d, "not written": %d, "an error as the answer": %d, '
+    .. '"too late": %d, "not answered": %d}}\n',
+    summary.requests, total, latency:percentile(50) / 1e3,
+    latency:percentile(99) / 1e3, latency:percentile(99.9) / 1e3,
+    e.connect, e.read, e.write, e.status, e.timeout, unanswered
   ))
 end

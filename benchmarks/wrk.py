@@ -8,27 +8,47 @@ from pathlib import Path
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
 MISSING = "wrk is not installed: apt-get install wrk (or brew install wrk)"
-OVERTIME = 30  # seconds that it may take to end
+PATIENCE = 20  # seconds that an answer may take, also the last ones, for which wrk waits
+OVERTIME = 10  # seconds that it may take to end after that
 
 
 class Missing(Exception):
     """A program is not installed. The message says how to get it."""
 
 
+class NoAnswer(Exception):
+    """The service has answered nothing, or wrk has said nothing of it."""
+
+
 @dataclass(frozen=True)
 class Sample:
-    """What wrk saw: requests that were answered, in `seconds`; times in milliseconds."""
+    """What wrk saw: the answers, in all and in a second; times in milliseconds.
+
+    `errors` are the requests that failed, by what went wrong.
+    """
 
     requests: int
-    seconds: float
+    per_second: float
     p50: float
     p99: float
-    errors: int
+    p999: float
+    errors: dict[str, int]
 
     @property
-    def per_second(self) -> float:
-        """The requests answered in a second."""
-        return self.requests / self.seconds
+    def failed(self) -> int:
+        """The number of requests that failed."""
+        return sum(self.errors.values())
+
+    def miscounted(self, counted: int) -> int:
+        """Return how many requests are too few or too many in what the database `counted`.
+
+        An answer in time or late is an acknowledgement unless it is an error; of a request that
+        failed nobody knows.
+        """
+        refused = self.errors.get("an error as the answer", 0)
+        acknowledged = self.requests - refused
+        unknown = self.failed - self.errors.get("too late", 0)
+        return max(0, acknowledged - counted, counted - acknowledged - unknown)
 
 
 def find() -> str:
@@ -44,15 +64,29 @@ def version() -> str:
     return " ".join(told.stdout.split()[:2])
 
 
-def run(url: str, *, connections: int, seconds: int, keys: int | None = None) -> Sample:
-    """Return what `connections` clients get without pause in `seconds`.
+def run(url: str, *, keys: str, links: int, connections: int, seconds: float) -> Sample:
+    """Return what `connections` clients get without pause in `seconds`, and the last ones after it.
 
-    They ask for `url`; with `keys`, for a random one of /k1 to /k<keys> instead. Raises Missing,
-    and CalledProcessError when there is nobody at `url`.
+    They ask for "one", "random" or "Zipf" `keys` of /k1 to /k<links>, or create "new" ones. Raises
+    Missing, NoAnswer, and CalledProcessError when there is nobody at `url`.
     """
-    command = [find(), "--threads=1", f"--connections={connections}", f"--duration={seconds}s"]
-    command += [f"--script={SCRIPT}", url, "--", *([str(keys)] if keys else [])]
+    longest = round(seconds + PATIENCE)
+    command = [find(), "--threads=1", f"--connections={connections}", f"--duration={longest}s"]
+    command += [f"--timeout={PATIENCE}s", f"--script={SCRIPT}", url, "--"]
+    command += [keys, str(links), str(seconds), str(connections)]
     ended = subprocess.run(  # noqa: S603 - nothing in it comes from outside
-        command, capture_output=True, text=True, check=True, timeout=seconds + OVERTIME
+        command, capture_output=True, text=True, check=True, timeout=longest + OVERTIME
     )
-    return Sample(**json.loads(ended.stdout.splitlines()[-1]))
+    return parse(ended.stdout)
+
+
+def parse(printed: str) -> Sample:
+    """Return what the last line says; raise NoAnswer."""
+    line = (printed.strip().splitlines() or [""])[-1]
+    if not line.startswith("{"):
+        raise NoAnswer(f"wrk does not say what it measured: {line or 'it printed nothing'}")
+    sample = Sample(**json.loads(line))
+    if not sample.per_second:
+        errors = ", ".join(f"{count} {kind}" for kind, count in sample.errors.items() if count)
+        raise NoAnswer(f"wrk got no answer in time ({errors or 'no error either'})")
+    return sample

@@ -26,8 +26,8 @@ from embedded_postgres.account import Account, account_for, grant_access
 
 USER = "postgres"
 PORT = 5432  # names the socket; the server listens on no network address
-# Enough for a service under load, a test run and some scripts at the same time.
-MAX_CONNECTIONS = 200
+# Enough for a service under load, a test run and a benchmark with 256 clients at the same time.
+MAX_CONNECTIONS = 400
 PROGRAM_TIMEOUT = 120  # seconds, for initdb; pg_ctl does not wait
 PROBE_TIMEOUT = 3  # seconds
 # A Unix socket's path has 104 bytes on macOS and 108 on Linux, with the closing NUL.

@@ -30,7 +30,7 @@ try:
     PORT = number("PORT", default=8000, least=0, most=65_535)
     # One for each core; few workers with many threads combine more hits than many with few. Each
     # thread may keep a connection: WORKERS × THREADS has to stay well below PostgreSQL's
-    # max_connections, 100 by default and 200 in the embedded one.
+    # max_connections, 100 by default and 400 in the embedded one.
     workers = number("WORKERS", default=2, least=1, most=64)
     BoundedWorker.queue_timeout = (
         number("QUEUE_TIMEOUT_MS", default=500, least=10, most=60_000) / 1000

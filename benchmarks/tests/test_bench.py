@@ -1,38 +1,80 @@
-"""Redirects that were answered and not counted."""
+"""The rounds: what there is to measure, and whether what is answered is counted."""
+
+import os
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.models import F
 
-from benchmarks import bench, wrk
-from benchmarks.bench import Bench
-from benchmarks.measurements import HOT, Load, Measurement
+from benchmarks import bench, pgbench, wrk
+from benchmarks.bench import CONNECTIONS, Bench, Subject, plan
+from benchmarks.goals import BASELINE, GOALS, ONE_LINE, PGBENCH, SERVICE
+from benchmarks.link_tables import LinkTables, hits_and_links, run
+from benchmarks.measurements import Load
 from benchmarks.wrk import Sample
+from loadtests.harness.serving import ROOT
+from shorturl import resolving
 from shorturl.models import ShortUrl
+from shorturl.strategies import Verdict
+
+pytestmark = pytest.mark.django_db(transaction=True)
+RIGHT = [name for name, one in resolving.STRATEGIES.items() if one.verdict is Verdict.RIGHT]
 
 
-@pytest.mark.django_db(transaction=True)
-def test_lost_redirects(monkeypatch: pytest.MonkeyPatch) -> None:
-    """10 answers, 2 of them errors, and `counted` hits."""
+def test_the_table_in_use_is_the_models() -> None:
+    tables = LinkTables([3, 5])
+    try:
+        for size in (5, 3, 3):
+            tables.use(size)
+            keys = ShortUrl.objects.order_by("id").values_list("key", flat=True)
+            assert list(keys) == [f"k{number}" for number in range(1, size + 1)]
+            ShortUrl.objects.update(hits=F("hits") + 1)
+        assert hits_and_links() == (2 * 3, 3)
+        assert ShortUrl.objects.create(key="new", target_url="https://example.com/").pk == 4
+    finally:
+        tables.use(0)
+        run("DROP TABLE {}, {}", "links_3", "links_5")
+        connection.close()  # with its settings
+
+
+def test_the_plan_measures_both_sides_of_every_goal() -> None:
+    parts = plan(quick=False, largest=10_000_000, baseline=ROOT)
+    found = {key: one for part in parts for key, one in part.found.items()}
+    for goal in GOALS:
+        assert (goal.ours, goal.load) in found
+        if goal.theirs != PGBENCH:
+            assert (goal.theirs, goal.their_load or goal.load) in found
+    for name in [SERVICE, ONE_LINE, *RIGHT]:
+        assert {load.connections for one, load in found if one == name} == set(CONNECTIONS)
+    quick = {key for part in plan(quick=True, largest=1, baseline=None) for key in part.found}
+    assert {name for name, _ in quick} == {SERVICE, ONE_LINE, *RIGHT, "on_conflict"}
+    assert {(load.connections, load.links) for _, load in quick} == {(16, 10_000)}
+    assert (BASELINE, Load()) not in quick
+
+
+def test_what_is_answered_is_compared_with_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10 answers, 2 of them errors, and 5 hits, or 8; then 5, where nothing is to be counted."""
     counted = 5
 
-    def run(url: str, **_: int | None) -> Sample:
+    def answer(url: str, **_: Any) -> Sample:
         ShortUrl.objects.update(hits=F("hits") + counted)
-        return Sample(requests=10, seconds=1.0, p50=1.0, p99=2.0, errors=2)
+        errors = {"an error as the answer": 2}
+        return Sample(requests=10, per_second=9.0, p50=1.0, p99=2.0, p999=3.0, errors=errors)
 
-    monkeypatch.setattr(bench, "make_links", lambda: None)
-    monkeypatch.setattr(wrk, "run", run)
-    measured = Bench([16], seconds=1)
+    monkeypatch.setattr(wrk, "run", answer)
+    monkeypatch.setattr(pgbench, "run", lambda *_, **__: 18.0)
+    monkeypatch.setattr(bench, "LinkTables", lambda sizes: None)
+    measured = Bench([], seconds=1, program="pgbench")
     ShortUrl.objects.create(key="k1", target_url="https://example.com/", hits=100)
-    hot = Measurement("update_returning", HOT)
-    measured.ask(hot, "http://unused", processor=float)
-    assert measured.lost == 10 - 2 - 5
-    measured.ask(hot, "http://unused", processor=float)
-    assert measured.lost == 6
-    counted = 9  # one of them was answered too late for wrk, which makes up for none
-    measured.ask(hot, "http://unused", processor=float)
-    assert (measured.lost, len(hot.samples)) == (6, 3)
-    counted = 0
-    measured.ask(
-        Measurement("one line", Load(None, 16)), "http://unused", processor=float
-    )  # counts no hits
-    assert measured.lost == 6
+    service: Any = SimpleNamespace(url="", process=SimpleNamespace(pid=os.getpid()))
+    reading = measured.ask(Subject("naive", [], "a script"), Load(), service)
+    assert measured.miscounted == 10 - 2 - 5
+    assert reading.value("of_pgbench") == 0.5
+    counted = 8
+    measured.ask(Subject("naive", []), Load(), service)
+    assert measured.miscounted == 3
+    counted = 5
+    measured.ask(Subject(ONE_LINE, [], counts=False), Load(), service)
+    assert measured.miscounted == 3

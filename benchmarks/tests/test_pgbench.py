@@ -7,18 +7,19 @@ import pytest
 from django.db.models import F
 
 from benchmarks import pgbench
-from shorturl import operations
+from shorturl import creating, operations, resolving
 from shorturl.models import ShortUrl
-from shorturl.resolving import STRATEGIES
-from shorturl.strategies import Verdict
+from shorturl.strategies import Strategy, Verdict
 
-RIGHT = [name for name, strategy in STRATEGIES.items() if strategy.verdict is Verdict.RIGHT]
+
+def right(table: dict[str, Strategy[Any]]) -> list[str]:
+    """Return the names of the right strategies."""
+    return [name for name, strategy in table.items() if strategy.verdict is Verdict.RIGHT]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_the_script_of_one_statement() -> None:
-    draw, update = pgbench.script(STRATEGIES["update_returning"]).splitlines()
-    assert draw == r"\set n random(1, :keys)"
+    (update,) = pgbench.resolving_script(resolving.STRATEGIES["update_returning"]).splitlines()
     assert update.startswith(
         'UPDATE "shorturl_shorturl" SET hits = hits + 1 WHERE key = \'k:n\' RETURNING "id", '
     )
@@ -27,7 +28,8 @@ def test_the_script_of_one_statement() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_the_script_of_a_transaction_hands_on_what_it_has_read() -> None:
-    _, begin, select, update, commit = pgbench.script(STRATEGIES["select_for_update"]).splitlines()
+    script = pgbench.resolving_script(resolving.STRATEGIES["select_for_update"])
+    begin, select, update, commit = script.splitlines()
     assert (begin, commit) == ("BEGIN;", "COMMIT;")
     assert select.endswith(r"""."key" = 'k:n' LIMIT 21 FOR UPDATE \gset""")
     assert update == (
@@ -35,22 +37,43 @@ def test_the_script_of_a_transaction_hands_on_what_it_has_read() -> None:
     )
 
 
+@pytest.mark.django_db(transaction=True)
+def test_the_script_of_a_create_that_knows_its_id() -> None:
+    script = pgbench.creating_script(creating.STRATEGIES["permuted_sequence"])
+    draw, insert = script.split(";\n", 1)
+    assert draw == "SELECT nextval(pg_get_serial_sequence('shorturl_shorturl', 'id'))"
+    assert "VALUES (:n, 'c:n', 'https://example.com/')" in insert
+    assert not ShortUrl.objects.exists()
+
+
 @pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", right(resolving.STRATEGIES))
 def test_every_script_counts_hits_of_every_key(name: str) -> None:
-    program = pgbench.find()
-    if program is None:
-        pytest.skip(pgbench.MISSING)
-    text = pgbench.script(STRATEGIES[name])
     for number in (1, 2, 3):
         operations.create("https://example.com/", key=f"k{number}")
-    per_second = pgbench.run(program, text, keys=2, connections=2, seconds=1)
+    script = pgbench.resolving_script(resolving.STRATEGIES[name])
+    assert measured(script, "random") > 0
     hits = dict(ShortUrl.objects.values_list("key", "hits"))
     assert hits["k1"] > 0
     assert hits["k2"] > 0
     assert hits["k3"] == 0
-    assert per_second > 0
+
+
+@pytest.mark.exhaustive
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("name", right(creating.STRATEGIES))
+def test_every_script_creates_links(name: str) -> None:
+    assert measured(pgbench.creating_script(creating.STRATEGIES[name]), "new") > 0
+
+
+def measured(script: str, keys: str) -> float:
+    program = pgbench.find()
+    if program is None:
+        pytest.skip(pgbench.MISSING)
+    found = pgbench.run(program, script, keys=keys, links=2, connections=2, seconds=1)
+    assert found is not None
+    return found
 
 
 PRINTED = (
@@ -70,4 +93,9 @@ def test_hits_and_not_transactions_are_counted(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(subprocess, "run", run)
     ShortUrl.objects.create(key="k1", target_url="https://example.com/", hits=1_000)
-    assert pgbench.run("pgbench", "", keys=1, connections=2, seconds=1) == 30 / 2
+
+    def made(connections: int) -> float | None:
+        return pgbench.run("pgbench", "", keys="one", links=1, connections=connections, seconds=1)
+
+    assert made(2) == 30 / 2
+    assert made(100_000) is None  # more than PostgreSQL admits

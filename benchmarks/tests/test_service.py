@@ -7,17 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from django.utils.module_loading import import_string
 
 from benchmarks import service, wrk
-from benchmarks.bench import ONE_LINE, database_url
+from benchmarks.bench import database_url
+from benchmarks.one_line import application
 
 ROOT = Path(__file__).parent.parent.parent
 TIMEOUT = 60  # seconds
 
 
 def test_the_application_of_one_line_redirects() -> None:
-    application = import_string(ONE_LINE.replace(":", "."))
     said: list[str] = []
     assert application({}, lambda status, headers: said.append(status)) == []
     assert said == ["302 Found"]
@@ -43,6 +42,12 @@ def test_without_wrk() -> None:
     )
 
 
+def test_a_baseline_that_is_none() -> None:
+    ended = bench("--baseline", "benchmarks")
+    assert ended.returncode == 2
+    assert "'benchmarks' is no checkout: it has no project/gunicorn.py" in ended.stderr
+
+
 def test_without_a_database() -> None:
     ended = bench(DATABASE_URL="postgres://nobody@127.0.0.1:1/none")
     assert ended.returncode == 2
@@ -53,7 +58,7 @@ def test_without_a_database() -> None:
 def test_a_program_that_does_not_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def measure(**_: object) -> int:
+    def measure(_: object) -> int:
         raise subprocess.TimeoutExpired(["/usr/bin/wrk", "--threads=1"], 31)
 
     monkeypatch.setattr(service, "measure", measure)

@@ -31,10 +31,13 @@ class RunningService(NamedTuple):
 
 
 @contextmanager
-def serving(*application: str, **environment: str) -> Iterator[RunningService]:
+def serving(
+    directory: Path = ROOT, /, *arguments: str, **environment: str
+) -> Iterator[RunningService]:
     """Serve with the variables of `environment`, as a local run, for the length of the block.
 
-    `application` is what gunicorn serves, by default the service: "module:name".
+    `arguments` are gunicorn's, after the configuration; `directory` is another checkout, which is
+    served with its own virtualenv if it has one.
 
     Raises NotServed, with the last line of its log, when the service does not start.
     """
@@ -45,12 +48,14 @@ def serving(*application: str, **environment: str) -> Iterator[RunningService]:
         "PORT": "0",  # gunicorn says which one it got: a port probed here may be taken by then
         **environment,
     }
-    command = [sys.executable, "-m", "gunicorn", "-c", "project/gunicorn.py", *application]
+    own = directory / ".venv" / "bin" / "python"
+    python = str(own) if directory != ROOT and own.exists() else sys.executable
+    command = [python, "-m", "gunicorn", "-c", "project/gunicorn.py", *arguments]
     with (
         tempfile.TemporaryFile("w+") as log,
         subprocess.Popen(  # noqa: S603 - nothing in it comes from outside
             command,
-            cwd=ROOT,
+            cwd=directory,
             env=variables,
             stdout=subprocess.PIPE,
             stderr=log,
