@@ -15,6 +15,7 @@ import socket
 import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -33,9 +34,8 @@ RECEIVE_SIZE = 64 * 1024
 ACCEPTS = 64  # connections taken before the main loop looks after the others again
 
 PROBE = re.compile(rb"(?:GET|HEAD) /(?:healthz|readyz) ")
-CONTENT_LENGTH = re.compile(
-    rb"\r\ncontent-length[ \t]*:[ \t]*0*([0-9]{1,9})[ \t]*\r\n", re.IGNORECASE
-)
+# No more digits than any length here has; what has more is too long already.
+CONTENT_LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:[ \t]*0*([0-9]{1,9})", re.IGNORECASE)
 TRANSFER_ENCODING = re.compile(rb"\r\ntransfer-encoding[ \t]*:", re.IGNORECASE)
 # gunicorn and Django would take the address of the listening socket for the host.
 HTTP_1_1 = re.compile(rb"[^\r]* HTTP/1\.1\r\n")
@@ -82,6 +82,7 @@ class Connection(TConn):  # type: ignore[misc]
         self.whole = False  # whether the body has been received, too
         self.probe = False
         self.continued = False
+        self.ended = False  # whether it was answered, and what still comes is thrown away
         self.data_ready = True  # for gthread, which would wait for the first byte
 
     def init(self) -> None:
@@ -125,11 +126,9 @@ class Connection(TConn):  # type: ignore[misc]
 
     def say(self, text: bytes) -> None:
         """Send a few bytes without waiting; a client that takes none of them gets none."""
-        try:
+        with suppress(OSError):
             self.sock.setblocking(False)
             self.sock.send(text)
-        except OSError:
-            pass
 
 
 class BoundedWorker(ThreadWorker):  # type: ignore[misc]
@@ -176,6 +175,8 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
         if not conn.receive():
             self.drop(conn, CUT_OFF if conn.received else b"")
             return
+        if conn.ended:
+            conn.received.clear()
         refusal = conn.refusal()
         conn.probe = bool(PROBE.match(conn.received))
         if refusal is None and not conn.probe and self.submitted >= self.most_submitted:
@@ -183,7 +184,8 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
         if refusal is None:
             self.submit(conn)
         elif refusal:
-            self.drop(conn, refusal)
+            conn.say(refusal)
+            self.end(conn)
         elif conn not in self.receiving:
             self.receiving[conn] = None
             self.poller.register(conn.sock, selectors.EVENT_READ, partial(self.receive, conn))
@@ -214,7 +216,9 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
         """Wait for the next request, of which some may have come with this one."""
         self.submitted -= not conn.probe
         keep = not future.cancelled() and future.exception() is None and future.result()
-        if keep and (rest := conn.parser.unreader.take_buffered()):
+        if not keep:
+            self.end(conn)  # for gunicorn's own way everybody would wait until this client closes
+        elif rest := conn.parser.unreader.take_buffered():
             conn.received += rest
             self.await_request(conn)
         else:
@@ -239,6 +243,21 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
         if conn in self.receiving:
             del self.receiving[conn]
             self.poller.unregister(conn.sock)
+
+    def end(self, conn: Connection) -> None:
+        """Close a connection that was answered; one whose client still sends, when it has ended.
+
+        Closed before, it would be reset, and the client might not see the answer.
+        """
+        self.forget(conn)
+        with suppress(OSError):  # as the client has gone
+            if not conn.whole:
+                conn.sock.shutdown(socket.SHUT_WR)
+                conn.ended = True
+                conn.received.clear()
+                self.await_request(conn)
+                return
+        self.drop(conn)
 
     def drop(self, conn: Connection, response: bytes = b"") -> None:
         """Close a connection, with a few bytes of explanation."""

@@ -153,3 +153,20 @@ def test_what_is_refused_without_a_thread(serve: Callable[..., Served]) -> None:
     for gate in gates:
         gate.close()
     assert all(read(client).endswith(b"\r\n\r\nok") for client in clients)
+
+
+@pytest.mark.parametrize("header", [b"Connection: close", b"Content-Length: 12345678901"])
+def test_a_client_that_does_nothing_after_its_answer_holds_nobody_up(
+    serve: Callable[..., Served], header: bytes
+) -> None:
+    served = serve()
+    clients = [served.send(OK[:-2] + header + b"\r\n\r\n") for _ in range(20)]
+    assert all(read(client).endswith(b"\r\n\r\nok") for client in clients)
+    assert served.ask(HEALTHZ).endswith(b"\r\n\r\nok")
+    assert [client.recv(1) for client in clients] == [b""] * 20
+
+
+def test_who_still_sends_sees_the_answer(serve: Callable[..., Served]) -> None:
+    body = bytes(4 * 1024 * 1024)  # more than what is on its way at a time
+    head = OK[:-2] + b"Transfer-Encoding: chunked\r\n\r\n"
+    assert serve().ask(head + body) == worker.NO_LENGTH

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from project.settings import DATA_UPLOAD_MAX_MEMORY_SIZE
 from project.worker import BoundedWorker
 
 
@@ -20,6 +21,8 @@ def application(environ: dict[str, Any], start_response: Callable[..., object]) 
         with socket.socket(socket.AF_UNIX) as gate:
             gate.connect(os.environ["GATE"])
             gate.recv(1)
-    body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+    length = int(environ.get("CONTENT_LENGTH") or 0)
+    # As in the service, what is too long is not read.
+    body = environ["wsgi.input"].read(length) if length <= DATA_UPLOAD_MAX_MEMORY_SIZE else b""
     start_response("200 OK", [("Content-Length", str(len(body) + 2))])
     return [b"ok" + body]
