@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -56,14 +57,16 @@ def plan(*, quick: bool, largest: int, baseline: Path | None) -> list[Part]:
     many = [Load()] if quick else [Load(number) for number in CONNECTIONS]
     sizes = [links for links in (1_000_000, 10_000_000) if links <= largest and not quick]
     drawn = [Load(one.connections, keys) for keys in DRAWN for one in many]
-    larger = [Load(keys=keys, links=links) for links in sizes for keys in DRAWN]
+    drawn += [Load(keys=keys, links=links) for links in sizes for keys in DRAWN]
+    drawn.sort(key=attrgetter("keys", "connections", "links"))  # sizes next to one another
     default = resolving.STRATEGIES[settings.SHORTURL_RESOLVING]
     by_side = [
-        Subject(SERVICE, drawn + larger, pgbench.resolving_script(default)),
+        Subject(SERVICE, drawn, pgbench.resolving_script(default)),
         Subject(ONE_LINE, many, None, False, ["benchmarks.one_line:application"]),
     ]
     if baseline:
-        loads = [one for one in drawn if one.connections in (16, 64) and one.keys != "Zipf"]
+        loads = [Load(number, keys) for keys in ("one", "random") for number in (16, 64)]
+        loads = [one for one in loads if one in drawn]
         by_side.append(Subject(BASELINE, loads, directory=baseline))
     alone = [
         Subject(

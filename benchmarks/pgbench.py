@@ -18,6 +18,7 @@ from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
 
 MISSING = "pgbench is not installed (it comes with PostgreSQL): its columns stay empty"
+CONNECTING = 0.01  # seconds, of the time given to pgbench, for each client
 OVERTIME = 60  # seconds that it may take to end
 ATTEMPTS = 1_000  # after a serialization failure, as in repeatable_read
 
@@ -98,7 +99,8 @@ def run(
     """Return the hits, or "new" links, per second that `connections` clients make by `text`.
 
     And not the transactions: compare_and_swap retries when it has changed no row, and pgbench has
-    no loops. None where PostgreSQL does not admit so many clients. Raises CalledProcessError.
+    no loops. None where PostgreSQL does not admit so many clients, or none of them gets anything
+    done. Raises CalledProcessError.
     """
     if connections > free_connections():
         return None
@@ -107,17 +109,19 @@ def run(
         file.flush()
         command = [program, "--no-vacuum", f"--file={file.name}", f"--define=links={links}"]
         command += [f"--client={connections}", f"--jobs={min(connections, os.cpu_count() or 1)}"]
-        command += [f"--time={max(1, round(seconds))}", f"--max-tries={ATTEMPTS}"]
+        time = max(1, round(seconds + connections * CONNECTING))
+        command += [f"--time={time}", f"--max-tries={ATTEMPTS}"]
         before = sum(hits_and_links())
         ended = subprocess.run(  # noqa: S603 - nothing in it comes from outside
             command,
             capture_output=True,
             text=True,
             check=True,
-            timeout=seconds + OVERTIME,
+            timeout=time + OVERTIME,
             env={**os.environ, **address()},
         )
-    return (sum(hits_and_links()) - before) / elapsed(ended.stdout)
+    measured = elapsed(ended.stdout)
+    return (sum(hits_and_links()) - before) / measured if measured else None
 
 
 def free_connections() -> int:
@@ -132,12 +136,11 @@ def free_connections() -> int:
 
 
 def elapsed(printed: str) -> float:
-    """Return the seconds that pgbench measured, connecting excluded."""
+    """Return the seconds that pgbench measured, connecting excluded; 0 without a transaction."""
     transactions = re.search(r"actually processed: (\d+)", printed)
     per_second = re.search(r"tps = ([\d.]+) \(without", printed)
     assert transactions, printed
-    assert per_second, printed
-    return int(transactions[1]) / float(per_second[1])
+    return int(transactions[1]) / float(per_second[1]) if per_second else 0
 
 
 def address() -> dict[str, str]:

@@ -1,14 +1,18 @@
 from collections.abc import Iterable
 
+from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import ShortUrl
 
+COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 INSERT = sql.SQL("""
     INSERT INTO {} (key, target_url) VALUES (%s, %s)
     ON CONFLICT (key) DO NOTHING
-    RETURNING *
-""")
+    RETURNING {}
+""").format(
+    sql.Identifier(ShortUrl._meta.db_table), sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
+)
 
 
 def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
@@ -20,7 +24,7 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
 
     SQL:
         INSERT INTO shorturl_shorturl (key, target_url) VALUES (…)
-        ON CONFLICT (key) DO NOTHING RETURNING *
+        ON CONFLICT (key) DO NOTHING RETURNING id, key, …
 
     Why nothing can go wrong: check and use are one statement. It waits for another session's
     uncommitted insert of the same key and then says truly whether the row went in. A collision
@@ -36,8 +40,10 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
     When to use it: by default. It bypasses save() and its signals; where those matter, use
     `savepoint`.
     """
-    insert = INSERT.format(sql.Identifier(ShortUrl._meta.db_table))
     for key in keys:
-        for short_url in ShortUrl.objects.raw(insert, [key, target_url]):
-            return short_url
+        with connection.cursor() as cursor:
+            cursor.execute(INSERT, [key, target_url])
+            row = cursor.fetchone()
+        if row is not None:
+            return ShortUrl.from_db(connection.alias, COLUMNS, row)
     raise ShortUrl.KeySpaceExhausted(keys)
