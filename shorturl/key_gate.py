@@ -62,21 +62,24 @@ class KeyGate:
                 self._enter(visitors, key, token)
             finally:
                 self._forget(key, visitors)
-        locked_at = None
+        locked = None  # or whether this request has met the lock; one that gave up cannot say
         try:
-            return function(key)
+            found = function(key)
+            locked = False
+            return found
         except OperationalError as error:
             if not driver_error(error, LOCK_NOT_AVAILABLE):
                 raise
             logger.warning("Another session keeps the row of %r locked.", key)
-            locked_at = time.monotonic()
+            locked = True
             raise RowLocked(key) from error
         finally:
             with self._lock:
                 del visitors.inside[token]
-                visitors.locked_at = locked_at
+                if locked is not None:
+                    visitors.locked_at = time.monotonic() if locked else None
                 if visitors.turn:  # for one of them, unless all are to be refused
-                    visitors.turn.notify(1 if locked_at is None else visitors.waiting)
+                    visitors.turn.notify(visitors.waiting if locked else 1)
                 self._forget(key, visitors)
 
     def _enter(self, visitors: Visitors, key: str, token: object) -> None:

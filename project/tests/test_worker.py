@@ -129,7 +129,7 @@ def test_what_has_waited_too_long_is_not_begun(serve: Callable[..., Served]) -> 
 
 
 def test_requests_on_one_connection(serve: Callable[..., Served]) -> None:
-    """Two in one packet, the second in halves, and one that asks before it sends the body."""
+    """Two in one packet, the second in halves, one that asks before its body, and many."""
     served = serve()
     client = served.send(OK + OK[:10])
     assert read(client).endswith(b"\r\n\r\nok")
@@ -139,6 +139,9 @@ def test_requests_on_one_connection(serve: Callable[..., Served]) -> None:
     assert client.recv(100) == worker.CONTINUE
     client.sendall(b"last")
     assert read(client).endswith(b"\r\n\r\noklast")
+    for _ in range(THREADS * (1 + worker.QUEUE_PER_THREAD)):  # what was answered takes no place
+        client.sendall(OK)
+        assert read(client).endswith(b"\r\n\r\nok")
 
 
 def test_what_is_refused_without_a_thread(serve: Callable[..., Served]) -> None:

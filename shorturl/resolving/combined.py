@@ -2,7 +2,7 @@ import os
 import threading
 from concurrent.futures import Future
 
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import ShortUrl
@@ -57,8 +57,9 @@ def resolve(key: str, *, shared: Batches = SHARED) -> ShortUrl:
     Why nothing can go wrong: the database adds to what it has, as in `update_returning`, and no
     hit is answered before the statement that counts it is committed. A killed process takes only
     hits with it that nobody was told of, and one that gave up may be counted. An error is raised
-    for every hit of its batch, and for no other. Each key has batches of its own: one whose row is
-    locked stops no other, and as a statement locks one row, no two can deadlock.
+    for every hit of its batch, and an OperationalError, as of a locked row, for those who wait
+    behind it, too. Each key has batches of its own: one whose row is locked stops no other, and as
+    a statement locks one row, no two can deadlock.
 
     What it costs: a hit may wait for the statement before its own. A row is locked, written and
     committed once for many hits, and only one connection of a process waits for it.
@@ -86,8 +87,9 @@ def resolve(key: str, *, shared: Batches = SHARED) -> ShortUrl:
 def send(key: str, batch: Batch, shared: Batches) -> None:
     """Count a batch when the one before it has ended."""
     try:
-        if batch.before:
-            batch.before.exception(PATIENCE)  # which is its own hits' alone
+        error = batch.before and batch.before.exception(PATIENCE)
+        if isinstance(error, OperationalError):
+            raise error  # this one would wait for the same lock, and as long again
         with shared.lock:
             batch.sent = True
         batch.row.set_result(count(key, batch.hits))

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from django.db import close_old_connections, connection, connections, transaction
+from django.db import OperationalError, close_old_connections, connection, connections, transaction
 from django.test import Client
 
 from shorturl import key_gate
-from shorturl.exceptions import RowLocked
+from shorturl.exceptions import Contended, RowLocked
 from shorturl.key_gate import KeyGate
 from shorturl.models import ShortUrl
 
@@ -97,3 +97,29 @@ def test_a_lock_that_was_met_is_not_waited_for_again_until_it_is_gone(
     assert pool.submit(followed, "hot").result(PATIENCE) == 302
     short_url.refresh_from_db()
     assert short_url.hits == 1
+
+
+def test_who_gave_up_says_nothing_of_the_lock(
+    pool: ThreadPoolExecutor, go: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_gate, "PAUSE", 1e9)
+    gate, came = KeyGate(), threading.Semaphore(0)
+
+    def give_up(key: str) -> None:
+        came.release()
+        assert go.wait(PATIENCE)
+        raise Contended(key, 1)
+
+    def meet_the_lock(key: str) -> None:
+        error: Any = OperationalError()
+        error.pgcode = key_gate.LOCK_NOT_AVAILABLE
+        raise error
+
+    gave_up = pool.submit(gate.call, give_up, "hot")
+    assert came.acquire(timeout=PATIENCE)
+    with pytest.raises(RowLocked):
+        gate.call(meet_the_lock, "hot")
+    go.set()
+    assert isinstance(gave_up.exception(PATIENCE), Contended)
+    with pytest.raises(RowLocked):
+        gate.call(str, "hot")
