@@ -81,7 +81,6 @@ class Connection(TConn):  # type: ignore[misc]
         self.queued_at = 0.0
         self.whole = False  # whether the body has been received, too
         self.probe = False
-        self.continued = False
         self.ended = False  # whether it was answered, and what still comes is thrown away
         self.data_ready = True  # for gthread, which would wait for the first byte
 
@@ -119,8 +118,8 @@ class Connection(TConn):  # type: ignore[misc]
         self.whole = len(self.received) >= end + rest
         if self.whole or rest > DATA_UPLOAD_MAX_MEMORY_SIZE:  # refused unread by the application
             return None
-        if not self.continued and EXPECT_CONTINUE.search(self.received, 0, end):
-            self.continued = True
+        if expects := EXPECT_CONTINUE.search(self.received, 0, end):
+            del self.received[slice(*expects.span())]  # or gunicorn would say so, too
             self.say(CONTINUE)
         return b""
 
@@ -166,7 +165,7 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
     def await_request(self, conn: Connection) -> None:
         """Begin to wait for a request, of which some may be there."""
         conn.deadline = time.monotonic() + RECEIVE_TIMEOUT
-        conn.whole = conn.continued = False
+        conn.whole = False
         conn.sock.setblocking(False)
         self.receive(conn, conn.sock)
 
