@@ -31,10 +31,9 @@ class Subject:
     name: str
     loads: Sequence[Load]
     script: str | None = None
-    counts: bool = True  # what it answers, in the database
-    arguments: Sequence[str] = ()
-    directory: Path = ROOT
     environment: dict[str, str] = field(default_factory=dict)
+    directory: Path = ROOT
+    application: str | None = None  # another one, which counts nothing
 
 
 @dataclass(frozen=True)
@@ -62,36 +61,28 @@ def plan(*, quick: bool, largest: int, baseline: Path | None) -> list[Part]:
     default = resolving.STRATEGIES[settings.SHORTURL_RESOLVING]
     by_side = [
         Subject(SERVICE, drawn, pgbench.resolving_script(default)),
-        Subject(ONE_LINE, many, None, False, ["benchmarks.one_line:application"]),
+        Subject(ONE_LINE, many, application="benchmarks.one_line:application"),
     ]
     if baseline:
         loads = [Load(number, keys) for keys in ("one", "random") for number in (16, 64)]
         loads = [one for one in loads if one in drawn]
         by_side.append(Subject(BASELINE, loads, directory=baseline))
-    alone = [
-        Subject(
-            name,
-            many if quick else [*many, Load(keys="Zipf"), Load(keys="random")],
-            pgbench.resolving_script(strategy),
-            environment={"SHORTURL_RESOLVING": name},
-        )
-        for name, strategy in resolving.STRATEGIES.items()
-        if strategy.verdict is Verdict.RIGHT
+    apart = many if quick else [*many, Load(keys="Zipf"), Load(keys="random")]
+    resolves = [
+        Subject(name, apart, pgbench.resolving_script(one), {"SHORTURL_RESOLVING": name})
+        for name, one in resolving.STRATEGIES.items()
+        if one.verdict is Verdict.RIGHT
     ]
+    new = [Load(one.connections, "new") for one in many]
     creates = [
-        Subject(
-            name,
-            [Load(one.connections, "new") for one in many],
-            pgbench.creating_script(strategy),
-            environment={"SHORTURL_CREATING": name},
-        )
-        for name, strategy in creating.STRATEGIES.items()
-        if strategy.verdict is Verdict.RIGHT and (not quick or name == settings.SHORTURL_CREATING)
+        Subject(name, new, pgbench.creating_script(one), {"SHORTURL_CREATING": name})
+        for name, one in creating.STRATEGIES.items()
+        if one.verdict is Verdict.RIGHT and (not quick or name == settings.SHORTURL_CREATING)
     ]
     few, more = (1, 1) if quick else (3, 5)
     return [
         Part(f"The service, which uses {default.name}, and its floors", [by_side], more),
-        Part("Every right way to resolve", [[one] for one in alone], few),
+        Part("Every right way to resolve", [[one] for one in resolves], few),
         Part("Every right way to create", [[one] for one in creates], few),
     ]
 
@@ -134,25 +125,25 @@ class Bench:
 
     def ask(self, one: Subject, load: Load, service: RunningService) -> Reading:
         """Measure a load once, and compare what was answered with what was counted."""
-        counted = sum(hits_and_links())
-        workers, sessions = processor.by_workers(service.process.pid), processor.by_sessions()
+        master, counted = service.process.pid, sum(hits_and_links())
+        workers, sessions = processor.of_workers(master), processor.of_sessions()
         sample = wrk.run(service.url, seconds=self.seconds, **vars(load))
-        by_workers = processor.between(workers, processor.by_workers(service.process.pid))
-        by_sessions = processor.between(sessions, processor.by_sessions())
-        if one.counts:
+        workers = processor.of_workers(master) - workers
+        sessions = processor.of_sessions() - sessions
+        if not one.application:
             self.miscounted += sample.miscounted(sum(hits_and_links()) - counted)
         beside = None
         if self.program and one.script:
             beside = pgbench.run(self.program, one.script, seconds=self.seconds, **vars(load))
         each = 1e6 / sample.requests
-        return Reading(sample, by_workers * each, by_sessions * each or None, beside)
+        return Reading(sample, workers.total() * each, sessions.total() * each or None, beside)
 
 
 def served(one: Subject) -> AbstractContextManager[RunningService]:
     """Return the context in which a subject is served."""
     chosen = {"SHORTURL_LAB": "off", "SHORTURL_LAB_LOAD": "off", **NO_REFUSALS, **one.environment}
     chosen["DATABASE_URL"] = database_url()
-    return serving(one.directory, *one.arguments, **chosen)
+    return serving(one.directory, *filter(None, [one.application]), **chosen)
 
 
 def database_url() -> str:

@@ -15,6 +15,7 @@ not, 2 when nothing could be measured.
 
 import argparse
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from benchmarks import wrk
 from loadtests.harness.serving import NotServed
 
 SIZES = (10_000, 1_000_000, 10_000_000)
+BYTES = 500  # of disk that a link takes, with its indexes and what is written ahead
 
 
 def main() -> int:
@@ -74,7 +76,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--docs", action="store_true", help="bring README.md and docs/ up to date with the report"
     )
-    return parser.parse_args()
+    options = parser.parse_args()
+    needed, free = options.links * BYTES, shutil.disk_usage(".").free
+    if not options.quick and needed > free:
+        parser.error(f"{options.links:,} links need {needed:,} bytes of disk; {free:,} are free")
+    return options
 
 
 def checkout(text: str) -> Path:

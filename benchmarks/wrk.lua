@@ -11,7 +11,7 @@ ffi.cdef [[
   int kill(int process, int signal);
 ]]
 local FOREVER, INTERRUPT = 1e9, 2
-local SCATTER = 6180339 -- shares no factor with 10, so that popular keys are not neighbours
+local SCATTER = 6180341 -- a prime: popular keys are not neighbours
 local moment = ffi.new("struct moment")
 local threads = {}
 local kind, links, sums, before, after

@@ -76,5 +76,5 @@ def test_what_is_answered_is_compared_with_what_is_counted(monkeypatch: pytest.M
     measured.ask(Subject("naive", []), Load(), service)
     assert measured.miscounted == 3
     counted = 5
-    measured.ask(Subject(ONE_LINE, [], counts=False), Load(), service)
+    measured.ask(Subject(ONE_LINE, [], application="one"), Load(), service)
     assert measured.miscounted == 3

@@ -1,10 +1,12 @@
 """The command, and what it assumes of the service."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -46,6 +48,18 @@ def test_a_baseline_that_is_none() -> None:
     ended = bench("--baseline", "benchmarks")
     assert ended.returncode == 2
     assert "'benchmarks' is no checkout: it has no project/gunicorn.py" in ended.stderr
+
+
+def test_too_many_links(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=4_999_999_999))
+    monkeypatch.setattr(sys, "argv", ["bench"])
+    with pytest.raises(SystemExit):
+        service.arguments()
+    assert "10,000,000 links need 5,000,000,000 bytes of disk" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["bench", "--links", "1000000"])
+    assert service.arguments().links == 1_000_000
 
 
 def test_without_a_database() -> None:
