@@ -74,10 +74,11 @@ def test_the_lock_belongs_to_a_transaction_that_no_timeout_ends() -> None:
             told.append("the second")
             keeper.rollback()  # and with it the lock is free
 
-        with alone("default", waiting=waiting):
+        with alone("default", waiting=waiting) as second:
             assert locks() == 1
+            second.rollback()
+            assert locks() == 0
     assert told == ["the second"]
-    assert locks() == 0
 
 
 def locks() -> int:

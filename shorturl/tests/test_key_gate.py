@@ -1,6 +1,7 @@
 """A row that another session keeps locked, and the threads that it does not take."""
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -99,6 +100,35 @@ def test_a_lock_that_was_met_is_not_waited_for_again_until_it_is_gone(
     assert short_url.hits == 1
 
 
+def meet_the_lock(key: str) -> None:
+    error: Any = OperationalError()
+    error.pgcode = key_gate.LOCK_NOT_AVAILABLE
+    raise error
+
+
+def test_all_who_wait_are_told_of_the_lock(
+    pool: ThreadPoolExecutor, go: threading.Event, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_gate, "PATIENCE", 2 * PATIENCE)
+    gate, came = KeyGate(), threading.Event()
+
+    def meet(key: str) -> None:
+        came.set()
+        assert go.wait(PATIENCE)
+        meet_the_lock(key)
+
+    settings.SHORTURL_REQUESTS_PER_KEY = 1
+    futures: list[Any] = [pool.submit(gate.call, meet, "hot")]
+    assert came.wait(PATIENCE)
+    futures += [pool.submit(gate.call, str, "hot") for _ in range(3)]
+    deadline = time.monotonic() + PATIENCE
+    while gate._keys["hot"].waiting < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)  # between two looks
+    go.set()
+    assert all(isinstance(each.exception(PATIENCE), RowLocked) for each in futures)
+
+
 def test_who_gave_up_says_nothing_of_the_lock(
     pool: ThreadPoolExecutor, go: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,11 +139,6 @@ def test_who_gave_up_says_nothing_of_the_lock(
         came.release()
         assert go.wait(PATIENCE)
         raise Contended(key, 1)
-
-    def meet_the_lock(key: str) -> None:
-        error: Any = OperationalError()
-        error.pgcode = key_gate.LOCK_NOT_AVAILABLE
-        raise error
 
     gave_up = pool.submit(gate.call, give_up, "hot")
     assert came.acquire(timeout=PATIENCE)
