@@ -97,7 +97,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--strategy",
         choices=[name for name in options.RESOLVING if name not in options.WRONG_RESOLVING],
-        default="update_returning",
+        default="",
+        help="count hits by this one, not by the service's default",
     )
     parser.add_argument(
         "--async",

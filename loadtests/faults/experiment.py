@@ -71,10 +71,10 @@ class Place:
 
 @dataclass
 class Setup:
-    """What the command line asks for: parameters of the connections, and the strategy."""
+    """What the command line asks for: parameters of the connections, and another strategy."""
 
     postgres_options: str = ""
-    strategy: str = "update_returning"
+    strategy: str = ""  # the service's default
 
     def serve(
         self, database_url: str, **environment: str
