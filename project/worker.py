@@ -27,7 +27,7 @@ from project.settings import DATA_UPLOAD_MAX_MEMORY_SIZE
 
 RECEIVE_TIMEOUT = 5.0  # seconds for a request to be complete, from its connection or first byte
 SEND_TIMEOUT = 10  # seconds in which a client has to take some of the response
-QUEUE_PER_THREAD = 16  # requests that may wait for each thread: with 16 threads some 0.2 s of work
+QUEUE_PER_THREAD = 8  # requests that may wait for each thread: with 16 threads some 0.2 s of work
 RETRY_AFTER = 1  # seconds
 LONGEST_HEADER = 64 * 1024  # gunicorn's limits on it allow no more
 RECEIVE_SIZE = 64 * 1024

@@ -32,6 +32,7 @@ from loadtests.faults.overloaded import overloaded
 from loadtests.faults.restart_postgres import restart_postgres
 from loadtests.faults.silent_connections import silent_connections
 from loadtests.faults.two_migrations import two_migrations
+from loadtests.faults.unclosed_connections import unclosed_connections
 from loadtests.faults.wrong_passwords import wrong_passwords
 
 FAULTS = (
@@ -86,6 +87,13 @@ FAULTS = (
         silent_connections,
         "200 connections send nothing",
         "the same",
+        QUICK,
+        quick=True,
+    ),
+    InjectedFault(
+        unclosed_connections,
+        "200 clients leave the connection open after an answer that ends it",
+        "nobody waits for them",
         QUICK,
         quick=True,
     ),

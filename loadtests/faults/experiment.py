@@ -13,8 +13,6 @@ from loadtests.harness.own_postgres import OwnPostgres, own_postgres
 from loadtests.harness.reconciliation import LoadResult
 from loadtests.harness.serving import RunningService, serving
 
-WORKERS, THREADS = 4, 4
-PRODUCTION = {"SHORTURL_LAB": "on", "WORKERS": str(WORKERS), "THREADS": str(THREADS)}
 # So many redirects one after another, without an error between them, are a service at work.
 AT_WORK = 100
 TIMEOUT = 60  # seconds, for the load to begin and for the service to recover
@@ -79,9 +77,9 @@ class Setup:
     def serve(
         self, database_url: str, **environment: str
     ) -> AbstractContextManager[RunningService]:
-        """Serve from that database with the settings of a production, four times four threads."""
-        strategy = {"SHORTURL_RESOLVING": self.strategy}
-        return serving(**PRODUCTION, **strategy, DATABASE_URL=database_url, **environment)
+        """Serve from that database with the settings, workers and threads of a production."""
+        own = {"SHORTURL_LAB": "on", "SHORTURL_RESOLVING": self.strategy}
+        return serving(**own, DATABASE_URL=database_url, **environment)
 
 
 @contextmanager

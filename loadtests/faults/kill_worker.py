@@ -4,17 +4,18 @@ from collections.abc import Iterator
 
 import psutil
 
-from loadtests.faults.experiment import WORKERS, Experiment, Figure
+from loadtests.faults.experiment import Experiment, Figure
 
 
 def kill_worker(experiment: Experiment) -> Iterator[Figure]:
     """Kill the worker with the most connections, and wait until gunicorn has replaced it."""
-    victim = max(experiment.master.children(), key=_connections)
+    before = experiment.master.children()
+    victim = max(before, key=_connections)
     victim.kill()
 
     def replaced() -> bool:
         workers = experiment.master.children()
-        return victim not in workers and len(workers) == WORKERS
+        return victim not in workers and len(workers) == len(before)
 
     took = experiment.wait(replaced, "gunicorn does not replace the worker that was killed")
     yield Figure("replaced after", took, 5, " s")

@@ -1,4 +1,4 @@
-"""Clients that connect, send a part of a request or nothing, and then wait."""
+"""Clients that connect, send nothing, a part of a request or all of it, and then wait."""
 
 import socket
 import time

@@ -115,7 +115,7 @@ def test_what_the_queue_cannot_take_is_refused_at_once(serve: Callable[..., Serv
     assert [served.ask(OK) for _ in range(5)] == [worker.OVERLOADED] * 5
     assert served.ask(HEALTHZ).endswith(b"\r\n\r\nok")
     assert b"503 Service Unavailable\r\nRetry-After: 1\r\n" in worker.OVERLOADED
-    assert len(queued) == 32
+    assert len(queued) == 16
 
 
 def test_what_has_waited_too_long_is_not_begun(serve: Callable[..., Served]) -> None:
@@ -163,10 +163,10 @@ def test_a_client_that_does_nothing_after_its_answer_holds_nobody_up(
     serve: Callable[..., Served], header: bytes
 ) -> None:
     served = serve()
-    clients = [served.send(OK[:-2] + header + b"\r\n\r\n") for _ in range(20)]
+    clients = [served.send(OK[:-2] + header + b"\r\n\r\n") for _ in range(16)]
     assert all(read(client).endswith(b"\r\n\r\nok") for client in clients)
     assert served.ask(HEALTHZ).endswith(b"\r\n\r\nok")
-    assert [client.recv(1) for client in clients] == [b""] * 20
+    assert [client.recv(1) for client in clients] == [b""] * 16
 
 
 def test_who_still_sends_sees_the_answer(serve: Callable[..., Served]) -> None:
