@@ -28,10 +28,9 @@ class LinkTables:
 
     def use(self, size: int) -> None:
         """Have the service use the table of `size`, between two of its statements."""
-        if size != self.used:
-            run("ALTER TABLE {} RENAME TO {}", IN_USE, named(self.used))
-            run("ALTER TABLE {} RENAME TO {}", named(size), IN_USE)
-            self.used = size
+        run("ALTER TABLE {} RENAME TO {}", IN_USE, named(self.used))
+        run("ALTER TABLE {} RENAME TO {}", named(size), IN_USE)
+        self.used = size
 
 
 def named(size: int) -> str:

@@ -10,14 +10,15 @@ import pytest
 from benchmarks import report
 from benchmarks.bench import Part, Subject
 from benchmarks.goals import ONE_LINE, SERVICE
-from benchmarks.measurements import Measurement
+from benchmarks.measurements import Load, Measurement
 from benchmarks.report import Report, with_block
 from benchmarks.tests.test_measurements import measured
 from loadtests.harness.serving import ROOT
 
 
 def made(service: Measurement, *, miscounted: int = 0) -> Report:
-    found = [service, measured(ONE_LINE, 2_000)]
+    larger = measured(SERVICE, 123_456, load=Load(links=10_000_000))
+    found = [service, measured(ONE_LINE, 2_000), larger]
     part = Part("<Title>", [[Subject(one.subject, [one.load]) for one in found]], 1)
     part.found.update({(one.subject, one.load): one for one in found})
     return Report([part], {"machine": "2 × Processor"}, miscounted=miscounted, seconds=61.2)
@@ -30,15 +31,16 @@ def test_everything_is_written(
     made(measured(SERVICE, 1_000, pgbench=900)).write()
     data = json.loads((tmp_path / "bench.json").read_text())
     assert list(data["ratios"].values()) == [1.111, 0.5]
-    assert [row["subject"] for row in data["parts"]["<Title>"]] == [SERVICE, ONE_LINE]
+    assert [row["subject"] for row in data["parts"]["<Title>"]] == [SERVICE, ONE_LINE, SERVICE]
     page = (tmp_path / "bench.html").read_text()
     assert "<h2>&lt;Title&gt;</h2>" in page
     assert "<td>one-line WSGI</td>" in page
     assert not re.search("<script|src=|@import", page)
     picture = Xml.fromstring((tmp_path / "bench.svg").read_text())
-    assert {"pgbench", "service"} <= set(picture.itertext())
+    assert {"pgbench", "service", "1000"} <= set(picture.itertext())
+    assert "123456" not in picture.itertext()
     printed = capsys.readouterr().out
-    assert "Of 2,000 answers, 0 were not counted" in printed
+    assert "Of 3,000 answers, 0 were not counted" in printed
     assert "- duration: 61 s" in printed
 
 
