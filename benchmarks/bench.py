@@ -81,7 +81,7 @@ def plan(*, quick: bool, largest: int, baseline: Path | None) -> list[Part]:
     ]
     few, more = (1, 1) if quick else (3, 5)
     return [
-        Part(f"The service, which uses {default.name}, and its floors", [by_side], more),
+        Part(f"The service, which uses {default.name}, and its ceilings", [by_side], more),
         Part("Every right way to resolve", [[one] for one in resolves], few),
         Part("Every right way to create", [[one] for one in creates], few),
     ]
