@@ -13,6 +13,7 @@ import re
 import selectors
 import socket
 import struct
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -31,6 +32,10 @@ QUEUE_PER_THREAD = 8  # requests that may wait for each thread: with 16 threads 
 RETRY_AFTER = 1  # seconds
 LONGEST_HEADER = 64 * 1024  # gunicorn's limits on it allow no more
 RECEIVE_SIZE = 64 * 1024
+# Seconds for which a thread runs Python while another one wants to. By default, 5 ms, the main loop
+# waits so long at each step of a refusal, while threads wait for their answers: under overload, a
+# fifth to a half of the goodput was lost.
+SWITCH_INTERVAL = 0.0005
 ACCEPTS = 64  # connections taken before the main loop looks after the others again
 
 PROBE = re.compile(rb"(?:GET|HEAD) /(?:healthz|readyz) ")
@@ -143,6 +148,7 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
         self.most_submitted = self.cfg.threads * (1 + QUEUE_PER_THREAD)
 
     def init_process(self) -> None:
+        sys.setswitchinterval(SWITCH_INTERVAL)
         # The probes have a thread of their own, so that they are answered under any load.
         self.probes = ThreadPoolExecutor(max_workers=1)
         super().init_process()
