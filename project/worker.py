@@ -43,7 +43,7 @@ PROBE = re.compile(rb"(?:GET|HEAD) /(?:healthz|readyz) ")
 CONTENT_LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:[ \t]*0*([0-9]{1,9})", re.IGNORECASE)
 TRANSFER_ENCODING = re.compile(rb"\r\ntransfer-encoding[ \t]*:", re.IGNORECASE)
 # gunicorn and Django would take the address of the listening socket for the host.
-HTTP_1_1 = re.compile(rb"[^\r]* HTTP/1\.1\r\n")
+HTTP_1_1 = re.compile(rb"(?:\r\n)?[^\r]* HTTP/1\.1\r\n")
 HOST = re.compile(rb"\r\nhost[ \t]*:", re.IGNORECASE)
 EXPECT_CONTINUE = re.compile(rb"\r\nexpect[ \t]*:[ \t]*100-continue", re.IGNORECASE)
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"

@@ -149,6 +149,7 @@ def test_what_is_refused_without_a_thread(serve: Callable[..., Served]) -> None:
     clients, gates = served.occupy(THREADS)
     for request, response in (
         (b"GET / HTTP/1.1\r\nX: Host:\r\n\r\n", worker.NO_HOST),
+        (b"\r\nGET / HTTP/1.1\r\n\r\n", worker.NO_HOST),  # a blank line before is allowed
         (OK[:-2] + b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", worker.NO_LENGTH),
         (b"GET / HTTP/1.1\r\nX: " + b"x" * worker.LONGEST_HEADER, worker.TOO_LONG),
     ):
