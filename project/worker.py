@@ -38,7 +38,7 @@ RECEIVE_SIZE = 64 * 1024
 SWITCH_INTERVAL = 0.0005
 ACCEPTS = 64  # connections taken before the main loop looks after the others again
 
-PROBE = re.compile(rb"(?:GET|HEAD) /(?:healthz|readyz) ")
+PROBE = re.compile(rb"(?:GET|HEAD) /(healthz|readyz) ")
 # No more digits than any length here has; what has more is too long already.
 CONTENT_LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:[ \t]*0*([0-9]{1,9})", re.IGNORECASE)
 TRANSFER_ENCODING = re.compile(rb"\r\ntransfer-encoding[ \t]*:", re.IGNORECASE)
@@ -85,7 +85,7 @@ class Connection(TConn):  # type: ignore[misc]
         self.deadline = 0.0  # by which the request has to be complete
         self.queued_at = 0.0
         self.whole = False  # whether the body has been received, too
-        self.probe = False
+        self.probe = ""  # which one it asks for, if any
         self.ended = False  # whether it was answered, and what still comes is thrown away
         self.data_ready = True  # for gthread, which would wait for the first byte
 
@@ -149,8 +149,9 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
 
     def init_process(self) -> None:
         sys.setswitchinterval(SWITCH_INTERVAL)
-        # The probes have a thread of their own, so that they are answered under any load.
-        self.probes = ThreadPoolExecutor(max_workers=1)
+        # A thread for each probe, so that it is answered under any load, and so that the one that
+        # asks the database, which may be frozen, does not stand in the other one's way.
+        self.probes = {name: ThreadPoolExecutor(max_workers=1) for name in ("healthz", "readyz")}
         super().init_process()
 
     def accept(self, listener: socket.socket) -> None:
@@ -183,7 +184,8 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
         if conn.ended:
             conn.received.clear()
         refusal = conn.refusal()
-        conn.probe = bool(PROBE.match(conn.received))
+        probe = PROBE.match(conn.received)
+        conn.probe = probe[1].decode() if probe else ""
         if refusal is None and not conn.probe and self.submitted >= self.most_submitted:
             refusal = OVERLOADED
         if refusal is None:
@@ -201,7 +203,8 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
         conn.init()
         conn.queued_at = time.monotonic()
         self.submitted += not conn.probe
-        future = (self.probes if conn.probe else self.tpool).submit(self.handle, conn)
+        pool: Any = self.probes.get(conn.probe, self.tpool)
+        future = pool.submit(self.handle, conn)
         future.add_done_callback(
             lambda done: self.method_queue.defer(self.finish_request, conn, done)
         )

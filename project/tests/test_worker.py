@@ -113,6 +113,9 @@ def test_what_the_queue_cannot_take_is_refused_at_once(serve: Callable[..., Serv
     served.occupy(THREADS)
     queued = [served.send(OK) for _ in range(THREADS * worker.QUEUE_PER_THREAD)]
     assert [served.ask(OK) for _ in range(5)] == [worker.OVERLOADED] * 5
+    # Nor does the probe that waits for the database stand in the other one's way.
+    served.send(HEALTHZ.replace(b"healthz", b"readyz"))
+    served.open.enter_context(served.gate.accept()[0])
     assert served.ask(HEALTHZ).endswith(b"\r\n\r\nok")
     assert b"503 Service Unavailable\r\nRetry-After: 1\r\n" in worker.OVERLOADED
     assert len(queued) == 16

@@ -1,4 +1,4 @@
-"""An application for the worker's tests: GET /wait is answered when the test says so."""
+"""An application for tests of the worker: /wait and /readyz are answered when the test says so."""
 
 import os
 import socket
@@ -17,7 +17,7 @@ class ImpatientWorker(BoundedWorker):
 
 def application(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
     """Answer with the body, once a connection to the socket at GATE is closed by the test."""
-    if environ["PATH_INFO"] == "/wait":
+    if environ["PATH_INFO"] in ("/wait", "/readyz"):
         with socket.socket(socket.AF_UNIX) as gate:
             gate.connect(os.environ["GATE"])
             gate.recv(1)
