@@ -7,8 +7,9 @@ from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import ShortUrl
 
-# Seconds: for the statement before to end, and for whoever sends one's own to be told the result.
-PATIENCE, LONGEST = 0.5, 10.0
+# Seconds: for the statement before to end, and for whoever sends one's own to be told the result,
+# which is longer than any statement may take.
+PATIENCE, LONGEST = 0.5, 15.0
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 UPDATE = sql.SQL("UPDATE {} SET hits = hits + %s WHERE key = %s RETURNING {}").format(
@@ -54,12 +55,12 @@ def resolve(key: str, *, shared: Batches = SHARED) -> ShortUrl:
 
     or + 2, + 3, …, as many hits as the batch has: at most one for each thread.
 
-    Why nothing can go wrong: the database adds to what it has, as in `update_returning`, and no
-    hit is answered before the statement that counts it is committed. A killed process takes only
-    hits with it that nobody was told of, and one that gave up may be counted. An error is raised
-    for every hit of its batch, and an OperationalError, as of a locked row, for those who wait
-    behind it, too. Each key has batches of its own: one whose row is locked stops no other, and as
-    a statement locks one row, no two can deadlock.
+    Why nothing can go wrong: the database adds to what it has, as in `update_returning`, and no hit
+    is answered before the statement that counts it is committed. A killed process takes only hits
+    with it that nobody was told of. An error is raised for every hit of its batch, and an
+    OperationalError, as of a locked row, for those who wait behind it, too. Each key has batches of
+    its own: one whose row is locked stops no other, and as a statement locks one row, no two can
+    deadlock.
 
     What it costs: a hit may wait for the statement before its own. A row is locked, written and
     committed once for many hits, and only one connection of a process waits for it.
@@ -79,17 +80,16 @@ def resolve(key: str, *, shared: Batches = SHARED) -> ShortUrl:
         send(key, batch, shared)
     try:
         row = batch.row.result(LONGEST)
-    except TimeoutError as error:
-        raise ShortUrl.Contended(key, 1) from error
+    except TimeoutError as error:  # of a statement that may be committed yet
+        raise OperationalError(f"A hit of {key!r} was sent, and no answer came.") from error
     return as_counted(key, row, later=batch.hits - number)
 
 
 def send(key: str, batch: Batch, shared: Batches) -> None:
     """Count a batch when the one before it has ended."""
     try:
-        error = batch.before and batch.before.exception(PATIENCE)
-        if isinstance(error, OperationalError):
-            raise error  # this one would wait for the same lock, and as long again
+        if batch.before:
+            wait_for(batch.before, key)
         with shared.lock:
             batch.sent = True
         batch.row.set_result(count(key, batch.hits))
@@ -99,6 +99,16 @@ def send(key: str, batch: Batch, shared: Batches) -> None:
         with shared.lock:
             if shared.last.get(key) is batch:
                 del shared.last[key]
+
+
+def wait_for(before: Future[tuple[object, ...] | None], key: str) -> None:
+    """Return when the statement before has ended; raise what the next one would end in, too."""
+    try:
+        error = before.exception(PATIENCE)
+    except TimeoutError as late:
+        raise ShortUrl.Contended(key, 1) from late
+    if isinstance(error, OperationalError):
+        raise error  # the next one would wait for the same lock, and as long again
 
 
 def count(key: str, hits: int) -> tuple[object, ...] | None:
