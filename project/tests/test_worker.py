@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from project import worker
+from project import connection, worker
 
 ROOT = Path(__file__).resolve().parents[2]
 THREADS = 2
@@ -102,9 +102,9 @@ def test_half_a_request_occupies_no_thread(serve: Callable[..., Served]) -> None
     # ... or told that they cannot be, when the client says that nothing more comes ...
     for cut in (halves[2], bodies[2]):
         cut.shutdown(socket.SHUT_WR)
-        assert read(cut) == worker.CUT_OFF
+        assert read(cut) == connection.CUT_OFF
     # ... and otherwise that they were too slow.
-    assert read(halves[1]) == read(bodies[1]) == worker.TOO_SLOW
+    assert read(halves[1]) == read(bodies[1]) == connection.TOO_SLOW
     assert read(silent[1]) == b""
 
 
@@ -112,19 +112,19 @@ def test_what_the_queue_cannot_take_is_refused_at_once(serve: Callable[..., Serv
     served = serve()
     served.occupy(THREADS)
     queued = [served.send(OK) for _ in range(THREADS * worker.QUEUE_PER_THREAD)]
-    assert [served.ask(OK) for _ in range(5)] == [worker.OVERLOADED] * 5
+    assert [served.ask(OK) for _ in range(5)] == [connection.OVERLOADED] * 5
     # Nor does the probe that waits for the database stand in the other one's way.
     served.send(HEALTHZ.replace(b"healthz", b"readyz"))
     served.open.enter_context(served.gate.accept()[0])
     assert served.ask(HEALTHZ).endswith(b"\r\n\r\nok")
-    assert b"503 Service Unavailable\r\nRetry-After: 1\r\n" in worker.OVERLOADED
+    assert b"503 Service Unavailable\r\nRetry-After: 1\r\n" in connection.OVERLOADED
     assert len(queued) == 16
 
 
 def test_what_has_waited_too_long_is_not_begun(serve: Callable[..., Served]) -> None:
     served = serve("project.tests.waiting_app.ImpatientWorker")
     # Even a free thread takes a moment, so that nothing but a probe is answered.
-    assert served.ask(WAIT) == worker.OVERLOADED
+    assert served.ask(WAIT) == connection.OVERLOADED
     assert served.ask(HEALTHZ).endswith(b"\r\n\r\nok")
     served.gate.setblocking(False)
     with pytest.raises(BlockingIOError):
@@ -139,7 +139,7 @@ def test_requests_on_one_connection(serve: Callable[..., Served]) -> None:
     client.sendall(OK[10:])
     assert read(client).endswith(b"\r\n\r\nok")
     client.sendall(POST[:-2] + b"Expect: 100-continue\r\n\r\n")
-    assert client.recv(100) == worker.CONTINUE
+    assert client.recv(100) == connection.CONTINUE
     client.sendall(b"last")
     assert read(client).endswith(b"\r\n\r\noklast")
     for _ in range(THREADS * (1 + worker.QUEUE_PER_THREAD)):  # what was answered takes no place
@@ -151,10 +151,10 @@ def test_what_is_refused_without_a_thread(serve: Callable[..., Served]) -> None:
     served = serve()
     clients, gates = served.occupy(THREADS)
     for request, response in (
-        (b"GET / HTTP/1.1\r\nX: Host:\r\n\r\n", worker.NO_HOST),
-        (b"\r\nGET / HTTP/1.1\r\n\r\n", worker.NO_HOST),  # a blank line before is allowed
-        (OK[:-2] + b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", worker.NO_LENGTH),
-        (b"GET / HTTP/1.1\r\nX: " + b"x" * worker.LONGEST_HEADER, worker.TOO_LONG),
+        (b"GET / HTTP/1.1\r\nX: Host:\r\n\r\n", connection.NO_HOST),
+        (b"\r\nGET / HTTP/1.1\r\n\r\n", connection.NO_HOST),  # a blank line before is allowed
+        (OK[:-2] + b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", connection.NO_LENGTH),
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * connection.LONGEST_HEADER, connection.TOO_LONG),
     ):
         assert served.ask(request) == response
     for gate in gates:
@@ -176,4 +176,4 @@ def test_a_client_that_does_nothing_after_its_answer_holds_nobody_up(
 def test_who_still_sends_sees_the_answer(serve: Callable[..., Served]) -> None:
     body = bytes(4 * 1024 * 1024)  # more than what is on its way at a time
     head = OK[:-2] + b"Transfer-Encoding: chunked\r\n\r\n"
-    assert serve().ask(head + body) == worker.NO_LENGTH
+    assert serve().ask(head + body) == connection.NO_LENGTH
