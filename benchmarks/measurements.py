@@ -66,6 +66,11 @@ class Measurement:
     load: Load
     readings: list[Reading] = field(default_factory=list)
 
+    @property
+    def failed(self) -> int:
+        """The number of requests that failed, in all rounds."""
+        return sum(one.sample.failed for one in self.readings)
+
     def median(self, name: str) -> float | None:
         """Return the median of the rounds, of those that have the figure."""
         values = [each for one in self.readings if (each := one.value(name)) is not None]
@@ -75,7 +80,13 @@ class Measurement:
         """Return a line of the table."""
         medians = [(self.median(name), form) for name, form in COLUMNS.values()]
         told = ["–" if value is None else format(value, form) for value, form in medians]
-        return [self.subject, self.load.asks_for, str(self.load.connections), *told]
+        return [
+            self.subject,
+            self.load.asks_for,
+            str(self.load.connections),
+            *told,
+            f"{self.failed:,}",
+        ]
 
     def as_data(self) -> dict[str, Any]:
         """Return the measurement as JSON has it, with the requests per second of every round."""
@@ -85,13 +96,14 @@ class Measurement:
             "links": self.load.links,
             "connections": self.load.connections,
             **{name: self.median(name) for name, _ in COLUMNS.values()},
+            "failed": self.failed,
             "rounds": [one.sample.per_second for one in self.readings],
         }
 
 
 def table(found: Iterable[Measurement], style: str = "pipe") -> str:
     """Return the table in one of tabulate's styles."""
-    titles = ["", "keys", "connections", *COLUMNS]
+    titles = ["", "keys", "connections", *COLUMNS, "failed"]
     alignment = ["left", "left", *["right"] * (len(titles) - 2)]
     lines = [one.cells() for one in found]
     return tabulate(lines, titles, style, colalign=alignment, disable_numparse=True)

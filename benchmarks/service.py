@@ -9,8 +9,8 @@ clients, a WSGI application of one line answers behind the same gunicorn, and wi
 does the service of another checkout. The links are in a database of their own, which is dropped at
 the end. docs/benchmarks.md says how to read the report.
 
-The exit code is 0 when all goals that were measured are met and every answer was counted, 1 when
-not, 2 when nothing could be measured.
+The exit code is 0 when all goals that were measured are met, every answer was counted and no
+request of the service failed, 1 when not, 2 when nothing could be measured.
 """
 
 import argparse

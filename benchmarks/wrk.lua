@@ -1,7 +1,7 @@
 -- Arguments: which keys ("one", "Zipf", "random" or "new"), of how many links, seconds, connections.
 -- Asks for /k1 … /k<links>, or creates links ("new"). When the time is over each connection waits
 -- for its last answer, so that whatever was asked for is answered, and then wrk ends. Writes one
--- line of JSON: the answers in all, those in a second of the given time, and milliseconds.
+-- line of JSON: the answers in all, in a second of the given time those without error, milliseconds.
 
 local ffi = require("ffi")
 ffi.cdef [[
@@ -84,6 +84,7 @@ end
 
 function done(summary, latency, _)
   local e, total, unanswered = summary.errors, 0, 0
+  local good = 1 - summary.errors.status / math.max(1, summary.requests)
   for _, thread in ipairs(threads) do
     total = total + thread:get("answered") / thread:get("seconds")
     unanswered = unanswered + thread:get("connections") - thread:get("drained")
@@ -92,7 +93,7 @@ function done(summary, latency, _)
     '{"requests": %d, "per_second": %.3f, "p50": %.3f, "p99": %.3f, "p999": %.3f, "errors": '
     .. '{"not connected": %d, "not read": %d, "not written": %d, "an error as the answer": %d, '
     .. '"too late": %d, "not answered": %d}}\n',
-    summary.requests, total, latency:percentile(50) / 1e3,
+    summary.requests, total * good, latency:percentile(50) / 1e3,
     latency:percentile(99) / 1e3, latency:percentile(99.9) / 1e3,
     e.connect, e.read, e.write, e.status, e.timeout, unanswered
   ))

@@ -22,7 +22,7 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True)
 class Sample:
-    """What wrk saw: the answers, in all and in a second; times in milliseconds.
+    """What wrk saw: the answers in all, and those without error in a second; milliseconds.
 
     `errors` are the requests that failed, by what went wrong.
     """
@@ -86,7 +86,7 @@ def parse(printed: str) -> Sample:
     if not line.startswith("{"):
         raise NoAnswer(f"wrk does not say what it measured: {line or 'it printed nothing'}")
     sample = Sample(**json.loads(line))
-    if not sample.per_second:
+    if not sample.requests:
         errors = ", ".join(f"{count} {kind}" for kind, count in sample.errors.items() if count)
         raise NoAnswer(f"wrk got no answer in time ({errors or 'no error either'})")
     return sample

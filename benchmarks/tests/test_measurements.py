@@ -25,9 +25,10 @@ def test_a_line() -> None:
     ]
     full, partial = (line.split("|") for line in measurements.table(found).splitlines()[-2:])
     assert [cell.strip() for cell in full[1:-1]] == [
-        "naive", "Zipf of 1,000,000", "64", "900", "1.0", "9.0", "20.0", "250", "–", "1,800", "50%",
+        "naive", "Zipf of 1,000,000", "64",
+        "900", "1.0", "9.0", "20.0", "250", "–", "1,800", "50%", "0",
     ]  # fmt: skip
-    assert [cell.strip() for cell in partial[-3:-1]] == ["–", "–"]
+    assert [cell.strip() for cell in partial[-4:-1]] == ["–", "–", "0"]
     data = found[0].as_data()
     assert (data["per_second"], data["rounds"]) == (900, [1, 1_000, 900])
     assert (data["keys"], data["links"], data["of_pgbench"]) == ("Zipf", 1_000_000, 0.5)
