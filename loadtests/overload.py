@@ -5,7 +5,7 @@ request is answered after its client has left. Here the queue is short. What can
 time is refused at once, what is answered stays quick, and the goodput, the redirects answered in a
 second, does not fall however many arrive.
 
-How to run it, with httperf (`apt-get install httperf`), against a service of its own:
+How to run it, against a service of its own:
 
     .venv/bin/python -m loadtests.overload             # 1, 2, 5 and 10 times the capacity
     .venv/bin/python -m loadtests.overload --quick     # 1 and 5 times
@@ -26,7 +26,7 @@ from loadtests.faults.open_loop import OfferedLoad, overload
 from loadtests.faults.single import program
 
 ALL, FEW = (1, 2, 5, 10), (1, 5)
-COLUMNS = ("load", "offered/s", "goodput/s", "refused/s", "no answer", "longest answer")
+COLUMNS = ("load", "offered/s", "goodput/s", "refused/s", "no answer", "p50", "p99", "longest")
 
 
 def table(multiples: Sequence[int], loads: Sequence[OfferedLoad]) -> str:
@@ -36,9 +36,9 @@ def table(multiples: Sequence[int], loads: Sequence[OfferedLoad]) -> str:
             f"{multiple} ×",
             f"{load.rate:,.0f}",
             f"{load.goodput:,.0f}",
-            f"{load.refused / load.seconds:,.0f}",
+            f"{load.statuses['503'] / load.seconds:,.0f}",
             f"{load.failed:,}",
-            f"{load.longest * 1000:,.0f} ms",
+            *(f"{load.quantile(share) * 1000:,.0f} ms" for share in (0.5, 0.99, 1)),
         )
         for multiple, load in zip(multiples, loads, strict=True)
     ]

@@ -1,40 +1,57 @@
 """An open load: requests arrive at a fixed rate, whether earlier ones were answered or not.
 
-It is sent by httperf, which is quicker than the service can be on as many processors; each request
-comes on a connection of its own.
+Each comes on a connection of its own. One thread sends them all and waits for all answers at once,
+so that it keeps its pace however slow the service is.
 """
 
-import re
+import itertools
 import resource
-import shutil
-import subprocess
+import selectors
+import socket
+import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from loadtests.faults.experiment import QUICK, Experiment, Figure, Skipped
+from loadtests.faults.experiment import QUICK, Experiment, Figure
 
 SECONDS = 5  # that requests arrive at each rate
 CLIENT_TIMEOUT = 5  # seconds
 LEAST_GOODPUT = 70  # percent of the capacity, under any load
 FIRST_RATE = 200  # requests/s, doubled until the goodput no longer grows
 OPEN_FILES = 20_000
+BATCH = 50  # connections opened between two looks at the answers
 
 
-class OfferedLoad(NamedTuple):
-    """The result of requests that arrived at `rate` per second; times in seconds."""
+@dataclass
+class OfferedLoad:
+    """The result of requests that arrived at a rate; `waits` are the seconds of the answered."""
 
-    rate: float
-    answered: int
-    refused: int
-    failed: int
-    seconds: float
-    longest: float
+    sent: int = 0
+    seconds: float = 0.0  # that they arrived for
+    statuses: Counter[str] = field(default_factory=Counter)
+    waits: list[float] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        """The requests that arrived in a second."""
+        return self.sent / self.seconds
 
     @property
     def goodput(self) -> float:
         """The redirects answered in a second."""
-        return self.answered / self.seconds
+        return self.statuses["302"] / self.seconds
+
+    @property
+    def failed(self) -> int:
+        """The requests that were neither answered nor refused."""
+        return self.sent - self.statuses["302"] - self.statuses["503"]
+
+    def quantile(self, share: float) -> float:
+        """Return the seconds within which that share of the answers had come; 0 without any."""
+        return sorted(self.waits)[int(share * (len(self.waits) - 1))] if self.waits else 0.0
 
 
 def overload(
@@ -42,10 +59,8 @@ def overload(
 ) -> Iterator[Figure]:
     """Offer multiples of the capacity, which is the best goodput of a series of rates.
 
-    Appends the results to `loads`, and yields the figures. Raises Skipped without httperf.
+    Appends the results to `loads`, and yields the figures.
     """
-    if shutil.which("httperf") is None:
-        raise Skipped("httperf is not installed: apt-get install httperf")
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(OPEN_FILES, most), most))
     capacity = find_capacity(experiment)
@@ -54,7 +69,7 @@ def overload(
         loads.append(load)
         share = 100 * load.goodput / min(load.rate, capacity)
         yield Figure(f"{multiple} ×: goodput", share, LEAST_GOODPUT, " %", least=True)
-        yield Figure(f"{multiple} ×: longest answer", load.longest, QUICK, " s")
+        yield Figure(f"{multiple} ×: p99 of the answered", load.quantile(0.99), QUICK, " s")
         yield Figure(f"{multiple} ×: without an answer", load.failed, 0)
 
 
@@ -70,36 +85,63 @@ def find_capacity(experiment: Experiment) -> float:
 
 def offer(experiment: Experiment, rate: float) -> OfferedLoad:
     """Have requests for the hot short URL arrive at `rate` per second for SECONDS."""
-    traffic, address = experiment.traffic, urlsplit(experiment.place.urls[0])
-    number = int(rate * SECONDS)
-    command = ["httperf", "--hog", f"--server={address.hostname}", f"--port={address.port}"]
-    command += [f"--uri=/{traffic.hot}", f"--rate={rate:.0f}", f"--num-conns={number}"]
-    command += [f"--timeout={CLIENT_TIMEOUT}"]
-    printed = subprocess.run(  # noqa: S603 - nothing in it comes from outside
-        command, capture_output=True, text=True, check=True, timeout=SECONDS + 60
-    ).stdout
-    sent = number - int(figure(r"fd-unavail (\d+)", printed))
-    answered, refused = (
-        int(figure(rf"Reply status: .*{kind}=(\d+)", printed)) for kind in ("3xx", "5xx")
-    )
-    failed = sent - answered - refused
+    traffic, url = experiment.traffic, urlsplit(experiment.place.urls[0])
+    head = f"GET /{traffic.hot} HTTP/1.1\r\nHost: {url.netloc}\r\nConnection: close\r\n\r\n"
+    load = send(str(url.hostname), url.port or 80, head.encode(), rate)
     with traffic.lock:
-        traffic.followed += sent
-        traffic.ledger.sent += sent
-        traffic.ledger.redirects[traffic.hot] += answered
-        traffic.ledger.unknown_redirects[traffic.hot] += failed  # and none that was refused
-    return OfferedLoad(
-        rate=figure(r"Request rate: ([\d.]+)", printed),
-        answered=answered,
-        refused=refused,
-        failed=failed,
-        seconds=figure(r"test-duration ([\d.]+)", printed),
-        longest=figure(r"Connection time \[ms\]: .* max ([\d.]+)", printed) / 1000,
-    )
+        traffic.followed += load.sent
+        traffic.ledger.sent += load.sent
+        traffic.ledger.redirects[traffic.hot] += load.statuses["302"]
+        traffic.ledger.unknown_redirects[traffic.hot] += load.failed  # and none that was refused
+    return load
 
 
-def figure(pattern: str, printed: str) -> float:
-    """Return the number that httperf printed there; raise OSError without one."""
-    if found := re.search(pattern, printed):
-        return float(found[1])
-    raise OSError(f"httperf printed nothing like {pattern!r}")
+def send(host: str, port: int, request: bytes, rate: float) -> OfferedLoad:
+    """Open connections at that rate for SECONDS, and wait until each is answered or timed out."""
+    load, began = OfferedLoad(), time.monotonic()
+    waiting: dict[socket.socket, float] = {}  # since when, the longest first
+
+    def finish(client: socket.socket, status: str) -> None:
+        load.statuses[status] += 1
+        since = waiting.pop(client)
+        if status == "302":
+            load.waits.append(time.monotonic() - since)
+        poller.unregister(client)
+        client.close()
+
+    with selectors.DefaultSelector() as poller:
+        while waiting or load.seconds < SECONDS:
+            now = time.monotonic()
+            due = int(min(now - began, SECONDS) * rate) - load.sent
+            for _ in range(min(due, BATCH)):
+                client = opened(host, port, request)
+                waiting[client] = time.monotonic()
+                poller.register(client, selectors.EVENT_READ, client)
+                load.sent += 1
+            if load.seconds < SECONDS or due > 0:
+                load.seconds = now - began
+            for key, _ in poller.select(0 if due > BATCH else 0.001):
+                finish(key.data, read_status(key.data))
+            for client, since in list(itertools.islice(waiting.items(), BATCH)):
+                if now - since > CLIENT_TIMEOUT:
+                    finish(client, "timed out")
+    return load
+
+
+def opened(host: str, port: int, request: bytes) -> socket.socket:
+    """Return a connection on which the request is on its way; on the loopback nothing waits."""
+    client = socket.socket()
+    client.setblocking(False)
+    client.connect_ex((host, port))
+    with suppress(OSError):  # refused, or the queue of connections is full: there is no answer then
+        client.send(request)
+    return client
+
+
+def read_status(client: socket.socket) -> str:
+    """Return the status of the answer, or what was instead."""
+    try:
+        line = client.recv(4096).split(b" ", 2)
+    except OSError as error:
+        return type(error).__name__
+    return line[1].decode("ascii", "replace") if len(line) == 3 else "closed"

@@ -80,7 +80,7 @@ def check(host: str, attacks: list[Attack], reports: Path) -> None:
         own = reports / str(attacks.index(attack))
         with proxied(host, attack.misdeed, of=attack.of, every=attack.every) as url:
             asked = ["--host", url, "--strategy", attack.strategy, "--reports", str(own)]
-            ended = locust(attack.script, *asked, "--run-time", "1s", "--users", "4")
+            ended = locust(attack.script, *asked, "--run-time", "1s", "--users", "2")
         report = own / f"{attack.script}-{attack.strategy}.json"
         assert report.exists(), ended.stderr
         return json.loads(report.read_text())

@@ -1,13 +1,17 @@
 """The open load and the soak: what they make of numbers. A service is measured in CI."""
 
+import socket
 import sys
+import threading
+from collections import Counter
+from contextlib import ExitStack
 
 import pytest
 
 from loadtests import overload, soak
 from loadtests.faults import open_loop
 from loadtests.faults.experiment import Experiment
-from loadtests.faults.open_loop import OfferedLoad, figure, find_capacity
+from loadtests.faults.open_loop import OfferedLoad, find_capacity
 
 
 def test_the_capacity_is_the_best_goodput_of_rates_beyond_it(
@@ -19,7 +23,7 @@ def test_the_capacity_is_the_best_goodput_of_rates_beyond_it(
     def offer(_: Experiment, rate: float) -> OfferedLoad:
         offered.append(rate)
         answered = 210 if rate == 400 else min(rate, 900)
-        return OfferedLoad(rate, int(answered), 0, 0, seconds=1, longest=0)
+        return OfferedLoad(int(rate), 1, Counter({"302": int(answered)}))
 
     monkeypatch.setattr(open_loop, "offer", offer)
     assert find_capacity(object()) == 900  # type: ignore[arg-type]
@@ -27,17 +31,49 @@ def test_the_capacity_is_the_best_goodput_of_rates_beyond_it(
 
 
 def test_the_curve() -> None:
-    loads = [OfferedLoad(999.6, 4_000, 1_000, 0, 5, 0.0421), OfferedLoad(5_000, 4_500, 0, 7, 5, 1)]
+    waits = [0.0421, 0.01, *[0.02] * 99]
+    loads = [
+        OfferedLoad(4_998, 5, Counter({"302": 4_000, "503": 998}), waits),
+        OfferedLoad(25_000, 5, Counter({"302": 4_500, "503": 20_493, "timed out": 7})),
+    ]
     lines = overload.table((1, 5), loads).splitlines()
     *_, first, second = (line.split("|")[1:-1] for line in lines)
-    assert [cell.strip() for cell in first] == ["1 ×", "1,000", "800", "200", "0", "42 ms"]
-    assert [cell.strip() for cell in second] == ["5 ×", "5,000", "900", "0", "7", "1,000 ms"]
+    assert [cell.strip() for cell in first] == [
+        "1 ×",
+        "1,000",
+        "800",
+        "200",
+        "0",
+        "20 ms",
+        "20 ms",
+        "42 ms",
+    ]
+    assert [cell.strip() for cell in second] == ["5 ×", "5,000", "900", "4,099", "7", *["0 ms"] * 3]
 
 
-def test_what_httperf_prints_is_read_or_named() -> None:
-    assert figure(r"Reply status: .*5xx=(\d+)", "Reply status: 3xx=7 4xx=0 5xx=12") == 12
-    with pytest.raises(OSError, match="httperf printed nothing like 'rate"):
-        figure("rate (.)", "no file descriptors")
+def test_requests_arrive_whether_earlier_ones_were_answered_or_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of three is answered, one is hung up on, and one waits until the client gives up."""
+    monkeypatch.setattr(open_loop, "SECONDS", 0.1)
+    monkeypatch.setattr(open_loop, "CLIENT_TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server, ExitStack() as kept:
+
+        def serve() -> None:
+            for number in range(30):
+                client = kept.enter_context(server.accept()[0])
+                assert client.recv(100) == b"GET /"
+                if number % 3 == 0:
+                    client.sendall(b"HTTP/1.1 302 Found\r\n\r\n")
+                if number % 3 == 1:
+                    client.shutdown(socket.SHUT_RDWR)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        load = open_loop.send("127.0.0.1", server.getsockname()[1], b"GET /", rate=300)
+        thread.join()
+    assert load.statuses == {"302": 10, "closed": 10, "timed out": 10}
+    assert (load.sent, load.failed, len(load.waits)) == (30, 20, 10)
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "1.5", "1441", "a"])
