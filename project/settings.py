@@ -54,7 +54,7 @@ else:
 SHORTURL_CREATING = text("SHORTURL_CREATING", default="on_conflict")
 SHORTURL_RESOLVING = text("SHORTURL_RESOLVING", default="combined")
 SHORTURL_KEY_LENGTH = number("SHORTURL_KEY_LENGTH", default=7, least=1, most=20)
-THREADS = number("THREADS", default=16, least=1, most=64)  # gunicorn.py has the workers
+THREADS = number("THREADS", default=12, least=1, most=64)  # gunicorn.py has the workers
 # The others are left to other keys.
 SHORTURL_REQUESTS_PER_KEY = number(
     "SHORTURL_REQUESTS_PER_KEY", default=max(1, THREADS // 2), least=1, most=64

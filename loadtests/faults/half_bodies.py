@@ -12,5 +12,5 @@ HALF = (
 
 
 def half_bodies(experiment: Experiment) -> Iterator[Figure]:
-    """Send half a body on 32 connections, as many as there are threads."""
+    """Send half a body on 32 connections, more than there are threads."""
     return hold(experiment, 32, HALF)

@@ -4,9 +4,8 @@ Each comes on a connection of its own. One thread sends them all and waits for a
 so that it keeps its pace however slow the service is.
 """
 
-import itertools
 import resource
-import selectors
+import select
 import socket
 import time
 from collections import Counter
@@ -99,32 +98,34 @@ def offer(experiment: Experiment, rate: float) -> OfferedLoad:
 def send(host: str, port: int, request: bytes, rate: float) -> OfferedLoad:
     """Open connections at that rate for SECONDS, and wait until each is answered or timed out."""
     load, began = OfferedLoad(), time.monotonic()
-    waiting: dict[socket.socket, float] = {}  # since when, the longest first
+    look_again = began + CLIENT_TIMEOUT
+    waiting: dict[int, tuple[float, socket.socket]] = {}  # since when, the longest first
 
-    def finish(client: socket.socket, status: str) -> None:
+    def finish(number: int, status: str, now: float) -> None:
+        since, client = waiting.pop(number)
         load.statuses[status] += 1
-        since = waiting.pop(client)
         if status == "302":
-            load.waits.append(time.monotonic() - since)
-        poller.unregister(client)
+            load.waits.append(now - since)
         client.close()
 
-    with selectors.DefaultSelector() as poller:
+    with select.epoll() as poller:
         while waiting or load.seconds < SECONDS:
             now = time.monotonic()
             due = int(min(now - began, SECONDS) * rate) - load.sent
             for _ in range(min(due, BATCH)):
                 client = opened(host, port, request)
-                waiting[client] = time.monotonic()
-                poller.register(client, selectors.EVENT_READ, client)
-                load.sent += 1
+                waiting[client.fileno()] = (now, client)
+                poller.register(client, select.EPOLLIN)
+            load.sent += max(0, min(due, BATCH))
             if load.seconds < SECONDS or due > 0:
                 load.seconds = now - began
-            for key, _ in poller.select(0 if due > BATCH else 0.001):
-                finish(key.data, read_status(key.data))
-            for client, since in list(itertools.islice(waiting.items(), BATCH)):
-                if now - since > CLIENT_TIMEOUT:
-                    finish(client, "timed out")
+            for number, _ in poller.poll(0 if due > BATCH else 0.001):
+                finish(number, read_status(waiting[number][1]), time.monotonic())
+            if now > look_again:
+                look_again = now + CLIENT_TIMEOUT / 10
+                for number, (since, _) in list(waiting.items()):
+                    if now - since > CLIENT_TIMEOUT:
+                        finish(number, "timed out", now)
     return load
 
 
