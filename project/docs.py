@@ -6,6 +6,7 @@ the command prints. A command that begins with "python" measures, for minutes: o
 `python -m project.docs --measure` runs it.
 """
 
+import os
 import re
 import shlex
 import subprocess
@@ -63,6 +64,7 @@ def refreshed(block: re.Match[str]) -> str:
 
 
 if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     django.setup()
     for path in documents():
         path.write_text(BLOCK.sub(refreshed, path.read_text()))
