@@ -50,6 +50,13 @@ def test_a_bound_that_is_missed_is_told_and_is_the_exit_code(
     assert exit_code([KEPT, Skipped("no PgBouncer"), outcome]) is code
 
 
+def test_where_only_counts_matter_a_time_that_is_missed_is_told_and_no_failure() -> None:
+    slow = KEPT._replace(figures=[Figure("longest wait", 2, 1, " s")])
+    assert exit_code([slow], counts_only=True) is ExitCode.AS_EXPECTED
+    for wrong in (slow._replace(hits=10), NotRecovered("no answer within 60 s")):
+        assert exit_code([slow, wrong], counts_only=True) is ExitCode.UNEXPECTED
+
+
 def test_where_nothing_could_be_tried_the_run_is_inconclusive() -> None:
     skipped = Skipped("no PgBouncer is installed")
     assert cells(FAULTS[0], skipped)[1] == "skipped: no PgBouncer is installed"
