@@ -7,8 +7,8 @@ export DJANGO_SETTINGS_MODULE := project.settings
 run: .venv/installed-to-run  ## install what is needed, migrate, and serve (HOST, PORT, WORKERS, THREADS)
 	@exec $(BIN)/python -m gunicorn -c project/gunicorn.py
 
-test: .venv/installed  ## the whole test suite, on all processors
-	$(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile
+test: .venv/installed  ## the whole test suite; one of three processes mostly waits
+	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile
 
 # What a production has to set, with values of no meaning.
 PRODUCTION := SHORTURL_LOCAL=off DATABASE_URL=postgres://shorturl@localhost/shorturl \

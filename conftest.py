@@ -8,7 +8,7 @@ from django.core.management.commands import flush
 from django.db import connection
 from django.test import override_settings
 
-PATIENT = " -c lock_timeout=10s"
+PATIENT = " -c lock_timeout=10s -c synchronous_commit=off"
 KEPT = {"django_content_type", "auth_permission"}  # what a migration puts there
 
 
@@ -41,8 +41,11 @@ def hashed_quickly() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def patient_locks() -> None:
-    """Wait longer for a lock than the service does: explorations on a busy machine may have to."""
+def patient_connections() -> None:
+    """Wait longer for a lock than the service does, and not for the disk.
+
+    Explorations on a busy machine may have to, and no test's database outlives a crash.
+    """
     connection.settings_dict["OPTIONS"]["options"] += PATIENT
 
 
