@@ -71,14 +71,15 @@ def alone(database_url: str) -> Iterator[str]:
         yield service.url
 
 
-def check(host: str, attacks: list[Attack], reports: Path) -> None:
+def check(host: str, attacks: list[Attack], reports: Path, **options: str) -> None:
     """Run the attacks, some at the same time, each in a key space of its own."""
 
     def run(attack: Attack) -> Any:
         own = reports / str(attacks.index(attack))
         with proxied(host, attack.misdeed, of=attack.of, every=attack.every) as url:
             asked = ["--host", url, "--strategy", attack.strategy, "--reports", str(own)]
-            ended = locust(attack.script, *asked, "--run-time", "1s", "--users", "2")
+            given = [f"--{name}={value}" for name, value in options.items()]
+            ended = locust(attack.script, *asked, *given)
         report = own / f"{attack.script}-{attack.strategy}.json"
         assert report.exists(), ended.stderr
         return json.loads(report.read_text())
@@ -93,10 +94,10 @@ def check(host: str, attacks: list[Attack], reports: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_without_a_race_none_is_seen(alone: str, tmp_path: Path) -> None:
-    check(alone, ALONE, tmp_path)
+    check(alone, ALONE, tmp_path, **{"users": "2", "run-time": "1s"})
 
 
 @pytest.mark.exhaustive
 def test_a_race_is_seen_all_the_same(database_url: str, tmp_path: Path) -> None:
     with serving(DATABASE_URL=database_url, WORKERS="4", THREADS="4", **LAB) as service:
-        check(service.url, MANY, tmp_path)
+        check(service.url, MANY, tmp_path, **{"users": "8", "run-time": "5s"})
