@@ -39,6 +39,16 @@ faults: .venv/installed  ## what fails on purpose under load, and how long anybo
 bench: .venv/installed  ## how fast each right strategy is, beside PostgreSQL's own benchmark; BENCH="--quick"
 	$(BIN)/python -m benchmarks.service $(BENCH)
 
+workshop: .venv/installed-to-load  ## beside make run: install Locust, and explore what the pages show
+	$(BIN)/python manage.py record
+
+handout: .venv/installed-to-run  ## the predictions of WORKSHOP.md to print: reports/handout.html
+	$(BIN)/python manage.py migrate --verbosity 0
+	$(BIN)/python manage.py handout
+
+room:  ## an archive for machines of the same kind without a network; there, unpack it and make run
+	@$(PYTHON) -m project.room
+
 docs: .venv/installed  ## bring what the documents show of a command up to date
 	$(BIN)/python -m project.docs
 
@@ -49,13 +59,21 @@ screenshots: .venv/installed  ## take the README's pictures of a service that ru
 # would fetch tools that nothing pins. Python compiles what it imports, which is a quarter of it.
 PIP_INSTALL := $(PYTHON) -m pip --python .venv install --quiet --disable-pip-version-check \
 	--no-compile --no-deps
+# Unpacked from an archive of `make room`, everything is here, and no network is asked.
+WHEELS := $(wildcard wheels)
+FROM_WHEELS := $(if $(WHEELS),--no-index --find-links wheels)
 
 .venv/installed-to-run: locks/local.txt pginterleave/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	$(if $(WHEELS),@$(PYTHON) -m project.room wheels)
 	@echo "Installing $$(grep -c == $<) packages into .venv, about 150 MB; this happens once."
 	@$(PYTHON) -m venv --without-pip .venv
-	@$(PIP_INSTALL) --require-hashes --only-binary=:all: -r $<
+	@$(PIP_INSTALL) $(FROM_WHEELS) --require-hashes --only-binary=:all: -r $<
 	@$(PIP_INSTALL) --no-index --no-build-isolation --editable ./pginterleave
+	@touch $@
+
+.venv/installed-to-load: .venv/installed-to-run locks/loadtests.txt
+	@$(PIP_INSTALL) $(FROM_WHEELS) --require-hashes --only-binary=:all: -r locks/loadtests.txt
 	@touch $@
 
 .venv/installed: .venv/installed-to-run locks/development.txt
@@ -73,4 +91,4 @@ lock:  ## lock what requirements*.txt need, for every platform; UPGRADE=--upgrad
 COMPILE := .local/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-package pginterleave --no-annotate --custom-compile-command "make lock"
 
-.PHONY: run test explorer prove lint races faults bench docs screenshots lock
+.PHONY: run handout workshop room test explorer prove lint races faults bench docs screenshots lock

@@ -1,5 +1,6 @@
 """What several test packages share."""
 
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 
@@ -10,6 +11,14 @@ from django.test import override_settings
 
 PATIENT = " -c lock_timeout=10s -c synchronous_commit=off"
 KEPT = {"django_content_type", "auth_permission"}  # what a migration puts there
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the programs that tests start, also where the tests run in the background.
+
+    A shell has its background jobs ignore it, and who is started inherits that.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

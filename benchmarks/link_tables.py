@@ -47,6 +47,10 @@ def run(statement: str, *names: str, values: list[int] | None = None) -> None:
 def hits_and_links() -> tuple[int, int]:
     """Return the hits of all links in use, and how many links these are."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT coalesce(sum(hits), 0), count(*) FROM shorturl_shorturl")
+        cursor.execute("""
+            SELECT coalesce(sum(hits), 0)
+                   + (SELECT coalesce(sum(hits), 0) FROM shorturl_partialcount), count(*)
+            FROM shorturl_shorturl
+        """)
         hits, links = cursor.fetchone()
         return int(hits), links

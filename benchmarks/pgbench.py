@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterable
 from typing import Any
+from unittest.mock import patch
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
@@ -15,6 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from benchmarks.link_tables import hits_and_links
 from embedded_postgres.postgres import programs
 from shorturl.models import ShortUrl
+from shorturl.resolving import slotted_counter
 from shorturl.strategies import Strategy
 
 MISSING = "pgbench is not installed (it comes with PostgreSQL): its columns stay empty"
@@ -30,7 +32,7 @@ DRAWN = {
     "new": "random(1000000000000, 999999999999999)",
 }
 # Values that appear nowhere else in a statement.
-KEY, ID, HITS = "the-key", 777_777_777, 555_555_555
+KEY, ID, HITS, SLOT = "the-key", 777_777_777, 555_555_555, 31_313
 TARGET_URL = "https://example.com/"
 
 
@@ -56,12 +58,16 @@ def resolving_script(strategy: Strategy[Any]) -> str:
     the next statement has the row's id and its hits.
     """
     ShortUrl.objects.create(id=ID, key=KEY, target_url=TARGET_URL, hits=HITS)
-    statements, _ = recorded(lambda: strategy.function(KEY))
+    with patch.object(slotted_counter, "randrange", lambda _: SLOT):
+        statements, _ = recorded(lambda: strategy.function(KEY))
     variables = [(KEY, "k:n"), (ID, ":id"), (HITS + 1, ":hits + 1"), (HITS, ":hits")]
-    return "".join(
+    variables += [(SLOT, ":slot")]
+    text = "".join(
         line + (" \\gset\n" if line.startswith("SELECT") and "FROM" in line else ";\n")
         for line in with_variables(statements, variables)
     )
+    draw = f"\\set slot random(1, {slotted_counter.SLOTS})\n"
+    return draw + text if ":slot" in text else text
 
 
 def creating_script(strategy: Strategy[Any]) -> str:

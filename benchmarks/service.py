@@ -14,20 +14,13 @@ request of the service failed, 1 when not, 2 when nothing could be measured.
 """
 
 import argparse
-import os
 import shutil
-import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
-import django
-from django.core.exceptions import ImproperlyConfigured
-from django.db import DatabaseError
-
 from benchmarks import wrk
-from loadtests.harness.serving import NotServed
+from benchmarks.program import program
 
 SIZES = (10_000, 1_000_000, 10_000_000)
 BYTES = 500  # of disk that a link takes, with its indexes and what is written ahead
@@ -36,29 +29,7 @@ BYTES = 500  # of disk that a link takes, with its indexes and what is written a
 def main() -> int:
     """Measure, print and write the report; return the exit code."""
     options = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and clean up
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-    os.environ.setdefault("SHORTURL_LOCAL", "on")
-    try:
-        wrk.find()
-        django.setup()
-        return measure(options)
-    except (
-        wrk.Missing, wrk.NoAnswer, NotServed, ImproperlyConfigured, DatabaseError, OSError
-    ) as error:  # fmt: skip
-        print(f"bench: {str(error).strip().splitlines()[0]}", file=sys.stderr)
-    except subprocess.CalledProcessError as error:
-        program = Path(error.cmd[0]).name
-        reason = (error.stderr.strip() or error.stdout.strip() or "no reason").splitlines()[-1]
-        print(
-            f"bench: {program} ended with exit code {error.returncode}: {reason}", file=sys.stderr
-        )
-    except subprocess.TimeoutExpired as error:
-        program, limit = Path(error.cmd[0]).name, f"{error.timeout:.0f} seconds"
-        print(f"bench: {program} did not end within {limit}", file=sys.stderr)
-    except KeyboardInterrupt:
-        print("bench: stopped", file=sys.stderr)
-    return 2
+    return program("bench", lambda: measure(options))
 
 
 def arguments() -> argparse.Namespace:
@@ -99,16 +70,16 @@ def measure(options: argparse.Namespace) -> int:
     from lab.scratch_database import scratch_database
 
     began = time.monotonic()
-    program = pgbench.find()
-    if program is None:
+    beside = pgbench.find()
+    if beside is None:
         print(f"bench: {pgbench.MISSING}", file=sys.stderr)
-    about = machine.describe(wrk.version(), *([pgbench.version(program)] if program else []))
+    about = machine.describe(wrk.version(), *([pgbench.version(beside)] if beside else []))
     if options.baseline:
         about["baseline"] = machine.commit(options.baseline)
     with scratch_database():
         parts = plan(quick=options.quick, largest=options.links, baseline=options.baseline)
         print("bench: making the tables of links", file=sys.stderr)
-        bench = Bench(parts, seconds=0.5 if options.quick else 1.0, program=program)
+        bench = Bench(parts, seconds=0.5 if options.quick else 1.0, program=beside)
         for part in parts:
             bench.run(part, progress=lambda text: print(f"bench: {text}", file=sys.stderr))
     seconds = time.monotonic() - began

@@ -19,7 +19,7 @@ KEY = "spring"
 TARGET_URL = "https://example.com/catalogue/2026/spring?from=newsletter"
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1200, "height": 760}}
 WIDE: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
-SCHEDULE = "/lab/races/lost_update/naive/2/?schedule=1212"
+SCHEDULE = "/lab/races/lost_update/naive/2/?schedule=121122"
 MINUTES = 10 * 60_000  # milliseconds that all explorations may take
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 760}, "device_scale_factor": 2}
 

@@ -18,10 +18,15 @@ WHAT = (
     "lost_update/naive",
     "lost_update/naive/2/serializable",
     "lost_update/select_for_update",
+    "lost_update/select_for_update/3",
     "lost_update/update_returning",
     "clobbered_edit/f_expression_full_save",
     "toctou/check_first",
     "toctou/on_conflict",
+    "toctou/get_or_create",
+    "toctou_in_a_transaction/forgiveness",
+    "lost_update/atomic_only",
+    "row_lock_on_no_row/as_found",
     "limited_use/as_found",
 )
 
@@ -39,6 +44,27 @@ class Kept:
     def schedule(self, order: str) -> RecordedSchedule:
         return next(each for each in self.schedules if each.order == order)
 
+    def first(self, statements: str, *, violating: bool = True) -> RecordedSchedule:
+        """Return the first schedule with these statements, as in `1S 2S 1U 2U`.
+
+        Each is its process and the first letter of its kind; COMMIT and ROLLBACK are left out, so
+        that it does not matter whether the COMMIT of a single statement is a step.
+        """
+        return next(
+            each
+            for each in self.schedules
+            if sent(each) == statements and bool(each.violation) is violating
+        )
+
+
+def sent(schedule: RecordedSchedule) -> str:
+    """Return the statements of a schedule as Kept.first() takes them."""
+    return " ".join(
+        f"{step['process']}{step['kind'][0]}"
+        for step in schedule.steps
+        if step["kind"] not in ("COMMIT", "ROLLBACK")
+    )
+
 
 def get(client: Client, path: str) -> str:
     """Return a page with its white space made even."""
@@ -55,11 +81,11 @@ def race(*arguments: str) -> str:
     return output.getvalue()
 
 
-def judged(judge: str, function: str) -> tuple[int, str]:
+def judged(judge: str, function: str, *options: str) -> tuple[int, str]:
     """Return the exit code of `race check`, and what it says."""
     output = StringIO()
     try:
-        call_command("race", "check", judge, function, stdout=output, stderr=StringIO())
+        call_command("race", "check", judge, function, *options, stdout=output, stderr=StringIO())
     except SystemExit as ended:
         return int(ended.code or 0), output.getvalue()
     except CommandError as error:

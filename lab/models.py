@@ -30,8 +30,8 @@ class Recording(models.Model):
     `explored` schedules ran and are kept, and stand for all of them; `with_error` of these violate
     the invariant and raised an error in a process, the others violate it silently. `truncated`
     says which limit ended the search, and `counterexample` is the shortest schedule that violates
-    the invariant; both can be empty. `source` is what source.digest() returned for the strategy's
-    file; empty when it was not kept.
+    the invariant; both can be empty. `initial` is what the rows hold before the first step.
+    `source` is what source.digest() returned for the strategy's file; empty when it was not kept.
     """
 
     race = models.CharField(max_length=40)
@@ -44,6 +44,7 @@ class Recording(models.Model):
     with_error = models.PositiveIntegerField()
     truncated = models.CharField(max_length=300, blank=True)
     counterexample = models.CharField(max_length=200, blank=True)
+    initial = models.TextField()
     source = models.CharField(max_length=64, blank=True)
     seconds = models.FloatField()
     postgresql = models.CharField(max_length=40)

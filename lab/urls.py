@@ -4,14 +4,27 @@ from django.conf import settings
 from django.urls import path
 
 from lab.load import views as load
+from lab.pages import exploration_views as explorations
 from lab.pages import views as pages
 
 app_name = "lab"
 
+EXPLORATION = "races/<str:name>/<str:strategy>/<int:processes>/"
+
 urlpatterns = [
     path("", pages.index, name="index"),
     path("races/<str:name>/", pages.race, name="race"),
-    path("races/<str:name>/<str:strategy>/<int:processes>/", pages.exploration, name="exploration"),
+    path(
+        "races/<str:name>/<str:strategy>/<int:processes>/",
+        explorations.exploration,
+        name="exploration",
+    ),
+    path(
+        "races/<str:name>/<str:strategy>/<int:processes>/scheduler/",
+        explorations.scheduler,
+        name="scheduler",
+    ),
+    path("queue/", explorations.queue, name="queue"),
     path("isolation/", pages.isolation, name="isolation"),
     path("museum/", pages.museum, name="museum"),
     path("explore", pages.explore, name="explore"),

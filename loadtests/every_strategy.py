@@ -56,7 +56,7 @@ def main() -> int:
         signal.signal(number, stop)
     try:
         with service(asked.host) as host:
-            return measure(host, asked)
+            return measure(*host, asked)
     except (LabError, NotServed, OSError) as error:
         print(f"races: {error}", file=sys.stderr)
     except Interrupted:
@@ -93,23 +93,28 @@ def positive(text: str) -> int:
 
 
 @contextmanager
-def service(host: str | None) -> Iterator[str]:
-    """Yield the address of the service: the one given, or one started for the block."""
+def service(host: str | None) -> Iterator[tuple[str, int]]:
+    """Yield the address of the service, and the process id of its gunicorn.
+
+    That is the one given, whose process is unknown, 0, or one started for the block.
+    """
     if host:
-        yield host
+        yield host, 0
         return
     print("Starting the service …", flush=True)
     with serving(**NO_REFUSALS) as started:
-        yield started.url
+        yield started.url, started.process.pid
 
 
-def measure(host: str, asked: argparse.Namespace) -> int:
+def measure(host: str, master: int, asked: argparse.Namespace) -> int:
     """Run what was asked for against `host`, print and write the report; return the exit code."""
     lab = Lab(host)
     asked.reports.mkdir(parents=True, exist_ok=True)  # before the runs: it may fail
     opened = lab.open_space(1)  # is the service up, with its lab on?
     lab.close_space(opened["space"])
     runs = [run for run in PLAN if not asked.only or run.strategy in asked.only] * asked.repeat
+    if not master:  # whose workers cannot be killed
+        runs = [run for run in runs if run.strategy not in options.WRITES_LATER]
     random.Random(asked.seed).shuffle(runs)  # noqa: S311
     print(f"{len(runs)} runs of {asked.seconds} s at {host}, in the order of seed {asked.seed}.")
     began, where = time.monotonic(), comparison.machine_and_load()
@@ -117,7 +122,7 @@ def measure(host: str, asked: argparse.Namespace) -> int:
     for number, run in enumerate(runs, 1):
         head = f"[{number:>{len(str(len(runs)))}}/{len(runs)}] {run.script} {run.strategy}"
         print(f"{head:<44}", end=" ", flush=True)
-        results.append(one(run, host, asked))
+        results.append(one(run, host, master, asked))
         print(line(results[-1]), flush=True)
     about = {
         "command": "make races"
@@ -135,15 +140,19 @@ def measure(host: str, asked: argparse.Namespace) -> int:
     return write_report(results, about, asked.reports)
 
 
-def one(run: PlannedRun, host: str, asked: argparse.Namespace) -> LoadResult:
-    """Return the result of one run, in a Locust of its own."""
+def one(run: PlannedRun, host: str, master: int, asked: argparse.Namespace) -> LoadResult:
+    """Return the result of one run, in a Locust of its own.
+
+    Of a strategy that writes later than it answers, a crash shows what that means.
+    """
+    crash = ["--kill-worker-of", str(master)] if run.strategy in options.WRITES_LATER else []
     with tempfile.TemporaryDirectory() as directory:
         # fmt: off
         command = [
             sys.executable, "-m", "locust", "-f", f"loadtests/{run.script}.py", "--headless",
             "--only-summary", "--loglevel", "ERROR", "--host", host, "--strategy", run.strategy,
             "--users", str(asked.users), "--spawn-rate", str(asked.users),
-            "--run-time", f"{asked.seconds}s", "--reports", directory,
+            "--run-time", f"{asked.seconds}s", "--reports", directory, *crash,
         ]
         # fmt: on
         # A session of its own: Ctrl-C reaches this process alone, which ends the run first and the
@@ -196,6 +205,11 @@ def notes(results: list[LoadResult]) -> list[str]:
             f"The load generator was the bottleneck (up to {cpu:.0%} of a core) for "
             f"{', '.join(busy)}: the service may do more."
         ]
+    found += [
+        f"{result.strategy}: half-way, a worker of the service was killed (kill -9)."
+        for result in results
+        if result.strategy in options.WRITES_LATER
+    ]
     found += [
         f"{result.script} {result.strategy}: {formats.sentence(result)}."
         for result in results

@@ -12,7 +12,10 @@ How to run it, against a service of its own:
 
 The load is open: requests arrive at a fixed rate, each on a connection of its own, whether earlier
 ones were answered or not. The capacity is the best goodput of a series of rates, beside the users
-of every fault. The exit code is 0 when every bound held, 1 when not, 2 when nothing was measured.
+of every fault. It is offered again before and after each load, because the speed of a machine
+changes: "at 1 ×" is the mean of the two. "client" is the share of the machine's processors that the
+client had meanwhile, and the service had not. The exit code is 0 when every bound held, 1 when not,
+2 when nothing was measured.
 """
 
 import argparse
@@ -26,7 +29,7 @@ from loadtests.faults.open_loop import OfferedLoad, overload
 from loadtests.faults.single import program
 
 ALL, FEW = (1, 2, 5, 10), (1, 5)
-COLUMNS = ("load", "offered/s", "goodput/s", "refused/s", "no answer", "p50", "p99", "longest")
+COLUMNS = "load offered/s goodput/s at_1_× client refused/s no_answer p50 p99 longest"
 
 
 def table(multiples: Sequence[int], loads: Sequence[OfferedLoad]) -> str:
@@ -36,14 +39,17 @@ def table(multiples: Sequence[int], loads: Sequence[OfferedLoad]) -> str:
             f"{multiple} ×",
             f"{load.rate:,.0f}",
             f"{load.goodput:,.0f}",
+            f"{load.usual:,.0f}",
+            f"{load.taken:.0%}",
             f"{load.statuses['503'] / load.seconds:,.0f}",
             f"{load.failed:,}",
             *(f"{load.quantile(share) * 1000:,.0f} ms" for share in (0.5, 0.99, 1)),
         )
         for multiple, load in zip(multiples, loads, strict=True)
     ]
-    alignment = ["right"] * len(COLUMNS)
-    return tabulate(rows, COLUMNS, "pipe", colalign=alignment, disable_numparse=True)
+    titles = [name.replace("_", " ") for name in COLUMNS.split()]
+    alignment = ["right"] * len(titles)
+    return tabulate(rows, titles, "pipe", colalign=alignment, disable_numparse=True)
 
 
 def main() -> int:

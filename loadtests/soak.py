@@ -23,26 +23,18 @@ from tabulate import tabulate
 
 from loadtests.faults.experiment import Experiment, Figure
 from loadtests.faults.single import program
+from loadtests.harness import worker_memory
 
 MINUTES = 20
 MOST_MINUTES = 24 * 60
-MEGABYTE = 1024 * 1024
-Sample = tuple[str, str, str]
 
 
-def sample(experiment: Experiment, when: str) -> Sample:
-    """Return the memory of all workers, in MB."""
-    infos = [worker.memory_full_info() for worker in experiment.master.children()]
-    rss, uss = (sum(getattr(info, name) for info in infos) for name in ("rss", "uss"))
-    return when, f"{rss / MEGABYTE:.1f}", f"{uss / MEGABYTE:.1f}"
-
-
-def soak(experiment: Experiment, *, seconds: float, samples: list[Sample]) -> Iterator[Figure]:
+def soak(experiment: Experiment, *, seconds: float, samples: list[list[str]]) -> Iterator[Figure]:
     """Let the load go on; append the samples of the beginning, the middle and the end."""
-    samples.append(sample(experiment, "beginning"))
+    samples.append(["beginning", *worker_memory.of_workers(experiment.master)])
     for when in ("middle", "end"):
         experiment.go_on(seconds / 2)
-        samples.append(sample(experiment, when))
+        samples.append([when, *worker_memory.of_workers(experiment.master)])
     yield Figure("requests", experiment.traffic.ledger.sent, 1, least=True)
     yield Figure("errors", experiment.traffic.ledger.errors.total(), 0)
 
@@ -58,9 +50,9 @@ def main() -> int:
     """Run from the command line; return the exit code."""
     parser = argparse.ArgumentParser(description="Steady mixed traffic, and the workers' memory.")
     parser.add_argument("--minutes", type=minutes, default=MINUTES)
-    chosen, samples = parser.parse_args(), list[Sample]()
+    chosen, samples = parser.parse_args(), list[list[str]]()
     inject = partial(soak, seconds=60 * chosen.minutes, samples=samples)
-    titles = ("memory of the workers", "RSS, MB", "USS, MB")
+    titles = ("memory of the workers", *worker_memory.KINDS.values())
     return program("soak", inject, lambda: tabulate(samples, titles, "pipe"))
 
 

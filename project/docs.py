@@ -32,6 +32,7 @@ def documents() -> list[Path]:
         *sorted(ROOT.glob("*.md")),
         *sorted(ROOT.glob("docs/*.md")),
         ROOT / "pginterleave" / "README.md",
+        *sorted(ROOT.glob("pginterleave/docs/*.md")),
     ]
 
 

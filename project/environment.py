@@ -123,9 +123,11 @@ def local_secret_key(path: Path) -> str:
             draft = path.with_name(f"{path.name}.{os.getpid()}")
             draft.touch(mode=0o600)
             draft.write_text(secrets.token_urlsafe(SECRET_KEY_LENGTH))
-            with suppress(FileExistsError):  # another process was first: its key is the key
-                os.link(draft, path)
-            draft.unlink()
+            try:
+                with suppress(FileExistsError):  # another process was first: its key is the key
+                    os.link(draft, path)
+            finally:
+                draft.unlink()
         return path.read_text()
     except OSError as error:
         raise ImproperlyConfigured(

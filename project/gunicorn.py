@@ -45,6 +45,9 @@ bind = f"{HOST}:{PORT}"
 worker_class = "project.worker.BoundedWorker"
 # Of one worker: below the 1,024 files that a process usually may have open.
 worker_connections = 900
+# Connections that wait to be accepted: as many as Linux allows by default. One that finds no room
+# is dropped, and its client tries again after a second.
+backlog = 4096
 keepalive = 5  # seconds
 timeout = 30  # seconds until a worker that does nothing is replaced
 graceful_timeout = 20  # seconds that requests in flight have to finish

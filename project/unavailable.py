@@ -3,11 +3,13 @@
 import logging
 import select
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.conf import settings
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
 from django.utils.log import log_response
@@ -21,6 +23,25 @@ RETRY_AFTER = 5  # seconds: about what a restart of PostgreSQL takes
 logger = logging.getLogger(__name__)
 
 
+@contextmanager
+def asking_the_database() -> Iterator[list[BaseDatabaseWrapper]]:
+    """Limit how long this thread waits for the database; yield its connections, all still open."""
+    with deadlines.answered_within(settings.DATABASE_REQUEST_TIMEOUT):
+        # Of this thread; none of them connects by that. Those of a test are in its transaction.
+        used = [each for each in connections.all() if not each.in_atomic_block]
+        for connection in used:
+            # Or the first request of every thread after a restart of PostgreSQL would be a 503.
+            if is_closed(connection.connection):
+                connection.close()
+        try:
+            yield used
+        finally:
+            for connection in used:
+                # Django would ask it only after the request, when nothing limits how long it takes.
+                if connection.errors_occurred:
+                    connection.close_if_unusable_or_obsolete()
+
+
 class DatabaseUnavailableMiddleware:
     """Turns errors of the database itself, timeouts and deadlocks included, into a 503."""
 
@@ -28,19 +49,8 @@ class DatabaseUnavailableMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        with deadlines.answered_within(settings.DATABASE_REQUEST_TIMEOUT):
-            # Of this thread; none of them connects by that. Those of a test are in its transaction.
-            used = [each for each in connections.all() if not each.in_atomic_block]
-            for connection in used:
-                # Or the first request of every thread after a restart of PostgreSQL would be a 503.
-                if is_closed(connection.connection):
-                    connection.close()
-            response = self.get_response(request)
-            for connection in used:
-                # Django would ask it only after the request, when nothing limits how long it takes.
-                if connection.errors_occurred:
-                    connection.close_if_unusable_or_obsolete()
-            return response
+        with asking_the_database():
+            return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Return the 503 for an error of the database or a login too many, else None."""

@@ -12,7 +12,6 @@ import errno
 import re
 import selectors
 import socket
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -22,23 +21,21 @@ from typing import Any
 from gunicorn import util
 from gunicorn.workers.gthread import ThreadWorker
 
+from project import quick_refusal
 from project.connection import (
     CUT_OFF,
     OVERLOADED,
-    RECEIVE_SIZE,
     RECEIVE_TIMEOUT,
     TOO_SLOW,
     Connection,
 )
 
 QUEUE_PER_THREAD = 8  # requests that may wait for each thread: with 12 threads some 0.2 s of work
-# Seconds for which a thread runs Python while another one wants to. By default, 5 ms, the main loop
-# waits so long at each step of a refusal, while threads wait for their answers: under overload, a
-# fifth to a half of the goodput was lost. Each thread competes with it: 12 are enough.
-SWITCH_INTERVAL = 0.0001
 ACCEPTS = 64  # connections taken before the main loop looks after the others again
 
+GONE = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED, errno.ENOTCONN)  # or none has come
 PROBE = re.compile(rb"(?:GET|HEAD) /(healthz|readyz) ")
+BODILESS = (b"GET ", b"HEAD ")  # the methods of requests that end with their header
 
 
 class BoundedWorker(ThreadWorker):  # type: ignore[misc]
@@ -51,35 +48,42 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self.receiving: dict[Connection, None] = {}  # in the order of their deadlines
         self.submitted = 0  # requests in the queue and in the threads
-        self.most_submitted = self.cfg.threads * (1 + QUEUE_PER_THREAD)
+        self.most_submitted: int = self.cfg.threads * (1 + QUEUE_PER_THREAD)
 
     def init_process(self) -> None:
-        sys.setswitchinterval(SWITCH_INTERVAL)
         # A thread for each probe, so that it is answered under any load, and so that the one that
         # asks the database, which may be frozen, does not stand in the other one's way.
         self.probes = {name: ThreadPoolExecutor(max_workers=1) for name in ("healthz", "readyz")}
         super().init_process()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many requests are submitted as can be answered soon."""
+        return self.submitted >= self.most_submitted
 
     def accept(self, listener: socket.socket) -> None:
         """Accept the connections that wait, and take what they have sent already."""
         for _ in range(ACCEPTS):
             if self.nr_conns >= self.worker_connections:
                 return
+            data = b""
             try:
-                client, address = listener.accept()
+                if self.is_full:
+                    waiting = quick_refusal.accept(listener)
+                    if waiting is None:
+                        return
+                    descriptor, data = waiting
+                    whole = data.startswith(BODILESS) and data.endswith(b"\r\n\r\n")
+                    if whole and not PROBE.match(data):
+                        quick_refusal.refuse(descriptor, OVERLOADED)
+                        continue
+                    client, address = quick_refusal.keep(descriptor)
+                else:
+                    client, address = listener.accept()
             except OSError as error:
-                if error.errno not in (errno.EAGAIN, errno.ECONNABORTED, errno.EWOULDBLOCK):
+                if error.errno not in GONE:
                     raise
                 return
-            data = b""
-            if self.submitted >= self.most_submitted:  # every microsecond of a refusal counts
-                with suppress(OSError):
-                    data = client.recv(RECEIVE_SIZE, socket.MSG_DONTWAIT)
-                if data.endswith(b"\r\n\r\n") and not PROBE.match(data):
-                    with suppress(OSError):
-                        client.send(OVERLOADED, socket.MSG_DONTWAIT)
-                    client.close()
-                    continue
             self.nr_conns += 1
             conn = Connection(self.cfg, client, address, listener.getsockname())
             conn.received += data
@@ -102,7 +106,7 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
         refusal = conn.refusal()
         probe = PROBE.match(conn.received)
         conn.probe = probe[1].decode() if probe else ""
-        if refusal is None and not conn.probe and self.submitted >= self.most_submitted:
+        if refusal is None and not conn.probe and self.is_full:
             refusal = OVERLOADED
         if refusal is None:
             self.submit(conn)

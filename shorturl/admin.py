@@ -19,7 +19,7 @@ from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
-from shorturl.models import ApiToken, ShortUrl
+from shorturl.models import ApiToken, ShortUrl, ShortUrlQuerySet
 from shorturl.validators import shortened, validate_foreign, validate_target_url
 
 
@@ -85,9 +85,9 @@ class ShortUrlAdmin(CheckedAdmin):
     """Short URLs: to look for, to lead elsewhere, to delete. They are created on the front page."""
 
     form = TargetForm
-    fields = ("key", "target_url", "hits", "created_at", "deleted_at")
-    readonly_fields = ("key", "hits", "created_at", "deleted_at")
-    list_display = ("key", "target", "hits", "created_at", "in_service")
+    fields = ("key", "target_url", "total_hits", "created_at", "deleted_at")
+    readonly_fields = ("key", "total_hits", "created_at", "deleted_at")
+    list_display = ("key", "target", "total_hits", "created_at", "in_service")
     list_filter = (DeletedFilter, "created_at")
     search_fields = ("key", "target_url")
     search_help_text = "Part of the key or of the target URL"
@@ -95,6 +95,15 @@ class ShortUrlAdmin(CheckedAdmin):
     list_per_page = 50
     # A search counts what it finds, not the whole table as well.
     show_full_result_count = False
+
+    def get_queryset(self, request: HttpRequest) -> ShortUrlQuerySet:
+        """Return all short URLs, with all of their hits."""
+        return ShortUrl.objects.with_total_hits()
+
+    @admin.display(description="hits", ordering="total_hits")
+    def total_hits(self, short_url: ShortUrl) -> int:
+        """Return how often the short URL was followed."""
+        return short_url.total_hits
 
     @admin.display(description="target URL", ordering="target_url")
     def target(self, short_url: ShortUrl) -> str:

@@ -25,6 +25,7 @@ LONGER_LENGTHS = 3
 KEY_CONSTRAINT = "shorturl_shorturl_key_uk"
 
 CUSTOM_KEY = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_LENGTH}}}")
+KEY_PATH = re.compile(f"/({CUSTOM_KEY.pattern})")
 
 # The first path segments that the service itself answers; checks.py compares them with the URLs.
 RESERVED = frozenset({"admin", "api", "healthz", "lab", "login", "logout", "readyz", "static"})
@@ -72,6 +73,12 @@ def draw(length: int) -> str:
 def is_reserved(key: str) -> bool:
     """Return whether `key` is, in any mixture of cases, a path that the service itself answers."""
     return key.lower() in RESERVED
+
+
+def key_of(path: str) -> str | None:
+    """Return the key that a request with this path follows; None for any other path."""
+    match = KEY_PATH.fullmatch(path)
+    return match[1] if match and not is_reserved(match[1]) else None
 
 
 def validate_custom_key(key: str) -> None:

@@ -5,7 +5,8 @@ import secrets
 
 from django.core.exceptions import ValidationError
 from django.db import models
-from django.db.models.functions import Now
+from django.db.models import F, OuterRef, Subquery, Sum
+from django.db.models.functions import Coalesce, Now
 
 from shorturl import exceptions, keys
 from shorturl.validators import TARGET_URL_MAX_LENGTH, validate_target_url
@@ -23,11 +24,27 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         count = self.filter(deleted_at=None).update(deleted_at=Now())
         return count, {self.model._meta.label: count}
 
+    def with_total_hits(self) -> "ShortUrlQuerySet":
+        """Add `total_hits`, by which everybody reads a counter, whichever strategy counts.
+
+        It is `hits` and, where there are any, the partial counts of `slotted_counter` or
+        `append_only`. Both are read by one statement, and so from one snapshot: a hit that
+        roll_up() moves meanwhile is seen once. Each link costs a look into an index; in it,
+        `slotted_counter` leaves at most one row for each slot, and `append_only` one for each hit
+        since the last roll-up.
+        """
+        parts = PartialCount.objects.filter(short_url=OuterRef("pk")).values("short_url")
+        counted = Subquery(parts.annotate(counted=Sum("hits")).values("counted"))
+        total = {"total_hits": F("hits") + Coalesce(counted, 0)}
+        return self.annotate(**total)  # by this way mypy leaves it to the class what total_hits is
+
     def erase(self) -> int:
         """Remove the rows themselves, which frees their keys, and return how many.
 
         For tests and labs; a key that was passed on must not lead to somebody else's target.
         """
+        parts = PartialCount.objects.using(self.db).filter(short_url__in=self.values("pk"))
+        parts._raw_delete(self.db)
         return self._raw_delete(self.db)
 
 
@@ -46,10 +63,13 @@ class ShortUrl(models.Model):
     target_url = models.CharField(
         "target URL", max_length=TARGET_URL_MAX_LENGTH, validators=[validate_target_url]
     )
-    # 64 bits, and a CHECK (hits >= 0) in the database.
+    # 64 bits, and a CHECK (hits >= 0) in the database. Some strategies count in PartialCount
+    # instead: read the total by with_total_hits().
     hits = models.PositiveBigIntegerField(default=0, db_default=0, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    total_hits: int  # after with_total_hits()
 
     objects = ShortUrlQuerySet.as_manager()
 
@@ -68,6 +88,34 @@ class ShortUrl(models.Model):
         Returns the number of links deleted, in all and by model; 0 when somebody was first.
         """
         return ShortUrl.objects.using(using).filter(pk=self.pk).delete()
+
+
+class PartialCount(models.Model):
+    """Hits of a short URL that its own row does not show yet; roll_up() moves them there.
+
+    A row with a slot is one of a link's slots (`slotted_counter`), one without a slot is a single
+    hit (`append_only`). Where neither strategy ever counted, the table is empty. It is here all the
+    same, so that another strategy can be chosen at any time, and nothing is lost by the change.
+    """
+
+    # No foreign key in the database: to check it, every hit would lock the row of its link, which
+    # all hits of a hot link would do at once. Only erase() removes a link, and its parts first.
+    short_url = models.ForeignKey(
+        ShortUrl, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+    slot = models.PositiveSmallIntegerField(null=True)
+    hits = models.PositiveBigIntegerField()
+
+    class Meta:
+        # NULLs are distinct: single hits are many. It is also the index that a total is read by.
+        constraints = [
+            models.UniqueConstraint(
+                fields=["short_url", "slot"], name="shorturl_partialcount_slot_uk"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.hits} of short URL {self.short_url_id}"
 
 
 class ApiToken(models.Model):

@@ -32,6 +32,7 @@ class Strategy(Generic[F]):
     `draws_keys` says whether a create tries the candidate keys that it is handed, and `nests`
     whether the strategy can be called inside a caller's atomic() at all. `shared` makes what the
     threads of a process share, where a strategy has such a thing and takes it as an argument.
+    `note` is what a reader of its explorations has to know.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Strategy(Generic[F]):
     draws_keys: bool = True
     nests: bool = True
     shared: Callable[[], object] | None = None
+    note: str = ""
 
     def of_another_process(self) -> Callable[..., ShortUrl]:
         """Return the function as another process has it: it shares nothing with any thread here.

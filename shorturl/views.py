@@ -8,10 +8,12 @@ from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import (
     BadRequest,
+    DisallowedRedirect,
     PermissionDenied,
     RequestDataTooBig,
     TooManyFieldsSent,
     TooManyFilesSent,
+    ValidationError,
 )
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.http.multipartparser import MultiPartParserError
@@ -29,6 +31,7 @@ from shorturl.key_gate import KeyGate
 from shorturl.models import ShortUrl
 from shorturl.validators import ascii_url
 
+FOUND = "shorturl.found"  # in the WSGI environ: what follow() has returned or raised
 gate = KeyGate()
 
 # csrf_exempt takes a view from the middleware, which would answer 403 to any method that it has
@@ -89,15 +92,29 @@ def refuse_other_encodings(request: HttpRequest) -> None:
             raise BadRequest("The form is not encoded in UTF-8.") from error
 
 
+def follow(key: str) -> ShortUrl:
+    """Return the short URL of `key`, with this hit counted, as operations.resolve() does.
+
+    Raises RowLocked when too many requests wait for its row.
+    """
+    return gate.call(operations.resolve, key)
+
+
+def found(request: HttpRequest) -> ShortUrl | None:
+    """Return or raise what follow() did before Django saw the request; None if it did nothing."""
+    outcome = request.META.get(FOUND)
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
 @csrf_exempt
 @require_safe
 def resolve(request: HttpRequest, key: str) -> HttpResponse:
     """Redirect to the target of `key` and count the hit; HEAD redirects without counting."""
     try:
-        if request.method == "HEAD":
-            short_url = get_or_404(key)
-        else:
-            short_url = gate.call(operations.resolve, key)
+        counts = request.method == "GET"
+        short_url = (found(request) or follow(key)) if counts else get_or_404(key)
     except ShortUrl.DoesNotExist as error:
         raise Http404 from error
     except (ShortUrl.Contended, RowLocked):
@@ -107,7 +124,11 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
             status=HTTPStatus.SERVICE_UNAVAILABLE,
             headers={"Retry-After": "1"},
         )
-    response = HttpResponseRedirect(ascii_url(short_url.target_url))
+    try:
+        location = ascii_url(short_url.target_url)
+    except ValidationError as error:  # of a row that neither a form nor the API has written
+        raise DisallowedRedirect(f"The target of {key!r} is not a URL.") from error
+    response = HttpResponseRedirect(location)
     # A redirect out of a cache is a hit that nobody counts.
     response["Cache-Control"] = "private, no-store"
     return response
@@ -118,11 +139,12 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
 @never_cache
 def stats(request: HttpRequest, key: str) -> HttpResponse:
     """Show where `key` leads, how often it was followed, and since when."""
-    short_url = get_or_404(key)
+    links = ShortUrl.objects.with_total_hits()
+    short_url = get_object_or_404(links, key=key, deleted_at=None)
     context = {
         "short_url": short_url,
         "address": address(request, key),
-        "hits": f"{short_url.hits:,}",
+        "hits": f"{short_url.total_hits:,}",
         "target_href": ascii_url(short_url.target_url),
     }
     return render(request, "shorturl/stats.html", context)

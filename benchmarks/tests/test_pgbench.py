@@ -38,6 +38,13 @@ def test_the_script_of_a_transaction_hands_on_what_it_has_read() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_the_script_of_a_slotted_counter_draws_the_slot() -> None:
+    script = pgbench.resolving_script(resolving.STRATEGIES["slotted_counter"])
+    assert script.startswith("\\set slot random(1, 16)\n")
+    assert "SELECT id, :slot, 1 FROM link" in script
+
+
+@pytest.mark.django_db(transaction=True)
 def test_the_script_of_a_create_that_knows_its_id() -> None:
     script = pgbench.creating_script(creating.STRATEGIES["permuted_sequence"])
     draw, insert = script.split(";\n", 1)
@@ -54,7 +61,7 @@ def test_every_script_counts_hits_of_every_key(name: str) -> None:
         operations.create("https://example.com/", key=f"k{number}")
     script = pgbench.resolving_script(resolving.STRATEGIES[name])
     assert measured(script, "random") > 0
-    hits = dict(ShortUrl.objects.values_list("key", "hits"))
+    hits = {link.key: link.total_hits for link in ShortUrl.objects.with_total_hits()}
     assert hits["k1"] > 0
     assert hits["k2"] > 0
     assert hits["k3"] == 0

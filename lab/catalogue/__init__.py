@@ -1,10 +1,11 @@
-"""The catalogue of races, in the order of the story, and with those of the museum."""
+"""The catalogue of races, in the order of the story, with write skew and the museum."""
 
 from typing import Any
 
 from lab.catalogue import creating_races, resolving_races
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import Race
+from lab.catalogue.write_skew import WRITE_SKEW
 from shorturl import creating, resolving
 from shorturl.strategies import Strategy
 
@@ -16,4 +17,4 @@ OPERATIONS: dict[str, tuple[dict[str, Strategy[Any]], tuple[Race, ...]]] = {
 
 RACES: dict[str, Race] = {race.name: race for _, races in OPERATIONS.values() for race in races}
 
-EVERY_RACE: dict[str, Race] = {**RACES, **MUSEUM}
+EVERY_RACE: dict[str, Race] = {**RACES, WRITE_SKEW.name: WRITE_SKEW, **MUSEUM}

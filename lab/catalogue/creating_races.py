@@ -68,21 +68,35 @@ def first_key_taken(strategy: Strategy[Any]) -> None:
     next_id(short_url.pk)
 
 
-def everybody_owns_a_link(outcomes: list[Outcome]) -> str:
+def everybody_owns_a_link(outcomes: list[Outcome], of_others: int = 0) -> str:
     for process, outcome in enumerate(outcomes, 1):
-        key = outcome.returned.key
-        if outcome.returned.target_url != target(process):
-            return f"process {process} is handed somebody else's link, {key}"
-        if ShortUrl.objects.get(key=key).target_url != target(process):
-            return f"{key} does not lead to the target of process {process}"
-    return ""
+        if wrong := owns_no_link(process, outcome.returned):
+            return wrong
+    there_are, due = ShortUrl.objects.count(), len(outcomes) + of_others
+    return "" if there_are == due else f"there are {there_are} links, not {due}"
+
+
+def owns_no_link(process: int, returned: object) -> str:
+    """Return what is wrong with the link that `process` is returned, or ""."""
+    if not isinstance(returned, ShortUrl):
+        return f"process {process} is returned {returned!r}, which is no ShortUrl"
+    if returned.target_url != target(process):
+        return f"process {process} is handed somebody else's link, {returned.key}"
+    saved = ShortUrl.objects.filter(key=returned.key).first()
+    if saved is None:
+        return f"process {process} is returned {returned.key}, which is not in the database"
+    if saved.target_url != target(process):
+        return f"{saved.key} does not lead to the target of process {process}"
+    return f"{saved.key}, the link of process {process}, is deleted" if saved.deleted_at else ""
 
 
 def nobody_else_loses(outcomes: list[Outcome]) -> str:
-    taken = ShortUrl.objects.get(pk=10**12)
+    taken = ShortUrl.objects.filter(pk=10**12).first()
+    if taken is None or taken.deleted_at:
+        return "the link that had the key is deleted"
     if taken.target_url != target(9):
         return f"{taken.key} now leads to {taken.target_url}"
-    return everybody_owns_a_link(outcomes)
+    return everybody_owns_a_link(outcomes, of_others=1)
 
 
 def everybody_owns_a_link_and_a_notification(outcomes: list[Outcome]) -> str:
@@ -97,8 +111,7 @@ def one_has_it_and_the_others_are_told(outcomes: list[Outcome]) -> str:
     owners = [process for process, outcome in enumerate(outcomes, 1) if outcome.returned]
     if len(owners) != 1:
         return f"processes {owners} are told that the key is theirs"
-    leads_to = ShortUrl.objects.get(key="wanted").target_url
-    return "" if leads_to == target(owners[0]) else f"wanted leads to {leads_to}"
+    return owns_no_link(owners[0], outcomes[owners[0] - 1].returned)
 
 
 def links() -> str:

@@ -52,7 +52,7 @@ def cells(processes: int | None = None, **limits: Any) -> Iterator[MatrixCell]:
 
 
 def markdown(cells: list[MatrixCell]) -> str:
-    """Return the cells as Markdown tables, one for each operation."""
+    """Return the cells as Markdown tables, one for each operation, with what is to be known."""
     found = {(each.strategy, each.race): each for each in cells}
     tables = []
     for operation, (strategies, races) in OPERATIONS.items():
@@ -61,6 +61,8 @@ def markdown(cells: list[MatrixCell]) -> str:
         lines = [[name, *map(_violating_in_bold, row)] for name, row in rows.items() if any(row)]
         if columns:
             tables.append(table([operation, *columns], lines))
+            noted = [one for name, one in strategies.items() if one.note and any(rows[name])]
+            tables += [f"{one.name}: {one.note}" for one in noted]
     return "\n\n".join(tables)
 
 

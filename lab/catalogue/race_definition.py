@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Thread
 from typing import Any
 
 from lab.exceptions import TakesNoPart
 from pginterleave import MAX_PROCESSES, Exploration, Outcome, Schedule, explore, run_schedule
 from shorturl.creating import timestamp_key
+from shorturl.resolving import in_memory, slotted_counter
 from shorturl.strategies import Strategy
 
 Process = Callable[[], object]
@@ -60,7 +62,7 @@ class Race:
 
     def explore(self, strategy: Strategy[Any], processes: int, **limits: Any) -> Exploration:
         """Run every schedule of this race against `strategy`; `limits` are those of explore()."""
-        with stopped_clock():
+        with worst_case():
             return explore(
                 self.processes(strategy, processes),
                 setup=lambda: self.setup(strategy),
@@ -69,11 +71,9 @@ class Race:
                 **limits,
             )
 
-    def run(
-        self, strategy: Strategy[Any], processes: int, order: str, *, split_autocommit: bool = False
-    ) -> Schedule:
+    def run(self, strategy: Strategy[Any], processes: int, order: str) -> Schedule:
         """Run the one schedule written `order`, observing the rows after each step."""
-        with stopped_clock():
+        with worst_case():
             return run_schedule(
                 order,
                 self.processes(strategy, processes),
@@ -81,21 +81,28 @@ class Race:
                 invariant=self.invariant,
                 expected=self.expected,
                 observe=self.observe,
-                split_autocommit=split_autocommit,
             )
 
 
 @contextmanager
-def stopped_clock() -> Iterator[None]:
-    """Let every process read the same time, as processes that read it at once do.
+def worst_case() -> Iterator[None]:
+    """Let time stand still, and let every process draw the same.
 
-    The clock is exchanged here, in the module that has imported it, because a strategy is to stay
-    as it would be written: a parameter for the clock would be there for the demonstration's sake.
+    Processes that read the clock at once read the same time; what one does half a second later, it
+    does not do before it is killed; and those that draw the same slot meet in it. Clock, timer and
+    chance are exchanged here, in the modules that have imported them, because a strategy is to stay
+    as it would be written: a parameter would be there for the demonstration's sake.
     """
-    module: Any = timestamp_key
-    clock = module.time_ns
-    module.time_ns = lambda: 1_700_000_000_000_000_000
+    exchanged: list[tuple[Any, str, object]] = [
+        (timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000),
+        (in_memory, "Timer", lambda *_: Thread()),  # one that does nothing
+        (slotted_counter, "randrange", lambda _: 0),
+    ]
+    before = [getattr(module, name) for module, name, _ in exchanged]
+    for module, name, stand_in in exchanged:
+        setattr(module, name, stand_in)
     try:
         yield
     finally:
-        module.time_ns = clock
+        for (module, name, _), original in zip(exchanged, before, strict=True):
+            setattr(module, name, original)

@@ -71,8 +71,9 @@ def resolve(request: HttpRequest, strategy: str, key: str) -> HttpResponse:
     except Exception as error:  # whatever it is, it is what this strategy does
         return failure(error, chosen)
     response = HttpResponseRedirect(ascii_url(short_url.target_url))
-    if isinstance(short_url.hits, int):  # and not an expression, that only the database can tell
-        response["X-Hits"] = str(short_url.hits)
+    hits = vars(short_url).get("hits")  # nothing where the strategy has not fetched it
+    if isinstance(hits, int):  # and not an expression, that only the database can tell
+        response["X-Hits"] = str(hits)
     return response
 
 
@@ -161,6 +162,7 @@ def links(request: HttpRequest, name: str) -> HttpResponse:
     if not after.isdecimal() or len(after) > 18:
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "after: send the number from `next`.")
     found = key_spaces.links(key_space(name).name).filter(id__gt=int(after)).order_by("id")
-    page = list(found.values_list("id", "key", "target_url", "hits")[:PAGE])
-    following = f"{request.path}?after={page[-1][0]}" if len(page) == PAGE else None
-    return JsonResponse({"links": [row[1:] for row in page], "next": following})
+    page = list(found.with_total_hits()[:PAGE])
+    following = f"{request.path}?after={page[-1].pk}" if len(page) == PAGE else None
+    rows = [(link.key, link.target_url, link.total_hits) for link in page]
+    return JsonResponse({"links": rows, "next": following})

@@ -1,8 +1,7 @@
 """What the arguments of `manage.py race` stand for."""
 
 from argparse import ArgumentTypeError
-from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from django.core.management.base import CommandParser
 from django.utils.module_loading import import_string
@@ -12,6 +11,7 @@ from lab.catalogue.race_definition import Race
 from lab.workshop.exercise_races import RACES as EXERCISE_RACES
 from lab.workshop.exercises import EXERCISES, Exercise
 from lab.workshop.find_the_schedule import PUZZLES, Puzzle
+from lab.workshop.submission import Submission
 
 
 class OneLineParser(CommandParser):
@@ -42,7 +42,7 @@ def exercise(name: str) -> Exercise:
     return EXERCISES[name]
 
 
-def function(path: str) -> Callable[..., Any]:
+def function(path: str) -> Submission:
     """Return the function at `package.module:function`; raise ArgumentTypeError without one."""
     try:
         found = import_string(path.replace(":", ".", 1))
@@ -53,7 +53,7 @@ def function(path: str) -> Callable[..., Any]:
         ) from error
     if not callable(found):
         raise ArgumentTypeError(f"{path!r} is not a function: its type is {type(found).__name__}")
-    return found  # type: ignore[no-any-return]
+    return Submission(path, found)
 
 
 def limit(text: str) -> int:

@@ -1,4 +1,4 @@
-"""The page of an exploration: what is read for it, and the steps of a schedule as a table."""
+"""The page of an exploration: what is read for it, and a schedule as a picture and as a table."""
 
 from typing import Any, NamedTuple
 
@@ -7,36 +7,48 @@ from django.db.models import OuterRef, Q, Subquery
 from django.db.models.functions import JSONObject
 
 from lab.models import RecordedSchedule, Recording
-from lab.pages.marks import can_mark, marks
-from lab.recording.jobs import Job
+from lab.pages.picture.cells import Sheet
+from lab.pages.picture.conflicts import Conflict, conflicts, marks
+from lab.pages.picture.grid import DENSE, MANY, NARROW, WIDE
+from lab.pages.picture.layout import Drawing, draw
+from lab.pages.picture.spans import prefix
+from lab.recording.jobs import READ_COMMITTED, Job
 
+HEADS = ("flow", "wait", "bad")  # the kinds of arrowheads in a picture
 FIELDS = ("number", "order", "violation", "steps", "outcomes")
 
 
 class RecordedExploration(NamedTuple):
-    """A recording, each of its schedules as (order, violation), and the schedule to show."""
+    """A recording, each of its schedules as (order, violation), and the schedule to show.
+
+    Where that one is made of an equivalent one, `ran` is the order of this.
+    """
 
     recording: Recording
     orders: list[tuple[str, str]]
     schedule: RecordedSchedule
+    ran: str = ""
 
 
-def read(job: Job, order: str) -> RecordedExploration | None:
+def read(job: Job, order: str, *, begins: bool = False) -> RecordedExploration | None:
     """Return what was recorded of `job`, with the schedule `order`; None when nothing was.
 
-    Without an order, the schedule is the counterexample, or else the first one. Raises ValueError
-    for an order that was not run.
+    Without an order, the schedule is the counterexample, or else the first one. `begins` asks for
+    the first schedule that begins with `order`. Raises ValueError for an order that was not run.
 
     All of it is one statement: between two of them, a new recording could take the place of this
     one, and the schedules of this one would be gone.
     """
     unknown = ValueError(f"There is no recorded schedule {order[:50]!r}.")
-    if order and not order.isdecimal():  # it may hold a NUL, which no statement can
+    if order and not order.isalnum():  # it may hold a NUL, which no statement can
         raise unknown
     schedules = RecordedSchedule.objects.filter(recording=OuterRef("pk")).order_by()
     listed = JSONBAgg(JSONObject(order="order", violation="violation"), order_by="number")
     wanted = Q(order=order) if order else Q(order=OuterRef("counterexample")) | Q(number=0)
-    chosen = schedules.filter(wanted).order_by("-number")[:1]
+    if begins:
+        chosen = schedules.filter(order__startswith=order).order_by("number")[:1]
+    else:
+        chosen = schedules.filter(wanted).order_by("-number")[:1]
     recording = (
         Recording.objects.filter(**job.where())
         .annotate(
@@ -65,14 +77,78 @@ def around(shown: RecordedExploration) -> dict[str, Any]:
     }
 
 
-def steps(schedule: RecordedSchedule, processes: int, hidden_after: int | None) -> dict[str, Any]:
-    """Return the rows of the timeline: for each step a cell for each process.
+class Group(NamedTuple):
+    """The schedules that end alike."""
+
+    violation: str
+    orders: list[str]
+
+
+def groups(orders: list[tuple[str, str]]) -> list[Group]:
+    """Return the schedules grouped by outcome, those that violate the invariant first."""
+    found: dict[str, list[str]] = {}
+    for order, violation in orders:
+        found.setdefault(violation, []).append(order)
+    by_violation = sorted(found.items(), key=lambda item: (not item[0], -len(item[1])))
+    return [Group(*each) for each in by_violation]
+
+
+def shown(kept: RecordedExploration, hidden_after: int | None) -> dict[str, Any]:
+    """Return a schedule as a picture and as the rows of a table.
 
     The steps after number `hidden_after` are hidden, unless it is None.
     """
-    # A mark would give away what the visitor is asked.
-    wanted = schedule.violation and hidden_after is None
-    marked = marks(schedule.steps) if wanted and can_mark(schedule.steps) else {}
+    recording, schedule = kept.recording, kept.schedule
+    complete = hidden_after is None
+    found = (
+        conflicts(schedule.steps, snapshots=recording.isolation != READ_COMMITTED)
+        if schedule.violation and complete
+        else []
+    )
+    taken = len(schedule.steps) if hidden_after is None else hidden_after
+    known = schedule.steps[:taken]
+    hidden = "".join(str(step["process"]) for step in schedule.steps[taken:])
+    return {
+        "drawings": drawings(recording, schedule, taken, found, hidden=hidden),
+        "heads": HEADS,
+        "described": f"Schedule {schedule.order}, step by step; the table below tells the same",
+        "rows": table_rows(schedule, recording.processes, taken, marks(found)),
+        "predict": hidden_after,
+        "held": known[-1]["observed"] if known else recording.initial,
+        "last": schedule.steps[-1]["observed"] if schedule.steps else recording.initial,
+        "halfway": len(schedule.steps) // 2,
+        "raised": [
+            (process, outcome)
+            for process, outcome in enumerate(schedule.outcomes, start=1)
+            if outcome and complete
+        ],
+    }
+
+
+def drawings(
+    recording: Recording,
+    schedule: RecordedSchedule,
+    taken: int,
+    found: list[Conflict],
+    hidden: str = "",
+) -> list[Drawing]:
+    """Return the picture of the first steps of a schedule, in both sizes.
+
+    How the processes end is shown with the last step. `hidden` are the processes of the steps that
+    are to come, in their order, where that is no secret.
+    """
+    steps = schedule.steps
+    outcomes = schedule.outcomes if taken == len(steps) else []
+    sheet = Sheet(
+        steps, prefix(steps, taken), recording.processes, recording.initial, found, outcomes, hidden
+    )
+    return [draw(sheet, DENSE if len(sheet.rows) > MANY else WIDE), draw(sheet, NARROW)]
+
+
+def table_rows(
+    schedule: RecordedSchedule, processes: int, known: int, marked: dict[int, list[str]]
+) -> list[dict[str, Any]]:
+    """Return the rows of the timeline: for each step a cell for each process."""
     rows = []
     for number, step in enumerate(schedule.steps, start=1):
         cells: list[dict[str, Any]] = [{} for _ in range(processes)]
@@ -85,14 +161,5 @@ def steps(schedule: RecordedSchedule, processes: int, hidden_after: int | None) 
                 cell["back"] = {"step": other, "number": earlier}
             elif other["until"] > number:
                 cell["waiting"] = True
-        hidden = hidden_after is not None and number > hidden_after
-        rows.append({"number": number, "step": step, "cells": cells, "hidden": hidden})
-    known = schedule.steps[:hidden_after]
-    return {
-        "rows": rows,
-        "unmarked": wanted and not can_mark(schedule.steps),
-        "predict": hidden_after,
-        "held": known[-1]["observed"] if known else "",
-        "last": schedule.steps[-1]["observed"],
-        "halfway": len(schedule.steps) // 2,
-    }
+        rows.append({"number": number, "step": step, "cells": cells, "hidden": number > known})
+    return rows

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from lab.catalogue import OPERATIONS, RACES
+from lab.catalogue import EVERY_RACE, OPERATIONS
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import Race
 from lab.models import Recording
@@ -73,8 +73,8 @@ class Recorded:
                 name,
                 list(LEVELS),
                 [
-                    (one, [self.cell(RACES[name], one.name, level=level) for level in LEVELS])
-                    for one in RACES[name].strategies.values()
+                    (one, [self.cell(EVERY_RACE[name], one.name, level=level) for level in LEVELS])
+                    for one in EVERY_RACE[name].strategies.values()
                 ],
             )
             for name in ISOLATED

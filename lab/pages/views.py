@@ -3,7 +3,6 @@
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlencode
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,36 +10,37 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from lab.catalogue import EVERY_RACE, OPERATIONS, RACES
+from lab.catalogue import OPERATIONS, RACES
 from lab.catalogue.museum import MUSEUM
-from lab.catalogue.race_definition import Race
 from lab.exceptions import AlreadyExploring
 from lab.models import Batch, Recording
 from lab.pages import measured
-from lab.pages.schedules import around, read, steps
+from lab.pages.requested import may_explore, race_named, strategy_of
 from lab.pages.tables import Recorded, RecordedCell
 from lab.recording import batches
-from lab.recording.jobs import ISOLATED, LEVELS, READ_COMMITTED, Job, jobs_named
-from lab.recording.source import diff, digest, source
-from shorturl.strategies import Strategy, Verdict
-
-
-def may_explore(request: HttpRequest) -> bool:
-    """Return whether the visitor may start an exploration: everybody locally, else the staff."""
-    return settings.LOCAL or request.user.is_staff
+from lab.recording.jobs import ISOLATED, READ_COMMITTED, jobs_named
+from lab.recording.source import diff, source
+from shorturl.strategies import Verdict
 
 
 @never_cache
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """Show the races in the order of the story, the matrix, and the last load test."""
+    """Show the races in the order of the story, the matrix, and the last load test.
+
+    Whoever comes first, on a machine of their own, has everything explored.
+    """
+    if settings.LOCAL and request.method == "GET":
+        batches.start_the_first()
+    batch = Batch.objects.order_by("-pk").first()
     recorded = Recorded(Recording.objects.all())
     context = {
         "races": RACES.values(),
         "tables": [recorded.matrix(operation) for operation in OPERATIONS],
         "newest": newest(race__in=RACES, isolation=READ_COMMITTED),
         "load": measured.last_run(recorded),
-        "batch": Batch.objects.order_by("-pk").first(),
+        "batch": batch,
+        "goes_on": batch and not batches.is_over(batch),
         "may_explore": may_explore(request),
     }
     return render(request, "lab/index.html", context)
@@ -58,7 +58,7 @@ def race(request: HttpRequest, name: str) -> HttpResponse:
         strategy_of(found, request.GET.get(side, default.name))
         for side, default in (("left", wrong), ("right", right))
     ]
-    sources = [source(side) for side in sides]
+    sources = [source(side, bare=True) for side in sides]
     exhibit = MUSEUM.get(name)
     context = {
         "race": found,
@@ -69,49 +69,6 @@ def race(request: HttpRequest, name: str) -> HttpResponse:
         "diff": diff(*sources),
     }
     return render(request, "lab/race.html", context)
-
-
-@never_cache
-@require_safe
-def exploration(request: HttpRequest, name: str, strategy: str, processes: int) -> HttpResponse:
-    """Show an exploration: all its schedules, and one of them step by step.
-
-    `schedule` names the one; by default it is the counterexample. `predict` hides what follows
-    after so many of its steps, and `guess` is the visitor's answer. `level` is the isolation level.
-    """
-    found = race_named(name)
-    chosen = strategy_of(found, strategy)
-    level = request.GET.get("level", READ_COMMITTED)
-    if level not in LEVELS:
-        raise Http404(f"The isolation levels are {', '.join(LEVELS)}.")
-    if processes not in found.counts:
-        counts = " or ".join(map(str, found.counts))
-        raise Http404(f"{name} is explored with {counts} processes.")
-    job = Job(found, chosen, processes, level)
-    try:
-        kept = read(job, request.GET.get("schedule", ""))
-    except ValueError as error:
-        raise Http404(str(error)) from error
-    context: dict[str, Any] = {
-        "race": found,
-        "strategy": chosen,
-        "processes": range(1, processes + 1),
-        "level": None if level == READ_COMMITTED else level,
-        "query": "" if level == READ_COMMITTED else f"{urlencode({'level': level})}&",
-        "job": job,
-        "recording": kept and kept.recording,
-        "source": source(chosen),
-        "may_explore": may_explore(request),
-    }
-    if kept:
-        hidden_after = number_in(request, "predict", most=len(kept.schedule.steps) - 1)
-        context["changed"] = kept.recording.source not in ("", digest(chosen))
-        context |= {"orders": kept.orders, "schedule": kept.schedule, **around(kept)}
-        context |= steps(kept.schedule, processes, hidden_after)
-        context["guess"] = request.GET.get("guess", "")[:100]
-        if hidden_after is not None:
-            context["source"] = source(chosen, bare=True)
-    return render(request, "lab/exploration.html", context)
 
 
 @never_cache
@@ -171,28 +128,3 @@ def batch(request: HttpRequest, number: int) -> HttpResponse:
 def newest(**where: Any) -> Recording | None:
     """Return the recording that was made last, of those; None when there is none."""
     return Recording.objects.filter(**where).order_by("-recorded_at").first()
-
-
-def race_named(name: str) -> Race:
-    """Return the race `name`; raise Http404 without one."""
-    if name not in EVERY_RACE:
-        raise Http404(f"There is no race {name!r}; there are {', '.join(EVERY_RACE)}.")
-    return EVERY_RACE[name]
-
-
-def strategy_of(race: Race, name: str) -> Strategy[Any]:
-    """Return the strategy `name`; raise Http404 when it takes no part."""
-    try:
-        return race.strategy(name)
-    except ValueError as error:
-        raise Http404(str(error)) from error
-
-
-def number_in(request: HttpRequest, name: str, *, most: int) -> int | None:
-    """Return a number of the query, or None without it; raise Http404 when it is out of range."""
-    text = request.GET.get(name, "")
-    if not text:
-        return None
-    if not text.isdecimal() or int(text) > most:
-        raise Http404(f"{name} must be a number from 0 to {most}, not {text[:20]!r}.")
-    return int(text)

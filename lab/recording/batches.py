@@ -4,13 +4,15 @@ import atexit
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.utils import timezone
 
 from lab.exceptions import AlreadyExploring
-from lab.models import Batch
+from lab.models import Batch, Recording
+from lab.recording.jobs import jobs_named
 
 LOCK = 0x6C6162  # "lab": whoever holds this advisory lock explores
 GRACE = 15  # seconds that a batch may take to get the lock
@@ -65,9 +67,23 @@ def start(what: str, total: int) -> Batch:
     return batch
 
 
+def start_the_first() -> None:
+    """Start to explore everything, unless something is recorded, is going on, or has failed."""
+    newest = Batch.objects.order_by("-pk").first()
+    if Recording.objects.exists() or (newest and (newest.problem or not is_over(newest))):
+        return
+    with suppress(AlreadyExploring):
+        start("all", len(jobs_named("all")))
+
+
 def _wait(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
     atexit.unregister(process.terminate)
+
+
+def is_over(batch: Batch) -> bool:
+    """Return whether `batch` goes on no longer, however it has ended."""
+    return bool(batch.ended_at) or is_lost(batch)
 
 
 def is_lost(batch: Batch) -> bool:

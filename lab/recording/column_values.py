@@ -3,6 +3,7 @@
 Never from the text that is shown: there, a value can look like SQL.
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from pginterleave import Step
 
 TOKEN = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|%\((\w+)\)s|%s|\d+(?:\.\d+)?|\w+|\S""")
 OPERATORS = frozenset("+-*/|")
+ROW_LOCK = frozenset(("NO", "KEY", "UPDATE", "SHARE"))
 
 
 class Value(NamedTuple):
@@ -26,29 +28,70 @@ Columns = dict[str, str | None]
 def column_values(step: Step) -> dict[str, Any]:
     """Return the step's `table`, and by column what it `read`, asked for (`condition`) and `wrote`.
 
-    Values are texts, or None for NULL. `read` is the first row that came back; `wrote` has the
-    columns that were set to a value, and not those set to an expression.
+    Values are texts, or None for NULL. `read` has the rows that came back, each by column; `wrote`
+    the columns that were set to a value, and `computed` those set to an expression, as its text.
+    `lock` is the mode of the lock that the statement takes, and `lock_name` what an advisory lock
+    is called; both can be empty. `subquery` says that a statement reads while it writes.
     """
     tokens = list(tokenize(step.sql, step.params))
     table, after = "", 0
     for position, token in enumerate(tokens[:-1]):
-        if token in ("FROM", "INTO", "UPDATE"):
+        if token in ("FROM", "INTO", "UPDATE", "TABLE"):
             table, after = str(tokens[position + 1]), position + 2
             break
     wrote: Columns = {}
+    set_to: dict[str, str] = {}
     if step.kind == "INSERT":
         wrote = inserted(tokens, after)
+        set_to = computed(between(tokens, "SET", "WHERE"))
     elif step.kind == "UPDATE":
         wrote = equal(between(tokens, "SET", "WHERE"))
+        set_to = computed(between(tokens, "SET", "WHERE"))
+    lock, lock_name = lock_of(step.kind, tokens)
     return {
         "table": table,
         "condition": equal(between(tokens, "WHERE", "RETURNING")),
         "wrote": wrote,
-        "read": {
-            name: as_text(value)
-            for name, value in zip(step.columns, step.rows[0] if step.rows else (), strict=False)
-        },
+        "computed": {name: text for name, text in set_to.items() if name not in wrote},
+        "read": [
+            {name: as_text(value) for name, value in zip(step.columns, row, strict=False)}
+            for row in step.rows
+        ],
+        "subquery": step.kind != "SELECT" and "SELECT" in tokens,
+        "lock": lock,
+        "lock_name": lock_name,
     }
+
+
+def lock_of(kind: str, tokens: Tokens) -> tuple[str, str]:
+    """Return the mode of the lock that a statement takes, and an advisory lock's name.
+
+    The modes of row locks and table locks are PostgreSQL's own. An UPDATE that changes the columns
+    of a unique key takes FOR UPDATE; those of the strategies do not.
+    """
+    words = [each if isinstance(each, str) else "" for each in tokens]
+    for position, word in enumerate(words):
+        if re.match(r"pg_(try_)?advisory(_xact)?_lock", word):
+            values = (each.text for each in tokens[position:] if isinstance(each, Value))
+            return "advisory", next(values, None) or ""
+    if kind == "LOCK":
+        return " ".join(map(str, between(tokens, "IN", "MODE"))) or "ACCESS EXCLUSIVE", ""
+    if kind == "SELECT" and "FOR" in words:
+        mode = itertools.takewhile(ROW_LOCK.__contains__, words[words.index("FOR") + 1 :])
+        return " ".join(["FOR", *mode]), ""
+    return {"UPDATE": "FOR NO KEY UPDATE", "DELETE": "FOR UPDATE"}.get(kind, ""), ""
+
+
+def computed(tokens: Tokens) -> dict[str, str]:
+    """Return the columns of a SET clause with the text of what each is set to."""
+    found = {}
+    for item in listed(["(", *tokens, ")"]):
+        if len(item) > 2 and item[1] == "=":
+            words = [
+                (each.text or "NULL") if isinstance(each, Value) else each for each in item[2:]
+            ]
+            found[str(item[0])] = " ".join(words).removeprefix("( ").removesuffix(" )")
+    return found
 
 
 def tokenize(sql: str, params: Any) -> Iterator[str | Value]:

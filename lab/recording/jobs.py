@@ -9,8 +9,10 @@ from lab.catalogue.race_definition import Race
 from shorturl.strategies import Strategy
 
 READ_COMMITTED, *STRICTER = LEVELS = ("read committed", "repeatable read", "serializable")
-ISOLATED = ("lost_update", "clobbered_edit", "toctou_in_a_transaction")  # explored at every level
-GROUPS = ("all", "matrix", "museum", "isolation")
+# Explored at every level; the last one is no part of the matrix.
+ISOLATED = ("lost_update", "clobbered_edit", "toctou_in_a_transaction", "write_skew")
+GROUPS = ("all", "matrix", "museum", "isolation", "queue")
+QUEUE = ("lost_update", "select_for_update", "3")  # of the page that shows who waits for whom
 
 
 @dataclass(frozen=True)
@@ -46,16 +48,19 @@ def jobs_named(what: str) -> list[Job]:
         return [job_named(*what.split("/"))]
     if what == "all":
         return [job for group in GROUPS[1:] for job in jobs_named(group)]
+    if what == "queue":
+        return [job_named(*QUEUE)]
     races = {
         "matrix": RACES.values(),
         "museum": MUSEUM.values(),
-        "isolation": [RACES[name] for name in ISOLATED],
+        "isolation": [EVERY_RACE[name] for name in ISOLATED],
     }[what]
     return [
         Job(race, strategy, race.counts[0], level)
-        for level in (STRICTER if what == "isolation" else [READ_COMMITTED])
+        for level in (LEVELS if what == "isolation" else [READ_COMMITTED])
         for race in races
         for strategy in race.strategies.values()
+        if what != "isolation" or level != READ_COMMITTED or race.name not in RACES
     ]
 
 

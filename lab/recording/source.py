@@ -4,8 +4,11 @@ import ast
 import difflib
 import hashlib
 import inspect
+import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from django.conf import settings
@@ -49,6 +52,30 @@ def source(strategy: Strategy[Any], *, bare: bool = False) -> Source:
     if path.is_relative_to(settings.BASE_DIR):
         path = path.relative_to(settings.BASE_DIR)
     return Source(str(path), numbered)
+
+
+@dataclass(frozen=True)
+class SourcePart:
+    """Some lines of a source, its docstring or what is around it: number, text, who is there."""
+
+    is_docstring: bool
+    lines: list[tuple[int, str, str]]
+
+
+def parts(
+    strategy: Strategy[Any], *, told: bool, at: Mapping[int, str] = MappingProxyType({})
+) -> list[SourcePart]:
+    """Return the source of a strategy in parts, with the docstring if that may be `told`.
+
+    `at` says who is at a line.
+    """
+    whole, bare = source(strategy).lines, source(strategy, bare=True).lines
+    grouped = itertools.groupby(whole, key=lambda line: line not in bare)
+    found = [
+        SourcePart(is_docstring, [(number, text, at.get(number, "")) for number, text in lines])
+        for is_docstring, lines in grouped
+    ]
+    return [part for part in found if told or not part.is_docstring]
 
 
 def docstring(path: Path, function: str) -> tuple[int, int]:

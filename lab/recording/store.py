@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from django.db import connection, connections, transaction
 from lab.models import RecordedSchedule, Recording
 from lab.recording.column_values import column_values
 from lab.recording.jobs import Job
+from lab.recording.session_states import session_states
 from lab.recording.source import digest, file_of
 from pginterleave import Exploration, Schedule, Step
+from shorturl.strategies import Strategy
 
 MAX_SCHEDULES, MAX_SECONDS = 20_000, 120  # of one exploration, whose schedules are all kept
 FEW = 300  # above so many schedules, a page shows only those that partial-order reduction leaves
@@ -40,18 +43,24 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
     of the same. Raises what Race.explore() does.
     """
     kept: list[RecordedSchedule] = []
+    initial: list[str] = []
     source, written_in = digest(job.strategy), str(file_of(job.strategy))
 
     def keep(schedule: Schedule) -> None:
         kept.append(written(schedule, len(kept), written_in))
         progress(len(kept))
 
+    def setup(strategy: Strategy[Any]) -> None:
+        job.race.setup(strategy)
+        if not initial:
+            initial.append(str(job.race.observe()))
+
     def explore(*, reduce: bool) -> Exploration:
         kept.clear()
-        return job.race.explore(
+        return with_changes(job.race, setup=setup).explore(
             job.strategy,
             job.processes,
-            observe=job.race.observe,
+            observe=lambda: {"observed": str(job.race.observe()), **session_states()},
             each=keep,
             reduce=reduce,
             max_schedules=MAX_SCHEDULES,
@@ -67,6 +76,9 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
     result = explore(reduce=True)
     if len(kept) < result.schedules <= FEW:
         result = explore(reduce=False)
+    kept.sort(key=lambda schedule: schedule.order)  # those that begin alike stand together
+    for number, schedule in enumerate(kept):
+        schedule.number = number
     recording = Recording(
         **job.where(),
         schedules=result.schedules,
@@ -75,6 +87,7 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
         with_error=sum(any(each.raised for each in one.outcomes) for one in result.violations),
         truncated=result.truncated,
         source=source,
+        initial=initial[0],
         counterexample=result.counterexample.order if result.counterexample else "",
         seconds=result.seconds,
         postgresql=version(),
@@ -106,7 +119,7 @@ def written(schedule: Schedule, number: int, source: str) -> RecordedSchedule:
     A step has `process`, `kind`, `sql` (for a reader), `until`, `waited_for`, `result`, `error`
     and `message` (both can be empty), `rows` (how many it returned or changed), `line` (in
     `source`, or 0), `where` (the file and line that sent it), `observed`, and what column_values()
-    returns. An outcome is what the process raised, or "".
+    and session_states() return. An outcome is what the process raised, or "".
     """
     return RecordedSchedule(
         number=number,
@@ -133,9 +146,16 @@ def _step(step: Step, source: str) -> dict[str, Any]:
         "rows": step.rowcount,
         "line": step.lineno if step.filename == source else 0,
         "where": f"{path}:{step.lineno}",
-        "observed": "" if step.observed is None else str(step.observed),
+        **_seen(step),
         **column_values(step),
     }
+
+
+def _seen(step: Step) -> dict[str, Any]:
+    """Return what was observed after a step: by record(), or only what the rows hold."""
+    if isinstance(step.observed, dict):
+        return step.observed
+    return {"observed": str(step.observed or ""), "in_transaction": [], "locks": []}
 
 
 def _raised(error: BaseException | None) -> str:

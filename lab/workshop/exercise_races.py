@@ -5,6 +5,7 @@ from typing import Any
 
 from lab.catalogue import resolving_races
 from lab.catalogue.race_definition import Process, Race
+from lab.catalogue.resolving_races import hits_by_key
 from pginterleave import Outcome
 from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
@@ -22,13 +23,13 @@ def everybody_has_both(outcomes: list[Outcome]) -> str:
         listed = returned if isinstance(returned, tuple | list) else ()
         if tuple(getattr(short_url, "key", "") for short_url in listed) != asked:
             return f"process {process} asked for {asked}, and is returned {returned!r}"
-    hits = dict(ShortUrl.objects.values_list("key", "hits"))
+    hits = hits_by_key()
     due = len(outcomes)
     return "" if set(hits.values()) == {due} else f"hits = {hits['a']} and {hits['b']}, not {due}"
 
 
 def nothing_is_counted(outcomes: list[Outcome]) -> str:
-    raised, hits = outcomes[0].raised, ShortUrl.objects.get(key="a").hits
+    raised, hits = outcomes[0].raised, hits_by_key()["a"]
     if not isinstance(raised, ShortUrl.DoesNotExist):
         what = type(raised).__name__ if raised else "no error"
         return f"process 1 gets {what}, not ShortUrl.DoesNotExist"

@@ -45,7 +45,7 @@ EXERCISES: dict[str, Exercise] = {
         ),
         Exercise(
             "schedule",
-            "Find the schedule in which a resolve that looks twice still loses a hit.",
+            "Find a schedule in which a resolve that notices another one still loses a hit.",
             "schedule",
             ("find_the_schedule",),
         ),

@@ -1,76 +1,187 @@
 """A function of the user's own, judged by a race as if it were a strategy."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from lab.catalogue.race_definition import Race
 from lab.exceptions import CannotJudge
-from pginterleave import Schedule
+from lab.workshop.explanations import explanations, hints, left_behind
+from lab.workshop.requirements import requirements
+from lab.workshop.submission import Submission
+from pginterleave import Exploration, InterleaveError, NotDeterministic, Schedule, StepTimeout
 from shorturl.strategies import Strategy, Verdict
 
-# What no race is the cause of, when it is raised in every schedule.
+# What no race is the cause of.
 MISTAKES = (AttributeError, ImportError, NameError, TypeError)
+# Of one schedule: what ends takes fewer, and what does not is found before anybody is tired of it.
+MAX_STEPS = 100
+STEP_TIMEOUT = 10.0  # seconds
+
+Draw = Callable[[Schedule], str]
+
+
+class Violating(Exception):
+    """Ends a search at the first schedule that violates the invariant."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        super().__init__(schedule.order)
+        self.schedule = schedule
 
 
 def judge(
     race: Race,
-    function: Callable[..., Any],
+    submission: Submission,
     processes: int,
-    draw: Callable[[Schedule], str],
+    draw: Draw,
+    *,
+    count: bool = False,
     **limits: Any,
 ) -> tuple[bool, str]:
-    """Return whether no schedule violates the invariant with `function`, and a report on it.
+    """Return whether no schedule violates the invariant with `submission`, and a report on it.
 
-    If none does, autocommit is split off and all are run again. `draw` draws the counterexample,
-    and `limits` go to pginterleave.explore. Raises CannotJudge where nothing is proven, and no race
-    violates the invariant.
+    It first has to do alone what the race takes for granted: see requirements(). The search ends at
+    the first schedule that violates the invariant, unless `count` asks for all of them. `draw`
+    draws it, and `limits` go to pginterleave.explore. Raises CannotJudge where nothing is proven,
+    and no race is the cause.
     """
-    name = f"{function.__module__}:{getattr(function, '__name__', function)}"
-    watched = Watched(function)
-    mine: Strategy[Any] = Strategy(name, watched, Verdict.RIGHT, "–", "")
-    plain = result = race.explore(mine, processes, **limits)
-    if split := plain.complete and not plain.counterexample:
-        result = race.explore(mine, processes, split_autocommit=True, **limits)
-    when = " with COMMIT as a step of its own" if split else ""
-    if result.counterexample:
-        shown = race.run(mine, processes, result.counterexample.order, split_autocommit=split)
-        mistakes = [
-            f"process {number} raises {type(outcome.raised).__name__}: {outcome.raised}"
-            for number, outcome in enumerate(shown.outcomes, start=1)
-            if isinstance(outcome.raised, MISTAKES)
-        ]
-        if mistakes and result.violating == result.schedules:
-            raise CannotJudge(
-                f"{name} does not work, with or without a race: {mistakes[0]}. "
-                f"It is called like {race.signature}."
-            )
-        title = f"{race.name} × {name}: {result}{when}. The shortest, {shown.order}:"
-        return False, f"{title}\n\n{draw(shown)}\n\nViolated: {shown.violation}."
-    if race.operation == "creating" and not watched.drew:
-        raise CannotJudge(
-            f"{name} did not use the candidate keys that it was handed, so nothing could "
-            "collide, and nothing is proven: draw from `keys`."
-        )
+    with submission.watched(), understood(submission):
+        for required in requirements(race):
+            found = search(required, submission, required.counts[0], **limits)
+            if isinstance(found, Schedule):
+                title = (
+                    f"{race.name} × {submission.path}: refused before the race. "
+                    f"{required.situation} {required.must_hold}"
+                )
+                return False, report(title, required, submission, found, draw)
+            if "keys" in race.signature and not submission.drew:
+                raise CannotJudge(NOT_DRAWN.format(submission.path))
+        result = search(race, submission, processes, count=count, **limits)
+        broken = result if isinstance(result, Schedule) else result.counterexample
+        title = f"{race.name} × {submission.path}"
+        if broken:
+            which = f"schedule {broken.order} violates the invariant."
+            if isinstance(result, Exploration):
+                which = f"{result}. The shortest, {broken.order}:"
+            return False, report(f"{title}: {which}", race, submission, broken, draw)
+    assert isinstance(result, Exploration)
+    if result.orders == ("",):
+        raise CannotJudge(f"{title}: nothing is proven, as it sends nothing to the database.")
     if not result.complete:
-        raise CannotJudge(f"{race.name} × {name}: not proven: {result}{when}")
-    more = result.schedules > plain.schedules
-    also = f", and 0 of {result.schedules}{when}" if more else ""
-    return True, f"{race.name} × {name}: holds. {plain}{also}."
+        raise CannotJudge(
+            f"{title}: not proven. None of the first {result.schedules} schedules violates the "
+            f"invariant, and there are more: {result.truncated}. The fewer statements a function "
+            "sends, the fewer schedules it has."
+        )
+    return True, f"{title}: holds. {result}."
 
 
-class Watched:
-    """A function of the user's own, and whether it drew from the keys that it was handed."""
+def search(
+    race: Race, submission: Submission, processes: int, *, count: bool = False, **limits: Any
+) -> Exploration | Schedule:
+    """Explore; return the first schedule that violates the invariant, if it is not to `count`.
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-        self.drew = False
+    A schedule that leaves something behind in a session violates it, too. Raises CannotJudge for
+    what no schedule shows.
+    """
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if "keys" in kwargs:
-            kwargs["keys"] = self._watch(kwargs["keys"])
-        return self.function(*args, **kwargs)
+    def each(schedule: Schedule) -> None:
+        if submission.connected:
+            raise CannotJudge(OWN_CONNECTION.format(submission.path))
+        if left_behind(schedule) or (schedule.violation and not count):
+            raise Violating(schedule)
 
-    def _watch(self, keys: Iterable[str]) -> Iterator[str]:
-        for key in keys:
-            self.drew = True
-            yield key
+    mine: Strategy[Any] = Strategy(submission.path, submission, Verdict.RIGHT, "–", "")
+    found: Exploration | Schedule
+    try:
+        found = race.explore(
+            mine,
+            processes,
+            each=each,
+            max_steps=MAX_STEPS,
+            step_timeout=STEP_TIMEOUT,
+            **limits,
+        )
+    except Violating as violating:
+        found = violating.schedule
+    if max(race.counts) == 1 and isinstance(found, Schedule):
+        raised = found.outcomes[0].raised
+        if isinstance(raised, MISTAKES) or (raised and found.order == ""):
+            why = " ".join(hints(found))
+            if isinstance(raised, TypeError):
+                why = why or CALLED.format(race.signature)
+            message = str(raised).rstrip(".")
+            raise CannotJudge(
+                f"{submission.path} does not work, with or without a race: process 1 raises "
+                f"{type(raised).__name__}: {message}. What it had to do: {race.situation} "
+                f"{race.must_hold} {why}".rstrip()
+            )
+    return found
+
+
+def report(title: str, race: Race, submission: Submission, schedule: Schedule, draw: Draw) -> str:
+    """Return the drawing of a schedule, what it violates, and why, as far as can be told."""
+    mine: Strategy[Any] = Strategy(submission.path, submission, Verdict.RIGHT, "–", "")
+    shown = schedule
+    if schedule.order:  # once more, and this time with what the rows hold after each step
+        shown = race.run(mine, len(schedule.outcomes), schedule.order)
+    why = explanations(shown)
+    if len(shown.outcomes) > 1 and (names := submission.locks()):
+        why.append(PYTHON_LOCK.format(", ".join(names)))
+    violation = left_behind(shown) or shown.violation or schedule.violation
+    return "\n\n".join([title, draw(shown), f"Violated: {violation}.", *why])
+
+
+@contextmanager
+def understood(submission: Submission) -> Iterator[None]:
+    """Within the block, say what an error means for whoever wrote the function."""
+    try:
+        yield
+    except StepTimeout as error:
+        if submission.connected:
+            raise CannotJudge(OWN_CONNECTION.format(submission.path)) from error
+        raise CannotJudge(f"{error}\n\n{STUCK}") from error
+    except NotDeterministic as error:
+        raise CannotJudge(f"{NOT_THE_SAME.format(submission.path)} {error}") from error
+    except InterleaveError as error:
+        if "max_steps" not in str(error):
+            raise
+        raise CannotJudge(f"{ENDLESS.format(submission.path)} ({error})") from error
+    except Exception as error:
+        if not getattr(error, "__notes__", None):  # not of the set-up or the invariant
+            raise
+        notes = " ".join(error.__notes__)
+        raise CannotJudge(
+            f"{submission.path} leaves behind what cannot be judged: "
+            f"{type(error).__name__}: {error} {notes}"
+        ) from error
+
+
+NOT_DRAWN = (
+    "{} did not use the candidate keys that it was handed, so nothing could collide, and nothing "
+    "is proven: draw from `keys`."
+)
+CALLED = "It is called like {}."
+OWN_CONNECTION = (
+    "{} talks to the database by a connection of its own, perhaps in a thread of its own. Whatever "
+    "it does there is not part of the caller's transaction, nobody hears when it fails, and no "
+    "schedule says when it happens, so nothing is proven: use Django's `connection`, in the thread "
+    "that calls you."
+)
+PYTHON_LOCK = (
+    "{} is a lock of Python's. Each process has one of its own, as each worker of a service has, "
+    "on whichever machine: it keeps nobody else out. What all of them share is the database."
+)
+STUCK = (
+    "Either this loop never ends, or it waits in Python for what another process holds. A lock of "
+    "Python's is known to one process alone, and not to the other workers of a service: lock in "
+    "the database."
+)
+ENDLESS = (
+    "{} may try for ever: a loop in it ends only when somebody else lets go of a lock or of a key. "
+    "Let each loop end, and where a lock is held, let the database wait for it, without NOWAIT."
+)
+NOT_THE_SAME = (
+    "{} did something else when the same schedule was run once more, and nothing is proven. Take "
+    "keys and times from the arguments, and nothing from chance."
+)

@@ -13,6 +13,7 @@ def resolve(key: str) -> ShortUrl:
         SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21
         SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21
         UPDATE shorturl_shorturl SET hits = 1 WHERE id = …, or from the top when they differ
+        its COMMIT
 
     What goes wrong is the exercise `schedule`.
     """

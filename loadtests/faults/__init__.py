@@ -25,6 +25,7 @@ from loadtests.faults.full_disk import full_disk, small_disk
 from loadtests.faults.half_bodies import half_bodies
 from loadtests.faults.half_headers import half_headers
 from loadtests.faults.kill_pgbouncer import kill_pgbouncer, pgbouncer_before_postgres
+from loadtests.faults.kill_roll_up import appending, kill_roll_up
 from loadtests.faults.kill_service import kill_service, two_services
 from loadtests.faults.kill_worker import kill_worker
 from loadtests.faults.locked_row import locked_row
@@ -149,6 +150,14 @@ FAULTS = (
         quick=True,
         affects=True,
         probes=False,  # they are cut, too
+    ),
+    InjectedFault(
+        kill_roll_up,
+        "`manage.py roll_up` eight times, kill -9 of four midway; append_only counts",
+        "every hit stays where it is or is moved, and no request notices",
+        QUICK,
+        place=appending,
+        quick=True,
     ),
     InjectedFault(
         kill_service,

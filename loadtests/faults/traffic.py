@@ -33,7 +33,7 @@ class Answer(NamedTuple):
     seconds: float
 
 
-class Client:
+class HttpClient:
     """Keeps a connection to the first of `urls` that accepts one."""
 
     def __init__(self, urls: Sequence[str]) -> None:
@@ -132,19 +132,19 @@ class Traffic:
 
     def _repeat(self, task: Any, number: int) -> None:
         shift = number % len(self.urls)
-        client = Client([*self.urls[shift:], *self.urls[:shift]])
+        client = HttpClient([*self.urls[shift:], *self.urls[:shift]])
         while not self.stopped.wait(INTERVAL):
             task(client, number)
         client.close()
 
-    def _probe(self, client: Client, number: int) -> None:
+    def _probe(self, client: HttpClient, number: int) -> None:
         answer = client.ask("GET", "/healthz")
         client.close()  # each probe comes by a connection of its own
         with self.lock:
             self.longest_probe = max(self.longest_probe, answer.seconds)
             self.failed_probes += answer.kind != "200"
 
-    def _follow(self, client: Client, number: int) -> None:
+    def _follow(self, client: HttpClient, number: int) -> None:
         key = self.keys[max(0, number - 2 - FOLLOWERS // 2)]
         answer = client.ask("GET", f"/{key}")
         with self.lock:
@@ -156,7 +156,7 @@ class Traffic:
             self.followed += not answer.kind.startswith("not sent")
             self._waited(answer)
 
-    def _create(self, client: Client, number: int) -> None:
+    def _create(self, client: HttpClient, number: int) -> None:
         target_url = f"{self.targets}{time.monotonic_ns()}"
         answer = client.ask("POST", "/api/links", {"target_url": target_url})
         with self.lock:
@@ -166,7 +166,7 @@ class Traffic:
                 self.ledger.unknown_creates.append(target_url)
             self._waited(answer)
 
-    def _browse(self, client: Client, number: int) -> None:
+    def _browse(self, client: HttpClient, number: int) -> None:
         path = next(self._pages).format(hot=self.hot, space=self.space)
         answer = client.ask("GET", path)
         with self.lock:

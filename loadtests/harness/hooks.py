@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gevent  # type: ignore[import-untyped]
+import psutil
 from locust import events
 from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
 
@@ -88,6 +89,20 @@ class Hooks:
             if load.problem:
                 gevent.spawn(self.runner.quit if load.options.headless else self.runner.stop)
         load.begin()
+        if load.options.kill_worker_of and not self.is_worker:
+            self.kill_a_worker()
+
+    def kill_a_worker(self) -> None:
+        """Have a worker of the service killed half-way, with the requests that it is answering.
+
+        It is chosen now: a search among processes would stop all users, and answer their requests.
+        """
+        try:
+            victim, *_ = psutil.Process(self.load.options.kill_worker_of).children()
+        except (psutil.Error, ValueError):
+            self.load.problem = "--kill-worker-of is not the process id of a gunicorn with workers"
+        else:
+            gevent.spawn_later(self.load.options.run_time / 2, victim.kill)
 
     # --- Workers ---------------------------------------------------------------------------------
 

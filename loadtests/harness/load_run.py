@@ -11,7 +11,7 @@ from typing import Any
 import gevent  # type: ignore[import-untyped]
 import psutil
 
-from loadtests.harness import formats
+from loadtests.harness import formats, options
 from loadtests.harness.lab_api import Lab, LabError, StoredLink
 from loadtests.harness.ledger import Ledger
 from loadtests.harness.reconciliation import LoadResult, reconcile
@@ -135,13 +135,20 @@ class LoadRun:
             operation=self.operation,
             verdict=self.given.get("verdict", "unknown"),
             seeds=self.given.get("seeds", ()),
-            faults=self.options.faults,
+            faults=bool(self.options.faults or self.options.kill_worker_of),
             reason=reason,
         )
 
     def finish(self) -> LoadResult:
-        """Return the result of the run, and remove the key space."""
+        """Return the result of the run, and remove the key space.
+
+        A strategy that writes later than it answers is given the time for it.
+        """
         self.result = self.reconciled()
+        patience = time.time() + options.WRITES_LATER.get(self.strategy, 0)
+        while self.result.lost and time.time() < patience:
+            gevent.sleep(POLL_INTERVAL)
+            self.result = self.reconciled()
         self.close()
         return self.result
 

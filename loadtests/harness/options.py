@@ -27,8 +27,13 @@ RESOLVING = (
     "repeatable_read",
     "advisory_lock",
     "combined",
+    "slotted_counter",
+    "append_only",
+    "in_memory",
 )
-WRONG_RESOLVING = ("naive", "atomic_only", "f_expression_full_save")
+WRONG_RESOLVING = ("naive", "atomic_only", "f_expression_full_save", "in_memory")
+# Seconds after which they have written what they answered; what is not there by then is lost.
+WRITES_LATER = {"in_memory": 3.0}
 
 # Half as many users as `make run` has threads. With more, the editor would get less of the
 # service's time. docs/load-tests.md has the measurements.
@@ -54,6 +59,13 @@ def add_common(parser: Any) -> None:
         "--faults",
         action="store_true",
         help="faults are injected on purpose: an unavailable service is expected",
+    )
+    parser.add_argument(
+        "--kill-worker-of",
+        type=int,
+        metavar="PID",
+        help="half-way, kill -9 a worker of the gunicorn with this process id",
+        include_in_web_ui=False,
     )
     parser.set_defaults(
         host=HOST,

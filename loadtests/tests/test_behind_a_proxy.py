@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from loadtests.harness.own_postgres import own_postgres
-from loadtests.harness.serving import NO_REFUSALS, serving
+from loadtests.harness.serving import serving
+from loadtests.tests.conftest import LAB
 from loadtests.tests.proxy import EVERY, Misdeed, drop, proxied, refuse, repeat, replace, replay
 from loadtests.tests.test_scripts import locust
 
 AT_ONCE = 3  # runs; their users are fewer than may wait for the one thread
-LAB = {"SHORTURL_LAB": "on", "SHORTURL_LAB_LOAD": "on", **NO_REFUSALS}
 
 
 class Attack(NamedTuple):
@@ -55,13 +54,6 @@ MANY = [
     Attack("update_returning", replay, UNKNOWN),
     Attack("on_conflict", drop, "right, and the invariant held", script="toctou"),
 ]
-
-
-@pytest.fixture(scope="module")
-def database_url() -> Iterator[str]:
-    """The URL of a database that nobody else uses."""
-    with own_postgres() as postgres:
-        yield postgres.url
 
 
 @pytest.fixture(scope="module")

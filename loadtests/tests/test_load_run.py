@@ -23,7 +23,9 @@ def run(tmp_path: Path, operation: str = "resolving", strategy: str = "naive") -
     """Return a run that would be at a host where nobody answers."""
     made = LoadRun("script", operation, prepare=lambda lab, space, options: {}, key_length=1)
     made.host = "http://127.0.0.1:1"
-    made.options = Namespace(strategy=strategy, reports=str(tmp_path), faults=False)
+    made.options = Namespace(
+        strategy=strategy, reports=str(tmp_path), faults=False, kill_worker_of=None
+    )
     return made
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection
 
+from pginterleave.pytest_plugin import Interleave
+
 from .counter import sql
 from .vouchers import Voucher
 
@@ -45,7 +47,7 @@ def threads() -> set[threading.Thread]:
 
 
 @pytest.fixture
-def voucher_table(transactional_db: None) -> Iterator[None]:
+def voucher_table(interleave: Interleave) -> Iterator[None]:
     """Make the table, as a migration would, and drop it afterwards."""
     with connection.schema_editor() as editor:
         editor.create_model(Voucher)

@@ -15,7 +15,10 @@ from .counter import all_outcomes, explored, lock, sql
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
-WAITING = "SELECT pid FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
+WAITING = (
+    "SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)"
+    " WHERE NOT granted AND locktype = 'transactionid' AND datname = current_database()"
+)
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,14 @@ from .counter import Counter, explored, sql
 pytestmark = pytest.mark.usefixtures("counter_table")
 
 HITS = [
-    (2, counter.naive, 4, 6),
+    (2, counter.naive, 12, 14),
     (2, counter.atomic_only, 12, 14),
     (2, counter.select_for_update, 0, 6),
-    (2, counter.compare_and_swap, 0, 6),
-    (3, counter.naive, 84, 90),
+    (2, counter.f_expression, 0, 14),
+    (2, counter.compare_and_swap, 0, 14),
+    (3, counter.naive, 630, 636),
     (3, counter.select_for_update, 0, 72),
-    (4, counter.update_returning, 0, 24),
+    (4, counter.update_returning, 0, 336),
 ]
 
 

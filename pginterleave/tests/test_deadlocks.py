@@ -135,13 +135,16 @@ def crossed(max_schedules: int = 100) -> Exploration:
 
 
 def test_a_role_that_may_not_set_the_timeout(request: pytest.FixtureRequest) -> None:
-    """It comes to the same counts, and is told why it takes longer."""
+    """It is told why it takes longer, and that a victim may be another one."""
     prompt, cut = crossed(), crossed(max_schedules=5)
     assert prompt.violations
     assert "deadlock" not in cut.truncated
     request.getfixturevalue("role_that_may_not")
     slow, cut = crossed(), crossed(max_schedules=5)
-    assert (slow.violating, slow.schedules) == (prompt.violating, prompt.schedules)
+    assert (prompt.violating, prompt.schedules, prompt.limits) == (16, 20, ())
+    assert (slow.violating, slow.schedules) == (8, 12)
+    limit = "another victim of a deadlock of processes 1 and 2 than process"
+    assert set(slow.limits) == {f"{limit} 1", f"{limit} 2"}
     assert all("deadlock detected" in each.violation for each in slow.violations)
     assert "the server's deadlock_timeout, which this role may not set" in cut.truncated
 

@@ -1,6 +1,7 @@
 """What reduction takes the end of a transaction for, whose statements it knows."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,6 @@ def test_what_a_rollback_undoes_after_an_error(
         [SimpleNamespace(kind=kind(each), sql=each, params=None) for each in statements]
         for statements in (earlier, [sql])
     )
-    options = {"serializable": False, "commits": False}
+    options: dict[str, Any] = {"serializable": False, "commits": False}
     assert effect(step, taken, failed=True, **options) == expected
     assert effect(step, taken, failed=False, **options) == GLOBAL

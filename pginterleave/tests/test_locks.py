@@ -61,7 +61,8 @@ def test_python_runs_in_one_process_at_a_time_when_several_are_let_go_at_once() 
             together.extend(running[1:])
         running.remove(number)
 
-    found = explored(partial(lock, 1), partial(shared, 2), partial(shared, 3))
+    processes = partial(lock, 1), partial(shared, 2), partial(shared, 3)
+    found = explored(*processes, split_autocommit=False)
     found.assert_safe()
     first = found.replay("1231").timeline
     assert [(step.waited_for, step.until) for step in first[1:3]] == [((1,), 4), ((1,), 4)]
@@ -75,7 +76,8 @@ def crossed(*rows: int) -> str:
         return "done"
 
 
-def test_the_victim_of_a_deadlock_is_the_process_that_closed_the_cycle() -> None:
+def test_either_process_of_a_deadlock_may_be_its_victim() -> None:
+    """Who closed it, or, where a letter says so, the other one."""
     processes = partial(crossed, 1, 2), partial(crossed, 2, 1)
     outcomes = seen(*processes)
     assert {order: shown for order, shown in outcomes.items() if "Deadlock" in shown} == {
@@ -87,11 +89,58 @@ def test_the_victim_of_a_deadlock_is_the_process_that_closed_the_cycle() -> None
         "2112" + "12": "done DeadlockDetected",
         "2121" + "12": "DeadlockDetected done",
         "2121" + "21": "DeadlockDetected done",
+        "1212a" + "21": "DeadlockDetected done",
+        "1212a" + "12": "DeadlockDetected done",
+        "1221b" + "12": "done DeadlockDetected",
+        "1221b" + "21": "done DeadlockDetected",
+        "2112a" + "21": "DeadlockDetected done",
+        "2112a" + "12": "DeadlockDetected done",
+        "2121b" + "12": "done DeadlockDetected",
+        "2121b" + "21": "done DeadlockDetected",
     }
     assert outcomes["111222"] == "done done"
     for _ in range(5):
         victim = replayed("121221", *processes).timeline[3]
         assert (victim.error, victim.waited_for, victim.until) == ("DeadlockDetected", (1,), 4)
+        victim = replayed("1212a21", *processes).timeline[2]
+        assert (victim.error, victim.waited_for, victim.until) == ("DeadlockDetected", (2,), 4)
+
+
+def test_a_request_and_a_migration_that_deadlock() -> None:
+    """The migration updates the row, and then wants the table; either may be ended."""
+
+    def migrate() -> None:
+        with transaction.atomic():
+            counter.update_returning()
+            sql("LOCK TABLE interleave_counter IN ACCESS EXCLUSIVE MODE")
+
+    def request() -> None:
+        with transaction.atomic():
+            counter.hits("b")
+            counter.update_returning()
+
+    def the_request_never_fails(outcomes: list[Outcome]) -> str:
+        return names(outcomes[:1]) if outcomes[0].raised else ""
+
+    def the_migration_never_fails(outcomes: list[Outcome]) -> str:
+        return names(outcomes[1:]) if outcomes[1].raised else ""
+
+    for invariant in (the_request_never_fails, the_migration_never_fails):
+        every, reduced = (
+            explored(request, migrate, invariant=invariant, reduce=reduce)
+            for reduce in (False, True)
+        )
+        assert {each.violation for each in every.violations} == {"DeadlockDetected"}
+        assert (reduced.violating, reduced.schedules) == (every.violating, every.schedules)
+
+
+@pytest.mark.parametrize(
+    ("order", "victim"), [("123123" + "321", 3), ("123123a" + "132", 1), ("123123b" + "213", 2)]
+)
+def test_each_of_three_in_a_deadlock_may_be_its_victim(order: str, victim: int) -> None:
+    processes = partial(lock, 1, 2), partial(lock, 2, 3), partial(lock, 3, 1)
+    outcomes = replayed(order, *processes).outcomes
+    assert [bool(each.raised) for each in outcomes] == [victim == each for each in (1, 2, 3)]
 
 
 @pytest.mark.parametrize(

@@ -1,44 +1,206 @@
-"""The fixture `interleave`, and what pytest loads wherever the package is installed."""
+"""The pytest plugin: its fixture, its options, and what a failing test shows."""
 
+import json
+import os
+import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
-from django.db.models import F, Subquery
+from django.db import connection
 
-from pginterleave import CannotExplore, progress
+from pginterleave import CannotExplore, explore, progress
 from pginterleave.progress import Progress
 from pginterleave.pytest_plugin import Interleave
 
 from . import counter, test_example
-from .counter import explored
+from .counter import explored, sql
 from .vouchers import Voucher
 
 README = Path(__file__).parent.parent / "README.md"
 
+TESTS = """
+import pytest
+from pginterleave import explore
+from tests.counter import anything, counted, hits, naive, atomic_only, setup, sql, update_returning
 
-@pytest.mark.usefixtures("voucher_table")
-def test_a_race_fails_with_the_counterexample_of_the_documentation(interleave: Interleave) -> None:
-    race: dict[str, Any] = {"setup": test_example.setup, "invariant": test_example.invariant}
-    with pytest.raises(AssertionError, match=r"4 of 6 .* The shortest is 1212") as raised:
-        interleave(*[test_example.redeem_checking_first] * 2, **race)
+def test_lost(interleave):
+    interleave(
+        naive, lambda: naive(),  # a comment
+        setup=setup, invariant=counted(2),
+    )
+
+@pytest.mark.interleave(processes=3, max_schedules=50)
+def test_truncated(interleave):
+    interleave(naive, setup=setup, invariant=anything)
+
+@pytest.mark.interleave(isolation_level="repeatable read", processes=2)
+def test_refused(interleave):
+    interleave(atomic_only, setup=setup, invariant=counted(2))
+
+def test_right(interleave):
+    setup()
+    interleave(update_returning, invariant=counted(2), processes=2)
+    assert hits() == 0
+    interleave(update_returning, invariant=counted(3))  # --interleave-processes=3
+
+def test_nothing_is_left(interleave):
+    assert sql("SELECT count(*) FROM interleave_counter") == [(0,)]
+
+def test_unread(interleave):
+    explore([naive], setup=setup, invariant=anything)
+
+@pytest.mark.django_db
+def test_in_a_transaction(interleave):
+    interleave(naive, setup=setup, invariant=anything)
+"""
+
+
+def settings_of_this_database() -> dict[str, str]:
+    """Return what DATABASES has to hold for it in a process of its own."""
+    known = connection.get_connection_params()
+    names = {"HOST": "host", "PORT": "port", "USER": "user", "PASSWORD": "password"}
+    address = {key: str(known.get(name) or "") for key, name in names.items()}
+    name = connection.settings_dict["NAME"]
+    return {"ENGINE": "django.db.backends.postgresql", "NAME": name, **address}
+
+
+IN_A_TEST_DATABASE = """
+from pginterleave.django.test import InterleaveTestCase
+from tests.counter import anything, sql
+
+def check(explore):
+    explore(lambda: sql("SELECT current_database()"), invariant=in_a_test_database)
+
+def in_a_test_database(outcomes):
+    ((name,),) = outcomes[0].returned
+    return "" if name.startswith("test_") else f"in {name}"
+
+def test_fixture(interleave):
+    check(interleave)
+
+def test_other(interleave):
+    interleave(lambda: 1, invariant=anything, using="other")
+
+class TestIt(InterleaveTestCase):
+    def test_case(self):
+        check(self.assertNoRace)
+
+    def test_replay(self):
+        self.assertNoRace(lambda: sql("SELECT 1"), invariant=anything)
+"""
+
+
+def pytest_run(folder: Path, *options: str, **others: str) -> tuple[str, dict[str, str]]:
+    """Run TESTS in a process of their own, in this database; return all and what failed how."""
+    settings = settings_of_this_database() | others
+    folder.joinpath("inner_settings.py").write_text(f"DATABASES = {{'default': {settings!r}}}\n")
+    if not others:
+        folder.joinpath("test_inner.py").write_text(TESTS)
+        folder.joinpath("conftest.py").write_text(  # the database is there
+            "import pytest\n@pytest.fixture(scope='session')\ndef django_db_setup(): pass\n"
+        )
+    folder.joinpath("pytest.ini").write_text("[pytest]\n")
+    path = os.pathsep.join([str(folder), str(Path(__file__).parent.parent)])
+    environment = {"COLUMNS": "200", "DJANGO_SETTINGS_MODULE": "inner_settings", "PYTHONPATH": path}
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-rf", *options],
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    text = re.sub(r"^E {0,7}", "", ran.stdout, flags=re.MULTILINE)
+    summary = text.partition("short test summary info")[2]
+    lines = [line.split(" ", 3) for line in summary.splitlines() if line.startswith("FAILED")]
+    return text, {line[1].partition("::")[2]: line[-1] for line in lines}
+
+
+@pytest.mark.usefixtures("counter_table")
+def test_a_project_of_its_own(tmp_path: Path) -> None:
+    options = ["--interleave-artifacts=found", "--interleave-processes=3"]
+    if find_spec("xdist"):
+        options.append("--numprocesses=1")
+    text, failed = pytest_run(tmp_path, *options)
+    assert failed.keys() == {
+        *("test_lost", "test_truncated", "test_refused", "test_unread", "test_in_a_transaction")
+    }, text
+    assert "Not proven: 0 of the first 50 schedules" in text
+    assert "could not serialize access" in text
+    assert "0 of 1 schedules violate the invariant. Call its assert_safe()" in text
+    assert "The test runs in a transaction of the database 'default'" in text
+    assert (
+        "To run this schedule alone:\n"
+        "\n"
+        "    pytest test_inner.py::test_lost --interleave-replay 122211\n"
+        "    interleave(naive, lambda: naive(), setup=setup, invariant=counted(2), replay='122211')"
+    ) in text
+    assert sorted(path.name for path in tmp_path.glob("found/*")) == [
+        *("test_inner.py-test_lost.json", "test_inner.py-test_refused.json")
+    ]
+    (found,) = json.loads((tmp_path / "found" / "test_inner.py-test_lost.json").read_text())
+    assert found["test"] == "test_inner.py::test_lost"
+    assert found["counterexample"]["order"] == "122211"
+    assert [step["kind"] for step in found["counterexample"]["steps"]][:3] == [
+        "SELECT",
+        "SELECT",
+        "UPDATE",
+    ]
+
+
+@pytest.mark.usefixtures("counter_table")
+def test_one_schedule_is_replayed_and_drawn(tmp_path: Path) -> None:
+    text, failed = pytest_run(tmp_path, "--interleave-replay=111222", "-k", "lost or right")
+    assert "ImpossibleSchedule" in failed.pop("test_right")
+    assert failed == {}
+    assert "test_inner.py::test_lost, schedule 111222:\n\n   process 1" in text
+
+
+@pytest.mark.usefixtures("interleave")
+def test_without_a_mark_it_runs_in_a_test_database(tmp_path: Path) -> None:
+    """Also where no other test tells pytest-django that there is to be one."""
+    tmp_path.joinpath("test_alone.py").write_text(IN_A_TEST_DATABASE)
+    options = ["--interleave-replay=21"]
+    text, failed = pytest_run(tmp_path, *options, NAME=f"interleave_{os.getpid()}")
+    assert "TestIt::test_replay, schedule 21:\n\n   process 1" in text
+    assert "The test does not say that it uses the database 'other'" in failed["test_other"]
+    assert failed.keys() == {"test_other"}, text
+
+
+def test_a_race_fails_with_the_counterexample_of_the_documentation(
+    interleave: Interleave, voucher_table: None
+) -> None:
+    Voucher.objects.create(code="once")
+    redeem, once = test_example.redeem_checking_first, test_example.once
+    interleave.shell = "pytest tests/test_example.py::test_it_is_redeemed_once --interleave-replay"
+    with pytest.raises(AssertionError, match=r"12 of 14 .* The shortest is 122211") as raised:
+        interleave(redeem, invariant=once)
     assert str(raised.value) in README.read_text()
 
-    def redeem_what_it_finds() -> bool:
-        found = Voucher.objects.filter(code="once", redeemed=0).values("pk")[:1]
-        return Voucher.objects.filter(pk=Subquery(found)).update(redeemed=F("redeemed") + 1) == 1
 
-    result = explored(*[redeem_what_it_finds] * 2, split_autocommit=True, **race)
-    assert (result.violating, result.schedules) == (2, 4)
-    assert interleave(test_example.redeem_in_one_statement, **race).schedules == 1
+@pytest.mark.usefixtures("counter_table")
+def test_the_call_may_replay_and_an_error_is_an_error(interleave: Interleave) -> None:
+    with pytest.raises(CannotExplore, match="processes=2 is for one function"):
+        interleave(counter.naive, counter.naive, processes=2, invariant=counter.anything)
+    counter.setup()
+    with pytest.raises(AssertionError, match=r"^Schedule 122211 violates the invariant:\n\n   p"):
+        interleave(counter.naive, invariant=counter.counted(2), replay="122211")
+    with pytest.raises(ZeroDivisionError):
+        interleave(lambda: sql("SELECT 1"), setup=lambda: 1 / 0, invariant=counter.anything)
+    found = interleave(lambda: sql("SELECT 1"), invariant=counter.anything, replay="21")
+    assert (found.orders, found.violations, found.complete) == (("21",), (), False)
+    assert found.replay("12").order == "12"
 
 
 @pytest.mark.django_db
 def test_a_test_in_a_transaction_is_told_what_to_do(interleave: Interleave) -> None:
-    with pytest.raises(CannotExplore, match=r"django_db\(transaction=True\)"):
+    with pytest.raises(CannotExplore, match=r"fixture `interleave`, which needs no mark django_db"):
         interleave(counter.naive, setup=counter.setup, invariant=counter.anything)
+    with pytest.raises(CannotExplore, match=r"django_db\(transaction=True\)"):
+        explore([counter.naive], invariant=counter.anything)
 
 
 def test_a_project_without_django_can_load_the_plugin() -> None:
@@ -50,9 +212,11 @@ def test_a_project_without_django_can_load_the_plugin() -> None:
 def test_the_callback_is_told_how_far_the_search_is() -> None:
     told: list[Progress] = []
     processes = [lambda: 1, counter.naive, counter.naive]  # the first sends nothing
-    explored(*processes, invariant=counter.counted(2), progress=told.append)
+    options = {"invariant": counter.counted(2), "split_autocommit": False}
+    found = explored(*processes, progress=told.append, **options)
+    assert found.complete
     assert [(each.schedules, each.violating) for each in told] == [
-        *[(1, 0), (2, 1), (3, 2), (4, 3), (5, 4), (6, 4)]
+        *[(1, 0), (2, 0), (3, 1), (4, 2), (5, 3), (6, 4)]
     ]
     shares = [each.share for each in told]
     assert shares[0] > 0
@@ -68,5 +232,5 @@ def test_a_bar_is_drawn_for_a_person_who_waits(
     pytest.importorskip("tqdm")
     monkeypatch.setattr(progress, "DELAY", 0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    explored(counter.naive, counter.naive)
+    assert explored(counter.naive, counter.naive).complete
     assert ("schedules, " in capsys.readouterr().err) == terminal

@@ -16,13 +16,14 @@ pytestmark = pytest.mark.usefixtures("counter_table")
 
 def test_a_replay_runs_the_steps_in_the_written_order() -> None:
     options = {"observe": counter.hits, "invariant": counter.counted(2)}
-    schedule = replayed("1212", counter.naive, counter.naive, **options)
-    assert schedule.order == "1212"
+    schedule = replayed("121122", counter.naive, counter.naive, **options)
+    assert schedule.order == "121122"
     assert schedule.violation == "hits = 1"
-    assert [step.process for step in schedule.timeline] == [1, 2, 1, 2]
-    assert [step.kind for step in schedule.timeline] == ["SELECT", "SELECT", "UPDATE", "UPDATE"]
-    assert [step.observed for step in schedule.timeline] == [0, 0, 1, 1]
-    select, _, update, _ = schedule.timeline
+    assert [step.process for step in schedule.timeline] == [1, 2, 1, 1, 2, 2]
+    kinds = ["SELECT", "SELECT", "UPDATE", "COMMIT", "UPDATE", "COMMIT"]
+    assert [step.kind for step in schedule.timeline] == kinds
+    assert [step.observed for step in schedule.timeline] == [0, 0, 0, 1, 1, 1]
+    select, _, update, commit, *_ = schedule.timeline
     assert 'FROM "interleave_counter" WHERE' in select.sql
     assert select.params == ("a",)
     assert (select.columns, select.rows) == (("id", "key", "hits"), ((1, "a", 0),))
@@ -30,6 +31,7 @@ def test_a_replay_runs_the_steps_in_the_written_order() -> None:
     lines, first = inspect.getsourcelines(counter.naive)
     assert select.filename == update.filename == counter.__file__
     assert (select.lineno, update.lineno) == (first + 1, first + len(lines) - 1)
+    assert commit.lineno == update.lineno
     assert select.function == "naive"
 
 
@@ -63,7 +65,8 @@ def test_a_replay_does_not_show_names_made_from_the_thread() -> None:
     [
         ("121", "is over before processes 1 and 2"),
         ("1111", "cannot be taken by process 1: only process 2 can go on"),
-        ("12a2", "cannot be taken by process a"),
+        ("12z2", "is not written like a schedule"),
+        ("12a1122", "The last step of '12a' closes no such deadlock"),
         ("1211223", "goes on after all have ended, at '121122'"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from pginterleave import StepTimeout
+from pginterleave import CannotExplore, Outcome, StepTimeout
 
 from . import counter
 from .counter import all_outcomes, explored, sql
@@ -41,7 +41,8 @@ def test_the_state_of_a_session_does_not_reach_the_next_schedule() -> None:
 
     expected = sql(probe)
     runs = all_outcomes(process, counter.hits)
-    assert len(runs) == 11  # its steps, with CLOSE, and one SELECT anywhere between them
+    # Its steps, with two COMMITs and CLOSE, and one SELECT anywhere between them.
+    assert len(runs) == 13
     for outcomes in runs.values():
         assert outcomes[0].raised is None
         assert outcomes[0].returned == expected
@@ -81,7 +82,7 @@ def test_hooks_and_wrappers_do_not_reach_the_next_schedule() -> None:
         connection.execute_wrappers.append(wrapper)
 
     runs = all_outcomes(process, counter.naive)
-    assert len(runs) == 6
+    assert len(runs) == 10
     assert all(outcome.raised is None for outcomes in runs.values() for outcome in outcomes)
     assert called == []
 
@@ -102,7 +103,9 @@ def test_a_copy_of_the_connection_ends_with_its_process() -> None:
         kept.append(held_by_a_copy())
         sql("SELECT 1")
 
-    assert len(all_outcomes(process, counter.hits)) == 2
+    found = explored(process, counter.hits)
+    assert (found.schedules, found.complete) == (2, False)
+    assert "by a connection that the thread 'process 1' has opened" in str(found)
 
 
 def test_a_process_that_waits_for_its_own_copy() -> None:
@@ -130,7 +133,7 @@ def test_a_session_that_a_process_closes_holds_no_lock_after_that_step() -> None
     def try_lock() -> bool:
         return bool(sql("SELECT pg_try_advisory_xact_lock(1)")[0][0])
 
-    runs = all_outcomes(lock_and_close, try_lock)
+    runs = all_outcomes(lock_and_close, try_lock, split_autocommit=False)
     assert {order: outcomes[1].returned for order, outcomes in runs.items()} == {
         "1112": True,
         "1121": False,
@@ -145,8 +148,33 @@ def test_a_lock_of_the_session_is_released_in_a_step() -> None:
         counter.update_returning()
 
     found = explored(hold, hold, invariant=counter.counted(2))
-    orders = {"111222", "112122", "121122", "212211", "221211", "222111"}
+    one_waits = {"11112222", "11121222", "11211222", "12111222"}
+    orders = one_waits | {each.translate({49: 50, 50: 49}) for each in one_waits}
     assert (found.violating, set(found.orders)) == (0, orders)
-    timeline = found.replay("121122").timeline
-    assert (timeline[1].waited_for, timeline[1].until) == ((1,), 4)
-    assert timeline[3].kind == "CLOSE"
+    timeline = found.replay("12111222").timeline
+    assert (timeline[1].waited_for, timeline[1].until) == ((1,), 5)
+    assert timeline[4].kind == "CLOSE"
+
+
+@pytest.mark.parametrize(
+    ("level", "lost", "refused"),
+    [("", 12, 0), ("read committed", 12, 0), ("Repeatable Read", 0, 12), ("serializable", 0, 12)],
+)
+def test_the_isolation_level_is_that_of_the_processes(level: str, lost: int, refused: int) -> None:
+    refusals: list[str] = []
+
+    def nothing_is_lost(outcomes: list[Outcome]) -> str:
+        failed = [str(outcome.raised) for outcome in outcomes if outcome.raised]
+        refusals.extend(failed)
+        return "" if counter.hits() == 2 - len(failed) else "lost"
+
+    options = {"invariant": nothing_is_lost, "isolation_level": level}
+    found = explored(*[counter.atomic_only] * 2, **options)
+    assert (found.violating, len(refusals)) == (lost, refused)
+    assert all("could not serialize access" in each for each in refusals)
+    assert not sql("SELECT 1 WHERE current_setting('transaction_isolation') != 'read committed'")
+
+
+def test_an_unknown_isolation_level_is_refused() -> None:
+    with pytest.raises(CannotExplore, match="'snapshot', and not one of read committed, repeat"):
+        explored(counter.naive, isolation_level="snapshot")

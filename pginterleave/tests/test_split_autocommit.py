@@ -1,4 +1,4 @@
-"""split_autocommit=True: the COMMIT of a statement outside a transaction is a step of its own."""
+"""The COMMIT of a statement outside a transaction is a step, unless split_autocommit=False."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,7 +8,7 @@ import pytest
 from django.db import IntegrityError, connection
 
 from pginterleave import Exploration, Outcome
-from pginterleave.statements import writes
+from pginterleave.statements import commits_apart
 
 from . import counter
 from .counter import Counter, Process, explored, replayed, sql
@@ -38,14 +38,11 @@ def none_twice(outcomes: list[Outcome]) -> str:
 
 
 def both(*processes: Process, **options: Any) -> list[Exploration]:
-    """Explore without it, with it, and with it reduced, whose counts must agree."""
-    plain = explored(*processes, **options)
-    split, reduced = (
-        explored(*processes, split_autocommit=True, reduce=reduce, **options)
-        for reduce in (False, True)
-    )
+    """Explore with one step for both, with two, and that reduced, whose counts must agree."""
+    plain = explored(*processes, split_autocommit=False, **options)
+    split, reduced = (explored(*processes, reduce=reduce, **options) for reduce in (False, True))
     assert plain.complete
-    assert split.complete
+    assert not split.truncated
     assert (reduced.violating, reduced.schedules) == (split.violating, split.schedules)
     return [plain, split]
 
@@ -70,7 +67,7 @@ def test_a_statement_that_looks_and_writes(
 
 
 def test_a_counterexample_is_replayed_with_its_commits() -> None:
-    options = {"invariant": only_one, "split_autocommit": True}
+    options = {"invariant": only_one}
     split = explored(*unless_there, **options)
     assert split.counterexample
     assert [step.kind for step in split.counterexample.timeline] == ["INSERT"] * 2 + ["COMMIT"] * 2
@@ -104,7 +101,6 @@ def test_a_constraint_that_is_looked_at_last() -> None:
         *[partial(sql, insert, number, f"own {number}") for number in (3, 4)],
         setup=partial(sql, "DELETE FROM interleave_counter"),
         invariant=lambda outcomes: " ".join(type(each.raised).__name__ for each in outcomes),
-        split_autocommit=True,
     )
     assert {each.violation for each in found.violations} == {
         "NoneType IntegrityError",
@@ -148,7 +144,7 @@ def test_many_at_once_are_committed_in_their_step() -> None:
     ],
 )
 def test_a_semicolon_that_ends_nothing(statement: str, expected: bool) -> None:
-    assert writes(statement) == expected
+    assert commits_apart(statement) == expected
 
 
 @pytest.mark.parametrize("process", [counter.hits, counter.atomic_only, several, many])

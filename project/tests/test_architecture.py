@@ -8,9 +8,10 @@ from pathlib import Path
 from project.tests.conftest import ROOT, run_in
 
 # Modules with a name that Python, Django or pytest gives them.
-CONVENTIONAL = {"__init__", "apps", "conftest", "exceptions", "models", "urls", "views"}
+CONVENTIONAL = {"__init__", "__main__", "apps", "conftest", "exceptions", "models", "urls", "views"}
 # One file a strategy, a migration, a command or an exercise: other folders have the same names.
-FOLDERS = {"creating", "resolving", "migrations", "commands", "solutions", "templates"}
+FOLDERS = {"creating", "resolving", "migrations", "commands"}
+FOLDERS |= {"templates", "solutions", "wrong_solutions"}
 
 
 def modules() -> list[Path]:

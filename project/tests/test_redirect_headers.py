@@ -1,15 +1,21 @@
 """All of what GET /<key> answers in each of its cases: the status and every header."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import ANY
 
 import pytest
 from django.conf import settings
-from django.db import OperationalError
-from django.test import Client
+from django.core.handlers.wsgi import WSGIHandler
+from django.core.signals import request_finished, request_started
+from django.db import OperationalError, close_old_connections
+from django.test import Client, RequestFactory
 
+from project.redirects import Redirects
 from shorturl import operations
 from shorturl.exceptions import RowLocked
+from shorturl.models import ShortUrl
 
 pytestmark = pytest.mark.django_db
 
@@ -30,16 +36,53 @@ NOT_ALLOWED = {**EMPTY, "Allow": "GET, HEAD"}
 
 
 def answer(method: str, path: str, body: bytes = b"", **options: Any) -> tuple[int, Any]:
-    """Return the status and the headers."""
+    """Return the status and the headers, which are the same by every way.
+
+    The first redirect of a process goes through Django, as all do by the test client, and the next
+    ones in front of it.
+    """
     client = Client(enforce_csrf_checks=True, raise_request_exception=False)
     response = client.generic(method, path, body, **options)
-    found: dict[str, Any] = dict(response.headers)
-    if policy := found.get("Content-Security-Policy"):
-        found["Content-Security-Policy"] = set(policy.split("; "))
-    if method == "GET" and "Content-Length" in found:
-        assert int(found["Content-Length"]) == len(response.content)
+    found: tuple[int, dict[str, Any]] = response.status_code, dict(response.headers)
+    if method == "GET" and "Content-Length" in found[1]:
+        assert int(found[1]["Content-Length"]) == len(response.content)
     assert not response.cookies
-    return response.status_code, found
+    options["headers"] = {"host": "testserver", **options.get("headers", {})}
+    served = Redirects(WSGIHandler())
+    ways = [served_by(served, method, path, body, **options) for _ in range(2)]
+    assert ways == [found, found]
+    if policy := found[1].get("Content-Security-Policy"):
+        found[1]["Content-Security-Policy"] = set(policy.split("; "))
+    return found
+
+
+@contextmanager
+def kept_connection() -> Iterator[None]:
+    """Let no request close the connection, which is in the test's transaction."""
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    try:
+        yield
+    finally:
+        for signal in (request_started, request_finished):
+            signal.connect(close_old_connections)
+
+
+def served_by(
+    application: Redirects, method: str, path: str, body: bytes = b"", **options: Any
+) -> tuple[int, dict[str, str]]:
+    """Return the status and the headers that the WSGI application answers."""
+    answered: list[tuple[int, dict[str, str]]] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], *_: object) -> None:
+        assert len(dict(headers)) == len(headers)
+        answered.append((int(status[:3]), dict(headers)))
+
+    environ = RequestFactory().generic(method, path, body, **options).environ
+    with kept_connection():
+        list(application(environ, start_response))
+    assert len(answered) == 1
+    return answered[0]
 
 
 @pytest.fixture(autouse=True)
@@ -94,3 +137,61 @@ def test_an_error_of_the_operation(
 
     monkeypatch.setattr(operations, "resolve", fail)
     assert answer("GET", "/spring") == expected
+
+
+def test_each_request_follows_the_short_url_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where Django has to answer: it gets what was found."""
+    followed, resolve = list[str](), operations.resolve
+
+    def noted(key: str) -> ShortUrl:
+        followed.append(key)
+        return resolve(key)
+
+    monkeypatch.setattr(operations, "resolve", noted)
+    application = Redirects(WSGIHandler())
+    host: dict[str, Any] = {"headers": {"host": "testserver"}}
+    paths = ["/spring", "/spring", "/unknown", "/gone", "/spring"]
+    answers = [served_by(application, "GET", path, **host)[0] for path in paths]
+    assert answers == [302, 302, 404, 404, 302]
+    assert [f"/{key}" for key in followed] == paths
+
+
+@pytest.mark.parametrize(
+    ("said", "secure"), [("https", True), ("https, http", True), ("http", False), (None, False)]
+)
+def test_the_scheme_is_what_the_proxy_says(settings: Any, said: str | None, secure: bool) -> None:
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    settings.SECURE_HSTS_SECONDS = 60
+    headers = {"X-Forwarded-Proto": said} if said else {}
+    assert ("Strict-Transport-Security" in answer("GET", "/spring", headers=headers)[1]) == secure
+
+
+def test_each_scheme_has_headers_of_its_own(settings: Any) -> None:
+    settings.SECURE_HSTS_SECONDS = 60
+    application = Redirects(WSGIHandler())
+    host: dict[str, Any] = {"headers": {"host": "testserver"}}
+    for secure in (True, False, True, False):
+        _, headers = served_by(application, "GET", "/spring", secure=secure, **host)
+        assert ("Strict-Transport-Security" in headers) == secure
+
+
+@pytest.mark.parametrize(
+    ("target_url", "status"),
+    [
+        ("https://例え.jp/パス?q=ü#é", 302),
+        ("https://example.com/a b\n", 302),
+        ("javascript:alert(1)", 400),
+        ("https://[x", 400),
+    ],
+)
+def test_the_location(target_url: str, status: int) -> None:
+    """Also of links that no form or API would have taken, be it the first redirect or a later one.
+
+    `answer()` compares the first of a process only.
+    """
+    application = Redirects(WSGIHandler())
+    host: dict[str, Any] = {"headers": {"host": "testserver"}}
+    assert served_by(application, "GET", "/spring", **host)[0] == 302
+    ShortUrl.objects.filter(key="spring").update(target_url=target_url)
+    assert served_by(application, "GET", "/spring", **host)[0] == status
+    assert answer("GET", "/spring")[0] == status

@@ -42,7 +42,7 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
     short_url = operations.create(body.target_url, key=body.key)
     location = reverse("api:get_link", args=[short_url.key])
     response["Location"] = request.build_absolute_uri(location)
-    return Status(201, Link.of(short_url, request))
+    return Status(201, Link.of(short_url, request, hits=0))
 
 
 @router.get(
@@ -59,7 +59,7 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
     number, so links that are created or deleted meanwhile do not shift it, and the last page is as
     fast as the first. There is no total: counting would read the whole table for every page.
     """
-    links = ShortUrl.objects.filter(deleted_at=None).order_by("-id")
+    links = ShortUrl.objects.filter(deleted_at=None).with_total_hits().order_by("-id")
     if query.after is not None:
         # A deleted link still marks its place.
         last = ShortUrl.objects.filter(key=query.after).values_list("id", flat=True).first()
@@ -68,7 +68,7 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
             raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("after", "unknown", message))
         links = links.filter(id__lt=last)
     page = list(links[: query.limit + 1])  # one more tells whether there is a next page
-    items = [Link.of(short_url, request) for short_url in page[: query.limit]]
+    items = [Link.of(one, request, hits=one.total_hits) for one in page[: query.limit]]
     following = None
     if len(page) > query.limit:
         parameters = urlencode({"limit": query.limit, "after": items[-1].key})
@@ -86,7 +86,8 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
 )
 def get_link(request: HttpRequest, key: str) -> Link:
     """Show where a short URL leads and how often it was followed. This counts no hit."""
-    return Link.of(existing(key), request)
+    short_url = existing(key)
+    return Link.of(short_url, request, hits=short_url.total_hits)
 
 
 @router.patch(
@@ -101,7 +102,8 @@ def change_link(request: HttpRequest, key: str, body: Target) -> Link:
     # One statement, so that no hit and no deletion can come in between.
     if not in_service(key).update(target_url=body.target_url):
         raise no_such_link(key)
-    return Link.of(existing(key), request)
+    short_url = existing(key)
+    return Link.of(short_url, request, hits=short_url.total_hits)
 
 
 @router.delete(
@@ -126,7 +128,7 @@ def delete_link(request: HttpRequest, key: str) -> Status[None]:
 def existing(key: str) -> ShortUrl:
     """Return the short URL of `key`; raise a 404 where there is none, or it was deleted."""
     try:
-        return in_service(key).get()
+        return in_service(key).with_total_hits().get()
     except ShortUrl.DoesNotExist as error:
         raise no_such_link(key) from error
 

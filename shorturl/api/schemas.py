@@ -98,13 +98,13 @@ class Link(BaseModel):
     created_at: datetime
 
     @classmethod
-    def of(cls, short_url: ShortUrl, request: HttpRequest) -> "Link":
+    def of(cls, short_url: ShortUrl, request: HttpRequest, *, hits: int) -> "Link":
         """Return `short_url` as the API shows it, with its address under the request's host."""
         return cls(
             key=short_url.key,
             short_url=address(request, short_url.key),
             target_url=short_url.target_url,
-            hits=short_url.hits,
+            hits=hits,
             created_at=short_url.created_at,
         )
 

@@ -46,7 +46,7 @@ STRATEGIES: dict[str, Strategy[Create]] = table(
     Strategy("on_conflict", on_conflict.create, RIGHT, "–",
         "INSERT … ON CONFLICT DO NOTHING: one statement, no exception"),
     Strategy("get_or_create", get_or_create.create, WRONG, "–",
-        "Django's idiom hands out somebody else's link, silently"),
+        "Django's idiom, `created` not looked at: somebody else's link, silently"),
     Strategy("timestamp_key", timestamp_key.create, WRONG, "–",
         "the clock as the key", keeps_transaction=False, draws_keys=False),
     Strategy("advisory_lock", advisory_lock.create, RIGHT, "–",

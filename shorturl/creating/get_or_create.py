@@ -22,6 +22,9 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
 
     What it costs: one statement when the row is there, four when not.
 
+    Whoever looks at what is thrown away here, `created`, and tries the next key when it is False,
+    has a create that holds, in a caller's transaction too: Django sets a savepoint.
+
     When to use it: where the row found is as good as the row asked for (a tag by its name), which
     a randomly drawn key never is.
     """

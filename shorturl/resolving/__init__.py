@@ -9,14 +9,17 @@ from typing import Protocol
 from shorturl.models import ShortUrl
 from shorturl.resolving import (
     advisory_lock,
+    append_only,
     atomic_only,
     combined,
     compare_and_swap,
     f_expression,
     f_expression_full_save,
+    in_memory,
     naive,
     repeatable_read,
     select_for_update,
+    slotted_counter,
     update_returning,
 )
 from shorturl.strategies import Strategy, Verdict, table
@@ -53,4 +56,13 @@ STRATEGIES: dict[str, Strategy[Resolve]] = table(
     Strategy("combined", combined.resolve, RIGHT, "–",
         "one statement for all hits that arrive while another is under way",
         shared=combined.Batches),
+    Strategy("slotted_counter", slotted_counter.resolve, RIGHT, "–",
+        "many rows for one counter: a hit adds to a random one"),
+    Strategy("append_only", append_only.resolve, RIGHT, "–",
+        "a row for each hit, added up later"),
+    Strategy("in_memory", in_memory.resolve, WRONG, "–",
+        "counted in memory and written later: a crash loses what was acknowledged",
+        shared=in_memory.Hits,
+        note="Its statements do not race. What is shown is that it answers before it counts: an "
+        "exploration ends before the write half a second later, as a process that is killed does."),
 )

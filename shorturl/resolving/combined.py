@@ -3,7 +3,6 @@ import threading
 from concurrent.futures import Future
 
 from django.db import OperationalError, connection
-from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import ShortUrl
 
@@ -12,9 +11,8 @@ from shorturl.models import ShortUrl
 PATIENCE, LONGEST = 0.5, 15.0
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
-UPDATE = sql.SQL("UPDATE {} SET hits = hits + %s WHERE key = %s RETURNING {}").format(
-    sql.Identifier(ShortUrl._meta.db_table), sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
-)
+TABLE, *NAMES = map(connection.ops.quote_name, [ShortUrl._meta.db_table, *COLUMNS])
+UPDATE = f"UPDATE {TABLE} SET hits = hits + %s WHERE key = %s RETURNING {', '.join(NAMES)}"  # noqa: S608
 
 
 class Batch:

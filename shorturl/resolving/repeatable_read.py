@@ -30,7 +30,10 @@ def resolve(key: str) -> ShortUrl:
 
     What it costs: five round trips, and all of them again for each hit that came in between.
 
-    When to use it: when a decision rests on several rows, and the transaction can be retried.
+    When to use it: when several reads have to agree with each other, and what is decided by them
+    is written to the rows that were read; and the transaction can be retried. It is no help where
+    a decision rests on rows that it does not write: two such transactions do not meet, and both
+    go through (write skew). That takes SERIALIZABLE, or a lock on all that was read.
     """
     for _ in range(ATTEMPTS):
         try:

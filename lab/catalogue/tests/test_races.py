@@ -8,7 +8,7 @@ import pytest
 
 from lab.catalogue import OPERATIONS, RACES, matrix
 from lab.catalogue.matrix import MatrixCell
-from lab.catalogue.race_definition import stopped_clock
+from lab.catalogue.race_definition import worst_case
 from lab.scratch_database import scratch_database
 from project.docs import ROOT
 from shorturl.creating import timestamp_key
@@ -53,7 +53,7 @@ def test_the_readme_shows_the_matrix(cells: Cells) -> None:
 
 
 def test_the_clock_stands_still_for_an_exploration_only() -> None:
-    with stopped_clock():
+    with worst_case():
         assert timestamp_key.time_ns() == timestamp_key.time_ns()  # type: ignore[attr-defined]
     assert timestamp_key.time_ns is time.time_ns  # type: ignore[attr-defined]
 
@@ -65,7 +65,10 @@ def test_every_number_is_what_an_exploration_counts(cells: Cells) -> None:
     rest = PROSE.replace("--processes 3", "")  # which counts nothing
     for claim in (
         f"violates the invariant of `lost_update` in {count('lost_update', 'naive')} schedules",
-        f"`atomic_only` does so in {count('lost_update', 'atomic_only')}, more than without",
+        f"`atomic_only` does so in {count('lost_update', 'atomic_only')}, the same ones",
+        f"4 of 6 for `naive`, and {count('lost_update', 'atomic_only')} for `atomic_only`",
+        "`update_returning`, in 0 of 2 schedules counted like that, ends in an error in 2 of 4",
+        f"undoes the edit in the {count('clobbered_edit', 'f_expression_full_save')} schedules",
         f"`forgiveness` holds alone ({count('toctou', 'forgiveness')})",
         f"`repeatable_read` has {cells['lost_update', 'repeatable_read'].schedules} schedules "
         f"where `select_for_update` has {cells['lost_update', 'select_for_update'].schedules}",
@@ -78,15 +81,15 @@ def test_every_number_is_what_an_exploration_counts(cells: Cells) -> None:
 def test_what_it_says_of_schedules_and_whole_races(cells: Cells) -> None:
     for cell in ("toctou", "get_or_create"), ("toctou_in_a_transaction", "forgiveness"):
         assert cells[cell].violating == cells[cell].schedules
-    undone = cells["clobbered_edit", "f_expression_full_save"]
-    assert (undone.counterexample, undone.violating, undone.schedules) == ("121", 1, 3)
     for strategy in RACES["custom_key"].strategies:
         assert str(cells["custom_key", strategy]) == str(cells["toctou", strategy])
     assert {
         cell.strategy
         for cell in cells.values()
         if cell.race == "deleted_meanwhile" and cell.violating
-    } == {"naive", "atomic_only", "f_expression_full_save"}
+    } == {"naive", "atomic_only", "f_expression_full_save", "in_memory"}
+    for race in "lost_update", "clobbered_edit", "crossed_locks":
+        assert cells[race, "in_memory"].violating == cells[race, "in_memory"].schedules
 
 
 def three_processes() -> list[Any]:
@@ -98,7 +101,7 @@ def three_processes() -> list[Any]:
             races = rest.split(" | ")
             continue
         for race, count in zip(races, rest.split(" | "), strict=True):
-            few = len(count.strip("*").split(" / ")[1]) < 2
+            few = len(count.strip("*").split(" / ")[1]) < 3
             marks = [] if few else [pytest.mark.exhaustive]
             cases.append(pytest.param(race, first, count, marks=marks))
     return cases

@@ -15,13 +15,19 @@ from django.db import DatabaseError
 from lab.catalogue import RACES, matrix
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import MAX_SCHEDULES, MAX_SECONDS, Race
+from lab.catalogue.write_skew import WRITE_SKEW
 from lab.exceptions import LabRefusal, TakesNoPart
 from lab.management import race_arguments as arguments
 from lab.scratch_database import scratch_database
 from lab.workshop import hand_out, judge
 from lab.workshop.exercises import Exercise
 from lab.workshop.find_the_schedule import Puzzle
+from lab.workshop.submission import Submission
 from pginterleave import Exploration, InterleaveError, Schedule
+from shorturl.strategies import Strategy
+
+# A judge that is waited for: a function that holds and has more schedules is not proven.
+CHECK_SECONDS = 60
 
 
 class Command(BaseCommand):
@@ -74,19 +80,22 @@ class Command(BaseCommand):
         own = action("check", self.run_check, "Judge a function of your own as a strategy.")
         own.add_argument("race", type=arguments.judge, help="a race, or what judges an exercise")
         own.add_argument("function", type=arguments.function, help="package.module:function")
-        self._add_limits(own)
+        own.add_argument(
+            "--count", action="store_true", help="run every schedule, and count the violating ones"
+        )
+        self._add_limits(own, CHECK_SECONDS)
 
         one = action("exercise", self.run_exercise, "List the exercises, or begin one of them.")
         one.add_argument("exercise", nargs="?", type=arguments.exercise, metavar="NAME")
         one.add_argument("file", nargs="?", help="by default exercises/NAME.py")
 
-    def _add_limits(self, parser: CommandParser) -> None:
+    def _add_limits(self, parser: CommandParser, seconds: int = MAX_SECONDS) -> None:
         parser.add_argument(
             "--processes", type=arguments.limit, help="how many; by default the race's own"
         )
         parser.add_argument("--max-schedules", type=arguments.limit, default=MAX_SCHEDULES)
         parser.add_argument(
-            "--max-seconds", type=arguments.limit, default=MAX_SECONDS, help="for each search"
+            "--max-seconds", type=arguments.limit, default=seconds, help="for each search"
         )
 
     def handle(self, *args: Any, run: Callable[..., None], **options: Any) -> None:
@@ -104,7 +113,7 @@ class Command(BaseCommand):
             raise CommandError(f"The database: {error}".strip(), returncode=2) from error
 
     def run_list(self, **options: Any) -> None:
-        for race in RACES.values():
+        for race in [*RACES.values(), WRITE_SKEW]:
             self._list(race)
         self.stdout.write("\nThe museum: races that were found in real shorteners.\n\n")
         for exhibit in MUSEUM.values():
@@ -138,6 +147,7 @@ class Command(BaseCommand):
                 for one in chosen:
                     result = each.explore(one, count, reduce=True, **limits(options))
                     self.stdout.write(f"    {one.name}: {describe(result)}")
+                    self._note(one)
 
     def run_show(self, race: Race, strategy: str, schedule: str | None, **options: Any) -> None:
         one, count = race.strategy(strategy), race.number_of_processes(options["processes"])
@@ -154,6 +164,11 @@ class Command(BaseCommand):
         self.stdout.write(f"{race.name} × {one.name}: {title}\n\n{self._draw(shown)}\n")
         holds = f"Holds: {race.must_hold}"
         self.stdout.write(f"Violated: {shown.violation}." if shown.violation else holds)
+        self._note(one)
+
+    def _note(self, strategy: Strategy[Any]) -> None:
+        if strategy.note:
+            self.stdout.write(f"    Note: {strategy.note}")
 
     def run_matrix(self, as_json: bool, **options: Any) -> None:
         wanted = options["processes"]
@@ -176,14 +191,19 @@ class Command(BaseCommand):
             hand_out.hand_out(exercise, file) if exercise else "\n".join(hand_out.listing())
         )
 
-    def run_check(self, race: Race | Puzzle, function: Callable[..., Any], **options: Any) -> None:
+    def run_check(
+        self, race: Race | Puzzle, function: Submission, count: bool, **options: Any
+    ) -> None:
         """Print the result of a check, and exit with 1 unless it is passed."""
-        count = 0 if isinstance(race, Puzzle) else race.number_of_processes(options["processes"])
+        wanted = options["processes"]
+        processes = 0 if isinstance(race, Puzzle) else race.number_of_processes(wanted)
         with self._scratch():
             if isinstance(race, Puzzle):
-                passed, report = race.judge(function)
+                passed, report = race.judge(function.function)
             else:
-                passed, report = judge.judge(race, function, count, self._draw, **limits(options))
+                passed, report = judge.judge(
+                    race, function, processes, self._draw, count=count, **limits(options)
+                )
         self.stdout.write(report)
         if not passed:
             raise SystemExit(1)

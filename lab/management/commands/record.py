@@ -40,7 +40,7 @@ class Command(BaseCommand):
             "what",
             nargs="*",
             type=wanted,
-            help="matrix, museum, isolation, all of them (the default), or race/strategy, "
+            help="matrix, museum, isolation, queue, all of them (the default), or race/strategy, "
             "with /processes and /level appended where they are not 2 and read-committed",
         )
         parser.add_argument("--batch", type=int, help="the batch that a page has created")

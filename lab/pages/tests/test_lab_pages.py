@@ -3,10 +3,13 @@
 import json
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 from django.utils.html import escape
+from pytest_django import Settings
 from pytest_django.asserts import assertContains
 
 from lab.catalogue import EVERY_RACE, RACES
@@ -14,6 +17,8 @@ from lab.catalogue.museum import MUSEUM
 from lab.conftest import NAIVE, RIGHT, Kept, get
 from lab.models import Batch, Recording
 from lab.pages import measured
+from lab.recording import batches
+from lab.recording.jobs import ISOLATED, jobs_named
 from shorturl.strategies import Verdict
 
 pytestmark = pytest.mark.django_db
@@ -25,6 +30,33 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "races.json"
     monkeypatch.setattr(measured, "REPORT", path)
     return path
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """What would start a process that explores."""
+    started = Mock()
+    monkeypatch.setattr(batches, "start", started)
+    return started
+
+
+def test_the_first_visit_has_everything_explored(
+    client: Client, started: Mock, settings: Settings
+) -> None:
+    started.side_effect = lambda what, total: Batch.objects.create(what=what, total=total)
+    page = get(client, "/lab/")
+    (call,) = started.call_args_list
+    assert call.args == ("all", len(jobs_named("all")))
+    assert "Nothing has been explored" not in page
+    assert f"<b>The races are being explored</b>: 0 of {call.args[1]}." in page
+    assert "lab/batch.js" in page
+    get(client, "/lab/")  # it goes on
+    Batch.objects.update(ended_at=timezone.now(), problem="No database.")
+    assert "Nothing has been explored" in get(client, "/lab/")  # and not again and again
+    Batch.objects.all().delete()
+    settings.LOCAL = False
+    assert "Nothing has been explored" in get(client, "/lab/")
+    assert started.call_count == 1
 
 
 def test_index_before_anything_was_explored(client: Client) -> None:
@@ -46,16 +78,16 @@ def test_index_shows_what_was_explored(client: Client, recorded: dict[str, Kept]
     newest = recorded["toctou/on_conflict"].recording
     assert f"{newest.recorded_at:%Y-%m-%d %H:%M}" in page
     assert newest.postgresql in page
-    violating = '<a class="count violates" href="{}"><span aria-hidden="true">✗</span> 4 / 6'
+    violating = '<a class="count violates" href="{}"><span aria-hidden="true">✗</span> 12 / 14'
     assert violating.format(NAIVE) in page
     assert violating.format("/lab/races/toctou/check_first/2/") in page
-    assert page.count("4 with an error") == 1  # of the two, only the create says so
-    assert f'href="{RIGHT}"><span aria-hidden="true">✓</span> 0 / 2' in page
+    assert page.count("12 with an error") == 1  # of the two, only the create says so
+    assert f'href="{RIGHT}"><span aria-hidden="true">✓</span> 0 / 4' in page
     assert f'<a href="/lab/runs/{batch.pk}/">The last run</a>' in page
     Recording.objects.filter(strategy="update_returning").update(
         truncated="max_schedules=2 reached"
     )
-    assert "✓</span> 0 / 2 …" in get(client, "/lab/")
+    assert "✓</span> 0 / 4 …" in get(client, "/lab/")
     assert "the search was truncated: max_schedules=2 reached" in get(client, RIGHT)
 
 
@@ -124,7 +156,7 @@ def test_every_race_has_its_page(client: Client, name: str) -> None:
         "races/lost_update/naive/2/?level=strict",
         "races/lost_update/naive/2/?schedule=1111",
         "races/lost_update/naive/2/?schedule=%00",
-        "races/lost_update/naive/2/?predict=4",
+        "races/lost_update/naive/2/?predict=6",
         "races/lost_update/naive/2/?predict=²",
         "runs/1/",
     ],
@@ -138,7 +170,7 @@ def test_what_there_is_not(client: Client, recorded: dict[str, Kept], path: str)
 def test_isolation_has_a_column_for_each_level(client: Client, recorded: dict[str, Kept]) -> None:
     page = get(client, "/lab/isolation/")
     for level in ("read committed", "repeatable read", "serializable"):
-        assert page.count(f'<th scope="col">{level}</th>') == 3
+        assert page.count(f'<th scope="col">{level}</th>') == len(ISOLATED)
     assert f'<a class="count violates" href="{NAIVE}">' in page
     assert f'<a class="count violates" href="{NAIVE}?level=serializable">' in page
     assert f'href="{NAIVE}?level=repeatable+read">not explored</a>' in page
@@ -152,6 +184,7 @@ def test_museum_shows_each_exhibit_with_its_source(
     for name in MUSEUM:
         assert f'<a href="/lab/races/{name}/">{name}</a>' in page
     assert (
-        'href="/lab/races/limited_use/as_found/2/"><span aria-hidden="true">✗</span> 4 / 6' in page
+        'href="/lab/races/limited_use/as_found/2/"><span aria-hidden="true">✗</span> 12 / 14'
+        in page
     )
     assert 'name="what" value="museum"' in page

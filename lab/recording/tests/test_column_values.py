@@ -26,8 +26,12 @@ def test_a_select_reads() -> None:
     )
     assert found["table"] == "t"
     assert found["condition"] == {"key": "a"}
-    assert found["read"] == {"id": "1", "url": HOSTILE, "gone": None}
+    assert found["read"] == [
+        {"id": "1", "url": HOSTILE, "gone": None},
+        {"id": "2", "url": "", "gone": None},
+    ]
     assert found["wrote"] == {}
+    assert (found["lock"], found["lock_name"]) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +56,33 @@ def test_an_insert_writes_and_a_commit_does_not() -> None:
     sql = "INSERT INTO t (a, b, c, d) VALUES (%s, coalesce(%s, 1), %s, DEFAULT) RETURNING id"
     found = column_values(step(sql, (HOSTILE, 5, now), columns=("id",), rows=((4,),)))
     assert found["wrote"] == {"a": HOSTILE, "c": "2022-04-29 00:00:00+00:00"}
-    assert found["read"] == {"id": "4"}
+    assert found["read"] == [{"id": "4"}]
     assert column_values(step("INSERT INTO t DEFAULT VALUES"))["wrote"] == {}
     assert column_values(step("INSERT INTO t (a) SELECT 1"))["wrote"] == {}
-    assert column_values(step("COMMIT")) == {"table": "", "condition": {}, "read": {}, "wrote": {}}
+    assert not any(column_values(step("COMMIT")).values())
+
+
+def test_an_expression_is_kept_as_its_text() -> None:
+    found = column_values(
+        step('UPDATE "t" SET "n" = ("t"."n" + %s), x = %s WHERE id = 9', (1, "y"))
+    )
+    assert (found["computed"], found["wrote"]) == ({"n": "n + 1"}, {"x": "y"})
+    upsert = "INSERT INTO t (a) VALUES (%s) ON CONFLICT (a) DO UPDATE SET n = t.n + 1"
+    assert column_values(step(upsert, (HOSTILE,)))["computed"] == {"n": "n + 1"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "lock", "name"),
+    [
+        ("SELECT id FROM t WHERE key = %s FOR UPDATE", "FOR UPDATE", ""),
+        ("SELECT id FROM t WHERE key = %s FOR NO KEY UPDATE OF t NOWAIT", "FOR NO KEY UPDATE", ""),
+        ("SELECT id FROM t WHERE key = %s", "", ""),
+        ("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", "advisory", "FOR UPDATE"),
+        ("LOCK TABLE t IN SHARE ROW EXCLUSIVE MODE", "SHARE ROW EXCLUSIVE", ""),
+        ("UPDATE t SET a = 1 WHERE key = %s", "FOR NO KEY UPDATE", ""),
+        ("DELETE FROM t WHERE key = %s", "FOR UPDATE", ""),
+    ],
+)
+def test_the_lock_that_a_statement_takes(sql: str, lock: str, name: str) -> None:
+    found = column_values(step(sql, ("FOR UPDATE",)))
+    assert (found["lock"], found["lock_name"]) == (lock, name)

@@ -1,5 +1,7 @@
 """What can be explored and recorded, and what each exploration is called."""
 
+from itertools import product
+
 import pytest
 
 from lab.catalogue import RACES
@@ -16,8 +18,11 @@ def test_a_group_is_every_strategy_of_its_races_and_each_is_found_by_its_name() 
     assert len(set(map(str, every))) == len(every)
     assert {job.race.name for job in groups["matrix"]} == set(RACES)
     assert {job.race.name for job in groups["museum"]} == set(MUSEUM)
-    assert {job.isolation for job in groups["isolation"]} == {"repeatable read", "serializable"}
+    levels = {(job.race.name in RACES, job.isolation) for job in groups["isolation"]}
+    strict = {"repeatable read", "serializable"}
+    assert levels == {*product((True, False), strict), (False, "read committed")}
     assert {job.race.name for job in groups["isolation"]} == set(jobs.ISOLATED)
+    assert [job.processes for job in groups["queue"]] == [3]
 
 
 def test_what_a_name_leaves_out_is_the_usual() -> None:
@@ -30,7 +35,10 @@ def test_what_a_name_leaves_out_is_the_usual() -> None:
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("", "nothing called '' to explore; there are all, matrix, museum, isolation, collision"),
+        (
+            "",
+            "nothing called '' to explore; there are all, matrix, museum, isolation, queue, col",
+        ),
         ("lost_update", "'' takes no part in lost_update; there are naive"),
         ("lost_update/naive/4", "lost_update takes 2 or 3 processes, not 4"),
         ("lost_update/naive/2/strict", "read committed, repeatable read, serializable, not 'st"),

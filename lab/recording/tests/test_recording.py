@@ -47,11 +47,11 @@ def test_every_schedule_is_kept_and_counted(explored: dict[str, Kept]) -> None:
             taken = "".join(str(step["process"]) for step in schedule.steps)
             assert schedule.order == taken
             assert len(schedule.outcomes) == recording.processes
-    assert counts["lost_update/naive"] == (4, 6, 0)
-    assert counts["toctou/check_first"] == (4, 6, 4)
+    assert counts["lost_update/naive"] == (12, 14, 0)
+    assert counts["toctou/check_first"] == (12, 14, 12)
     assert explored["lost_update/update_returning"].recording.counterexample == ""
     recording = explored["lost_update/naive"].recording
-    assert (recording.counterexample, recording.truncated) == ("1212", "")
+    assert (recording.counterexample, recording.truncated) == ("122211", "")
     assert recording.seconds > 0
     assert recording.postgresql.startswith("PostgreSQL ")
 
@@ -59,11 +59,12 @@ def test_every_schedule_is_kept_and_counted(explored: dict[str, Kept]) -> None:
 def test_a_step_has_what_was_sent_what_came_back_and_what_the_rows_held(
     explored: dict[str, Kept],
 ) -> None:
-    read, _, write, _ = explored["lost_update/naive"].schedule("1212").steps
+    read, _, write, commit, *_ = explored["lost_update/naive"].schedule("121122").steps
     assert (read["kind"], read["process"], read["rows"]) == ("SELECT", 1, 1)
     assert (read["until"], read["waited_for"], read["error"], read["message"]) == (1, [], "", "")
     assert read["sql"].startswith("SELECT … FROM shorturl_shorturl WHERE key = ")
-    assert (read["observed"], write["observed"]) == ("hits = 0", "hits = 1")
+    observed = [each["observed"] for each in (read, write, commit)]
+    assert observed == ["hits = 0", "hits = 0", "hits = 1"]
     lines = (ROOT / "shorturl" / "resolving" / "naive.py").read_text().splitlines()
     assert "get(" in lines[read["line"] - 1]
     assert write["where"] == f"shorturl/resolving/naive.py:{write['line']}"
@@ -71,9 +72,9 @@ def test_a_step_has_what_was_sent_what_came_back_and_what_the_rows_held(
     waits = explored["lost_update/select_for_update"].schedule("121122").steps[1]
     assert (waits["waited_for"], waits["until"]) == ([1], 4)  # process 1 commits
 
-    schedule = explored["toctou/check_first"].schedule("1212")
-    assert schedule.steps[3]["error"]
-    assert "shorturl_shorturl_key_uk" in schedule.steps[3]["message"]
+    schedule = explored["toctou/check_first"].schedule("12112")
+    assert schedule.steps[4]["error"]
+    assert "shorturl_shorturl_key_uk" in schedule.steps[4]["message"]
     assert schedule.outcomes[0] == ""
     assert schedule.outcomes[1].startswith("IntegrityError: duplicate key value")
 
@@ -85,13 +86,13 @@ def test_a_newer_recording_replaces_the_older(recorded: dict[str, Kept]) -> None
     ShortUrl.objects.create(key="a", target_url="https://example.com/")
 
     what = "lost_update/update_returning/2/read-committed"
-    assert record(what) == f"{what}: 0 of 2 schedules violate the invariant\n"
+    assert record(what) == f"{what}: 0 of 4 schedules violate the invariant\n"
 
     newer = Recording.objects.get(race="lost_update", strategy="update_returning")
     assert newer.pk > older.pk
     assert newer.recorded_at > older.recorded_at
     assert not RecordedSchedule.objects.filter(recording_id=older.pk).exists()
-    assert newer.recorded.count() == 2
+    assert newer.recorded.count() == 4
     assert set(Recording.objects.exclude(pk=newer.pk).values_list("pk", flat=True)) == before
     assert ShortUrl.objects.get().hits == 0  # the races were in a database of their own
     batch = Batch.objects.get()
@@ -123,7 +124,7 @@ def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_there_is_not_is_said() -> None:
-    with pytest.raises(CommandError, match="there are all, matrix, museum, isolation, collision"):
+    with pytest.raises(CommandError, match="there are all, matrix, museum, isolation, queue"):
         record("")
     assert not Batch.objects.exists()
 

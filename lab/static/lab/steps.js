@@ -1,14 +1,28 @@
 // Shows a schedule step by step; without this, all steps are there at once.
 (() => {
+  const pictures = [...document.querySelectorAll(".picture")];
   const rows = [...document.querySelectorAll(".lanes tr[id]")];
   const controls = document.querySelector(".stepping");
   const verdict = document.querySelector("#verdict");
+  const sent = document.querySelector(".sent-now");
   const said = controls?.querySelector("[role=status]");
   if (!controls || !rows.length || document.querySelector(".hidden-step")) return;
   let at = 0; // the step that is shown last; 0 shows all of them
 
+  const draw = (picture) => {
+    const ends = picture.dataset.ends.trim().split(/\s+/);
+    const onTheWay = at > 0 && at < rows.length;
+    picture.querySelector("clipPath rect").setAttribute("height", ends[onTheWay ? at : ends.length - 1]);
+    for (const shape of picture.querySelectorAll("[data-step]")) {
+      const step = Number(shape.dataset.step);
+      shape.classList.toggle("now", step === at);
+      shape.classList.toggle("later", at > 0 && step > at);
+    }
+  };
+
   const show = (step) => {
     at = Math.max(0, Math.min(step, rows.length));
+    pictures.forEach(draw);
     rows.forEach((row, index) => {
       row.hidden = at > 0 && index >= at;
       row.classList.toggle("now", index === at - 1);
@@ -16,8 +30,8 @@
       else row.removeAttribute("aria-current");
     });
     const onTheWay = at > 0 && at < rows.length;
-    verdict.hidden = onTheWay;
-    document.querySelector(".lanes").classList.toggle("on-the-way", onTheWay);
+    verdict.classList.toggle("not-yet", onTheWay);
+    document.body.classList.toggle("on-the-way", onTheWay);
     document.querySelectorAll(".line.now").forEach((line) => line.classList.remove("now"));
     const row = rows[at - 1];
     const line = row && document.getElementById(`L${row.dataset.line}`);
@@ -25,9 +39,12 @@
       line.classList.add("now");
       line.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
-    if (row) row.scrollIntoView({ block: "nearest", inline: "nearest" });
-    if (at === rows.length) verdict.scrollIntoView({ block: "nearest" });
-    said.textContent = row ? `Step ${at} of ${rows.length}` : "All steps";
+    sent.hidden = !row;
+    if (row) {
+      sent.firstElementChild.textContent = row.querySelector("code").textContent;
+      sent.lastElementChild.textContent = row.querySelector(".returned")?.textContent ?? "";
+    }
+    said.textContent = row ? `Step ${at} of ${rows.length}: ${sent.textContent}` : "All steps";
     history.replaceState(null, "", row ? `#step-${at}` : location.pathname + location.search);
   };
 
@@ -40,6 +57,12 @@
   };
   const keys = { ArrowLeft: "back", ArrowRight: "forward", Home: "first", End: "last", Escape: "all" };
   controls.addEventListener("click", (event) => moves[event.target.dataset.go]?.());
+  for (const picture of pictures) {
+    picture.addEventListener("click", (event) => {
+      const step = Number(event.target.closest("[data-step]")?.dataset.step);
+      if (step) show(step);
+    });
+  }
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, select, textarea");
     if (typing || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;

@@ -1,5 +1,5 @@
-"""Both have looked twice before either writes: a shorter gap is still a gap."""
+"""Whoever starts from the top has the same gap again: process 3 looks before process 1 writes."""
 
 
 def schedule() -> str:
-    return "112212"
+    return "12222111331133"

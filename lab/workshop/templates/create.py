@@ -1,7 +1,8 @@
 """Write a create that holds.
 
 `keys` are the candidate keys, to be tried in turn. `create` returns the new short URL, and raises
-ShortUrl.KeySpaceExhausted(keys) when all of them are somebody's already.
+ShortUrl.KeySpaceExhausted(keys) when all of them are somebody's already. Any error but a taken key
+is the caller's to know.
 
 As it stands it looks before it leaps. What happens between the look and the leap?
 

@@ -1,7 +1,7 @@
 """Let a link be redeemed as often as it may be, and not once more.
 
 `redeem` returns True when this was one of the link's uses, and False when none is left. A link has
-`uses` and `max_uses`; here it may be used once.
+`uses` and `max_uses`, and may be used so often: once, or more than once.
 
 As it stands it looks whether a use is left, and then takes it. The database adds, so that no use is
 lost. Who else has looked meanwhile?

@@ -17,24 +17,36 @@ A *schedule* is one order of all the steps, written as the process of each: `121
 to wait for a lock stands in the schedule where it was sent; the others go on, and PostgreSQL
 itself (`pg_blocking_pids`) says who waits and for whom.
 
-The search is depth-first and exhaustive, in lexicographic order; every schedule counts, also
-those that differ only in steps that cannot affect each other. Those need not all be run: with
+The search is exhaustive, and begins with the schedules that switch between processes the least:
+where a limit ends it, all with few preemptions have run. Every schedule counts, also those that
+differ only in steps that cannot affect each other. Those need not all be run: with
 `reduce=True` one of them stands for the others, and they are counted. Between two steps of the
 schedule Python runs in one process at a time, so that shared Python objects are safe to use.
 
-A statement outside a transaction commits by itself, and that is part of its step. In production
-another statement can come before this COMMIT: so two that look and write in one statement, as in
-INSERT … WHERE NOT EXISTS (…), can both find nothing. With `split_autocommit=True` the COMMIT of
-such a statement is a step of its own, and such a race is found: of an INSERT, UPDATE, DELETE or
-MERGE that one `execute` sends alone. `executemany`, COPY and a function that writes stay one step.
+A statement outside a transaction is a transaction, and its COMMIT a step of its own, as another
+statement can come before it: of what writes, locks rows or calls a function that may do so, and is
+sent alone by one `execute`. With `split_autocommit=False` both are one step: fewer schedules, in
+which two that look and write in one statement are not caught, as in INSERT … WHERE NOT EXISTS (…),
+where both can find nothing.
+
+PostgreSQL may end any process of a deadlock, so each is a branch of its own. What cannot be stepped
+through is named in the result (`Exploration.limits`). Statements that went past the explorer
+(`Exploration.unobserved`), or that commit within their step (`Exploration.unseen_commits`), as
+`executemany` outside a transaction, leave it without a proof.
 
 The README has an example, and what this cannot see and does not reset.
 
     exploring.py    explore() and run_schedule(): start here
-    search.py       which schedule is next; effects.py and statements.py say which steps depend
+    running.py      runs what is chosen; shrinking.py makes a counterexample simpler
+    search.py       which schedule is next; states.py counts them, sampling.py draws some of them
+    effects.py      which steps depend on each other, with statements.py; symmetry.py: which
+                    processes are the same
+    catalogue.py    what the names in statements stand for, and what is not explored of them
     scheduler.py    runs one schedule; monitor.py knows who waits, shutdown.py leaves nothing behind
     process.py      a thread that stops before each step; session.py its session with PostgreSQL
     control.py      the caller's connection, and what an adapter has to provide
+    psycopg_adapter.py  the adapter for plain connections of psycopg 3
+    isolation_spec/ runs PostgreSQL's isolation tests, without the scheduler
     django/         the adapter for Django's connections and cursors
     results.py      what comes back; steps.py, drawing.py and formatting.py show it to a reader
 """

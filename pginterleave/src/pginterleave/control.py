@@ -8,6 +8,7 @@ import time
 from typing import Any, Protocol
 
 from pginterleave import queries
+from pginterleave.catalogue import Catalogue
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.session import Session
 
@@ -41,7 +42,9 @@ class Control:
     def __init__(self, database: Database, step_timeout: float) -> None:
         self.database = database
         self.step_timeout = step_timeout
+        self.catalogue = Catalogue()
         self._settings: dict[str, str] = {}  # as they were
+        self._since = ""
         self._prepared: object = None  # the connection whose settings are changed
 
     def ask(self, sql: str, **params: Any) -> list[Any]:
@@ -53,9 +56,20 @@ class Control:
         if self.database.in_transaction():
             raise CannotExplore(
                 f"{what} the database {self.database.name!r}, whose rows the processes would not "
-                "see. Explore outside atomic(): in a TransactionTestCase instead of a TestCase, or "
-                "under @pytest.mark.django_db(transaction=True)."
+                "see. Explore outside atomic(): with the fixture `interleave`, which needs no mark "
+                "django_db, under django_db(transaction=True), or in an InterleaveTestCase or a "
+                "TransactionTestCase instead of a TestCase."
             )
+
+    def begin_schedule(self) -> None:
+        """Take note of the time from which on only the processes may send anything."""
+        self.catalogue.learn(self.ask)
+        self._since = self.ask(queries.NOW)[0][0]
+
+    def note_strangers(self, pids: set[int]) -> None:
+        """Note which sessions but these have sent something since the schedule began."""
+        for (name,) in self.ask(queries.STRANGERS, pids=[*pids], since=self._since):
+            self.catalogue.past(f"a session called {name!r}")
 
     def prepare(self) -> None:
         """Change the caller's settings, again when it has connected again."""

@@ -4,14 +4,14 @@ Two steps of two processes are independent when it makes no difference which one
 is taken from their effects, and the effect of a step from its SQL and from where it stands.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, Final, Literal
 
 from pginterleave import statements
 
 Effect = Literal["local", "read", "write", "global"]
 LOCAL: Final = "local"  # affects no other process
-READ: Final = "read"  # a plain SELECT
+READ: Final = "read"  # a SELECT that is known to be plain
 WRITE: Final = "write"  # inside a transaction, so that no SELECT of another process sees it
 GLOBAL: Final = "global"  # may affect every other process
 
@@ -23,7 +23,13 @@ def dependent(effect: Effect, other: Effect) -> bool:
 
 
 def effect(
-    step: Any, earlier: Sequence[Any], *, serializable: bool, commits: bool, failed: bool
+    step: Any,
+    earlier: Sequence[Any],
+    *,
+    serializable: bool,
+    commits: bool,
+    failed: bool,
+    special: Set[str] = frozenset(),
 ) -> Effect:
     """Return the effect of the step that a process is about to take.
 
@@ -33,6 +39,7 @@ def effect(
         serializable: whether its transactions are SERIALIZABLE by default.
         commits: whether what it writes is committed in the same step.
         failed: whether its last step ended in an error of PostgreSQL.
+        special: the names that stand for something else than a plain table.
     """
     kind, sql = step.kind, step.sql
     if statements.may_be_several(sql):
@@ -41,10 +48,11 @@ def effect(
     serializable = serializable or any(
         "SERIALIZABLE" in f"{each.sql} {each.params}".upper() for each in earlier
     )
-    if kind == "SELECT" and statements.only_reads(sql):
+    if statements.only_reads(sql, special):
         return GLOBAL if serializable else READ
     if kind in ("INSERT", "UPDATE", "DELETE"):
-        return GLOBAL if commits or serializable else WRITE
+        plain = statements.calls_only_pure(sql) and statements.words(sql).isdisjoint(special)
+        return WRITE if plain and not (commits or serializable) else GLOBAL
     if statements.sets_isolation_level(sql):
         return LOCAL  # the snapshot is taken by the first query, not here
     if kind in ("SAVEPOINT", "RELEASE"):

@@ -6,25 +6,35 @@ import time
 from collections.abc import Callable, Sequence
 
 from pginterleave import progress as progress_module
+from pginterleave import results
 from pginterleave.control import Database
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.progress import Progress
 from pginterleave.results import Exploration, Observe, Schedule
+from pginterleave.running import Run
+from pginterleave.sampling import Sampler
 from pginterleave.scheduler import Expected, Invariant, Scheduler, Setup
 from pginterleave.search import Search
+from pginterleave.shrinking import shrink
+from pginterleave.symmetry import Check, find_alike
 
 
 def explore(
     processes: Sequence[Callable[[], object]],
     *,
-    setup: Setup,
     invariant: Invariant,
-    using: str = "default",
+    setup: Setup = lambda: None,
+    using: str | Database = "default",
+    isolation_level: str = "",
     observe: Observe | None = None,
-    each: Callable[[Schedule], object] = lambda _: None,
+    each: Callable[[Schedule], object] | None = None,
     reduce: bool = False,
+    symmetric: bool = False,
+    preemption_bound: int | None = None,
+    sample: int | None = None,
+    seed: int | None = None,
     expected: Expected = (),
-    split_autocommit: bool = False,
+    split_autocommit: bool = True,
     max_schedules: int = 10_000,
     max_seconds: float = 60.0,
     max_steps: int = 200,
@@ -36,26 +46,40 @@ def explore(
     Args:
         processes: one to nine callables without arguments. What they return or raise is their
             outcome. They have to do the same whenever the same schedule is run.
-        setup: puts the database into its first state; runs before each schedule, on the
-            caller's connection, in autocommit mode.
         invariant: runs after each schedule, on the caller's connection, with the list of
             outcomes. Returns what does not hold, or None or "" if everything does; a failing
             assert in it is a violation too.
+        setup: puts the database into its first state; runs before each schedule, on the
+            caller's connection, in autocommit mode. Without it, nothing is put back.
         expected: the class of an exception, or several in a tuple, that a process may raise. Any
             other that it raises is a violation, and the invariant is not asked.
-        using: the alias of the database.
+        using: the alias of the database in Django's settings, or an adapter, such as
+            PsycopgDatabase.
+        isolation_level: of the processes' transactions, such as "repeatable read"; by default
+            what the settings say.
         observe: see `run_schedule`; it makes an exploration slower.
         each: called with every schedule after it ran, violating or not.
         reduce: of the schedules that differ only in the order of independent steps, run one and
             count the others. Independent are savepoints, setting the isolation level, and plain
             SELECTs beside each other or beside what is written and not committed, unless
-            transactions are SERIALIZABLE. What a step does is taken from its SQL and from its
-            result: so there must be no view, trigger, rule, sequence or system catalogue through
-            which a statement reads or does more than it says, and the processes must share
-            nothing in Python.
-        split_autocommit: whether the COMMIT of an INSERT, UPDATE, DELETE or MERGE outside a
-            transaction is a step of its own, so that others can come between.
-        max_schedules: the search is truncated after so many schedules have run.
+            transactions are SERIALIZABLE. What a step does is taken from its SQL, from the
+            catalogue and from its result; what is not known to be a plain SELECT keeps its place.
+            The processes must share nothing in Python.
+        symmetric: of the schedules that differ only in an exchange of processes that are the same,
+            run one and count the others. Processes are the same if they are one function, or
+            functools.partial of one function with the same numbers and texts; neither they nor
+            setup nor the invariant may tell them apart. Some schedules are run exchanged, too, to
+            check it.
+        preemption_bound: run only the schedules with at most so many preemptions, which are steps
+            of another process while the one that took the last step could go on. It proves
+            nothing of the others.
+        sample: run so many schedules, chosen at random, instead of all. It proves nothing.
+        seed: of the sample; with the same one, the same schedules run. By default a random one.
+        split_autocommit: whether the COMMIT of a statement that writes or locks, outside a
+            transaction, is a step of its own, as others can come between. Without it there are
+            fewer schedules, and what breaks in real threads may break in none of them.
+        max_schedules: the search is truncated after so many schedules have run, which are those
+            with the fewest preemptions.
         max_seconds: the search is truncated after the schedule that ends later than this.
         max_steps: a longer schedule is an error, as a loop may never end.
         step_timeout: seconds for one step, and for the Python up to the next one.
@@ -73,67 +97,77 @@ def explore(
     """
     if max_schedules < 1 or max_seconds <= 0:
         raise CannotExplore("max_schedules and max_seconds must be greater than zero.")
-    race = (tuple(processes), setup, invariant, expected, _database(using), split_autocommit)
+    database = _database(using, isolation_level)
+    race = (tuple(processes), setup, invariant, expected, database, split_autocommit)
     new_scheduler = functools.partial(Scheduler, *race, max_steps, step_timeout)
-    search = Search(len(processes), reduce)
-    orders: list[str] = []
-    violations: list[Schedule] = []
-    truncated = ""
+    if preemption_bound is not None and preemption_bound < 0:
+        raise CannotExplore("preemption_bound must not be negative.")
+    if sample is not None and sample < 1:
+        raise CannotExplore("sample must be greater than zero.")
+    if sample is not None and (reduce or symmetric or preemption_bound is not None):
+        raise CannotExplore("A sample goes with neither reduce nor symmetric nor preemption_bound.")
+    alike = find_alike(processes) if symmetric else []
+    chooser: Search | Sampler = Search(
+        len(processes), reduce=reduce, bound=preemption_bound, alike=alike
+    )
+    if sample is not None:
+        chooser = Sampler(len(processes), schedules=sample, seed=seed)
+    check = Check(alike)
+
+    def keep(schedule: Schedule) -> None:
+        check.note(schedule)
+        if each:
+            each(schedule)
+
     began = time.monotonic()
     shown = contextlib.nullcontext(progress) if progress else progress_module.bar()
     with new_scheduler() as scheduler, shown as show:
         scheduler.reduce = reduce
-        while True:
-            schedule = scheduler.run(
-                search.choose, before=search.rewind, observe=observe, known=search.known
-            )
-            if search.count(
-                violates=bool(schedule.violation), affected_others=scheduler.affected_others
-            ):
-                orders.append(schedule.order)
-                each(schedule)
-                if schedule.violation:
-                    violations.append(schedule)
-            seconds = time.monotonic() - began
-            show(Progress(search.share(), len(orders), len(violations), seconds))
-            if not search.advance():
-                break
-            if len(orders) >= max_schedules:
-                truncated = f"max_schedules={max_schedules} reached"
-            elif seconds >= max_seconds:
-                truncated = f"max_seconds={max_seconds} passed after {len(orders)} schedules"
-            if truncated:
-                truncated += scheduler.monitor.slow_deadlock_hint()
-                break
-    schedules, violating = search.counted()
-    return Exploration(
-        orders=tuple(orders),
-        violations=tuple(violations),
+        run = Run(scheduler, chooser, observe, keep)
+        truncated = run.all(max_schedules, max_seconds, show) or chooser.left_out()
+        check.run(functools.partial(scheduler.run_order, observe=None))
+        counterexample = run.counterexample()
+        if counterexample and sample is not None:
+            counterexample = shrink(counterexample, run.near)
+    schedules, violating = chooser.counted()
+    found = Exploration(
+        orders=tuple(run.orders),
+        violations=tuple(run.violations),
+        counterexample=counterexample,
         schedules=schedules,
         violating=violating,
         truncated=truncated,
+        covered=chooser.covered() if truncated else "",
         seconds=time.monotonic() - began,
+        limits=tuple(scheduler.control.catalogue.limits),
+        unobserved=tuple(scheduler.control.catalogue.unobserved),
+        unseen_commits=tuple(scheduler.control.catalogue.unseen_commits),
         _run=functools.partial(_run, new_scheduler),
     )
+    if each:  # which has seen every schedule
+        results.mark_read(found)
+    return found
 
 
 def run_schedule(
     order: str,
     processes: Sequence[Callable[[], object]],
     *,
-    setup: Setup,
     invariant: Invariant,
-    using: str = "default",
+    setup: Setup = lambda: None,
+    using: str | Database = "default",
+    isolation_level: str = "",
     observe: Observe | None = None,
     expected: Expected = (),
-    split_autocommit: bool = False,
+    split_autocommit: bool = True,
     max_steps: int = 200,
     step_timeout: float = 10.0,
 ) -> Schedule:
     """Run one schedule from its written form, step for step.
 
     Args:
-        order: the process of each step, as in `1212`; all steps of all processes.
+        order: the process of each step, as in `1212`; all steps of all processes. A letter behind a
+            step says who is the victim of the deadlock that it closes, as in `1212a21`.
         observe: called after each step, on the caller's connection, which sees what is
             committed; what it returns is the step's `observed`.
 
@@ -143,7 +177,8 @@ def run_schedule(
         ImpossibleSchedule: a process cannot take its step because it waits or has ended, or
             the schedule ends before the processes do.
     """
-    race = (tuple(processes), setup, invariant, expected, _database(using), split_autocommit)
+    database = _database(using, isolation_level)
+    race = (tuple(processes), setup, invariant, expected, database, split_autocommit)
     new_scheduler = functools.partial(Scheduler, *race, max_steps, step_timeout)
     return _run(new_scheduler, order, observe)
 
@@ -153,8 +188,12 @@ def _run(new_scheduler: Callable[[], Scheduler], order: str, observe: Observe | 
         return scheduler.run_order(order, observe)
 
 
-def _database(alias: str) -> Database:
+def _database(using: str | Database, isolation_level: str) -> Database:
+    if not isinstance(using, str):
+        if isolation_level:
+            raise CannotExplore("isolation_level is for Django: let the connections set theirs.")
+        return using
     # Late: pytest loads this package as a plugin, in projects without Django too.
     from pginterleave.django import DjangoDatabase
 
-    return DjangoDatabase(alias)
+    return DjangoDatabase(using, isolation_level)

@@ -8,14 +8,19 @@ from queue import Empty, SimpleQueue
 from types import SimpleNamespace
 
 from pginterleave import queries
+from pginterleave.choices import victim_of, written
 from pginterleave.control import Control
 from pginterleave.explorer_errors import InterleaveError, StepTimeout
+from pginterleave.formatting import process_names
 from pginterleave.process import AT_STEP, FAILED, RETURNED, RUNNING, Process
 
 MIN_POLL_INTERVAL = 0.0006  # seconds a statement gets before PostgreSQL is asked if it waits
 MAX_POLL_INTERVAL = 0.005  # seconds between two such questions
 MIN_CHECK_TIME = 0.0015  # seconds; a deadlock_timeout of 1 ms has passed by then, nearly always
 MAX_CHECK_TIME = 0.05
+MIN_LATE_CHECK = 0.03  # seconds until a victim that waits looks for the deadlock closed meanwhile
+MAX_LATE_CHECK = 1.0
+NEVER = 3600.0
 
 DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE, QUERY_CANCELED = "40P01", "55P03", "57014"
 
@@ -26,13 +31,22 @@ class Attempt:
 
     fair: bool = True  # whether a process may not be overtaken by one that waited for less long
     known: int = 0  # how many steps of the schedule have been run before
+    waits: dict[int, int] = field(default_factory=dict)  # of victims: see waits_of_victims()
     taken: list[SimpleNamespace] = field(default_factory=list)  # the steps
+    choices: list[int] = field(default_factory=list)  # that led to them
+    other_victims: list[int] = field(default_factory=list)  # of the deadlock just closed
+    victim_ended: bool = False  # whether the planned one has been ended by it
     undetermined: bool = False  # PostgreSQL woke several at once: the result may differ
+    limits: list[str] = field(default_factory=list)  # what of it is not explored
     discard_reason: str = ""  # why this attempt does not count
 
     def order(self) -> str:
         """Return the schedule so far."""
-        return "".join(str(step.process) for step in self.taken)
+        return written(self.choices)
+
+    def victim(self) -> int:
+        """Return who is to be the victim of the deadlock that the last step closes, or 0."""
+        return victim_of(self.choices[-1]) if self.choices else 0
 
 
 class Monitor:
@@ -48,6 +62,7 @@ class Monitor:
         self.attempt = Attempt()
         self.stalled = False  # nobody can go on until PostgreSQL ends a wait
         self.check_time = 0.0  # seconds each wait gets for its deadlock check
+        self.late_check = MIN_LATE_CHECK  # seconds until a victim looks, after the others
         self.slow_deadlocks = 0  # which took PostgreSQL its own deadlock_timeout to find
 
     def settle(self, runner: Process | None = None) -> bool:
@@ -83,6 +98,11 @@ class Monitor:
         """
         attempt = self.attempt
         attempt.undetermined = True
+        committing = [each.number for each in unblocked if each.step.kind == "COMMIT"]
+        if len(committing) > 1:
+            attempt.limits.append(
+                f"which COMMIT of {process_names(committing)} was first, as one step let both go on"
+            )
         since = {}
         if len(returned) > 1:
             pids = [process.session.pid for process in returned]
@@ -110,6 +130,8 @@ class Monitor:
                 for process in running:
                     if process.sent:  # not in what is no step, such as resetting a session
                         vars(process.sent).setdefault("waited_for", process.blockers)
+                if self.attempt.victim() and _has_cycle(blocked):
+                    self._end_missed_deadlock(runner)
                 self.stalled = not self._in_state(AT_STEP, RETURNED) or _has_cycle(blocked)
                 if not self.stalled:
                     return
@@ -156,7 +178,19 @@ class Monitor:
         step.waited_for = tuple(dict.fromkeys((*getattr(step, "waited_for", ()), *reported)))
         pids = re.findall(r"\d+", process.detail)
         cycle = [each for each in self.processes if str(each.session.pid) in pids]
-        if not process.session.checks_deadlocks_at_once:
+        victim = self.attempt.victim()
+        if process == runner and process.session.checks_deadlocks_at_once and not victim:
+            self.attempt.other_victims = [each.number for each in cycle if each != process]
+        elif len(cycle) > 1 and not victim:
+            names = process_names([each.number for each in cycle])
+            self.attempt.limits.append(
+                f"another victim of a deadlock of {names} than process {process.number}"
+            )
+        if victim:
+            self.attempt.victim_ended = process.number == victim
+            if not self.attempt.victim_ended:
+                self.attempt.discard_reason = "The victim of a deadlock was another one."
+        elif not process.session.checks_deadlocks_at_once:
             self.slow_deadlocks += 1
             self.attempt.undetermined = True
             longest = min(cycle, key=lambda each: each.blocked_since, default=process)
@@ -169,6 +203,24 @@ class Monitor:
             self.attempt.discard_reason = (
                 "The victim of a deadlock was not the process that closed it."
             )
+
+    def deadlock_timeout(self, choice: int) -> float:
+        """Return after how many seconds the next step, when it waits, is to look for a deadlock.
+
+        A victim that waits already when its deadlock is closed looks late, and who closes it not
+        at all; 0 stands for what is usual, at once.
+        """
+        if victim_of(choice):
+            return NEVER
+        return self.late_check if len(self.attempt.taken) in self.attempt.waits else 0.0
+
+    def _end_missed_deadlock(self, runner: Process | None) -> None:
+        """End a deadlock whose victim has looked before it was closed, and will not look again."""
+        since = max(each.blocked_since for each in self.processes if each.blockers)
+        if runner and runner.blockers and time.monotonic() - since > 2 * self.late_check:
+            self.attempt.discard_reason = "The victim of a deadlock looked too early."
+            self.late_check = min(2 * self.late_check, MAX_LATE_CHECK)
+            self.control.ask(queries.CANCEL, pid=runner.session.pid)
 
     def _check_timeout(self, process: Process, step: SimpleNamespace, *, waited: bool) -> None:
         """See to it that a timeout has ended a wait only when nobody else could go on."""
@@ -200,10 +252,17 @@ class Monitor:
             process = pids[pid]
             process.foreign_blockers += sorted(set(blockers) - pids.keys())
             numbers = tuple(sorted({pids[each].number for each in blockers if each in pids}))
+            if 0 in blockers:  # a prepared transaction, which any of the others may end
+                others = {each.number for each in self.processes} - {process.number}
+                numbers = tuple(sorted(others))
             if numbers:
                 blocked[process] = process.blockers = numbers
                 process.blocked_since = time.monotonic() - (age or 0.0)
         return blocked
+
+    def pids(self) -> set[int]:
+        """Return all sessions that the processes have or had."""
+        return set().union(*(each.session.pids for each in self.processes))
 
     def slow_deadlock_hint(self) -> str:
         """Say what made a search slow and can be mended, to append to why it was truncated."""

@@ -16,7 +16,7 @@ from pginterleave.control import Control
 from pginterleave.explorer_errors import CannotExplore, ProcessCancelled, sqlstate
 from pginterleave.formatting import process_names
 from pginterleave.frames import user_frame
-from pginterleave.search import Position
+from pginterleave.states import Position
 from pginterleave.steps import Outcome
 
 # What a process is at. RETURNED: it has been blocked, and is held before its Python goes on.
@@ -44,6 +44,7 @@ class Process:
         self.foreign_blockers: list[int] = []  # the sessions it waits for that are not a process's
         self.polls = 0  # how often PostgreSQL was asked whether the step under way waits
         self.sqlstate = self.detail = ""  # of the error its last step ended in
+        self.deadlock_timeout = 0.0  # seconds a wait of its step may take until it looks; 0: usual
         self.timed_out = False  # which a clock has caused: not NOWAIT, not pg_cancel_backend
         self.outcome = Outcome()
         self.failure: BaseException | None = None
@@ -58,6 +59,7 @@ class Process:
             raise_if_cancelled=self._raise_if_cancelled,
             wait_until_closed=control.wait_until_closed,
             split_autocommit=split_autocommit,
+            catalogue=control.catalogue,
         )
 
     @property
@@ -134,6 +136,7 @@ class Process:
             function=code.co_qualname if code else "",
         )
         self._stop(AT_STEP)
+        self.session.look_for_deadlocks(self.deadlock_timeout, kind)
         self.sqlstate, self.detail, self.timed_out = "", "", False
         self.sending = True
         try:
@@ -218,6 +221,8 @@ class Process:
             if inspect.iscoroutine(returned):
                 returned.close()
                 raise CannotExplore("an async function was called and not run: use async_to_sync")
+            if inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+                raise CannotExplore("a generator was called and not run: use list() or a loop")
             self.outcome = Outcome(returned=returned)
         except (ProcessCancelled, CannotExplore):
             raise

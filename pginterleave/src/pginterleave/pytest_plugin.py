@@ -1,41 +1,138 @@
 """The pytest fixture `interleave`. Loaded wherever the package is installed; imports no Django."""
 
-from collections.abc import Callable
-from typing import Any, Protocol
+import functools
+import re
+import shlex
+from collections.abc import Generator, Iterator
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
-from pginterleave import Exploration, Outcome, explore
+from pginterleave import artifact, results
+from pginterleave.testing import Interleave
+
+__all__ = ["Interleave"]
+
+KEY = pytest.StashKey[Interleave]()
+OPTIONS: dict[str, tuple[type, str, str]] = {  # of explore, which the command line may give
+    "processes": (int, "N", "how many processes run the function, where a test gives one"),
+    "isolation_level": (str, "LEVEL", 'of the processes\' transactions, as "repeatable read"'),
+    "max_schedules": (int, "N", "truncate each search after so many schedules"),
+    "max_seconds": (float, "S", "truncate each search after so many seconds"),
+}
 
 
-class Interleave(Protocol):
-    """The type of the fixture `interleave`."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("interleave", "every schedule of concurrent database code")
+    group.addoption(
+        "--interleave-replay", metavar="ORDER", default="", help="run this schedule only, as 1212"
+    )
+    for name, (kind, metavar, text) in OPTIONS.items():
+        group.addoption(_flag(name), type=kind, metavar=metavar, help=text)
+    text = "folder for a JSON file of each test that fails with a counterexample"
+    group.addoption("--interleave-artifacts", metavar="DIR", help=text)
+    parser.addini("interleave_artifacts", f"{text}; by default there is none", default="")
 
-    def __call__(
-        self,
-        *processes: Callable[[], object],
-        setup: Callable[[], object],
-        invariant: Callable[[list[Outcome]], str | None],
-        **options: Any,
-    ) -> Exploration:
-        """Run every schedule of the processes; fail if one of them violates the invariant.
 
-        The arguments are those of `explore`; the test needs `django_db(transaction=True)`.
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "interleave(**options): options of the fixture `interleave` for this test, such as "
+        'processes=3, isolation_level="repeatable read", max_schedules, max_seconds',
+    )
 
-        Raises:
-            AssertionError: with the counterexample; or the search proves nothing.
-            InterleaveError: as of `explore`; CannotExplore inside the test's own transaction.
-        """
+
+class DatabaseNames(list[str]):
+    """The names of the fixtures of a test, as if `transactional_db` were one of them.
+
+    pytest-django makes test databases for the tests that it knows to use one, and runs them in an
+    order; it looks at a mark and at these names. The fixture itself would empty every table.
+    """
+
+    def __contains__(self, name: object) -> bool:
+        return name == "transactional_db" or super().__contains__(name)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        names: list[str] = getattr(item, "fixturenames", [])
+        if "interleave" in names or hasattr(getattr(item, "cls", None), "assertNoRace"):
+            item.fixturenames = DatabaseNames(names)  # type: ignore[attr-defined]
 
 
 @pytest.fixture
-def interleave() -> Interleave:
-    """Explore every schedule of some processes, and fail unless all of them are safe."""
+def interleave(request: pytest.FixtureRequest) -> Iterator[Interleave]:
+    """Explore every schedule of some functions, and fail unless all of them are safe.
 
-    def run(*processes: Callable[[], object], **options: Any) -> Exploration:
-        __tracebackhide__ = True
-        found = explore(processes, **options)
-        found.assert_safe()
-        return found
+    It opens the database to the test, without a transaction, and puts the rows back afterwards.
+    """
+    database, databases = nullcontext(), None
+    if request.config.pluginmanager.hasplugin("django"):  # pytest-django
+        request.getfixturevalue("django_db_setup")
+        database = request.getfixturevalue("django_db_blocker").unblock()
+        mark = request.node.get_closest_marker("django_db")
+        databases = (mark and mark.kwargs.get("databases")) or ["default"]
+    with database, _configured(request.node, databases=databases) as run:
+        yield run
 
+
+def _configured(item: pytest.Item, **options: Any) -> Interleave:
+    """Return what a test explores with, as the command line and its marks have it."""
+    given = {name: item.config.getoption(_flag(name)) for name in OPTIONS}
+    options |= {name: value for name, value in given.items() if value is not None}
+    for mark in reversed(list(item.iter_markers("interleave"))):
+        options |= mark.kwargs
+    shell = f"pytest {shlex.quote(item.nodeid)} --interleave-replay"
+    run = Interleave(replay=item.config.getoption("--interleave-replay"), shell=shell, **options)
+    item.stash[KEY] = run
     return run
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Fail a test that explores and never looks at the result: it would pass whatever happens."""
+    test_case: Any = getattr(item, "instance", None)
+    if hasattr(test_case, "new_interleave"):  # InterleaveMixin's
+        test_case.new_interleave = functools.partial(_configured, item)
+    with results.unread() as explorations:
+        yield
+    for exploration in explorations:
+        pytest.fail(
+            f"The test has not looked at the result of an exploration, in which {exploration}. "
+            "Call its assert_safe(), or read its violations.",
+            pytrace=False,
+        )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    run = item.stash.get(KEY, None) if call.when == "call" else None
+    if run and run.replay:  # who asks for a schedule wants to see it, pass or fail
+        item.user_properties += [
+            ("interleave", f"{item.nodeid}, schedule {schedule.order}:\n\n{schedule.draw()}")
+            for schedule in run.replayed
+        ]
+    report = yield
+    folder = item.config.getoption("--interleave-artifacts")
+    folder = folder or item.config.getini("interleave_artifacts")
+    if run and run.failures and report.failed and folder:
+        name = re.sub(r"[^\w.-]+", "-", item.nodeid).strip("-")
+        path = artifact.write(item.config.rootpath / folder, name, item.nodeid, run.failures)
+        report.sections.append(("interleave", f"The counterexample is in {path}"))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Draw the schedules that were replayed."""
+    for report in terminalreporter.getreports("passed"):
+        for drawn in [text for name, text in report.user_properties if name == "interleave"]:
+            terminalreporter.section("interleave")
+            terminalreporter.line(drawn)
+
+
+def _flag(option: str) -> str:
+    return "--interleave-" + option.replace("_", "-")

@@ -1,10 +1,12 @@
 """Runs one schedule after another: lets one process at a time take one step."""
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 
-from pginterleave import formatting
+from pginterleave import connecting, formatting
+from pginterleave.choices import parsed, process_of, victim_of, waits_of_victims, written
 from pginterleave.control import Control, Database
 from pginterleave.effects import GLOBAL, LOCAL, Effect, effect
 from pginterleave.explorer_errors import (
@@ -18,8 +20,8 @@ from pginterleave.formatting import is_database_error, process_names
 from pginterleave.monitor import LOCK_NOT_AVAILABLE, Attempt, Monitor
 from pginterleave.process import AT_STEP, DONE, Process
 from pginterleave.results import Observe, Schedule
-from pginterleave.search import Positions
 from pginterleave.shutdown import shut_down
+from pginterleave.states import Positions
 from pginterleave.steps import Outcome, Step
 
 MAX_PROCESSES = 9  # a schedule is written with one digit for each step
@@ -55,6 +57,7 @@ class Scheduler:
             raise CannotExplore("max_steps and step_timeout must be greater than zero.")
         if not _is_exception_class(expected):
             raise CannotExplore(f"expected must be classes of exceptions, not {expected!r}.")
+        self.thread = threading.current_thread()
         self.setup, self.invariant, self.max_steps = setup, invariant, max_steps
         self.expected = expected
         self.control = Control(database, step_timeout)
@@ -66,6 +69,7 @@ class Scheduler:
         ]
         self.monitor = Monitor(self.processes, self.control, stops)
         self.attempt = self.monitor.attempt
+        self.add_victims: Callable[[list[int]], object] = lambda _: None
         self.reduce = False  # whether the effects of steps are of interest
         self.affected_others = False  # the last step did more than its effect says
 
@@ -89,36 +93,48 @@ class Scheduler:
         *,
         before: Callable[[], object] = lambda: None,
         observe: Observe | None = None,
+        planned: Sequence[int] = (),
         known: int = 0,
+        add_victims: Callable[[list[int]], object] = lambda _: None,
     ) -> Schedule:
         """Run one schedule; `choose` says which of the ready processes takes the next step.
 
-        `before` runs before each attempt at it, and `known` of its steps have been run before.
+        `before` runs before each attempt at it. The choices `planned` come first, of which so many
+        as `known` have been run before. `add_victims` is told who else may be a deadlock's victim.
         """
+        self.add_victims = add_victims
         for number in range(ATTEMPTS):
-            self.attempt = self.monitor.attempt = Attempt(number < FAIR_ATTEMPTS, known)
+            attempt = Attempt(number < FAIR_ATTEMPTS, known, waits_of_victims(planned))
+            self.attempt = self.monitor.attempt = attempt
             before()
             schedule = self._try(choose, observe)
-            if not self.attempt.discard_reason:
+            if not attempt.discard_reason:
+                for limit in attempt.limits:
+                    self.control.catalogue.limit(limit)
                 return schedule
         raise NotDeterministic(f"{self.attempt.discard_reason} ({ATTEMPTS} attempts)")
 
     def run_order(self, order: str, observe: Observe | None) -> Schedule:
         """Run one schedule from its written form."""
 
+        choices = parsed(order)
+        if written(choices) != order:
+            raise ImpossibleSchedule(f"{order!r} is not written like a schedule, as 1212 is.")
+
         def choose(ready: dict[int, Effect], *_: object) -> int:
             taken = len(self.attempt.taken)
-            if taken == len(order):
+            if taken == len(choices):
                 left = [each.number for each in self.processes if each.state != DONE]
                 raise ImpossibleSchedule(f"{order!r} is over before {process_names(left)}.")
-            if order[taken] not in map(str, ready):
+            process = process_of(choices[taken])
+            if process not in ready:
                 raise ImpossibleSchedule(
-                    f"Step {taken + 1} of {order!r} cannot be taken by process {order[taken]}: "
-                    f"only {process_names(list(ready))} can go on after {order[:taken]!r}."
+                    f"Step {taken + 1} of {order!r} cannot be taken by process {process}: only "
+                    f"{process_names(list(ready))} can go on after {written(choices[:taken])!r}."
                 )
-            return int(order[taken])
+            return choices[taken]
 
-        schedule = self.run(choose, observe=observe)
+        schedule = self.run(choose, observe=observe, planned=choices)
         if schedule.order != order:
             raise ImpossibleSchedule(
                 f"{order!r} goes on after all have ended, at {schedule.order!r}."
@@ -130,27 +146,10 @@ class Scheduler:
         with self._noting_errors("in setup"):
             self.setup()
         self.control.refuse_transaction("setup has left a transaction open on")
-        for process in self.processes:
-            process.go()
-            self.monitor.settle(process)
-        while ready := [process for process in self.processes if process.state == AT_STEP]:
-            process, effects = ready[0], {}
-            if not attempt.discard_reason:
-                try:
-                    effects = {
-                        each.number: self._effect(each) if self.reduce else GLOBAL for each in ready
-                    }
-                    positions = tuple(each.position() for each in self.processes)
-                    number = choose(effects, positions, self.affected_others)
-                    process = self.processes[number - 1]
-                except NotDeterministic as error:
-                    if not attempt.undetermined:
-                        raise
-                    attempt.discard_reason = str(error)  # the rest runs in any order
-            self._take(process, effects.get(process.number, GLOBAL))
-            if observe:
-                with self._noting_errors("in observe"):
-                    attempt.taken[-1].observed = observe()
+        self.control.begin_schedule()
+        with connecting.watched(self._note_connection):
+            self._run_processes(choose, observe)
+        self.control.note_strangers(self.monitor.pids())
         outcomes = [process.outcome for process in self.processes]
         return Schedule(
             order=attempt.order(),
@@ -159,7 +158,40 @@ class Scheduler:
             violation="" if attempt.discard_reason else self._judge(outcomes),
         )
 
-    def _take(self, process: Process, expected: Effect) -> None:
+    def _run_processes(self, choose: Choose, observe: Observe | None) -> None:
+        attempt = self.attempt
+        for process in self.processes:
+            process.go()
+            self.monitor.settle(process)
+        while ready := [process for process in self.processes if process.state == AT_STEP]:
+            process, effects, choice = ready[0], {}, ready[0].number
+            if not attempt.discard_reason:
+                try:
+                    effects = {
+                        each.number: self._effect(each) if self.reduce else GLOBAL for each in ready
+                    }
+                    positions = tuple(each.position() for each in self.processes)
+                    choice = choose(effects, positions, self.affected_others)
+                    process = self.processes[process_of(choice) - 1]
+                except NotDeterministic as error:
+                    if not attempt.undetermined:
+                        raise
+                    attempt.discard_reason = str(error)  # the rest runs in any order
+            self._take(choice, effects.get(process.number, GLOBAL))
+            if observe:
+                with self._noting_errors("in observe"):
+                    attempt.taken[-1].observed = observe()
+
+    def _note_connection(self) -> None:
+        """Note a connection that a process opens, unless it is its session."""
+        thread = threading.current_thread()
+        sessions = [process.session for process in self.processes if process.thread is thread]
+        if thread is not self.thread and not any(each.connecting for each in sessions):
+            name = thread.name
+            self.control.catalogue.past(f"a connection that the thread {name!r} has opened")
+
+    def _take(self, choice: int, expected: Effect) -> None:
+        process = self.processes[process_of(choice) - 1]
         taken = self.attempt.taken
         if len(taken) == self.max_steps:
             raise InterleaveError(
@@ -167,11 +199,20 @@ class Scheduler:
                 f"{process.describe()}"
             )
         step = process.step
+        process.deadlock_timeout = self.monitor.deadlock_timeout(choice)
         taken.append(step)
         step.number = len(taken)
+        self.attempt.choices.append(choice)
         process.sent = step
         process.go()
         unblocked = self.monitor.settle(process)
+        if not self.attempt.discard_reason:
+            if victim_of(choice) and not self.attempt.victim_ended:
+                order = self.attempt.order()
+                raise ImpossibleSchedule(f"The last step of {order!r} closes no such deadlock.")
+            if self.attempt.other_victims:
+                self.add_victims(self.attempt.other_victims)
+        self.attempt.other_victims, self.attempt.victim_ended = [], False
         # An error releases locks. Who waited for a subtransaction waits on, for the whole one.
         self.affected_others = bool(getattr(step, "error", "")) or (unblocked and expected != LOCAL)
 
@@ -202,6 +243,7 @@ class Scheduler:
             serializable=session.is_serializable(),
             commits=not (session.commit_is_a_step or session.in_transaction()),
             failed=bool(process.sqlstate),
+            special=self.control.catalogue.special,
         )
 
     @contextlib.contextmanager

@@ -1,61 +1,64 @@
-"""Depth-first search over all schedules, with partial-order reduction. It does no I/O."""
+"""The search over all schedules: which one is next. It does no I/O.
 
-from dataclasses import dataclass
-from typing import Any
+Those with the fewest preemptions come first: a search that a limit ends early has then seen all
+schedules with few of them, and most races need one or two. A *preemption* is a step of another
+process while the one that took the last step could go on.
 
-from pginterleave.effects import GLOBAL, Effect, dependent
-from pginterleave.explorer_errors import NotDeterministic
+With partial-order reduction, orders that differ only in independent steps lead to one state, and
+what follows it is explored once.
+"""
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator
+
+from pginterleave import states
+from pginterleave.choices import char, choice_of, process_of, with_victim, written
+from pginterleave.effects import GLOBAL, Effect
+from pginterleave.explorer_errors import CannotExplore, NotDeterministic
 from pginterleave.formatting import process_names
-
-Position = tuple[Any, ...]  # kind and SQL of the next step, and whom it waits for; () at the end
-Positions = tuple[Position, ...]  # of each process
-Event = tuple[str, str, Effect, tuple[int, ...]]  # kind, SQL, effect, how many it depends on
-Trace = tuple[tuple[Event, ...], ...]  # the events of each process: the same for equivalent orders
-
-
-@dataclass
-class BranchPoint:
-    """A state of a schedule: the position of each process, who was chosen, who remains."""
-
-    positions: Positions
-    ready: dict[int, Effect]
-    chosen: int
-    remaining: list[int]
-    trace: Trace
-    schedules: int = 0  # how many of those that begin like this are counted already
-    violating: int = 0
-
-    def after(self, number: int) -> Trace:
-        """Return the trace when that process has taken the next step.
-
-        Two orders have the same trace when they differ only in the order of adjacent independent
-        steps. They lead to the same state, and what follows is the same.
-        """
-        kind, sql, *_ = self.positions[number - 1]
-        effect = self.ready[number]
-        before = tuple(sum(dependent(effect, event[2]) for event in each) for each in self.trace)
-        own = (*self.trace[number - 1], (kind, sql, effect, before))
-        return (*self.trace[: number - 1], own, *self.trace[number:])
+from pginterleave.states import Position, Positions, State, Trace
 
 
 class Search:
-    """Depth-first search over the choices of which process takes the next step."""
+    """The choices of which process takes the next step, those with the fewest preemptions first.
 
-    def __init__(self, processes: int, reduce: bool) -> None:
-        self.path: list[BranchPoint] = []
-        self.known = 0  # how many steps of the path have been run before
-        self.depth = 0
-        self.reduce = reduce
+    `reduce` merges the states of equivalent orders. Schedules with more preemptions than `bound`
+    are left out. The processes of each set in `alike` can be exchanged: of the schedules that are
+    the same but for an exchange, the one runs in which they begin in the order of their numbers.
+    """
+
+    def __init__(
+        self,
+        processes: int,
+        *,
+        reduce: bool = False,
+        bound: int | None = None,
+        alike: Iterable[tuple[int, ...]] = (),
+    ) -> None:
+        self.reduce, self.bound = reduce, bound
+        self.alike = {number: each for each in alike for number in each}
+        self.states: dict[Trace, State] = {}  # those that equivalent orders lead to, too
+        self.first: State | None = None
         self.start: Trace = ((),) * processes
-        # Behind a trace that was searched: the number of schedules, and of the violating ones.
-        self.searched: dict[Trace, tuple[int, int]] = {}
-        self.total = (0, 0)
-        self.pruned = False  # all that this schedule can lead to is counted already
+        self.pending: list[tuple[int, str, State]] = []  # by preemptions: steps nobody has taken
+        self.prefix, self.preemptions = "", 0  # what the schedule begins with, and those in it
+        self.certain = -1  # all schedules with so many preemptions, or fewer, are counted
+        self.done = 0.0  # the share of the search
+        self.rewind()
+
+    @property
+    def known(self) -> int:
+        """With how many steps the schedule begins; the last of them is new."""
+        return len(self.prefix)
 
     def rewind(self) -> None:
         """Begin a schedule, possibly one that was begun before."""
-        self.depth, self.pruned = 0, False
-        del self.path[self.known :]
+        self.order = ""
+        self.path: list[State] = []  # what the order leads through
+        self.merged: list[tuple[State, int, State]] = []  # steps that lead to known states
+        self.used = self.preemptions  # preemptions so far
+        self.pruned = False  # all that this schedule can lead to is known
 
     def choose(self, ready: dict[int, Effect], positions: Positions, affected_others: bool) -> int:
         """Return which of the ready processes, given with their effects, takes the next step.
@@ -64,90 +67,202 @@ class Search:
         """
         if self.pruned:
             return next(iter(ready))
-        self._correct_last_effect(affected_others)
-        if self.depth == len(self.path):
-            before = self.path[-1] if self.path else None
-            trace = before.after(before.chosen) if before and self.reduce else self.start
-            self.path.append(BranchPoint(positions, ready, 0, list(ready), trace))
-            self.pruned = not self._choose_next(self.path[-1])
-            if self.pruned:
-                return next(iter(ready))
-        branch = self.path[self.depth]
-        if branch.positions != positions:
-            raise NotDeterministic(self._difference(branch.positions, positions))
-        self.depth += 1
-        return branch.chosen
-
-    def _difference(self, before: Positions, now: Positions) -> str:
-        order = "".join(str(each.chosen) for each in self.path[: self.depth])
-        pairs = enumerate(zip(before, now, strict=True), start=1)
-        number = next(number for number, (first, second) in pairs if first != second)
-        return (
-            f"After the same steps {order!r}, process {number} {_describe(before[number - 1])} "
-            f"the first time and {_describe(now[number - 1])} now. A process has to do the same "
-            "whenever the same schedule is run: give it fixed keys, clocks and seeds, and an "
-            "ORDER BY where it takes the first row, and let setup undo what it leaves in Python "
-            "and in the database."
-        )
-
-    def _choose_next(self, branch: BranchPoint) -> bool:
-        """Choose the next process that leads to a new state; count what the others lead to."""
-        while branch.remaining:
-            branch.chosen = branch.remaining.pop(0)
-            counted = self.searched.get(branch.after(branch.chosen)) if self.reduce else None
-            if counted is None:
-                return True
-            branch.schedules += counted[0]
-            branch.violating += counted[1]
-        return False
-
-    def _correct_last_effect(self, affected_others: bool) -> None:
-        if affected_others and self.depth:
-            branch = self.path[self.depth - 1]
-            branch.ready[branch.chosen] = GLOBAL
+        if len(self.order) < len(self.prefix):
+            number = self._take_again(positions)
+        else:
+            number = self._nearest(self._reach(positions, ready, affected_others))
+        if not number:
+            self.pruned = True
+            return next(iter(ready))
+        self.order += char(number)
+        return number
 
     def count(self, *, violates: bool, affected_others: bool) -> bool:
-        """Count the schedule that has run; return False when it was counted before."""
-        if self.pruned:
-            return False
-        self._correct_last_effect(affected_others)
-        if not self.path:  # nobody took a step
-            self.total = (1, int(violates))
-            return True
-        last = self.path[-1]
-        last.schedules, last.violating = last.schedules + 1, last.violating + violates
-        if self.reduce:
-            self.searched[last.after(last.chosen)] = (1, int(violates))
-        return True
+        """Keep what the schedule that has run has led to; return whether its end is new."""
+        new = False
+        if not self.pruned:
+            end = self._reach((), {}, affected_others)
+            new = not end.fewest
+            end.violates = violates
+        self._keep()
+        return new
+
+    def advance(self) -> bool:
+        """Go to the next schedule; False when there is none."""
+        while self.pending and (self.bound is None or self.pending[0][0] <= self.bound):
+            preemptions, order, state = heapq.heappop(self.pending)
+            number = choice_of(order[-1])
+            if state.steps[number] != preemptions:
+                continue  # it was taken since, or needs fewer
+            self.certain = preemptions - 1
+            known = self.states.get(state.after(number)) if self.reduce else None
+            if known is None:
+                self.prefix, self.preemptions = order, preemptions
+                return True
+            self._link(state, number, known)
+        self.certain = self.bound or 0
+        return False
+
+    def left_out(self) -> str:
+        """Return why a search that has ended has not run all schedules, or ""."""
+        left = any(state.steps[choice_of(order[-1])] == each for each, order, state in self.pending)
+        return f"preemption_bound={self.bound} reached" if left else ""
+
+    def covered(self) -> str:
+        """Return which of the schedules are counted for certain, in a sentence, or ""."""
+        preemptions = "1 preemption" if self.certain == 1 else f"{self.certain} preemptions"
+        return f"Every schedule with at most {preemptions} was counted" if self.certain >= 0 else ""
 
     def counted(self) -> tuple[int, int]:
         """Return how many schedules were counted, and how many of them are violating."""
-        return (
-            self.total[0] + sum(branch.schedules for branch in self.path),
-            self.total[1] + sum(branch.violating for branch in self.path),
-        )
+        if self.first is None:
+            return 0, 0
+        sets = {each for number, each in self.alike.items() if number in self.first.ready}
+        exchanges = math.prod(math.factorial(len(each)) for each in sets)
+        schedules, violating = states.count(self.first, self.bound)
+        return schedules * exchanges, violating * exchanges
 
-    def advance(self) -> bool:
-        """Go to the next schedule in lexicographic order; False when there is none."""
-        while self.path and not self._choose_next(self.path[-1]):
-            branch = self.path.pop()
-            if self.reduce:
-                self.searched[branch.trace] = (branch.schedules, branch.violating)
-            if self.path:
-                self.path[-1].schedules += branch.schedules
-                self.path[-1].violating += branch.violating
-            else:
-                self.total = (branch.schedules, branch.violating)
-        self.known = len(self.path)
-        return bool(self.path)
+    def shortest_violation(self) -> str | None:
+        """Return the shortest order that violates the invariant, with the fewest switches."""
+        order = states.shortest_violation(self.first) if self.first else None
+        return None if order is None else written(map(choice_of, order))
 
     def share(self) -> float:
         """Estimate which share of the search is done, from 0 to 1."""
-        share, whole = 0.0, 1.0
-        for branch in self.path:
-            whole /= len(branch.ready)
-            share += whole * (len(branch.ready) - len(branch.remaining) - 1)
-        return share + whole
+        return min(self.done, 1.0)
+
+    def planned(self) -> list[int]:
+        """Return the choices that the schedule begins with."""
+        return [choice_of(each) for each in self.prefix]
+
+    def add_victims(self, victims: list[int]) -> None:
+        """Explore the other ends of the deadlock that the last step has closed."""
+        if self.pruned:
+            return
+        state, process = self.path[-1], choice_of(self.order[-1])
+        for victim in victims:
+            choice = with_victim(process, victim)
+            if choice not in state.ready:
+                state.ready[choice] = GLOBAL
+                state.steps[choice] = None
+                for last, preemptions in state.fewest.items():
+                    self._offer(state, choice, preemptions + state.preempts(last, choice))
+
+    def _take_again(self, positions: Positions) -> int:
+        state = self.path[-1].steps[choice_of(self.order[-1])] if self.path else self.first
+        assert isinstance(state, State)
+        if state.positions != positions:
+            raise NotDeterministic(_difference(self.order, state.positions, positions))
+        self.path.append(state)
+        return choice_of(self.prefix[len(self.order)])
+
+    def _reach(
+        self, positions: Positions, ready: dict[int, Effect], affected_others: bool
+    ) -> State:
+        """Return the state that a new step has led to: a new one, or one that is known."""
+        state = State(self.order, self.start, positions, ready)
+        if self.path:
+            before, number = self.path[-1], choice_of(self.order[-1])
+            if affected_others:
+                before.ready[number] = GLOBAL
+            state.share = before.share / len(before.steps)
+            if self.reduce:
+                state.trace = before.after(number)
+                state = self.states.get(state.trace, state)
+        elif ready:
+            self._check_alike(positions)
+        if not state.fewest:
+            state.steps = dict.fromkeys(self._may_go_on(state))
+        self.path.append(state)
+        return state
+
+    def _may_go_on(self, state: State) -> Iterator[int]:
+        """Leave out who would begin before a process that is alike and has a lower number."""
+        begun = {process_of(choice_of(each)) for each in state.order}
+        for number in state.ready:
+            lower = {each for each in self.alike.get(number, ()) if each < number}
+            if number in begun or lower <= begun:
+                yield number
+
+    def _nearest(self, state: State) -> int:
+        """Return who goes on with the fewest preemptions, to a state that is new; or 0."""
+        if state.fewest:
+            return 0
+        last = choice_of(self.order[-1]) if self.order else 0
+        for number in sorted(state.steps, key=lambda each: state.preempts(last, each)):
+            known = self.states.get(state.after(number)) if self.reduce else None
+            if known is None:
+                self.used += state.preempts(last, number)
+                return number if self.bound is None or self.used <= self.bound else 0
+            self.merged.append((state, number, known))
+        return 0
+
+    def _keep(self) -> None:
+        """Make known what the schedule has led to."""
+        new = max(len(self.prefix) - 1, 0)  # where its first new step begins
+        path = self.path[new:]
+        if self.reduce:
+            self.states.update((state.trace, state) for state in path)
+        if not path[-1].steps and not path[-1].fewest:
+            self.done += path[-1].share
+        taken = zip(path, map(choice_of, self.order[new:]), path[1:], strict=False)
+        for before, number, after in reversed([*taken, *self.merged]):
+            self._link(before, number, after)
+        if self.first is None:
+            self.first = path[0]
+            self._spread(self.first, 0, 0)
+
+    def _link(self, before: State, number: int, after: State) -> None:
+        """Note that the step of a process leads to a state."""
+        if after.fewest:
+            self.done += before.share / len(before.steps)
+        before.steps[number] = after
+        for last, preemptions in before.fewest.items():
+            self._spread(after, number, preemptions + before.preempts(last, number))
+
+    def _spread(self, state: State, last: int, preemptions: int) -> None:
+        """Note how few preemptions lead to a state, and from there to all that follow it."""
+        reached = [(state, last, preemptions)]
+        while reached:
+            state, last, preemptions = reached.pop()
+            if state.fewest.get(last, math.inf) <= preemptions:
+                continue
+            state.fewest[last] = preemptions
+            for number, after in state.steps.items():
+                fewest = preemptions + state.preempts(last, number)
+                if isinstance(after, State):
+                    reached.append((after, number, fewest))
+                else:
+                    self._offer(state, number, fewest)
+
+    def _offer(self, state: State, number: int, preemptions: int) -> None:
+        """Note that a schedule with so many preemptions could take a step that none has taken."""
+        known = state.steps[number]
+        if known is None or (isinstance(known, int) and preemptions < known):
+            state.steps[number] = preemptions
+            heapq.heappush(self.pending, (preemptions, state.order + char(number), state))
+
+    def _check_alike(self, positions: Positions) -> None:
+        for number, each in self.alike.items():
+            if positions[number - 1] != positions[each[0] - 1]:
+                raise CannotExplore(
+                    f"The processes are not symmetric: process {each[0]} "
+                    f"{_describe(positions[each[0] - 1])} at the beginning, and process {number} "
+                    f"{_describe(positions[number - 1])}."
+                )
+
+
+def _difference(order: str, before: Positions, now: Positions) -> str:
+    pairs = enumerate(zip(before, now, strict=True), start=1)
+    number = next(number for number, (first, second) in pairs if first != second)
+    taken = written(map(choice_of, order))
+    return (
+        f"After the same steps {taken!r}, process {number} {_describe(before[number - 1])} "
+        f"the first time and {_describe(now[number - 1])} now. A process has to do the same "
+        "whenever the same schedule is run: give it fixed keys, clocks and seeds, and an "
+        "ORDER BY where it takes the first row, and let setup undo what it leaves in Python "
+        "and in the database."
+    )
 
 
 def _describe(position: Position) -> str:

@@ -12,7 +12,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pginterleave import queries
+from pginterleave import queries, statements
+from pginterleave.catalogue import Catalogue
 
 IN_TRANSACTION = (2, 3)  # libpq's PQTRANS_INTRANS and PQTRANS_INERROR
 FIRST_STATE = ("autocommit", "isolation_level", "readonly", "read_only", "deferrable")
@@ -31,8 +32,10 @@ class Session(abc.ABC):
         raise_if_cancelled: Callable[[], None],
         wait_until_closed: Callable[..., None],
         split_autocommit: bool,
+        catalogue: Catalogue,
     ) -> None:
         self.number, self.split_autocommit = number, split_autocommit
+        self.catalogue = catalogue
         self.raise_if_cancelled, self._wait_until_closed = raise_if_cancelled, wait_until_closed
         self._stepping = stepping
         self.pid = 0
@@ -44,6 +47,9 @@ class Session(abc.ABC):
         self.commit_is_a_step = False  # whether the COMMIT of its next statement is another step
         self._kept: Any = None  # the driver's connection
         self._may_hold_locks = False  # whether it has sent what may take advisory locks
+        self._looks_late = False  # whether deadlock_timeout may not be what it is at first
+        self._is_marked = False  # whether it has sent what no reset undoes
+        self.pids: set[int] = set()  # all that it has had
         self._first_state: dict[str, Any] = {}
         self._new_session = ""
 
@@ -63,11 +69,33 @@ class Session(abc.ABC):
     def control(self, sql: str) -> None:
         """Begin or end a transaction unnoticed by the adapted connection."""
 
+    @contextlib.contextmanager
+    def statement(self, sql: str, params: Any, *, may_split: bool = True) -> Iterator[Any]:
+        """Take a statement as a step, and outside a transaction its COMMIT as another.
+
+        `may_split` says that it is one statement, and that it does not outlive its transaction.
+        """
+        alone, special = not self.in_transaction(), self.catalogue.special
+        self.catalogue.note(sql, alone=alone)
+        commits = alone and self.current() is not None and self.split_autocommit
+        split = self.commit_is_a_step = (
+            commits and may_split and statements.commits_apart(sql, special)
+        )
+        if commits and not split and statements.commits_unseen(sql, special, single=may_split):
+            self.catalogue.commits_unseen(sql)
+        transaction = self.uncommitted() if split else contextlib.nullcontext()
+        with self.step(statements.kind(sql), sql, params) as step, transaction:
+            yield step
+        if split:
+            with self.step("COMMIT", "COMMIT"):
+                self.control("COMMIT")
+
     def step(
         self, kind: str, sql: str, params: Any = None
     ) -> contextlib.AbstractContextManager[Any]:
         """Take one step when the scheduler says so; enters with what is recorded of it."""
         self._may_hold_locks = self._may_hold_locks or "advisory_lock" in sql.lower()
+        self._is_marked = self._is_marked or statements.marks_session(sql)
         return self._stepping(kind, sql, params)
 
     def in_transaction(self) -> bool:
@@ -76,6 +104,15 @@ class Session(abc.ABC):
         if connection is None or connection.closed:
             return False
         return not connection.autocommit or connection.info.transaction_status in IN_TRANSACTION
+
+    def look_for_deadlocks(self, seconds: float, kind: str) -> None:
+        """Set after how long a wait that begins now looks for a deadlock; 0: as usual."""
+        connection = self.current()
+        if not (seconds or self._looks_late) or connection is None or connection.closed:
+            return
+        if kind != "CLOSE" and connection.info.transaction_status != IN_TRANSACTION[1]:
+            self._looks_late = True  # a ROLLBACK may set back what this sets
+            self.control(f"SET deadlock_timeout = {int(1000 * seconds) or 1}")
 
     def is_serializable(self) -> bool:
         """Whether its transactions are SERIALIZABLE, unless it says so with SET TRANSACTION."""
@@ -94,6 +131,7 @@ class Session(abc.ABC):
     def opened(self, connection: Any) -> None:
         """Take over a driver's connection that has just been opened."""
         self._kept, self.pid = connection, connection.info.backend_pid
+        self.pids.add(self.pid)
         self._first_state = {
             name: getattr(connection, name) for name in FIRST_STATE if hasattr(connection, name)
         }
@@ -152,6 +190,9 @@ class Session(abc.ABC):
             if connection.info.transaction_status in IN_TRANSACTION:
                 with self.step("ROLLBACK", "ROLLBACK"):
                     connection.rollback()
+                    if connection.info.transaction_status in IN_TRANSACTION:
+                        # psycopg2 sends nothing in autocommit, whoever began the transaction.
+                        self.control("ROLLBACK")
             for name, value in self._first_state.items():
                 if getattr(connection, name) != value:
                     setattr(connection, name, value)
@@ -160,7 +201,13 @@ class Session(abc.ABC):
                 ends = self.step("CLOSE", "CLOSE") if self._holds_locks(cursor) else None
                 with ends or contextlib.nullcontext():
                     cursor.execute(self._new_session)
-            self._kept = connection
+            self._looks_late = False
+            if self._is_marked:
+                self._is_marked = False
+                connection.close()
+                self._wait_until_closed(self.pid)
+            else:
+                self._kept = connection
         except connection.Error:
             connection.close()
 

@@ -2,15 +2,37 @@
 
 import functools
 import re
+from collections.abc import Set
+
+from pginterleave import names
 
 _COMMENTS = r"(?:/\*.*?\*/|--[^\n]*\n|[\s(;])*"
 _ONLY_BEGIN = re.compile(r"\s*(BEGIN|START\s+TRANSACTION)\b[^;]*;?\s*", re.IGNORECASE)
 _STATEMENT = re.compile(_COMMENTS + r"(rollback\s+to|\w+)", re.IGNORECASE | re.DOTALL)
 _SEVERAL = re.compile(r";\s*\S")
-_WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
-_QUOTED = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$""", re.DOTALL)
+_STRINGS = r"""[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$"""
+_QUOTED = re.compile(rf"""{_STRINGS}|"[^"]*\"""", re.DOTALL)
+_CONSTANTS = re.compile(_STRINGS, re.DOTALL)  # names in quotes stay
 _SET_ISOLATION = re.compile(r"SET\s+TRANSACTION\s+ISOLATION\s+LEVEL[\s\w]+;?\s*", re.IGNORECASE)
-_MORE_THAN_READS = re.compile(r"[(]|\bFOR\b|\bINTO\b", re.IGNORECASE)
+_LOCKS_OR_WRITES = re.compile(r"\b(FOR|INTO|INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
+_CALL = re.compile(r'([\w.]+|"[^"]*")?\s*\(')
+_ROW_LOCK = re.compile(r"\bfor\s+(no\s+key\s+|key\s+)?(update|share)\b")
+_TABLE = re.compile(r'\b(?:update|from|join|into|using)\s+(?:only\s+)?"?(\w+)')
+_INTO = re.compile(r'\binto\s+[\w."]+\s*\(')  # the columns of an INSERT
+_MARKS_SESSION = re.compile(
+    r"\b(LISTEN|set_config|SET\s+(SESSION\s+|LOCAL\s+)?\w+\.\w)", re.IGNORECASE
+)
+_CONCURRENTLY = re.compile(r"\bCONCURRENTLY\b", re.IGNORECASE)
+_OUTSIDE_TRANSACTIONS = re.compile(
+    r"\b(CONCURRENTLY|DATABASE|TABLESPACE|SYSTEM|SUBSCRIPTION)\b", re.IGNORECASE
+)
+
+ROW_CHANGES = ("INSERT", "UPDATE", "DELETE", "MERGE")
+# What runs in a transaction like these, and takes effect, or lets go of a lock, with its COMMIT.
+_QUERIES = {"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN"}
+_DEFINITIONS = {"CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "COMMENT", "SECURITY", "REASSIGN"}
+_TRANSACTIONAL = {*ROW_CHANGES, *_QUERIES, *_DEFINITIONS, "TRUNCATE", "EXECUTE", "COPY", "REFRESH"}
+_CONTROL = {"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE", "SET"}
 
 
 @functools.lru_cache(maxsize=1024)
@@ -35,17 +57,85 @@ def may_be_several(sql: str) -> bool:
     return bool(_SEVERAL.search(sql))
 
 
-def only_reads(sql: str) -> bool:
-    """Whether it is a plain SELECT: it locks nothing, and calls nothing that could write."""
-    return kind(sql) == "SELECT" and not _MORE_THAN_READS.search(sql)
+def are_several(sql: str) -> bool:
+    """Whether it is more than one statement, other than BEGIN, COMMIT and the like."""
+    parts = [each for each in _QUOTED.sub(" ", sql).split(";") if each.strip()]
+    return sum(kind(each) not in _CONTROL for each in parts) > 1
 
 
-def writes(sql: str) -> bool:
-    """Whether it is one statement that changes rows."""
+def marks_session(sql: str) -> bool:
+    """Whether it leaves in the session what no reset removes: a custom setting, notifications."""
+    return bool(_MARKS_SESSION.search(sql))
+
+
+@functools.lru_cache(maxsize=1024)
+def words(sql: str) -> frozenset[str]:
+    """Return its names and keywords in small letters, without what stands in constants."""
+    return frozenset(re.findall(r"\w+", _CONSTANTS.sub(" ", sql).lower()))
+
+
+@functools.lru_cache(maxsize=1024)
+def calls(sql: str) -> frozenset[str]:
+    """Return the names in front of a parenthesis that may be those of functions."""
+    found = _CALL.findall(_INTO.sub(" ", _CONSTANTS.sub(" ", sql).lower()))
+    called = {name.strip('"').removeprefix("pg_catalog.") for name in found}
+    return frozenset(called - names.KEYWORDS - {""})
+
+
+def calls_only_pure(sql: str) -> bool:
+    """Whether all that it calls is known to read its arguments only."""
+    return calls(sql) <= names.PURE
+
+
+def only_reads(sql: str, special: Set[str] = frozenset()) -> bool:
+    """Whether it is known to be a plain SELECT: rows of tables, as of its snapshot.
+
+    Args:
+        sql: the statement.
+        special: the names that stand for something else, such as those of views and functions.
+    """
+    used = words(sql)
+    return (
+        kind(sql) == "SELECT"
+        and not _LOCKS_OR_WRITES.search(_CONSTANTS.sub(" ", sql))
+        and "u&" not in sql.lower()
+        and calls_only_pure(sql)
+        and used.isdisjoint(names.SYSTEM_COLUMNS | names.CLOCKS)
+        and used.isdisjoint(special)
+        and not any(name.startswith(("pg_", "information_schema")) for name in used)
+    )
+
+
+def commits_apart(sql: str, special: Set[str] = frozenset()) -> bool:
+    """Whether its COMMIT in autocommit makes a difference to others, and can be a step."""
     bare = _QUOTED.sub(" ", sql)
     first = kind(sql)
-    changes = _WRITES.fullmatch(first) or (first == "WITH" and _WRITES.search(bare))
-    return bool(changes) and not _SEVERAL.search(bare)
+    if _SEVERAL.search(bare) or first not in _TRANSACTIONAL or _OUTSIDE_TRANSACTIONS.search(bare):
+        return False
+    if first in _QUERIES:
+        known = names.PURE | names.NOT_TRANSACTIONAL
+        harmless = calls(sql) <= known and words(sql).isdisjoint(special)
+        return bool(_LOCKS_OR_WRITES.search(bare)) or not harmless
+    return first != "COPY" or bool(re.search(r"\bFROM\b", bare, re.IGNORECASE))
+
+
+def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = True) -> bool:
+    """Whether in autocommit it takes its COMMIT, which makes a difference, into its own step.
+
+    `single` says that it is sent once, and not for several rows of parameters.
+    """
+    parts = [each for each in _QUOTED.sub(" ", sql).split(";") if each.strip()]
+    if single and len(parts) < 2:
+        return kind(sql) in ("CALL", "DO") or any(map(_CONCURRENTLY.search, parts))
+    return any(kind(each) in ("CALL", "DO") or commits_apart(each, special) for each in parts)
+
+
+def locked_tables(sql: str) -> frozenset[str]:
+    """Return the names of tables of which it may lock rows; none if it locks no rows."""
+    text = _CONSTANTS.sub(" ", sql).lower()
+    if kind(sql) not in ROW_CHANGES and not _ROW_LOCK.search(text):
+        return frozenset()
+    return frozenset(_TABLE.findall(text))
 
 
 def savepoint_name(sql: str) -> str:

@@ -172,14 +172,13 @@ def fits(page: Page, width: int) -> None:
 
 
 def barriers(page: Page, **options: Any) -> list[str]:
-    """Return what axe-core finds on the page that is serious or critical."""
+    """Return what axe-core finds on the page, however small it is."""
     page.evaluate(AXE)
     found: list[str] = page.evaluate(
         """async options => {
             const result = await axe.run({ resultTypes: ["violations"], ...options });
             if (!result.passes.length) return ["axe-core looked at nothing"];
             return result.violations
-                .filter(({ impact }) => ["serious", "critical"].includes(impact))
                 .flatMap(({ id, nodes }) => nodes.map(
                     (node) => `${id}: ${node.html} ${node.failureSummary}`));
         }""",

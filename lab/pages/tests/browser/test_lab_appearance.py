@@ -12,11 +12,15 @@ EXPLORATION = "/lab/races/lost_update/{}/2/"
 PATHS = [
     "/lab/",
     "/lab/races/lost_update/",
-    EXPLORATION.format("naive") + "?schedule=1212&predict=2",
-    EXPLORATION.format("naive") + "?schedule=1212&guess=" + "hits" * 25,
-    EXPLORATION.format("select_for_update") + "?schedule=121122",
+    EXPLORATION.format("naive") + "?predict=2",
+    EXPLORATION.format("naive") + "?guess=" + "hits" * 25,
+    EXPLORATION.format("select_for_update"),
+    EXPLORATION.format("atomic_only"),
     EXPLORATION.format("f_expression"),  # was not explored
     "/lab/races/toctou/check_first/2/",  # with an error
+    EXPLORATION.format("atomic_only") + "scheduler/?taken=12",
+    EXPLORATION.format("select_for_update") + "scheduler/?taken=121122",
+    "/lab/queue/",
     "/lab/isolation/",
     "/lab/museum/",
     "/lab/runs/1/",
@@ -52,7 +56,8 @@ def test_axe_finds_nothing_serious(page: Page) -> None:
 def test_stepping_is_readable_and_nothing_is_wider_than_the_window(page: Page) -> None:
     """What is, scrolls within its own frame."""
     page.goto(EXPLORATION.format("naive") + "#step-3")
-    expect(page.locator("tr.now")).to_have_id("step-3")
+    expect(page.locator("[aria-current=step]")).to_have_id("step-3")
+    page.get_by_text("as a table").click()
     readable(page)
     page.evaluate("document.querySelector('h1').style.color = '#222'")
     assert len(barriers(page, runOnly=["color-contrast"])) == 1  # it does find what is
@@ -60,3 +65,15 @@ def test_stepping_is_readable_and_nothing_is_wider_than_the_window(page: Page) -
         page.goto(path)
         fits(page, 1200)
         fits(page, 320)
+
+
+def test_nothing_of_the_source_and_the_schedules_is_cut_off_on_paper(page: Page) -> None:
+    page.set_viewport_size({"width": 1280, "height": 400})
+    page.emulate_media(media="print")
+    page.goto(EXPLORATION.format("select_for_update"))
+    page.get_by_text("docstring").click()
+    for name in (".schedules", ".source .scroll"):
+        hidden = page.locator(name).evaluate(
+            "e => [e.scrollWidth - e.clientWidth, e.scrollHeight - e.clientHeight]"
+        )
+        assert hidden == [0, 0], name

@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from django.db.backends.utils import CursorDebugWrapper, CursorWrapper
+from django.db.backends.utils import CursorDebugWrapper
 
 from pginterleave import statements
+from pginterleave.django.private import Send, SendingCursor
 from pginterleave.session import Session
 
 ROWS_KEPT = 10  # of what a statement returned, for the timeline
 
 
-class SteppingCursor(CursorWrapper):
+class SteppingCursor(SendingCursor):
     """Takes statements step by step, and records what they return."""
 
     _last: SimpleNamespace | None = None
@@ -25,39 +26,30 @@ class SteppingCursor(CursorWrapper):
         session: Session = self.db.session
         return session
 
-    def _execute(self, sql: Any, params: Any, *ignored: Any) -> Any:
-        return self._send(super()._execute, sql, params, once=True)  # type: ignore[misc]
-
-    def _executemany(self, sql: Any, param_list: Any, *ignored: Any) -> Any:
-        return self._send(super()._executemany, sql, param_list)  # type: ignore[misc]
-
     def callproc(self, procname: Any, params: Any = None, kparams: Any = None) -> Any:
+        self._session.catalogue.note(procname, alone=False)
         with self._session.step("CALL", f"CALL {procname}", params) as self._last:
             return super().callproc(procname, params, kparams)
 
-    def _send(
-        self, send: Callable[[Any, Any], Any], sql: Any, params: Any, *, once: bool = False
-    ) -> Any:
+    def sends(self, send: Send, sql: Any, params: Any, *, many: bool) -> Any:
         session = self._session
+        if many:
+            session.catalogue.limit("what executemany() sends is one step")
         text = sql if isinstance(sql, str) else sql.as_string(self.cursor)
         if session.connecting or statements.only_begins(text):
             session.serializable |= "SERIALIZABLE" in text.upper()
             return send(sql, params)
         self.db.validate_no_broken_transaction()  # Django sends nothing then
-        connected = self.db.connection is not None
-        writes = once and connected and session.split_autocommit and statements.writes(text)
-        split = session.commit_is_a_step = writes and not session.in_transaction()
-        with session.step(statements.kind(text), text, params) as self._last:
-            with session.uncommitted() if split else contextlib.nullcontext():
-                result = send(sql, params)
+        # A server-side cursor outlives the statement, and so its transaction.
+        may_split = not many and not getattr(self.cursor, "name", None)
+        with session.statement(text, params, may_split=may_split) as self._last:
+            result = send(sql, params)
             self._last.rowcount = self.cursor.rowcount
-        if split:
-            with session.step("COMMIT", "COMMIT"):
-                session.control("COMMIT")
+        session.catalogue.note_rows(text, self.cursor.rowcount, session.number)
         return result
 
     def _fetch(self, method: str, *args: Any) -> list[Any]:
-        fetch = CursorWrapper.__getattr__(self, method)
+        fetch = self.driver(method)
         if name := getattr(self.cursor, "name", None):  # a server-side cursor asks PostgreSQL
             name = re.sub(r"\d{4,}", str(self._session.number), name)
             with self._session.step("FETCH", f"FETCH FROM {name}") as self._last:
@@ -98,8 +90,18 @@ class SteppingCursor(CursorWrapper):
         return attribute
 
     def _copy(self, copy: Callable[..., Any], sql: Any, *args: Any, **kwargs: Any) -> Any:
-        with self._session.step("COPY", str(sql)) as self._last:
+        with self._session.statement(str(sql), None) as self._last:
             return copy(sql, *args, **kwargs)
+
+    @contextlib.contextmanager
+    def copy(self, sql: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """Take psycopg 3's COPY, up to the end of its block, as one step."""
+        text = sql if isinstance(sql, str) else sql.as_string(self.cursor)
+        with (
+            self._session.statement(text, None) as self._last,
+            self.cursor.copy(sql, *args, **kwargs) as copying,
+        ):
+            yield copying
 
 
 class SteppingDebugCursor(SteppingCursor, CursorDebugWrapper):

@@ -7,7 +7,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from pginterleave.django.wrapper import SteppingWrapper
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.session import Session
+from pginterleave.session import IN_TRANSACTION, Session
+
+ISOLATION_LEVELS = ("read committed", "repeatable read", "serializable")
 
 
 class DjangoDatabase:
@@ -15,8 +17,12 @@ class DjangoDatabase:
 
     Error: type[Exception] = Error
 
-    def __init__(self, alias: str) -> None:
+    def __init__(self, alias: str, isolation_level: str = "") -> None:
         self.name = alias
+        self.isolation_level = isolation_level.lower()
+        if self.isolation_level not in ("", *ISOLATION_LEVELS):
+            known = ", ".join(ISOLATION_LEVELS)
+            raise CannotExplore(f"isolation_level is {isolation_level!r}, and not one of {known}.")
         self.caller: BaseDatabaseWrapper = connections[alias]
         if self.caller.vendor != "postgresql":
             raise CannotExplore(
@@ -29,7 +35,10 @@ class DjangoDatabase:
 
     def in_transaction(self) -> bool:
         """Whether the caller is in a transaction."""
-        return self.caller.in_atomic_block or not self.caller.get_autocommit()
+        if self.caller.in_atomic_block or not self.caller.get_autocommit():
+            return True
+        connection = self.caller.connection  # in which somebody may have said BEGIN
+        return connection is not None and connection.info.transaction_status in IN_TRANSACTION
 
     def ask(self, sql: str, params: dict[str, Any]) -> list[Any]:
         """Run a query past Django, which would log it."""
@@ -40,15 +49,22 @@ class DjangoDatabase:
 
     def new_session(self, number: int, **options: Any) -> Session:
         """Return the session of a process."""
-        return DjangoSession(self.caller, number, **options)
+        return DjangoSession(self.caller, number, self.isolation_level, **options)
 
 
 class DjangoSession(Session):
     """A process's session: a new Django connection for each schedule, over the driver's one."""
 
-    def __init__(self, caller: BaseDatabaseWrapper, number: int, **options: Any) -> None:
+    def __init__(
+        self, caller: BaseDatabaseWrapper, number: int, isolation_level: str, **options: Any
+    ) -> None:
         super().__init__(number, **options)
         given = {k: v for k, v in caller.settings_dict["OPTIONS"].items() if k != "pool"}
+        if isolation_level:  # of transactions that Django begins, and of single statements
+            given.pop("isolation_level", None)
+            level = isolation_level.replace(" ", r"\ ")
+            before = given.get("options", "")
+            given["options"] = f"{before} -c default_transaction_isolation={level}".strip()
         kept = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": False, "OPTIONS": given}
         self._settings = caller.settings_dict | kept
         self._alias = caller.alias

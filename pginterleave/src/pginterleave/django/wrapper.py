@@ -4,14 +4,15 @@ import contextlib
 import threading
 from typing import Any
 
-from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.postgresql.psycopg_any import is_psycopg3
 from django.db.backends.utils import CursorDebugWrapper, CursorWrapper
 
 from pginterleave.django.cursor import SteppingCursor, SteppingDebugCursor
+from pginterleave.django.private import EndingWrapper, Send
 from pginterleave.session import IN_TRANSACTION, Session
 
 
-class SteppingWrapper(BaseDatabaseWrapper):
+class SteppingWrapper(EndingWrapper):
     """Mixed into Django's backend: takes commits, rollbacks and closing step by step."""
 
     owner: Session
@@ -45,19 +46,17 @@ class SteppingWrapper(BaseDatabaseWrapper):
             return contextlib.nullcontext()
         if self.connection.info.transaction_status not in IN_TRANSACTION:
             return contextlib.nullcontext()  # there is nothing to end, and nothing is sent
+        if not is_psycopg3 and self.connection.autocommit:
+            return contextlib.nullcontext()  # psycopg2 sends nothing, whoever has said BEGIN
         return self.session.step(kind, kind)
 
-    def _commit(self) -> None:
-        with self._step("COMMIT"):
-            super()._commit()  # type: ignore[misc]
+    def ends(self, kind: str, send: Send) -> None:
+        with self._step(kind):
+            send()
 
-    def _rollback(self) -> None:
-        with self._step("ROLLBACK"):
-            super()._rollback()  # type: ignore[misc]
-
-    def _close(self) -> None:
+    def closes(self, close: Send) -> None:
         session, connection = self.session, self.connection
         if session is None or connection is None or connection.closed or session.connecting:
-            super()._close()  # type: ignore[misc]
+            close()
         else:
-            session.close_as_a_step(super()._close)  # type: ignore[misc]
+            session.close_as_a_step(close)

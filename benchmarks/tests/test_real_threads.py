@@ -1,0 +1,12 @@
+"""Real threads agree with the exploration at every isolation level."""
+
+import pytest
+
+from project.tests.conftest import ROOT, run_in
+
+
+@pytest.mark.exhaustive
+def test_what_is_called_safe_has_no_errors_and_what_is_called_broken_has_some() -> None:
+    ended = run_in(ROOT, "-m", "benchmarks.isolation_levels", HOME=str(ROOT), SHORTURL_LOCAL="on")
+    assert ended.returncode == 0, ended.stderr
+    assert "| update_returning | 0 / 4; 0 errors, 0 lost | 2 / 4; " in ended.stdout

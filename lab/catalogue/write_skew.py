@@ -1,0 +1,174 @@
+"""Write skew: a decision that rests on two rows, of which each process writes the other one.
+
+No bug of a shortener that we know of: it is here because it is what tells SERIALIZABLE from
+REPEATABLE READ (anomaly A5B of Berenson and others, A Critique of ANSI SQL Isolation Levels, 1995).
+"""
+
+from functools import partial
+from typing import Any
+
+from django.db import OperationalError, connection, models, transaction
+from django.db.backends.postgresql.psycopg_any import errors
+
+from lab.catalogue.museum.exhibit import ExhibitModel, make_tables, right, rows_of, wrong
+from lab.catalogue.race_definition import Race
+from pginterleave import Outcome
+from shorturl.strategies import Strategy, table
+
+ATTEMPTS = 10
+
+
+class TeamLink(ExhibitModel):
+    """A link of a team, which is active or not."""
+
+    key = models.TextField(unique=True)
+    team = models.TextField()
+    active = models.BooleanField()
+
+    def __str__(self) -> str:
+        return f"{self.key}: {'active' if self.active else 'off'}"
+
+
+def in_a_transaction(key: str) -> bool:
+    """Count the active links of the team, and switch one off if it is not the last, in atomic().
+
+    What goes wrong: both count two, and each switches off another one. Nobody writes what the
+    other has written, so that no row lock makes anybody wait, and no error says anything.
+    """
+    with transaction.atomic():
+        if TeamLink.objects.filter(team="red", active=True).count() < 2:
+            return False
+        TeamLink.objects.filter(key=key).update(active=False)
+    return True
+
+
+def one_statement(key: str) -> bool:
+    """Do the same in one UPDATE, with the count as a subquery.
+
+    What goes wrong: the UPDATE locks the row that it changes, and reads the other one as it was
+    when the statement began. One statement is enough where it decides by the row that it locks.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE museum_teamlink SET active = false WHERE key = %s AND 1 <"
+            " (SELECT count(*) FROM museum_teamlink WHERE team = 'red' AND active)",
+            [key],
+        )
+        return bool(cursor.rowcount)
+
+
+def with_a_retry(key: str) -> bool:
+    """Do it in a transaction of the level that is set, and again after a serialization failure.
+
+    What goes wrong: under READ COMMITTED and REPEATABLE READ there is no such failure, as nobody
+    writes a row that the other one has written. Under SERIALIZABLE, nothing goes wrong.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            return in_a_transaction(key)
+        except OperationalError as error:
+            if not isinstance(error.__cause__, errors.SerializationFailure):
+                raise
+    raise OperationalError(f"Gave up after {ATTEMPTS} serialization failures.")
+
+
+def repeatable_read(key: str) -> bool:
+    """Do it under REPEATABLE READ, and again after a serialization failure.
+
+    What goes wrong: the same. The snapshot makes the two counts agree with each other, and with
+    nothing that anybody commits meanwhile; only a row that both write would be noticed.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            with transaction.atomic(durable=True):
+                with connection.cursor() as cursor:
+                    cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                if TeamLink.objects.filter(team="red", active=True).count() < 2:
+                    return False
+                TeamLink.objects.filter(key=key).update(active=False)
+            return True
+        except OperationalError as error:
+            if not isinstance(error.__cause__, errors.SerializationFailure):
+                raise
+    raise OperationalError(f"Gave up after {ATTEMPTS} serialization failures.")
+
+
+def serializable(key: str) -> bool:
+    """Do it under SERIALIZABLE, and again after a serialization failure.
+
+    Why nothing can go wrong: PostgreSQL keeps what each transaction has read, sees that each has
+    read what the other one writes, and ends one of them; at its next attempt that one counts
+    one. It costs the memory for what was read, refusals that would not have been needed, and a
+    retry; and everybody who writes these rows has to be SERIALIZABLE too.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            with transaction.atomic(durable=True):
+                with connection.cursor() as cursor:
+                    cursor.execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+                if TeamLink.objects.filter(team="red", active=True).count() < 2:
+                    return False
+                TeamLink.objects.filter(key=key).update(active=False)
+            return True
+        except OperationalError as error:
+            if not isinstance(error.__cause__, errors.SerializationFailure):
+                raise
+    raise OperationalError(f"Gave up after {ATTEMPTS} serialization failures.")
+
+
+def lock_what_was_read(key: str) -> bool:
+    """Lock all links of the team, always in the same order, and count those that are active.
+
+    Why nothing can go wrong: what the decision rests on is locked before it is read, so that
+    whoever comes second waits, and then counts one. It costs that wait for everybody who changes
+    a link of the team, and a new link is not locked: it could only make the count larger.
+    """
+    with transaction.atomic():
+        links = TeamLink.objects.select_for_update().filter(team="red").order_by("pk")
+        if sum(link.active for link in links) < 2:
+            return False
+        TeamLink.objects.filter(key=key).update(active=False)
+    return True
+
+
+def two_active_links(strategy: Strategy[Any]) -> None:
+    make_tables(TeamLink)
+    TeamLink.objects.create(id=1, key="a", team="red", active=True)
+    TeamLink.objects.create(id=2, key="b", team="red", active=True)
+
+
+def one_stays_active(outcomes: list[Outcome]) -> str:
+    active = TeamLink.objects.filter(active=True).count()
+    done = sum(bool(outcome.returned) for outcome in outcomes)
+    if not active:
+        return "no link of the team is active"
+    return "" if (active, done) == (1, 1) else f"{active} links are active, and {done} were told"
+
+
+WRITE_SKEW = Race(
+    name="write_skew",
+    operation="isolation",
+    situation="Each switches off another link of a team (TeamLink) of two, unless it is the last.",
+    must_hold="One may, the other is told that it is the last, and one link stays active.",
+    story=(
+        "A team has two links, and one of them must stay active. Each process counts the active "
+        "ones, two, and switches off a link of its own. Each decision was right when it was made, "
+        "and each rests on a row that the other one writes. This is write skew: no row is written "
+        "twice, so that neither a row lock nor REPEATABLE READ notices anything."
+    ),
+    strategies=table(
+        wrong(in_a_transaction, "count, then switch off, in one transaction"),
+        wrong(one_statement, "the same in one UPDATE with a subquery"),
+        wrong(with_a_retry, "at the level that is set, with a retry"),
+        wrong(repeatable_read, "REPEATABLE READ with a retry"),
+        right(serializable, "SERIALIZABLE with a retry"),
+        right(lock_what_was_read, "a row lock on all that the decision rests on"),
+    ),
+    signature="switch_off(key: str) -> bool: whether the TeamLink was switched off",
+    setup=two_active_links,
+    processes=lambda strategy, number: [
+        partial(strategy.function, key) for key in ("a", "b")[:number]
+    ],
+    invariant=one_stays_active,
+    observe=rows_of(TeamLink),
+)

@@ -1,0 +1,48 @@
+"""`manage.py handout`: the predictions of WORKSHOP.md as a sheet to print, and their answers."""
+
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.staticfiles.finders import find
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandParser
+from django.template.loader import render_to_string
+
+from lab.pages.schedules import read, shown
+from lab.workshop.predictions import Prediction, predictions
+
+STYLES = ("shorturl/shorturl.css", "lab/lab.css", "lab/picture.css")
+
+
+class Command(BaseCommand):
+    """Explores what is not recorded yet."""
+
+    help = "Write the predictions of WORKSHOP.md and their answers as one page of HTML to print."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", nargs="?", default="reports/handout.html")
+
+    def handle(self, *args: Any, file: str, **options: Any) -> None:
+        text = (settings.BASE_DIR / "WORKSHOP.md").read_text(encoding="utf-8")
+        asked = predictions(text)
+        missing = dict.fromkeys(str(each.job) for each in asked if not read(each.job, ""))
+        if missing:
+            call_command("record", *missing, stdout=self.stdout)
+        context = {
+            "styles": [Path(str(find(each))).read_text(encoding="utf-8") for each in STYLES],
+            "questions": [self._picture(each, answered=False) for each in asked],
+            "answers": [self._picture(each, answered=True) for each in asked],
+        }
+        path = Path(file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(render_to_string("lab/handout.html", context), encoding="utf-8")
+        self.stdout.write(f"{path}: {len(asked)} predictions, and their answers. Print it.")
+
+    def _picture(self, asked: Prediction, *, answered: bool) -> dict[str, Any]:
+        kept = read(asked.job, asked.schedule)
+        assert kept
+        picture = shown(kept, None if answered else asked.after)
+        return {"asked": asked, "schedule": kept.schedule, "drawing": picture["drawings"][0]} | {
+            name: picture[name] for name in ("heads", "described", "held", "last", "raised")
+        }

@@ -1,0 +1,84 @@
+"""Orders that were not run, made of equivalent ones that were.
+
+Where partial-order reduction has left schedules out, each of these differs from one that ran only
+in the order of adjacent independent steps. Here, fewer steps count as independent than the explorer
+knows of: what cannot be told from a recording depends on everything.
+"""
+
+from itertools import combinations
+
+from lab.pages.picture.wording import WRITES, Step
+
+LOCAL = ("SAVEPOINT", "RELEASE")  # who waits goes on to wait for the whole transaction
+
+
+def independent(one: Step, two: Step, *, serializable: bool) -> bool:
+    """Return whether it makes no difference which of two steps of two processes goes first."""
+    if one["kind"] in LOCAL or two["kind"] in LOCAL:
+        return True
+    if any(step["error"] or step["waited_for"] for step in (one, two)):
+        return False
+    kinds = [step["kind"] for step in (one, two)]
+    reads = [kind == "SELECT" for kind in kinds]
+    return (
+        not serializable
+        and any(reads)
+        and all(kind == "SELECT" or kind in WRITES for kind in kinds)
+        and all(_only_reads(step) or _uncommitted(step) for step in (one, two))
+    )
+
+
+def _only_reads(step: Step) -> bool:
+    return step["kind"] == "SELECT" and not step["lock"] and "(" not in step["sql"]
+
+
+def _uncommitted(step: Step) -> bool:
+    return step["kind"] in WRITES and step["process"] in step["in_transaction"]
+
+
+def begun(steps: list[Step], taken: str, initial: str, *, serializable: bool) -> list[Step] | None:
+    """Return the steps in an equivalent order that begins with `taken`; None if there is none.
+
+    `initial` is what the rows hold at first, and `serializable` whether all transactions are.
+    """
+    places = _places(steps, taken)
+    if places is None:
+        return None
+    order = [*places, *(number for number in range(len(steps)) if number not in places)]
+    position = {number: place for place, number in enumerate(order)}
+    for first, second in combinations(range(len(steps)), 2):
+        one, two = steps[first], steps[second]
+        if position[first] > position[second] and not independent(
+            one, two, serializable=serializable
+        ):
+            return None
+    return _in_order(steps, order, initial)
+
+
+def _places(steps: list[Step], taken: str) -> list[int] | None:
+    """Return which step each of `taken` is; None where a process has not so many."""
+    own = {process: [n for n, step in enumerate(steps) if str(step["process"]) == process]
+           for process in set(taken)}  # fmt: skip
+    if any(len(own[process]) < taken.count(process) for process in own):
+        return None
+    return [own[process].pop(0) for process in taken]
+
+
+def _in_order(steps: list[Step], order: list[int], initial: str) -> list[Step]:
+    """Return the steps in another order, with what depends on it: numbers, and what rows hold."""
+    changes = {
+        number
+        for number, step in enumerate(steps)
+        if step["observed"] != (steps[number - 1]["observed"] if number else initial)
+    }
+    found, held, inside = list[Step](), initial, dict[int, bool]()
+    for number in order:
+        step = steps[number]
+        held = step["observed"] if number in changes else held
+        let_go = [each for each in steps[:number] if each["until"] == number + 1]
+        for each in (step, *let_go):
+            inside[each["process"]] = each["process"] in step["in_transaction"]
+        until = order.index(step["until"] - 1) + 1
+        now = sorted(process for process, is_in in inside.items() if is_in)
+        found.append({**step, "until": until, "observed": held, "in_transaction": now})
+    return found

@@ -1,0 +1,254 @@
+"""Why a schedule violates its invariant: which step rests on which, and is wrong for it.
+
+Ask for schedules that violate the invariant: in the others, nothing of this did harm.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lab.pages.picture.wording import WRITES, Step
+
+ROW = ("id", "key")  # what tells one row from another
+DEADLOCK = "DeadlockDetected"  # which has no culprit: each waits for the other
+NEVER = (10**9, 0, 0)
+Moment = tuple[int, int, int]
+
+STALE, LOST, UNSEEN, REFUSED, FOREIGN = "stale", "lost", "missed", "refused", "foreign"
+UNWRITTEN = "unwritten"
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """An arrow from one step to another, and what is to be said at both.
+
+    STALE leads from a read to the write that rests on it, LOST from a write to the one that
+    overwrote it, UNSEEN from a write to one that was made without knowing of it, REFUSED from a
+    write to the step that ends in an error because of it, and FOREIGN from a write to the process
+    that takes it for its own. UNWRITTEN is a read that no write follows. `source` is None where a
+    single step says it all.
+    """
+
+    kind: str
+    source: int | None
+    target: int
+    said_at_source: str
+    said_at_target: str
+
+
+def marks(conflicts: list[Conflict]) -> dict[int, list[str]]:
+    """Return what is said of each step, by its number."""
+    found: dict[int, list[str]] = {}
+    for each in conflicts:
+        for number, text in (
+            (each.source, each.said_at_source),
+            (each.target, each.said_at_target),
+        ):
+            if number and text and text not in found.setdefault(number, []):
+                found[number].append(text)
+    return found
+
+
+def conflicts(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
+    """Return the conflicts of a schedule.
+
+    `snapshots` says that a transaction reads as of its first query, as at the stricter levels.
+    """
+    history = History(steps, snapshots)
+    found = [*_stale(history), *_refused(history), *_foreign(history)]
+    # Who writes nothing is to blame only where nothing else explains the violation.
+    return list(dict.fromkeys(found or _unwritten(history)))
+
+
+class History:
+    """The steps of a schedule, and when each of them took effect, for whom."""
+
+    def __init__(self, steps: list[Step], snapshots: bool = False) -> None:
+        self.steps, self.snapshots = steps, snapshots
+        self.numbers = range(1, len(steps) + 1)
+
+    def step(self, number: int) -> Step:
+        """Return the step of that number, from 1."""
+        return self.steps[number - 1]
+
+    def done(self, number: int) -> Moment:
+        """Return when a step took effect: one that waited did so after what it waited for.
+
+        Of those that one step let go on, the one that was sent first got the lock first.
+        """
+        until = self.step(number)["until"]
+        return until, int(until > number), number
+
+    def visible(self, number: int) -> Moment:
+        """Return when others see what a step has written: never, if it is undone."""
+        step = self.step(number)
+        if step["kind"] not in WRITES or step["error"] or step["rows"] == 0:
+            return NEVER
+        for later in self.of(step["process"], after=number):
+            if self.step(later)["kind"] in ("COMMIT", "ROLLBACK", "ROLLBACK TO"):
+                return self.done(later) if self.step(later)["kind"] == "COMMIT" else NEVER
+        inside = step["process"] in self.steps[-1]["in_transaction"]
+        return NEVER if inside else self.done(number)
+
+    def read_at(self, number: int) -> Moment:
+        """Return the moment as of which a step reads."""
+        moment = self.done(number)
+        if self.snapshots:
+            for earlier in reversed(self.numbers[: number - 1]):
+                if self.step(earlier)["process"] == self.step(number)["process"]:
+                    if self.step(earlier)["kind"] in ("COMMIT", "ROLLBACK"):
+                        break
+                    moment = (earlier, 0, earlier)
+        return moment
+
+    def of(self, process: int, *, after: int) -> Iterator[int]:
+        """Yield the numbers of the later steps of a process."""
+        for number in self.numbers[after:]:
+            if self.step(number)["process"] == process:
+                yield number
+
+    def last_read(self, write: int) -> int | None:
+        """Return the last read of the same rows by the process that writes."""
+        own = self.step(write)
+        for number in range(write - 1, 0, -1):
+            step = self.step(number)
+            if step["process"] == own["process"] and same_rows(step, own):
+                if step["kind"] == "SELECT":
+                    return number
+                if step["kind"] in WRITES and not step["error"]:
+                    return None  # what it knows since then, it has written itself
+        return None
+
+
+def _stale(history: History) -> Iterator[Conflict]:
+    """Yield reads that others made stale before the process wrote, and what that cost."""
+    for write in history.numbers:
+        own, read = history.step(write), history.last_read(write)
+        if own["subquery"]:
+            read = write
+        if own["kind"] not in WRITES or read is None:
+            continue
+        since = (write, 0, write) if read == write else history.read_at(read)
+        between = [
+            number
+            for number in history.numbers
+            if history.step(number)["process"] != own["process"]
+            and since < history.visible(number) < NEVER
+            and history.done(number) < history.done(write)
+            and may_have_read(history.step(read), history.step(number))
+        ]
+        if not between:
+            continue
+        process = history.step(between[0])["process"]
+        if read != write:
+            yield Conflict(
+                STALE,
+                read,
+                write,
+                f"stale read: process {process} commits a change after it",
+                "fails: what it read is out of date"
+                if own["error"]
+                else f"rests on the stale read of step {read}",
+            )
+        for number in () if own["error"] else between:
+            if overwrites(history.step(read), history.step(number), own):
+                said = f"lost update: overwritten by step {write}"
+                yield Conflict(LOST, number, write, said, f"overwrites step {number}")
+            else:
+                yield Conflict(UNSEEN, number, write, "", f"has not seen step {number}")
+
+
+def _refused(history: History) -> Iterator[Conflict]:
+    """Yield the steps that end in an error, with the write that was there first."""
+    for number in history.numbers:
+        step = history.step(number)
+        if not step["error"] or step["error"] == DEADLOCK:
+            continue
+        first = [
+            other
+            for other in history.numbers
+            if history.step(other)["process"] != step["process"]
+            and history.visible(other) < NEVER
+            and history.done(other) < history.done(number)
+            and same_rows(step, history.step(other))
+        ]
+        source = first[-1] if first else None
+        by = f": step {source} was first" if source else ""
+        yield Conflict(REFUSED, source, number, "", f"fails{by}")
+
+
+def _foreign(history: History) -> Iterator[Conflict]:
+    """Yield the last reads of rows that somebody else has written, of who writes none itself."""
+    for number in history.numbers:
+        step = history.step(number)
+        later = history.of(step["process"], after=number)
+        if step["kind"] != "SELECT" or not step["read"] or step["lock"] == "advisory":
+            continue
+        if any(same_rows(step, history.step(each)) for each in later):
+            continue
+        writers = [
+            other
+            for other in history.numbers
+            if history.step(other)["process"] != step["process"]
+            and history.visible(other) < history.read_at(number)
+            and same_rows(step, history.step(other))
+        ]
+        if writers:
+            process = history.step(writers[-1])["process"]
+            said = f"takes what process {process} has written"
+            yield Conflict(FOREIGN, writers[-1], number, "", said)
+        elif not any(history.visible(each) < NEVER for each in history.numbers):
+            yield Conflict(FOREIGN, None, number, "", "takes what was there before")
+
+
+def _unwritten(history: History) -> Iterator[Conflict]:
+    """Yield the last read of each process that writes nothing."""
+    for number in history.numbers:
+        step = history.step(number)
+        kinds = {each["kind"] for each in history.steps if each["process"] == step["process"]}
+        later = {history.step(each)["kind"] for each in history.of(step["process"], after=number)}
+        if step["kind"] == "SELECT" and "SELECT" not in later and kinds.isdisjoint(WRITES):
+            yield Conflict(UNWRITTEN, None, number, "", "no write follows")
+
+
+def may_have_read(read: Step, write: Step) -> bool:
+    """Return whether a step can have read what another one writes; a subquery may read any row."""
+    if read["subquery"]:
+        return bool(read["table"] == write["table"])
+    return same_rows(read, write)
+
+
+def same_rows(step: Step, other: Step) -> bool:
+    """Return whether two statements can be about the same row, as far as they say."""
+    if not step["table"] or step["table"] != other["table"]:
+        return False
+    return any(_agree(one, two) for one in _rows(step) for two in _rows(other))
+
+
+def _rows(step: Step) -> list[dict[str, str | None]]:
+    """Return what is known of each row of a step: what it read, asked for and wrote."""
+    known = {**step["condition"], **{c: v for c, v in step["wrote"].items() if c in ROW}}
+    if step["kind"] == "INSERT":
+        known = step["wrote"]
+    told = [{c: v for c, v in row.items() if c in ROW} for row in step["read"]]
+    return [{**row, **known} for row in told] or [known]
+
+
+def _agree(one: dict[str, str | None], two: dict[str, str | None]) -> bool:
+    shared = set(one) & set(two)
+    identity = shared & set(ROW)
+    if identity:
+        return any(one[column] == two[column] for column in identity)
+    return all(one[column] == two[column] for column in shared)
+
+
+def overwrites(read: Step, first: Step, second: Step) -> bool:
+    """Return whether `second` sets a column that `first` has changed since `read`."""
+    if second["kind"] != "UPDATE" or first["kind"] == "INSERT" or not same_rows(first, second):
+        return False
+    row = _rows(first)[0]
+    before: Step = next((each for each in read["read"] if _agree(each, row)), {})
+    return any(
+        column in first["computed"]
+        or (column in first["wrote"] and first["wrote"][column] != before.get(column))
+        for column in second["wrote"]
+    )

@@ -1,0 +1,168 @@
+"""A step in a few words: `read hits = 0`, `write hits = 1`, `lock a`, `commit`."""
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+Step = dict[str, Any]
+
+WRITES = frozenset(("INSERT", "UPDATE", "DELETE", "MERGE"))
+LONGEST = 24  # characters of a value
+PLAIN = {
+    "COMMIT": "commit",
+    "ROLLBACK": "rollback",
+    "SAVEPOINT": "savepoint",
+    "RELEASE": "release savepoint",
+    "ROLLBACK TO": "rollback to savepoint",
+    "SET": "set isolation level",
+    "CLOSE": "close",
+}
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a step sends, and what comes back, which is later when it waits."""
+
+    sent: str
+    returned: str
+    error: str
+
+    def __str__(self) -> str:
+        """Return it as one line."""
+        joint = ", " if self.sent.startswith("lock") else " "
+        return joint.join(filter(None, (self.sent, self.returned or self.error)))
+
+
+def words(steps: list[Step], whole: list[Step] | None = None) -> list[Words]:
+    """Return the words for each step.
+
+    Of the columns, only those are named that have several values in the course of the schedule,
+    which is `whole` where `steps` are its beginning.
+    """
+    every = whole or steps
+    names = Names(every)
+    changing = _changing(every, names)
+    several = {
+        table
+        for table in {step["table"] for step in every}
+        if len({names.of(each) for each in every if each["table"] == table}) > 1
+    }
+    return [
+        Words(
+            _sent(step, names, changing[step["table"]], step["table"] in several),
+            ""
+            if step["error"] or step["until"] > len(steps)  # it waits, and nothing came back yet
+            else _returned(step, names, changing[step["table"]]),
+            step["error"],
+        )
+        for step in steps
+    ]
+
+
+class Names:
+    """What the rows are called: by their key, where any step has told which id it has."""
+
+    def __init__(self, steps: list[Step]) -> None:
+        self._keys = {
+            (step["table"], row["id"]): row["key"]
+            for step in steps
+            for row in [*step["read"], {**step["condition"], **step["wrote"]}]
+            if "id" in row and "key" in row
+        }
+
+    def of(self, step: Step) -> str:
+        """Return what the row of a step is called."""
+        row = step["read"][0] if len(step["read"]) == 1 else {}
+        known = {**row, **step["wrote"], **step["condition"]}
+        key = self._keys.get((step["table"], known.get("id"))) or known.get("key")
+        asked = [value for name, value in {**step["condition"], **step["wrote"]}.items() if value]
+        return short(key or next(iter(asked), None) or step["table"])
+
+
+def short(value: str | None) -> str:
+    """Return a value as it is shown."""
+    if value is None:
+        return "NULL"
+    text = re.sub(r"^https?://(.*?)/?$", r"\1", value)
+    text = re.sub(r"^(\d{4}-\d\d-\d\d) \d\d:.*", r"\1", text)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _changing(steps: list[Step], names: Names) -> dict[str, set[str]]:
+    """Return by table the columns of which a row has several values in the schedule."""
+    values: dict[tuple[str, str, str], set[str | None]] = defaultdict(set)
+    changing: dict[str, set[str]] = defaultdict(set)
+    for step in steps:
+        rows = step["read"] if step["kind"] == "SELECT" else []
+        for row in [*rows, step["wrote"]]:
+            name = names.of({**step, "read": [row]})
+            for column, value in row.items():
+                values[step["table"], name, column].add(value)
+        changing[step["table"]] |= set(step["computed"])
+    for (table, _, column), found in values.items():
+        if len(found) > 1:
+            changing[table].add(column)
+    return changing
+
+
+def _sent(step: Step, names: Names, changing: set[str], several: bool) -> str:
+    kind, name = step["kind"], names.of(step)
+    if kind == "SELECT":
+        if step["lock"] == "advisory":
+            return f"lock {short(step['lock_name'])}"
+        if step["lock"]:
+            return f"lock {name}"
+        if not step["table"]:
+            return "read"
+        tells = any(c in changing or c.startswith("__") for c in _first(step))
+        return "read" if tells and (not several or len(step["read"]) > 1) else f"read {name}:"
+    if kind == "LOCK":
+        return "lock table"
+    if kind == "INSERT":
+        columns = [(c, v) for c, v in step["wrote"].items() if c != "id" and v is not None]
+        return f"insert {_columns(dict(columns[:1]))}".strip()
+    if kind == "UPDATE":
+        wrote = {c: v for c, v in step["wrote"].items() if c in changing} or (
+            {} if step["computed"] else step["wrote"]
+        )
+        now = {c: "now" if "TIMESTAMP" in text else text for c, text in step["computed"].items()}
+        return f"write {f'{name}: ' if several else ''}{_columns({**wrote, **now})}"
+    if kind == "DELETE":
+        return f"delete {name}"
+    return PLAIN.get(kind) or f"{kind}".lower()
+
+
+def _rows_read(step: Step, names: Names, changing: set[str]) -> str:
+    """Return what a SELECT has read, of each row where it has read several."""
+    told = []
+    for row in step["read"]:
+        # What Django computes, as a count, it gives a name that no column has.
+        shown = {c.lstrip("_"): v for c, v in row.items() if c in changing or c.startswith("__")}
+        name = f"{names.of({**step, 'read': [row]})}: " if len(step["read"]) > 1 else ""
+        told += [f"{name}{_columns(shown)}"] if shown else []
+    return ", ".join(told)
+
+
+def _returned(step: Step, names: Names, changing: set[str]) -> str:
+    row = {c: v for c, v in _first(step).items() if c in changing}
+    if step["kind"] == "SELECT" and step["lock"] != "advisory":
+        if not step["read"]:
+            return "no row"
+        if not step["table"]:
+            return _columns(_first(step))
+        read = _rows_read(step, names, changing)
+        return f"read {read}" if step["lock"] and read else read or "found"
+    if step["kind"] in WRITES and step["rows"] == 0:
+        return "no row"
+    if step["kind"] == "UPDATE" and row:
+        return f"→ {_columns(row)}"
+    return ""
+
+
+def _first(step: Step) -> dict[str, str | None]:
+    return step["read"][0] if step["read"] else {}
+
+
+def _columns(row: dict[str, str | None]) -> str:
+    return ", ".join(f"{column} = {short(value)}" for column, value in row.items())

@@ -1,0 +1,207 @@
+"""Why schedules violate their invariants, told of real explorations."""
+
+from typing import Any
+
+import pytest
+
+from lab.conftest import Kept
+from lab.pages.picture.conflicts import conflicts, marks
+from lab.pages.picture.wording import Step
+from lab.recording import store
+from lab.recording.jobs import READ_COMMITTED, Job, jobs_named
+from lab.scratch_database import scratch_database
+
+pytestmark = pytest.mark.django_db  # else there is no database to explore in
+
+
+def told(explored: dict[str, Kept], what: str, statements: str) -> set[tuple[str, str, str]]:
+    """Return the conflicts of a schedule: their kind, and the statements they lead from and to."""
+    steps = explored[what].first(statements).steps
+
+    def statement(number: int | None) -> str:
+        return f"{steps[number - 1]['process']}{steps[number - 1]['kind'][0]}" if number else ""
+
+    return {(c.kind, statement(c.source), statement(c.target)) for c in conflicts(steps)}
+
+
+@pytest.mark.parametrize(
+    ("statements", "stale"),
+    [("1S 2S 1U 2U", "2"), ("1S 2S 2U 1U", "1"), ("2S 1S 2U 1U", "1")],
+)
+def test_the_stale_read_and_the_lost_write(
+    explored: dict[str, Kept], statements: str, stale: str
+) -> None:
+    """Both read 0, one writes 1, and the other, whose read is stale by then, writes 1 too."""
+    other = {"1": "2", "2": "1"}[stale]
+    for what in ("lost_update/naive", "lost_update/atomic_only"):
+        assert told(explored, what, statements) == {
+            ("stale", f"{stale}S", f"{stale}U"),
+            ("lost", f"{other}U", f"{stale}U"),
+        }
+
+
+def test_what_is_read_before_the_other_commits_is_stale(explored: dict[str, Kept]) -> None:
+    """The write was there already, and not committed: the read saw the row without it."""
+    assert told(explored, "lost_update/atomic_only", "1S 1U 2S 2U") == {
+        ("stale", "2S", "2U"),
+        ("lost", "1U", "2U"),
+    }
+
+
+def test_what_is_not_there_is_read_and_inserted_twice(explored: dict[str, Kept]) -> None:
+    """Neither sees the other's row, although one of the inserts comes after the other."""
+    assert told(explored, "row_lock_on_no_row/as_found", "1S 2S 1I 2I") == {
+        ("stale", "2S", "2I"),
+        ("missed", "1I", "2I"),
+    }
+
+
+def test_the_edit_that_is_written_over_and_the_insert_that_fails(explored: dict[str, Kept]) -> None:
+    # Process 1 reads the old target, process 2 edits it, and process 1 saves all it has read.
+    assert told(explored, "clobbered_edit/f_expression_full_save", "1S 2U 1U") == {
+        ("stale", "1S", "1U"),
+        ("lost", "2U", "1U"),
+    }
+    # Both see that the key is free, process 1 takes it, and process 2 cannot.
+    assert told(explored, "toctou/check_first", "1S 2S 1I 2I") == {
+        ("stale", "2S", "2I"),
+        ("refused", "1I", "2I"),
+    }
+    assert ("refused", "1I", "2I") in told(
+        explored, "toctou_in_a_transaction/forgiveness", "1I 1I 2I"
+    )
+
+
+def test_the_row_of_somebody_else(explored: dict[str, Kept]) -> None:
+    kept = explored["toctou/get_or_create"]
+    serial = min(kept.schedules, key=lambda each: each.order)
+    (only,) = conflicts(serial.steps)
+    assert only.kind == "foreign"
+    assert only.said_at_target == "takes what process 1 has written"
+
+
+def test_each_that_violates_its_invariant_is_explained(explored: dict[str, Kept]) -> None:
+    for kept in explored.values():
+        for schedule in kept.schedules:
+            if schedule.violation:
+                assert conflicts(schedule.steps)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("job", jobs_named("all"), ids=str)
+@pytest.mark.django_db(transaction=True)
+def test_every_violation_of_every_race_is_explained(
+    job: Job, monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any
+) -> None:
+    explained = 0
+
+    def look(_: Job, recording: Any, schedules: list[Any]) -> None:
+        nonlocal explained
+        snapshots = job.isolation != READ_COMMITTED
+        for schedule in schedules:
+            if schedule.violation:
+                assert conflicts(schedule.steps, snapshots=snapshots), schedule.order
+                explained += 1
+
+    monkeypatch.setattr(store, "replace", look)
+    with django_db_blocker.unblock(), scratch_database():
+        recording = store.record(job)
+    assert (explained > 0) is (recording.violating > 0)
+
+
+def step(process: int, kind: str, table: str = "links", rows: int = 1, **more: Any) -> Step:
+    values: Step = {
+        "condition": {"id": "1"},
+        "read": [],
+        "wrote": {},
+        "computed": {},
+        "lock": "",
+        "subquery": False,
+    }
+    return {"process": process, "kind": kind, "table": table, "rows": rows, "error": "",
+            "in_transaction": [], **values, **more}  # fmt: skip
+
+
+def numbered(*steps: Step) -> list[Step]:
+    return [{"until": number, **each} for number, each in enumerate(steps, start=1)]
+
+
+def read(process: int, row: str = "1", **more: Any) -> Step:
+    return step(process, "SELECT", read=[{"id": row, "hits": "0"}], condition={}, **more)
+
+
+def write(process: int, row: str = "1", **more: Any) -> Step:
+    return step(process, "UPDATE", condition={"id": row}, wrote={"hits": "1"}, **more)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param([read(1), read(2, "2"), write(2, "2"), write(1)], id="another row"),
+        pytest.param([read(1), step(2, "INSERT", "notes"), write(1)], id="another table"),
+        pytest.param(
+            [read(1), write(2), step(2, "ROLLBACK", ""), write(1)], id="what is rolled back"
+        ),
+        # Process 1's read was sent before the write of process 2, waited for it, and saw it.
+        pytest.param(
+            [read(1, until=3), write(2), step(2, "COMMIT", ""), write(1)], id="what waited"
+        ),
+    ],
+)
+def test_is_no_conflict(steps: list[Step]) -> None:
+    assert conflicts(numbered(*steps)) == []
+
+
+def test_who_writes_nothing_is_to_blame_where_nobody_else_is() -> None:
+    hit = numbered(read(1), read(2), write(2), step(2, "COMMIT", ""))
+    assert [(each.kind, each.target) for each in conflicts(hit)] == [("unwritten", 1)]
+    assert conflicts(numbered(read(1), write(1), read(2), write(2))) == []
+
+
+def test_a_snapshot_is_as_old_as_the_first_query() -> None:
+    """Of two reads, the later one comes after the write of process 2, and does not see it."""
+    steps = numbered(
+        read(1, in_transaction=[1]), write(2, in_transaction=[1]), read(1, in_transaction=[1]),
+        write(1, in_transaction=[1]), step(1, "COMMIT", ""),
+    )  # fmt: skip
+    assert conflicts(steps) == []
+    assert {each.kind for each in conflicts(steps, snapshots=True)} == {"stale", "lost"}
+
+
+def test_two_rows_are_read_and_each_writes_one() -> None:
+    """Write skew: nobody overwrites anything, and both rest on what was true before."""
+    both: list[Step] = [
+        step(process, "SELECT", read=[{"id": "1"}, {"id": "2"}], condition={"team": "7"})
+        for process in (1, 2)
+    ]
+    (stale, missed) = conflicts(numbered(*both, write(1, "1"), write(2, "2")))
+    assert (stale.kind, stale.source, stale.target) == ("stale", 2, 4)
+    assert (missed.kind, missed.source, missed.target) == ("missed", 3, 4)
+
+
+def test_what_is_said_of_the_steps() -> None:
+    steps = numbered(read(1), read(2), write(1), write(2))
+    assert marks(conflicts(steps)) == {
+        2: ["stale read: process 1 commits a change after it"],
+        3: ["lost update: overwritten by step 4"],
+        4: ["rests on the stale read of step 2", "overwrites step 3"],
+    }
+
+
+def test_what_is_added_is_not_lost() -> None:
+    added = step(1, "UPDATE", wrote={}, computed={"hits": "hits + 1"})
+    assert {each.kind for each in conflicts(numbered(read(1), write(2), added))} == {
+        "stale",
+        "missed",
+    }
+
+
+def test_one_commit_lets_two_writes_go_on() -> None:
+    """Process 3 held the row; process 1 queued first, so that process 2 overwrites it."""
+    steps = numbered(
+        read(1), read(2), write(1, until=5), write(2, until=5), step(3, "COMMIT", "")
+    )  # fmt: skip
+    assert {(each.kind, each.source, each.target) for each in conflicts(steps)} == {
+        ("stale", 2, 4),
+        ("lost", 3, 4),
+    }

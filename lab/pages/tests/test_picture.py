@@ -1,0 +1,161 @@
+"""What the picture of a schedule shows: the facts, of real explorations, and where they are."""
+
+import pytest
+
+from lab.conftest import Kept
+from lab.models import RecordedSchedule
+from lab.pages.picture.cells import Sheet
+from lab.pages.picture.conflicts import conflicts
+from lab.pages.picture.grid import DENSE, NARROW, WIDE, Size
+from lab.pages.picture.layout import Path, Rect, draw
+from lab.pages.picture.spans import locks, prefix, transactions, waits
+from lab.pages.picture.wording import words
+
+pytestmark = pytest.mark.django_db  # else there is no database to explore in
+
+
+def number_of(schedule: RecordedSchedule, process: int, kind: str) -> int:
+    """Return the number of the first step of this kind of a process."""
+    return 1 + next(
+        index
+        for index, step in enumerate(schedule.steps)
+        if (step["process"], step["kind"]) == (process, kind)
+    )
+
+
+def said(schedule: RecordedSchedule) -> list[str]:
+    return [
+        f"{step['process']} {text}"
+        for step, text in zip(schedule.steps, words(schedule.steps), strict=True)
+        if str(text) not in ("commit", "rollback")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "statements", "expected"),
+    [
+        (
+            "lost_update/naive",
+            "1S 2S 1U 2U",
+            ["1 read hits = 0", "2 read hits = 0", "1 write hits = 1", "2 write hits = 1"],
+        ),
+        (
+            "clobbered_edit/f_expression_full_save",
+            "1S 2U 1U",
+            [
+                "1 read hits = 0, target_url = old.example",
+                "2 write target_url = new.example",
+                "1 write target_url = old.example, hits = hits + 1",
+            ],
+        ),
+        (
+            "toctou/check_first",
+            "1S 2S 1I 2I",
+            [
+                "1 read same: no row",
+                "2 read same: no row",
+                "1 insert key = same",
+                "2 insert key = same UniqueViolation",
+            ],
+        ),
+        (
+            "row_lock_on_no_row/as_found",
+            "1S 2S 1I 2I",
+            [
+                "1 lock 2022-04-29, no row",
+                "2 lock 2022-04-29, no row",
+                "1 insert hour = 2022-04-29",
+                "2 insert hour = 2022-04-29",
+            ],
+        ),
+    ],
+)
+def test_a_step_in_a_few_words(
+    explored: dict[str, Kept], what: str, statements: str, expected: list[str]
+) -> None:
+    assert said(explored[what].first(statements)) == expected
+
+
+def test_an_increment_says_what_came_of_it(explored: dict[str, Kept]) -> None:
+    schedule = explored["lost_update/update_returning"].first("1U 2U", violating=False)
+    assert said(schedule) == [
+        "1 write hits = hits + 1 → hits = 1",
+        "2 write hits = hits + 1 → hits = 2",
+    ]
+
+
+def test_a_lock_is_held_until_the_commit_and_the_other_waits_for_it(
+    explored: dict[str, Kept],
+) -> None:
+    schedule = explored["lost_update/select_for_update"].first("1S 2S 1U 2U", violating=False)
+    steps = schedule.steps
+    lock, asks = number_of(schedule, 1, "SELECT"), number_of(schedule, 2, "SELECT")
+    ends = [number_of(schedule, process, "COMMIT") for process in (1, 2)]
+    assert [(each.process, each.first, each.last, each.end) for each in transactions(steps)] == [
+        (1, lock, ends[0], "COMMIT"),
+        (2, asks, ends[1], "COMMIT"),
+    ]
+    assert [(each.process, each.first, each.last, each.mode, each.on) for each in locks(steps)] == [
+        (1, lock, ends[0], "FOR UPDATE", "a"),
+        (2, ends[0], ends[1], "FOR UPDATE", "a"),  # from when it gets it
+    ]
+    (wait,) = waits(steps)
+    assert (wait.process, wait.first, wait.last, wait.waited_for) == (2, asks, ends[0], (1,))
+
+
+def test_what_is_read_outside_a_transaction_is_in_none(explored: dict[str, Kept]) -> None:
+    naive = explored["lost_update/naive"].first("1S 2S 1U 2U")
+    reads = [number for number, step in enumerate(naive.steps, 1) if step["kind"] == "SELECT"]
+    assert not any(
+        each.first <= number <= each.last for each in transactions(naive.steps) for number in reads
+    )
+    atomic = explored["lost_update/atomic_only"].first("1S 2S 1U 2U")
+    assert [(each.process, each.first) for each in transactions(atomic.steps)] == [(1, 1), (2, 2)]
+
+
+def test_no_row_is_locked_where_there_is_none(explored: dict[str, Kept]) -> None:
+    schedule = explored["row_lock_on_no_row/as_found"].first("1S 2S 1I 2I")
+    assert {each.mode for each in locks(schedule.steps)} == {"new row"}
+
+
+def test_a_prefix_tells_nothing_of_what_follows(explored: dict[str, Kept]) -> None:
+    schedule = explored["lost_update/select_for_update"].first("1S 2S 1U 2U", violating=False)
+    asks = number_of(schedule, 2, "SELECT")
+    steps = schedule.steps
+    known = prefix(steps, asks)
+    assert [(each.first, each.last) for each in waits(known)] == [(asks, asks + 1)]
+    assert str(words(known, steps)[-1]) == "lock a"
+    assert {each.end for each in transactions(known)} == {""}
+    sheet = Sheet(steps, known, 2, "hits = 0", [], [], schedule.order[asks:])
+    drawing = draw(sheet, WIDE)
+    assert "hits = 1" not in {text.text for text in drawing.texts}
+    assert [text.text for text in drawing.texts].count("?") == len(schedule.steps) - asks
+
+
+@pytest.mark.parametrize("size", [WIDE, DENSE, NARROW], ids=lambda size: size.name)
+def test_all_is_within_the_picture_and_no_text_is_longer_than_its_lane(
+    explored: dict[str, Kept], size: Size
+) -> None:
+    for kept in explored.values():
+        for schedule in kept.schedules:
+            found = conflicts(schedule.steps) if schedule.violation else []
+            initial, outcomes = kept.recording.initial, schedule.outcomes
+            steps, processes = schedule.steps, kept.recording.processes
+            sheet = Sheet(steps, steps, processes, initial, found, outcomes, "")
+            drawing = draw(sheet, size)
+            for shape in [*drawing.below, *drawing.above]:
+                if isinstance(shape, Rect):
+                    assert shape.x >= 0 < shape.height
+                    assert shape.x + shape.width <= size.width
+                    assert shape.y + shape.height <= drawing.height
+            boxes = [each for each in drawing.above if not each.style.startswith("lock")]
+            for text in drawing.texts:
+                assert any(
+                    box.x <= text.x <= box.x + box.width and box.y <= text.y <= box.y + box.height
+                    for box in boxes
+                ) or text.style == "number", text  # fmt: skip
+            tops = [each.y for each in drawing.above if each.style.startswith("step")]
+            assert tops == sorted(tops)
+            assert len(drawing.ends) == len(schedule.steps) + 1
+            assert len(drawing.arrows) == sum(each.source is not None for each in found)
+            assert all(isinstance(each, Path) and each.step for each in drawing.arrows)

@@ -1,0 +1,176 @@
+"""The visitor as the scheduler, and the queue of three processes: pages of recorded schedules."""
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from lab.catalogue import EVERY_RACE
+from lab.conftest import NAIVE, Kept, get
+from lab.models import RecordedSchedule, Recording
+from lab.pages.equivalence import begun, independent
+from lab.recording import store
+from lab.recording.jobs import jobs_named
+from lab.scratch_database import scratch_database
+
+pytestmark = pytest.mark.django_db
+SCHEDULER = f"{NAIVE}scheduler/"
+CHOICE = re.compile(r'data-process="\d" href="\?taken=(\d+)"')
+
+
+def walk(client: Client, path: str, taken: str = "") -> list[str]:
+    """Return all orders that the links of the page lead to."""
+    page = get(client, f"{path}?taken={taken}")
+    following = CHOICE.findall(page)
+    if not following:
+        assert "orders violate the invariant" in page
+        return [taken]
+    assert "orders violate" not in page
+    assert 'class="conflict' not in page
+    assert "verdict-box" not in page
+    return [order for each in following for order in walk(client, path, each)]
+
+
+def test_the_links_lead_to_every_schedule_and_to_no_other(
+    client: Client, recorded: dict[str, Kept]
+) -> None:
+    for what in ("lost_update/naive", "lost_update/select_for_update"):
+        orders = sorted(each.order for each in recorded[what].schedules)
+        assert walk(client, f"/lab/races/{what}/2/scheduler/") == orders
+
+
+def test_the_last_step_tells_how_it_ends(client: Client, recorded: dict[str, Kept]) -> None:
+    kept = recorded["lost_update/naive"]
+    schedule = kept.first("1S 2S 1U 2U")
+    page = get(client, f"{SCHEDULER}?taken={schedule.order}")
+    assert f"Violated: {schedule.violation}" in page
+    count = f"{kept.recording.violating} of all {kept.recording.schedules} orders violate"
+    assert count in page
+    assert page.count('class="conflict lost"') == 2
+    assert f'href="{NAIVE}?schedule={schedule.order}"' in page
+    before = get(client, f"{SCHEDULER}?taken={schedule.order[:-1]}")
+    assert "hits = 1, not 2" not in before
+    assert "two hits, counted once" not in before  # the docstring, which tells how it ends
+
+
+def test_who_waits_cannot_go(client: Client, recorded: dict[str, Kept]) -> None:
+    page = get(client, "/lab/races/lost_update/select_for_update/2/scheduler/?taken=12")
+    assert CHOICE.findall(page) == ["121"]
+    assert '<span class="blocked">process 2 waits for process 1</span>' in page
+    assert "Process 2 waits for process 1." in page
+    page = get(client, "/lab/races/lost_update/select_for_update/2/scheduler/?taken=111")
+    assert '<span class="blocked">process 1 has ended</span>' in page
+
+
+def test_orders_that_reduction_has_left_out_are_those_that_it_stands_for(
+    client: Client, recorded: dict[str, Kept]
+) -> None:
+    """As with a race of so many schedules that only those are kept which differ."""
+    kept = recorded["lost_update/naive"]
+    left_out = [each.pk for each in kept.schedules if not ran_with_reduction(each)]
+    RecordedSchedule.objects.filter(pk__in=left_out).delete()
+    Recording.objects.filter(pk=kept.recording.pk).update(
+        explored=len(kept.schedules) - len(left_out)
+    )
+    assert left_out
+    orders = walk(client, SCHEDULER)
+    assert orders == sorted(each.order for each in kept.schedules)
+    for schedule in kept.schedules:
+        page = get(client, f"{SCHEDULER}?taken={schedule.order}")
+        assert ("Violated: " in page) is bool(schedule.violation)
+        assert ("the equivalent schedule" in page) is (schedule.pk in left_out)
+    assert f"Of all {kept.recording.schedules} orders, " in get(client, SCHEDULER)
+
+
+def ran_with_reduction(schedule: RecordedSchedule) -> bool:
+    """Return whether no read of process 2 could go before the step of process 1 in front of it."""
+    pairs = zip(schedule.steps, schedule.steps[1:], strict=False)
+    return not any(
+        independent(one, two, serializable=False) and one["process"] > two["process"]
+        for one, two in pairs
+    )
+
+
+@pytest.mark.exhaustive
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "what", ["next_id_written_back/as_found", "crossed_locks/select_for_update"]
+)
+def test_equivalence_completes_the_schedules_that_ran(
+    what: str, monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any
+) -> None:
+    """As many orders as the explorer has found without reduction, and as many that violate.
+
+    But for those in which a deadlock has another victim, which the page does not offer.
+    """
+    ran: list[RecordedSchedule] = []
+    monkeypatch.setattr(store, "replace", lambda _job, _recording, kept: ran.extend(kept))
+    with django_db_blocker.unblock(), scratch_database():
+        job = jobs_named(what)[0]
+        recording = store.record(job)
+        race = EVERY_RACE[job.race.name]
+        every = race.explore(
+            race.strategies[recording.strategy], 2, max_seconds=600, max_schedules=20_000
+        )
+    assert len(ran) < recording.schedules == every.schedules
+    orders = [order for order in every.orders if order.isdecimal()]
+    violating = [each for each in every.violations if each.order.isdecimal()]
+
+    def count(taken: str, candidates: list[RecordedSchedule]) -> tuple[int, int]:
+        if any(len(each.order) == len(taken) for each in candidates):
+            (violates,) = {bool(each.violation) for each in candidates}
+            return 1, violates
+        counts = []
+        for order in (f"{taken}1", f"{taken}2"):
+            left = [
+                each
+                for each in candidates
+                if begun(each.steps, order, recording.initial, serializable=False)
+            ]
+            counts += [count(order, left)] if left else []
+        return sum(every for every, _ in counts), sum(violating for _, violating in counts)
+
+    assert count("", ran) == (len(orders), len(violating))
+
+
+def test_what_a_truncated_search_has_not_reached_is_said(
+    client: Client, recorded: dict[str, Kept]
+) -> None:
+    recording = recorded["lost_update/naive"].recording
+    RecordedSchedule.objects.filter(recording=recording, order__startswith="2").delete()
+    Recording.objects.filter(pk=recording.pk).update(
+        explored=7, truncated="max_schedules=7 reached"
+    )
+    page = get(client, SCHEDULER)
+    assert CHOICE.findall(page) == ["1"]
+    assert "process 2 was not explored from here" in page
+
+
+def test_what_was_not_explored_is_said(client: Client, recorded: dict[str, Kept]) -> None:
+    assert client.get(f"{SCHEDULER}?taken=3").status_code == 404
+    assert client.get(f"{SCHEDULER}?taken=%00").status_code == 404
+    assert "has not been explored" in get(client, f"{SCHEDULER}?level=repeatable+read")
+    assert "?level=serializable&amp;taken=1" in get(client, f"{SCHEDULER}?level=serializable")
+    assert "has not been explored" in get(client, "/lab/races/lost_update/naive/3/scheduler/")
+
+
+def test_the_queue_is_what_postgresql_says_of_it(client: Client, recorded: dict[str, Kept]) -> None:
+    page = get(client, "/lab/queue/")
+    rows = page.split('class="matrix queue"')[1].split("</table>")[0].split("<tr ")[1:]
+    third = [re.sub(r"<.*?>", " ", cell).split() for cell in rows[2].split("<td>")[1:]]
+    assert third == [
+        ["3:", "lock", "a"],
+        ["process", "1:", "FOR", "UPDATE", "on", "a"],
+        ["1.", "process", "2", "2.", "process", "3"],
+    ]
+    assert [row.count("1. process") for row in rows] == [0, 1, 1, 1, 1, 1, 0, 0, 0]
+    locks = page.split('id="locks-3"')[1].split("</table>")[0]
+    waiting = locks.split('<tr class="waiting">')[1:]
+    assert ["transaction of process 1" in row for row in waiting] == [True, False]
+    assert [re.findall(r"<td>(\d)</td>", row) for row in waiting] == [["1"], ["2"]]
+
+
+def test_without_a_recording_the_queue_offers_one(client: Client) -> None:
+    page = get(client, "/lab/queue/")
+    assert 'name="what" value="lost_update/select_for_update/3/read-committed"' in page

@@ -1,0 +1,50 @@
+"""What PostgreSQL says of the processes' sessions: transactions, locks, who waits for whom."""
+
+from typing import Any
+
+from django.db import connection
+
+# The explorer names each session after its process. An index is locked like its table.
+ASK = """
+    SELECT right(application_name, 1)::int, activity.pid, state <> 'idle', locktype, mode, granted,
+           coalesce(relation::regclass::text, ''), coalesce(transactionid::text, ''),
+           page, tuple, CASE WHEN NOT granted THEN pg_blocking_pids(activity.pid) END
+    FROM pg_stat_activity AS activity
+    LEFT JOIN (pg_locks AS locks LEFT JOIN pg_class ON pg_class.oid = relation)
+        ON activity.pid = locks.pid
+        AND locktype IN ('transactionid', 'relation', 'tuple', 'advisory')
+        AND coalesce(relkind, 'r') = 'r'
+    WHERE datname = current_database() AND application_name LIKE 'interleave process %'
+    ORDER BY 1, granted DESC, locktype, 7, mode
+"""
+
+
+def session_states() -> dict[str, Any]:
+    """Return which processes are `in_transaction`, and the `locks` that they hold or wait for.
+
+    A lock has its `process`, its `mode`, `on` what it is, whether it is `granted`, and of whom
+    pg_blocking_pids() says that the process is `blocked_by` them. Row locks are not among them:
+    PostgreSQL keeps these in the rows. A process that waits for one waits for the transaction of
+    whoever holds it.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(ASK)
+        rows = cursor.fetchall()
+    process_of = {pid: process for process, pid, *_ in rows}
+    owner = {row[7]: row[0] for row in rows if row[3] == "transactionid" and row[5]}
+    locks = []
+    for process, _, _, kind, mode, granted, table, transaction, page, number, blockers in rows:
+        if kind is None:
+            continue
+        on = {
+            "relation": table,
+            "tuple": f"row ({page},{number}) of {table}",
+            "transactionid": f"transaction of process {owner.get(transaction, '?')}",
+            "advisory": "advisory lock",
+        }[kind]
+        blocked_by = sorted({process_of[pid] for pid in blockers or () if pid in process_of})
+        locks.append(
+            {"process": process, "mode": mode, "on": on, "granted": granted,
+             "blocked_by": blocked_by}
+        )  # fmt: skip
+    return {"in_transaction": sorted({row[0] for row in rows if row[2]}), "locks": locks}

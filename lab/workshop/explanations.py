@@ -1,0 +1,82 @@
+"""Why a schedule violates its invariant, in sentences for whoever wrote the function."""
+
+from lab.pages.picture import conflicts as picture
+from lab.recording.store import written
+from pginterleave import Schedule
+
+# By what a process has raised in the end, or by the driver's error of a step, whichever is first.
+HINTS = {
+    "TransactionManagementError": (
+        "After an error inside atomic() the transaction is aborted. PostgreSQL would refuse every "
+        "later statement, and Django does not even send it: it raises TransactionManagementError. "
+        "Put what may fail into an atomic() of its own, which is a savepoint, and catch the error "
+        "outside of that."
+    ),
+    "DeadlockDetected": (
+        "Each process holds a lock that the other waits for, so PostgreSQL ended one of them. When "
+        "all take their locks in the same order, no circle can close."
+    ),
+    "SerializationFailure": (
+        "Under REPEATABLE READ and SERIALIZABLE PostgreSQL refuses to change a row that others "
+        "have changed since the transaction began to read. The whole transaction has to be run "
+        "again."
+    ),
+    "LockNotAvailable": (
+        "NOWAIT does not wait: it raises an error as soon as somebody else holds the lock, however "
+        "soon they would let go. Without it, PostgreSQL waits until they do."
+    ),
+    "IntegrityError": (
+        "The key was taken by then, and the unique constraint refused the INSERT. A look "
+        "beforehand cannot prevent that: let the INSERT itself decide, and catch its error, or use "
+        "ON CONFLICT."
+    ),
+}
+NEEDS_TRANSACTION = (
+    "A row lock is held until the transaction ends, and outside atomic() that is at once: put "
+    "`with transaction.atomic():` round the SELECT and the write. This is no race."
+)
+SKIPS = "SKIP LOCKED passes over a locked row as if it were not there, instead of waiting for it."
+HELD = (
+    "{} has ended, and its session still holds an advisory lock, which in a service is kept as "
+    "long as the connection: the next one waits for ever. pg_advisory_xact_lock ends with the "
+    "transaction; pg_advisory_lock needs pg_advisory_unlock in a `finally`"
+)
+OPEN = "{} ends in the middle of a transaction, which is rolled back with all that it wrote"
+
+
+def explanations(schedule: Schedule) -> list[str]:
+    """Return why the schedule violates its invariant; nothing where it cannot be told."""
+    told = hints(schedule)
+    return told if told == [NEEDS_TRANSACTION] else [*conflicts(schedule), *told]
+
+
+def hints(schedule: Schedule) -> list[str]:
+    """Return what to know of the errors and the locks of the schedule."""
+    raised = [type(each.raised).__name__ for each in schedule.outcomes if each.raised]
+    messages = " ".join(str(each.raised) for each in schedule.outcomes if each.raised)
+    if "select_for_update cannot be used outside" in messages:
+        return [NEEDS_TRANSACTION]
+    errors = [step.error for step in schedule.timeline if step.error]
+    found = [HINTS[name] for name in [*raised, *errors] if name in HINTS][:1]
+    if any("SKIP LOCKED" in step.sql.upper() for step in schedule.timeline):
+        found.append(SKIPS)
+    return found
+
+
+def conflicts(schedule: Schedule) -> list[str]:
+    """Return the stale reads and the lost writes of the schedule, as one sentence or none."""
+    marked = picture.marks(picture.conflicts(written(schedule, 0, "").steps))
+    told = [f"step {number}, {mark}" for number in sorted(marked) for mark in marked[number]]
+    return [f"Look at {'; '.join(told)}."] if told else []
+
+
+def left_behind(schedule: Schedule) -> str:
+    """Return what a process has left in its session, which the explorer had to end; or ""."""
+    for step in schedule.timeline:
+        if not step.filename:  # no line of the function has sent it
+            process = f"process {step.process}"
+            if step.kind == "CLOSE":
+                return HELD.format(process)
+            if step.kind == "ROLLBACK":
+                return OPEN.format(process)
+    return ""

@@ -1,0 +1,33 @@
+"""What WORKSHOP.md asks the room to predict: the question, and the schedule that answers it."""
+
+import re
+from dataclasses import dataclass
+
+from lab.recording.jobs import Job, job_named
+
+QUESTION = re.compile(r"\*\*Ask:\*\*(?P<question>.*?)\*\*Open:\*\*(?P<open>.*?)\n\s*\n", re.DOTALL)
+PREDICTED = re.compile(r"/lab/races/(\w+)/(\w+)/(\d)/\?schedule=(\d+)&predict=(\d+)")
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A question, and how the schedule `schedule` of `job` goes on after its first steps.
+
+    `after` is how many of them are shown to who predicts.
+    """
+
+    question: str
+    job: Job
+    schedule: str
+    after: int
+
+
+def predictions(text: str) -> list[Prediction]:
+    """Return what `text`, that of WORKSHOP.md, asks to predict, in its order."""
+    found = []
+    for part in QUESTION.finditer(text):
+        question = " ".join(part["question"].replace("`", "").split())
+        for race, strategy, processes, schedule, after in PREDICTED.findall(part["open"]):
+            job = job_named(race, strategy, processes)
+            found.append(Prediction(question, job, schedule, int(after)))
+    return found

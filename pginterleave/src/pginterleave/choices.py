@@ -1,0 +1,60 @@
+"""A choice of the search: which process takes the next step, and which is ended by a deadlock.
+
+A choice is the number of a process; behind ten times another one, that one is the victim of the
+deadlock that the step closes. It is written as a digit, and the victim as a letter: `2a` is
+process 2, and process 1 (a) is the victim. Without a letter, it is whoever closed the deadlock.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+
+def process_of(choice: int) -> int:
+    """Return the number of the process that takes the step."""
+    return choice % 10
+
+
+def victim_of(choice: int) -> int:
+    """Return the number of the process that is to be the victim, or 0."""
+    return choice // 10
+
+
+def with_victim(process: int, victim: int) -> int:
+    """Return the choice of a process whose step closes a deadlock with another victim."""
+    return 10 * victim + process
+
+
+def char(choice: int) -> str:
+    """Return a choice as one character, for orders that are compared and cut."""
+    return str(choice) if choice < 10 else chr(0x2460 + choice)
+
+
+def choice_of(char: str) -> int:
+    """Return the choice that a character stands for."""
+    return int(char) if char.isascii() else ord(char) - 0x2460
+
+
+def written(choices: Iterable[int]) -> str:
+    """Return a schedule in its written form."""
+    return "".join(
+        f"{process_of(each)}{chr(ord('a') - 1 + victim_of(each)) if victim_of(each) else ''}"
+        for each in choices
+    )
+
+
+def parsed(order: str) -> list[int]:
+    """Return the choices of a schedule; what is none is left out."""
+    found = re.findall(r"([1-9])([a-i]?)", order)
+    return [
+        int(digit) + (10 * (ord(victim) - ord("a") + 1) if victim else 0) for digit, victim in found
+    ]
+
+
+def waits_of_victims(choices: Sequence[int]) -> dict[int, int]:
+    """Return the step in which each victim waits, and the one that closes its deadlock, from 0."""
+    waits = {}
+    for closing, choice in enumerate(choices):
+        earlier = [i for i in range(closing) if process_of(choices[i]) == victim_of(choice)]
+        if victim_of(choice) and earlier:
+            waits[earlier[-1]] = closing
+    return waits

@@ -1,0 +1,163 @@
+"""`manage.py interleave`: explore what a test function explores, draw it, and say it by exit code.
+
+Sub-commands stand where a test function stands, as `manage.py interleave spec FILE`.
+"""
+
+import contextlib
+import importlib
+import inspect
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connection
+from django.test.utils import (
+    setup_databases,
+    setup_test_environment,
+    teardown_databases,
+    teardown_test_environment,
+)
+
+from pginterleave.django.test import InterleaveMixin
+from pginterleave.testing import Interleave
+
+Test = Callable[[Interleave], object]
+
+SAFE, VIOLATES, NOT_PROVEN = 0, 1, 2
+
+OPTIONS = ("processes", "isolation_level", "max_schedules", "max_seconds", "reduce")
+
+
+class Command(BaseCommand):
+    help = (
+        "Run every schedule of a race, count those that violate its invariant and draw the "
+        "shortest. Exit code 0: all of them are safe; 1: some violate the invariant; 2: nothing is "
+        "proven, as the search was truncated or could not be made, or the command is wrong."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "test", help="package.module:function that takes `interleave`, or :TestCase.method"
+        )
+        parser.add_argument("file", nargs="?", type=Path, help="with `spec`: an isolation test")
+        parser.add_argument(
+            "--expected",
+            type=Path,
+            metavar="FILE",
+            help="with `spec`: compare its output with this",
+        )
+        parser.add_argument("--replay", default="", metavar="ORDER", help="this schedule only")
+        parser.add_argument("--processes", type=int, help="how many run a single function")
+        parser.add_argument("--isolation-level", help='such as "repeatable read"')
+        parser.add_argument("--max-schedules", type=int)
+        parser.add_argument("--max-seconds", type=float)
+        parser.add_argument(
+            "--reduce",
+            action="store_const",
+            const=True,
+            help="run one of the schedules that differ in the order of independent steps only",
+        )
+        parser.add_argument(
+            "--keepdb", action="store_true", help="keep the test database for the next time"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["test"] == "spec":
+            with test_database(keep=options["keepdb"]):
+                code = self._run_spec(options["file"], options["expected"])
+        else:
+            code = self._run_test(options)
+        if code != SAFE:
+            sys.exit(code)
+
+    def _run_test(self, options: dict[str, Any]) -> int:
+        given = {name: options[name] for name in OPTIONS if options[name] is not None}
+        shell = f"manage.py interleave {options['test']} --replay"
+        test = _test(options["test"])
+        with test_database(keep=options["keepdb"]):
+            return self._explore(test, {"replay": options["replay"], "shell": shell, **given})
+
+    def _run_spec(self, file: Path | None, expected: Path | None) -> int:
+        """Run a specification of PostgreSQL's isolation tests in the test database."""
+        if file is None:
+            raise _refusal("Name the file: manage.py interleave spec FILE")
+        try:
+            from pginterleave.isolation_spec.running_spec import run_file
+        except ImportError as error:
+            raise _refusal("manage.py interleave spec needs psycopg 3.") from error
+        from psycopg.conninfo import make_conninfo
+
+        known = connection.get_connection_params()
+        names = ("dbname", "user", "password", "host", "port")
+        conninfo = make_conninfo("", **{name: known[name] for name in names if known.get(name)})
+        return run_file(file, conninfo, expected=expected, write=sys.stdout.write)
+
+    def _explore(self, test: Test, given: dict[str, Any]) -> int:
+        run = Interleave(**given)
+        try:
+            test(run)
+        except AssertionError as error:
+            self.stdout.write(str(error))
+            violates = run.failures or any(each.violation for each in run.replayed)
+            return VIOLATES if violates else NOT_PROVEN
+        except Exception as error:
+            notes = getattr(error, "__notes__", ())
+            raise _refusal("\n".join([f"{type(error).__name__}: {error}", *notes])) from error
+        for schedule in run.replayed:
+            self.stdout.write(f"Schedule {schedule.order} is safe:\n\n{schedule.draw()}")
+        for found in run.found:
+            self.stdout.write(f"{found}.")
+        if not run.replayed and not run.found:
+            raise _refusal("The test has not called `interleave`.")
+        return SAFE
+
+
+@contextlib.contextmanager
+def test_database(*, keep: bool) -> Iterator[None]:
+    """Enter with an empty test database, as `manage.py test` makes it."""
+    setup_test_environment()
+    try:
+        made = setup_databases(verbosity=0, interactive=False, keepdb=keep)
+        try:
+            yield
+        finally:
+            teardown_databases(made, verbosity=0, keepdb=keep)
+    finally:
+        teardown_test_environment()
+
+
+def _test(name: str) -> Test:
+    """Return what runs a test: a function that takes `interleave`, or a method of a test case."""
+    module, _, path = name.partition(":")
+    try:
+        found = operator.attrgetter(path)(importlib.import_module(module))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise _refusal(f"Name a test as package.module:function. {error}") from error
+    owner, _, method = path.rpartition(".")
+    if owner:
+        test_case = operator.attrgetter(owner)(sys.modules[module])
+        if isinstance(test_case, type) and issubclass(test_case, InterleaveMixin):
+            return lambda run: _run_method(test_case(method), run)
+    if not callable(found) or list(inspect.signature(found).parameters) != ["interleave"]:
+        raise _refusal(
+            f"{name} is neither a function with the one argument `interleave` nor a method of a "
+            "test case with InterleaveMixin."
+        )
+    return lambda run: _run_function(found, run)
+
+
+def _run_function(function: Test, run: Interleave) -> None:
+    with run:
+        function(run)
+
+
+def _run_method(test_case: InterleaveMixin, run: Interleave) -> None:
+    test_case.new_interleave = lambda: run  # type: ignore[method-assign]
+    test_case.debug()
+
+
+def _refusal(message: str) -> CommandError:
+    return CommandError(message, returncode=NOT_PROVEN)

@@ -1,0 +1,59 @@
+"""For tests with unittest: an assertion, a test case without a flush, and a client for HTTP."""
+
+import threading
+from typing import Any
+
+from django.test import Client as DjangoClient
+from django.test import SimpleTestCase
+
+from pginterleave.results import Exploration
+from pginterleave.testing import Interleave
+
+__all__ = ["Client", "InterleaveMixin", "InterleaveTestCase"]
+
+
+class InterleaveMixin(SimpleTestCase):
+    """Adds `assertNoRace` to a TransactionTestCase."""
+
+    interleave: Interleave
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.interleave = self.enterContext(self.new_interleave())
+
+    def new_interleave(self) -> Interleave:
+        """Return what explores, with the options that are to hold for every test."""
+        return Interleave()
+
+    def assertNoRace(self, *functions: Any, **options: Any) -> Exploration:  # noqa: N802
+        """Fail unless the invariant holds in every schedule.
+
+        The arguments, and what is raised, are those of the fixture: see
+        `pginterleave.testing.Interleave.__call__`.
+        """
+        __tracebackhide__ = True
+        return self.interleave(*functions, **options)
+
+
+class InterleaveTestCase(InterleaveMixin):
+    """A test case in no transaction, whose rows are put back without emptying every table."""
+
+    databases = "__all__"
+
+
+class Client(DjangoClient):
+    """Django's test client, for processes.
+
+    When a view raises an exception, Django hands it to every client that is in the middle of a
+    request. This one takes only that of its own request.
+    """
+
+    _thread: threading.Thread | None = None
+
+    def request(self, **request: Any) -> Any:
+        self._thread = threading.current_thread()
+        return super().request(**request)
+
+    def store_exc_info(self, **kwargs: Any) -> None:
+        if self._thread is threading.current_thread():
+            super().store_exc_info(**kwargs)

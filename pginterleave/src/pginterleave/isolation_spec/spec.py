@@ -1,0 +1,221 @@
+"""PostgreSQL's isolation-test format: a specification as text, and what it says.
+
+    setup { CREATE TABLE … }            # any number of them
+    teardown { DROP TABLE … }           # may be left out
+    session s1
+    setup { BEGIN; }                    # may be left out, as teardown behind the steps
+    step s1_read { SELECT … }           # one or more
+    permutation s1_read s2_write(*)     # without one, all of them run
+
+A marker behind a step of a permutation says when its completion may be reported: `*`, not at once;
+the name of another step, not before that one has completed; `name notices 2`, not before that one's
+session has sent two notices. The documentation is src/test/isolation/README of PostgreSQL's source.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+KEYWORDS = {"notices", "permutation", "session", "setup", "step", "teardown"}
+TOKEN = re.compile(
+    r"""(?P<space>\s+|\#[^\n]*)
+      | (?P<sql>\{[ \t\r\f]*(?P<text>.*?)[ \t\r\f]*\})
+      | (?P<name>"(?P<quoted>(?:[^"\n]|"")*)"|[A-Za-z_\u0080-\U0010ffff][\w$]*)
+      | (?P<number>\d+)
+      | (?P<sign>[(),*])""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class SpecError(Exception):
+    """A specification cannot be read or run."""
+
+
+@dataclass(frozen=True)
+class SpecStep:
+    """A step of a session, which is given by its number, from 0."""
+
+    name: str
+    sql: str
+    session: int
+
+
+@dataclass(frozen=True)
+class SpecSession:
+    """A session: its steps, and what runs before and after each permutation."""
+
+    name: str
+    steps: tuple[SpecStep, ...]
+    setup: str | None
+    teardown: str | None
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What the report of a step waits for: `step` is None for `*`."""
+
+    step: SpecStep | None = None
+    notices: int = 0
+
+
+@dataclass(frozen=True)
+class PermutationStep:
+    """A step of a permutation."""
+
+    step: SpecStep
+    markers: tuple[Marker, ...] = ()
+
+
+@dataclass(frozen=True)
+class Specification:
+    """What a specification says; `permutations` holds all that are possible if it names none."""
+
+    sessions: tuple[SpecSession, ...]
+    permutations: tuple[tuple[PermutationStep, ...], ...]
+    setups: tuple[str, ...]
+    teardown: str | None
+    unused: tuple[str, ...] = field(default=())  # steps that no permutation names
+
+
+def parse(text: str) -> Specification:
+    """Read a specification; raises SpecError with the line of what is wrong."""
+    return _Parser(text).specification()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.tokens = [*_tokens(text), ("end", "the end", text.count("\n") + 1)]
+        self.steps: dict[str, SpecStep] = {}
+
+    def specification(self) -> Specification:
+        setups = []
+        while (sql := self._block("setup")) is not None:
+            setups.append(sql)
+        teardown = self._block("teardown")
+        sessions = [self._session(0)]
+        while self._next_is("session"):
+            sessions.append(self._session(len(sessions)))
+        permutations, used = [], set()
+        while self._next_is("permutation"):
+            permutations.append(self._permutation())
+            used |= {each.step.name for each in permutations[-1]}
+        self._take("end")
+        unused = [name for name in self.steps if name not in used] if permutations else []
+        all_or_named = permutations or [*_all_permutations(sessions)]
+        return Specification(
+            tuple(sessions), tuple(all_or_named), tuple(setups), teardown, tuple(unused)
+        )
+
+    def _session(self, number: int) -> SpecSession:
+        self._take("session")
+        name = self._take("name")
+        setup = self._block("setup")
+        steps = [self._step(number)]
+        while self._next_is("step"):
+            steps.append(self._step(number))
+        return SpecSession(name, tuple(steps), setup, self._block("teardown"))
+
+    def _step(self, session: int) -> SpecStep:
+        self._take("step")
+        step = SpecStep(self._take("name"), self._take("sql"), session)
+        if step.name in self.steps:
+            raise SpecError(f"duplicate step name: {step.name}")
+        self.steps[step.name] = step
+        return step
+
+    def _permutation(self) -> tuple[PermutationStep, ...]:
+        self._take("permutation")
+        named = [self._named_step()]
+        while self._next_is("name"):
+            named.append(self._named_step())
+        here = {step.name for step, _ in named}
+        for step, markers in named:
+            for marker in markers:
+                if marker.step and marker.step.name not in here:
+                    raise SpecError(
+                        f'undefined blocking step "{marker.step.name}" referenced in permutation '
+                        f'step "{step.name}"'
+                    )
+                if marker.step and marker.step.session == step.session:
+                    raise SpecError(
+                        f'permutation step "{step.name}" cannot block on its own session'
+                    )
+        return tuple(PermutationStep(step, tuple(markers)) for step, markers in named)
+
+    def _named_step(self) -> tuple[SpecStep, list[Marker]]:
+        step, markers = self._known_step("specified in permutation"), []
+        if self._next_is("("):
+            self._take("(")
+            markers.append(self._marker())
+            while self._next_is(","):
+                self._take(",")
+                markers.append(self._marker())
+            self._take(")")
+        return step, markers
+
+    def _marker(self) -> Marker:
+        if self._next_is("*"):
+            self._take("*")
+            return Marker()
+        step = self._known_step("referenced in permutation")
+        if not self._next_is("notices"):
+            return Marker(step)
+        self._take("notices")
+        return Marker(step, int(self._take("number")))
+
+    def _known_step(self, where: str) -> SpecStep:
+        name = self._take("name")
+        if name not in self.steps:
+            raise SpecError(f'undefined step "{name}" {where}')
+        return self.steps[name]
+
+    def _block(self, keyword: str) -> str | None:
+        if not self._next_is(keyword):
+            return None
+        self._take(keyword)
+        return self._take("sql")
+
+    def _next_is(self, kind: str) -> bool:
+        return self.tokens[0][0] == kind
+
+    def _take(self, kind: str) -> str:
+        found, value, line = self.tokens.pop(0)
+        if found != kind:
+            raise SpecError(f"syntax error at line {line}: {kind} was expected, not {value!r}")
+        return value
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
+    """Return the kind, the value and the line of each; a keyword or a sign is its own kind."""
+    at, line = 0, 1
+    while at < len(text):
+        match = TOKEN.match(text, at)
+        if match is None:
+            raise SpecError(f"syntax error at line {line}: unexpected {text[at]!r}")
+        kind, value = str(match.lastgroup), match[0]
+        if match["sql"] is not None:
+            yield "sql", match["text"], line
+        elif match["quoted"] is not None:
+            yield "name", match["quoted"].replace('""', '"'), line
+        elif match["space"] is None:
+            yield value if value in KEYWORDS or kind == "sign" else kind, value, line
+        line += value.count("\n")
+        at = match.end()
+
+
+def _all_permutations(sessions: list[SpecSession]) -> Iterator[tuple[PermutationStep, ...]]:
+    """Return all that keep the order of each session's steps, its first session's steps first."""
+    left = [number for number, each in enumerate(sessions) for _ in each.steps]
+    for order in _orders(left):
+        steps = [iter(each.steps) for each in sessions]
+        yield tuple(PermutationStep(next(steps[number])) for number in order)
+
+
+def _orders(left: list[int]) -> Iterator[tuple[int, ...]]:
+    if not left:
+        yield ()
+    for number in sorted({*left}):
+        rest = left.copy()
+        rest.remove(number)
+        for order in _orders(rest):
+            yield (number, *order)

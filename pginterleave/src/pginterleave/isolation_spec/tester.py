@@ -1,0 +1,260 @@
+"""Runs a specification as PostgreSQL's isolationtester does, and writes what it would write.
+
+It speaks to PostgreSQL through psycopg's wrapper of libpq, one step in one message, and asks it, as
+isolationtester does, whether a session waits for another one of the test.
+"""
+
+import select
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from psycopg import pq
+
+from pginterleave.isolation_spec.result_table import result_table
+from pginterleave.isolation_spec.spec import (
+    Marker,
+    PermutationStep,
+    SpecError,
+    Specification,
+    SpecStep,
+)
+
+POLL_INTERVAL = 0.01  # seconds between two questions whether a step waits
+IS_BLOCKED = b"SELECT pg_catalog.pg_isolation_test_session_is_blocked($1, $2)"
+OK = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.EMPTY_QUERY, pq.ExecStatus.TUPLES_OK)
+
+# What pg_regress sets, as expected output depends on it.
+SETTINGS = b"""
+    SET datestyle = 'Postgres, MDY'; SET timezone = 'PST8PDT'; SET intervalstyle = postgres_verbose
+"""
+
+Write = Callable[[str], object]
+
+
+class SpecConnection:
+    """The connection of a session, and the step that it has been sent and not completed."""
+
+    def __init__(self, conninfo: str, name: str, write: Write, application: str) -> None:
+        self.name, self.write = name, write
+        self.active: PermutationStep | None = None
+        self.notices = 0
+        self.pgconn = pq.PGconn.connect(conninfo.encode())
+        if self.pgconn.status != pq.ConnStatus.OK:
+            raise SpecError(f"connection failed: {_text(self.pgconn.error_message)}")
+        self.pgconn.exec_(SETTINGS)
+        self.pgconn.exec_(b"SET lc_messages = 'C'")  # which not every role may
+        named = b"SELECT set_config('application_name', $1, false)"
+        self.pgconn.exec_params(named, [f"{application}/{name}".encode()])
+        self.pgconn.notice_handler = self._notice
+
+    def execute(self, sql: str, what: str) -> None:
+        """Run what stands in setup or teardown, and write the last result of it."""
+        result = self.pgconn.exec_(sql.encode())
+        if result.status not in OK:
+            raise SpecError(f"{what} failed: {_text(self.pgconn.error_message)}")
+        if result.status == pq.ExecStatus.TUPLES_OK:
+            self.write(result_table(result))
+
+    def _notice(self, result: Any) -> None:
+        self.write(f"{self.name}: {_text(result.error_message)}")
+        self.notices += 1
+
+
+class Tester:
+    """Runs the permutations of a specification.
+
+    Args:
+        conninfo: of the database, as libpq takes it; "" for its environment variables.
+        name: of the specification, which some of them look for in application_name.
+        write: called with what is written, as "print to standard output".
+        timeout: seconds until a step that hangs is cancelled.
+    """
+
+    def __init__(
+        self,
+        specification: Specification,
+        conninfo: str = "",
+        *,
+        name: str = "",
+        write: Write = sys.stdout.write,
+        timeout: float = 300.0,
+    ) -> None:
+        self.specification, self.write, self.timeout = specification, write, timeout
+        application = f"isolation/{name}"
+        self.control = SpecConnection(conninfo, "control connection", write, application)
+        self.control.pgconn.notice_handler = None
+        self.sessions = [
+            SpecConnection(conninfo, each.name, write, application)
+            for each in specification.sessions
+        ]
+        pids = ",".join(str(each.pgconn.backend_pid) for each in self.sessions)
+        self.pids = f"{{{pids}}}".encode()
+        self.targets: dict[Marker, int] = {}  # how many notices each marker waits for
+        self.waiting: list[PermutationStep] = []
+
+    def run(self) -> None:
+        """Run all permutations. Raises SpecError when one cannot be completed."""
+        try:
+            self.write(f"Parsed test spec with {len(self.sessions)} sessions\n")
+            for permutation in self.specification.permutations:
+                self._run_permutation(permutation)
+        finally:
+            for each in (self.control, *self.sessions):
+                each.pgconn.finish()
+
+    def _run_permutation(self, steps: tuple[PermutationStep, ...]) -> None:
+        names = " ".join(each.step.name for each in steps)
+        self.write(f"\nstarting permutation: {names}\n")
+        pairs = list(zip(self.sessions, self.specification.sessions, strict=True))
+        for sql in self.specification.setups:
+            self.control.execute(sql, "setup")
+        for connection, session in pairs:
+            if session.setup is not None:
+                connection.execute(session.setup, f"setup of session {session.name}")
+        for step in steps:
+            self._launch(step)
+        self._complete_waiting(nonblock=False)
+        if self.waiting:
+            raise SpecError("failed to complete permutation due to mutually-blocking steps")
+        for connection, session in pairs:
+            if session.teardown is not None:
+                _tell(connection.execute, session.teardown, f"teardown of session {session.name}")
+        if self.specification.teardown is not None:
+            _tell(self.control.execute, self.specification.teardown, "teardown")
+
+    def _launch(self, step: PermutationStep) -> None:
+        """Send a step, and report what is completed then."""
+        connection = self._connection(step)
+        limit = time.monotonic() + 2 * self.timeout
+        while connection.active:  # a session takes no step before it has completed the last one
+            if not self._is_waiting(connection.active, retry=True, nonblock=False):
+                self.waiting = [each for each in self.waiting if self._connection(each).active]
+            self._complete_waiting(nonblock=True)
+            if connection.active and time.monotonic() > limit:
+                raise SpecError(f"step {connection.active.step.name} timed out")
+        connection.pgconn.send_query(step.step.sql.encode())
+        connection.active = step
+        for marker in step.markers:
+            if marker.step:
+                self.targets[marker] = marker.notices + self._session(marker.step).notices
+        waits = self._is_waiting(step, retry=False, nonblock=True)
+        self._complete_waiting(nonblock=True)
+        if waits:
+            self.waiting.append(step)
+
+    def _complete_waiting(self, *, nonblock: bool) -> None:
+        """Report which of the steps that were waiting are completed, as long as there are some."""
+        while True:
+            notices = sum(each.notices for each in self.sessions)
+            before = self.waiting
+            self.waiting = []
+            for step in before:
+                if self._is_waiting(step, retry=True, nonblock=nonblock):
+                    self.waiting.append(step)
+            news = len(self.waiting) < len(before)
+            news = news or notices < sum(each.notices for each in self.sessions)
+            # A marker may refer to what was completed after it was looked at.
+            if not (news and any(each.markers for each in self.waiting)):
+                return
+
+    def _is_waiting(self, step: PermutationStep, *, retry: bool, nonblock: bool) -> bool:
+        """Wait until a step is completed, and report it; return True if it waits instead.
+
+        Without `nonblock` a lock is waited for. With `retry` it was reported as waiting already.
+        """
+        if not retry and Marker() in step.markers:
+            self.write(f"step {step.step.name}: {step.step.sql} <waiting ...>\n")
+            return True
+        if not self._is_done(step, nonblock=nonblock) or self._is_held(step):
+            if not retry:
+                self.write(f"step {step.step.name}: {step.step.sql} <waiting ...>\n")
+            return True
+        text = "<... completed>" if retry else step.step.sql
+        self.write(f"step {step.step.name}: {text}\n")
+        connection = self._connection(step)
+        self._report(connection)
+        connection.active = None
+        return False
+
+    def _is_done(self, step: PermutationStep, *, nonblock: bool) -> bool:
+        """Wait for the result of a step; return False if it waits for another session's lock."""
+        pgconn = self._connection(step).pgconn
+        began, cancelled = time.monotonic(), False
+        while pgconn.is_busy():
+            if select.select([pgconn.socket], [], [], POLL_INTERVAL)[0]:
+                pgconn.consume_input()
+                continue
+            if nonblock and self._is_blocked(pgconn):
+                pgconn.consume_input()  # it may have gone on since
+                return not pgconn.is_busy()
+            seconds = time.monotonic() - began
+            if seconds > self.timeout and not cancelled:
+                pgconn.get_cancel().cancel()
+                cancelled = True
+                name = step.step.name
+                self.write(f"isolationtester: canceling step {name} after {seconds:.0f} seconds\n")
+            if seconds > 2 * self.timeout:
+                raise SpecError(f"step {step.step.name} timed out after {seconds:.0f} seconds")
+        return True
+
+    def _is_blocked(self, pgconn: Any) -> bool:
+        pid = str(pgconn.backend_pid).encode()
+        result = self.control.pgconn.exec_params(IS_BLOCKED, [pid, self.pids])
+        if result.status != pq.ExecStatus.TUPLES_OK:
+            raise SpecError(f"lock wait query failed: {_text(result.error_message)}")
+        return bool(result.get_value(0, 0) == b"t")
+
+    def _is_held(self, step: PermutationStep) -> bool:
+        """Whether a marker keeps the completion of a step from being reported."""
+        for marker in step.markers:
+            if marker.step:
+                session = self._session(marker.step)
+                if marker.notices and session.notices < self.targets[marker]:
+                    return True
+                if not marker.notices and session.active and session.active.step is marker.step:
+                    return True
+        return False
+
+    def _report(self, connection: SpecConnection) -> None:
+        """Write the results of a step, and the notifications that have come with it."""
+        pgconn = connection.pgconn
+        while result := pgconn.get_result():
+            if result.status == pq.ExecStatus.TUPLES_OK:
+                self.write(result_table(result))
+            elif result.status == pq.ExecStatus.FATAL_ERROR:
+                severity = result.error_field(pq.DiagnosticField.SEVERITY)
+                message = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY)
+                known = severity and message
+                text = b"%s:  %s" % (severity, message) if known else result.error_message
+                self.write(f"{_text(text)}\n")
+            elif result.status not in OK:
+                self.write(f"unexpected result status: PGRES_{result.status.name}\n")
+        pgconn.consume_input()
+        names = {each.pgconn.backend_pid: each.name for each in self.sessions}
+        while notify := pgconn.notifies():
+            sender = names.get(notify.be_pid, f"PID {notify.be_pid}")
+            self.write(
+                f'{connection.name}: NOTIFY "{_text(notify.relname)}" with payload '
+                f'"{_text(notify.extra)}" from {sender}\n'
+            )
+            pgconn.consume_input()
+
+    def _connection(self, step: PermutationStep) -> SpecConnection:
+        return self._session(step.step)
+
+    def _session(self, step: SpecStep) -> SpecConnection:
+        return self.sessions[step.session]
+
+
+def _tell(run: Callable[..., None], *arguments: str) -> None:
+    """Run a teardown, whose failure does not end the test."""
+    try:
+        run(*arguments)
+    except SpecError as error:
+        sys.stderr.write(f"{error}\n")
+
+
+def _text(message: bytes | None) -> str:
+    return (message or b"").decode(errors="replace")

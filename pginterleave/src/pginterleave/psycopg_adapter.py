@@ -1,0 +1,281 @@
+"""The adapter for plain connections of psycopg 3, without Django.
+
+    database = PsycopgDatabase("dbname=test")
+
+    def process():
+        with database.connect() as connection:
+            connection.execute("UPDATE counter SET hits = hits + 1")
+
+    explore([process, process], using=database, setup=…, invariant=…)
+
+Whatever takes a function that opens connections works with it, such as SQLAlchemy's
+`create_engine("postgresql+psycopg://", creator=database.connect, poolclass=NullPool)`.
+"""
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any
+
+import psycopg
+from psycopg.rows import RowFactory, tuple_row
+
+from pginterleave import statements
+from pginterleave.explorer_errors import CannotExplore
+from pginterleave.session import IN_TRANSACTION, Session
+
+ROWS_KEPT = 10  # of what a statement returned, for the timeline
+
+
+class PsycopgDatabase:
+    """A database, given as to `psycopg.connect`, and the connections to it."""
+
+    Error: type[Exception] = psycopg.Error
+
+    def __init__(self, conninfo: str = "", **options: Any) -> None:
+        self.conninfo, self.options = conninfo, options
+        self.name = (
+            psycopg.conninfo.conninfo_to_dict(conninfo, **options).get("dbname") or "default"
+        )
+        self._control: psycopg.Connection[Any] | None = None
+        self._opened: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
+        self._caller: threading.Thread | None = None
+        self._of_thread = threading.local()
+
+    def connect(
+        self, *, autocommit: bool = False, row_factory: RowFactory[Any] = tuple_row
+    ) -> "psycopg.Connection[Any]":
+        """Return a connection: in a process the one whose statements are steps, else a plain one.
+
+        Raises CannotExplore in a process that has one already, and in a thread that it started.
+        """
+        session: PsycopgSession | None = getattr(self._of_thread, "session", None)
+        if session:
+            return session.connect(autocommit=autocommit, row_factory=row_factory)
+        if self._caller not in (None, threading.current_thread()):
+            raise CannotExplore("A process connects in another thread, which is not observed.")
+        connection = self._connect(autocommit=autocommit, row_factory=row_factory)
+        self._opened.add(connection)
+        return connection
+
+    def close(self) -> None:
+        """Close the connection that asks about the others."""
+        if self._control is not None:
+            self._control.close()
+
+    def identity(self) -> object:
+        """Return the connection that asks about the others, or None."""
+        return self._control
+
+    def ask(self, sql: str, params: dict[str, Any]) -> list[Any]:
+        """Run a query on it."""
+        if self._control is None or self._control.closed:
+            self._control = self._connect(autocommit=True)
+        cursor = self._control.execute(sql, params or None)
+        return cursor.fetchall() if cursor.description else []
+
+    def in_transaction(self) -> bool:
+        """Whether setup or the invariant has left a transaction open."""
+        return any(each.info.transaction_status in IN_TRANSACTION for each in self._opened)
+
+    def new_session(self, number: int, **options: Any) -> Session:
+        """Return the session of a process."""
+        self._caller = threading.current_thread()
+        return PsycopgSession(self, number, **options)
+
+    def _connect(self, **options: Any) -> "psycopg.Connection[Any]":
+        return psycopg.connect(self.conninfo, **{**self.options, **options})
+
+
+class PsycopgSession(Session):
+    """A process's session: what it opens and closes are handles of one connection."""
+
+    def __init__(self, database: PsycopgDatabase, number: int, **options: Any) -> None:
+        super().__init__(number, **options)
+        self._database = database
+        self._handle: PsycopgConnection | None = None
+
+    def current(self) -> Any:
+        """Return the driver's connection."""
+        return self._kept_connection
+
+    def use(self, kept: Any) -> None:
+        """Open a session if kept is None; the code under test connects by itself."""
+        self._database._of_thread.session = self
+        if kept is None:
+            self.raise_if_cancelled()
+            self.connecting = True
+            try:
+                kept = self._database._connect(autocommit=True)
+                self.opened(kept)
+            finally:
+                self.connecting = False
+        self._kept_connection = kept
+
+    def connect(self, *, autocommit: bool, row_factory: RowFactory[Any]) -> "PsycopgConnection":
+        """Return a handle in the first state of a connection."""
+        if self._handle is not None:
+            raise CannotExplore(
+                f"Process {self.number} opens a second connection while its first one is open; "
+                "with SQLAlchemy, use poolclass=NullPool and one Session at a time."
+            )
+        if self._kept_connection.closed:
+            self.use(None)
+        self._handle = PsycopgConnection(self._kept_connection.pgconn, row_factory)
+        self._handle.session = self
+        self._handle._autocommit = autocommit
+        return self._handle
+
+    def in_transaction(self) -> bool:
+        """Whether what it does next takes effect only with a later COMMIT."""
+        return bool(self._handle and not self._handle.autocommit) or super().in_transaction()
+
+    def is_serializable(self) -> bool:
+        """Whether its transactions are SERIALIZABLE, unless it says so with SET TRANSACTION."""
+        level = self._handle and self._handle.isolation_level
+        return self.serializable or level is psycopg.IsolationLevel.SERIALIZABLE
+
+    def all_of_thread(self) -> list[Any]:
+        """Return the driver's connection: there is one."""
+        return [self._kept_connection]
+
+    def control(self, sql: str) -> None:
+        """Begin or end a transaction unnoticed by the handle."""
+        self._kept_connection.execute(sql)
+
+    def end(self) -> None:
+        """Close the handle, and put the session back to its first state."""
+        if self._handle:
+            self._handle.is_closed, self._handle = True, None
+        super().end()
+
+
+class PsycopgConnection(psycopg.Connection[Any]):
+    """What the code under test uses: commits, rollbacks and closing are steps."""
+
+    session: PsycopgSession
+    is_closed = False
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.cursor_factory = PsycopgCursor
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or its process has ended."""
+        return self.is_closed or super().closed
+
+    def close(self) -> None:
+        """End the session, as closing does: it rolls back, and releases all locks."""
+        if not self.is_closed:
+            self.session.end()
+
+    def check(self) -> None:
+        """Raise an error if it is closed, or of another thread."""
+        if self.is_closed:
+            raise psycopg.OperationalError(
+                "the connection is closed, perhaps with an earlier schedule: use no pool"
+            )
+        if threading.current_thread() is not self.session.thread:
+            raise CannotExplore(
+                f"A connection of process {self.session.number} is used in another thread: with "
+                "SQLAlchemy, use poolclass=NullPool."
+            )
+
+    def cursor(self, name: str = "", *args: Any, **options: Any) -> Any:
+        """Return a cursor, whose statements are steps; one of the server cannot be observed."""
+        self.check()
+        if name:
+            raise CannotExplore("A server-side cursor cannot be observed.")
+        return super().cursor(*args, **options)
+
+    def pipeline(self) -> Any:
+        """Refuse: what is sent together cannot be ordered."""
+        raise CannotExplore("A pipeline cannot be observed.")
+
+    def _exec_command(self, command: Any, *args: Any) -> Generator[Any, Any, Any]:
+        """Take BEGIN, COMMIT, ROLLBACK and what `transaction()` sends."""
+        self.check()
+        sql = command.decode() if isinstance(command, bytes) else str(command)
+        if statements.only_begins(sql):
+            self.session.serializable |= "SERIALIZABLE" in sql.upper()
+            return (yield from super()._exec_command(command, *args))
+        with self.session.step(statements.kind(sql), sql):
+            return (yield from super()._exec_command(command, *args))
+
+
+class PsycopgCursor(psycopg.Cursor[Any]):
+    """Takes statements step by step, and records what they return."""
+
+    _step: Any = None
+
+    def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
+        """Take one statement as a step, and its COMMIT in autocommit as another."""
+        return self._send(super().execute, query, params, may_split=True, **options)
+
+    def executemany(self, query: Any, params_seq: Any, **options: Any) -> None:
+        """Take them all as one step."""
+        session: PsycopgSession = self._checked().session
+        session.catalogue.limit("what executemany() sends is one step")
+        self._send(super().executemany, query, params_seq, may_split=False, **options)
+
+    def _send(
+        self, send: Callable[..., Any], query: Any, params: Any, *, may_split: bool, **options: Any
+    ) -> Any:
+        session: PsycopgSession = self._checked().session
+        sql = self._text(query)
+        if statements.only_begins(sql):
+            session.serializable |= "SERIALIZABLE" in sql.upper()
+            return send(query, params, **options)
+        with session.statement(sql, params, may_split=may_split) as self._step:
+            result = send(query, params, **options)
+            self._step.rowcount = self.rowcount
+        return result
+
+    @contextlib.contextmanager
+    def copy(self, statement: Any, *args: Any, **options: Any) -> Iterator[Any]:
+        """Take all of the COPY as one step, with what the code does meanwhile."""
+        step = self._checked().session.statement(self._text(statement), None, may_split=False)
+        with step, super().copy(statement, *args, **options) as copy:
+            yield copy
+
+    def _checked(self) -> Any:
+        connection: Any = self.connection
+        connection.check()
+        return connection
+
+    def _text(self, query: Any) -> str:
+        text = query.as_string(self) if hasattr(query, "as_string") else query
+        return text.decode() if isinstance(text, bytes) else str(text)
+
+    def stream(self, *args: Any, **options: Any) -> Any:
+        """Refuse: rows that arrive one by one cannot be observed."""
+        raise CannotExplore("cursor.stream() cannot be observed.")
+
+    def fetchone(self) -> Any:
+        """Return the next row, or None."""
+        row = super().fetchone()
+        self._keep([] if row is None else [row])
+        return row
+
+    def fetchmany(self, size: int = 0) -> list[Any]:
+        """Return the next rows."""
+        return self._keep(super().fetchmany(size))
+
+    def fetchall(self) -> list[Any]:
+        """Return all rows that are left."""
+        return self._keep(super().fetchall())
+
+    def __iter__(self) -> Iterator[Any]:
+        while rows := self.fetchmany(100):
+            yield from rows
+
+    def _keep(self, rows: list[Any]) -> list[Any]:
+        kept = getattr(self._step, "rows", ())
+        if self._step and rows:
+            if not kept:
+                self._step.columns = tuple(column.name for column in self.description or ())
+            values = (row.values() if isinstance(row, Mapping) else row for row in rows)
+            self._step.rows = (*kept, *map(tuple, [*values][: ROWS_KEPT - len(kept)]))
+        return rows

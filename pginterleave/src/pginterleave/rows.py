@@ -1,0 +1,193 @@
+"""Puts the rows of all tables back to how they were, without emptying every table.
+
+PostgreSQL counts what is written to each table, and each session of an exploration reports its
+counts when a schedule ends. So only the tables that were written are looked at, and of these only
+the rows that differ are deleted or inserted. Sequences are set back, too.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from pginterleave.explorer_errors import CannotExplore
+
+Ask = Callable[[str, dict[str, Any]], list[Any]]
+
+MAX_BYTES = 16 * 2**20  # of a table that is saved; a larger one must not be written
+MAX_PASSES = 5  # triggers and cascades may change what has been put back
+
+REPORT_COUNTS = "SELECT pg_stat_force_next_flush()"
+
+MAY_IGNORE_TRIGGERS = "SELECT has_parameter_privilege('session_replication_role', 'SET')"
+
+# Every table that this role may write and that no extension brings, with what tells that it was
+# written: another file after TRUNCATE, other counts after anything else.
+TABLES = """
+    SELECT oid::bigint, oid::regclass::text, pg_relation_filenode(oid)::bigint,
+        pg_stat_get_tuples_inserted(oid) + pg_stat_get_tuples_updated(oid)
+        + pg_stat_get_tuples_deleted(oid), pg_relation_size(oid)
+    FROM pg_class
+    WHERE relkind = 'r' AND relpersistence <> 't'
+        AND relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
+        AND has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
+        AND has_table_privilege(oid, 'DELETE') AND NOT EXISTS (
+            SELECT FROM pg_depend
+            WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid AND deptype = 'e')
+"""
+SEQUENCES = """
+    SELECT coalesce(array_agg(format('SELECT setval(%L, %s)', seqrelid::regclass, coalesce(
+        pg_sequence_last_value(seqrelid) || ', true', seqstart || ', false'))
+        ORDER BY seqrelid), '{}') FROM pg_sequence JOIN pg_class ON pg_class.oid = seqrelid
+    WHERE relpersistence <> 't' AND has_sequence_privilege(seqrelid, 'UPDATE')
+        AND has_sequence_privilege(seqrelid, 'USAGE')
+"""
+COLUMNS = """
+    SELECT string_agg(quote_ident(attname), ', '), string_agg('(r).' || quote_ident(attname), ', ')
+    FROM pg_attribute
+    WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
+"""
+# Who refers to whom: who is referred to is filled first, and emptied last. Django defers the check.
+REFERENCES = """
+    SELECT conrelid::bigint, confrelid::bigint FROM pg_constraint
+    WHERE contype = 'f' AND conrelid <> confrelid AND NOT condeferrable
+"""
+AS_TEXT = "SELECT {oid}, quote_literal(array_agg(whole_row::text)::text) FROM ONLY {name} whole_row"
+
+# A row of which there are more than were saved is deleted, and one of which there are fewer is
+# inserted. Rows that are equal cannot be told apart, and need not be.
+TAKE_OUT = """
+    DELETE FROM ONLY {name} WHERE ctid IN (
+        SELECT place FROM (
+            SELECT ctid AS place, whole_row::text AS line,
+                row_number() OVER (PARTITION BY whole_row::text) AS copy
+            FROM ONLY {name} whole_row) AS now
+        LEFT JOIN (
+            SELECT line, count(*) AS copies FROM unnest({saved}::text[]) AS line GROUP BY line
+        ) AS saved USING (line)
+        WHERE copy > coalesce(copies, 0))
+"""
+PUT_IN = """
+    INSERT INTO {name} ({columns}) OVERRIDING SYSTEM VALUE SELECT {values} FROM (
+        SELECT line::{name} AS r FROM (
+            SELECT unnest({saved}::text[]) AS line
+            EXCEPT ALL SELECT whole_row::text FROM ONLY {name} whole_row) AS missing) AS missing
+"""
+
+
+@dataclass(frozen=True)
+class WatchedTable:
+    """A table, and what changes when it is written."""
+
+    oid: int
+    name: str  # quoted, and with its schema where that is needed
+    file: int | None
+    changes: int
+    size: int = field(compare=False)  # bytes
+
+
+class Rows:
+    """The rows of all tables of a database as they are when this is made.
+
+    It runs on the caller's connection, which must not be in a transaction.
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        if ask("SHOW track_counts", {})[0][0] != "on":
+            raise CannotExplore("Rows are put back with the counts of track_counts, which is off.")
+        self._no_triggers: bool = ask(MAY_IGNORE_TRIGGERS, {})[0][0]
+        self._seen = self._tables()
+        self._sequences: list[str] = self._ask(SEQUENCES, {})[0][0]
+        self._too_large = {oid for oid, each in self._seen.items() if each.size > MAX_BYTES}
+        self._saved = self._save()  # as SQL, by the table's oid; not of tables without rows
+        self._scripts: dict[int, tuple[str, str]] = {}  # what takes rows out and puts them in
+        self._place = self._places()
+
+    def changed(self) -> bool:
+        """Return whether anything was written since this was made or rows were put back."""
+        return bool(self._written(self._tables()) or self._moved())
+
+    def put_back(self) -> None:
+        """Put the rows of all tables and the sequences back.
+
+        Raises:
+            CannotExplore: a table that was written is too large to be saved, or something, as a
+                trigger, writes again whenever rows are put back.
+        """
+        for _ in range(MAX_PASSES):
+            tables = self._tables()
+            written, self._seen = self._written(tables), tables
+            written.sort(key=lambda table: self._place.get(table.oid, 0))
+            pairs = [self._script(table) for table in written]
+            scripts = [take_out for take_out, _ in reversed(pairs)]
+            scripts += [put_in for _, put_in in pairs if put_in] + self._moved()
+            if not scripts:
+                return
+            self._run(scripts)
+            if self._no_triggers:
+                self._seen = self._tables()
+                return
+        names = ", ".join(table.name for table in written)
+        raise CannotExplore(f"Rows cannot be put back: something keeps writing to {names}.")
+
+    def _moved(self) -> list[str]:
+        """Return what sets all sequences back, if one of them has moved."""
+        return self._sequences if self._ask(SEQUENCES, {})[0][0] != self._sequences else []
+
+    def _written(self, tables: dict[int, WatchedTable]) -> list[WatchedTable]:
+        return [table for oid, table in tables.items() if table != self._seen.get(oid)]
+
+    def _tables(self) -> dict[int, WatchedTable]:
+        self._ask(REPORT_COUNTS, {})
+        return {row[0]: WatchedTable(*row) for row in self._ask(TABLES, {})}
+
+    def _save(self) -> dict[int, str | None]:
+        parts = [
+            AS_TEXT.format(oid=oid, name=table.name)
+            for oid, table in self._seen.items()
+            if table.size and oid not in self._too_large
+        ]
+        return dict(self._ask(" UNION ALL ".join(parts), {})) if parts else {}
+
+    def _places(self) -> dict[int, int]:
+        """Return the places of the tables in an order in which each comes after those it refers to.
+
+        Of a circle, which only constraints that are deferred can fill, there is no order.
+        """
+        sorter: TopologicalSorter[int] = TopologicalSorter()
+        for table, other in self._ask(REFERENCES, {}):
+            sorter.add(table, other)
+        try:
+            return {oid: place for place, oid in enumerate(sorter.static_order(), start=1)}
+        except CycleError:
+            return {}
+
+    def _script(self, table: WatchedTable) -> tuple[str, str]:
+        if table.oid not in self._scripts:
+            self._scripts[table.oid] = self._new_script(table)
+        return self._scripts[table.oid]
+
+    def _new_script(self, table: WatchedTable) -> tuple[str, str]:
+        if table.oid in self._too_large:
+            raise CannotExplore(
+                f"The table {table.name} was written, and is larger than {MAX_BYTES} bytes: its "
+                "rows cannot be saved and put back."
+            )
+        saved = self._saved.get(table.oid)
+        if saved is None:
+            return f"DELETE FROM ONLY {table.name}", ""  # noqa: S608 - PostgreSQL has quoted it
+        columns, values = self._ask(COLUMNS.format(oid=table.oid), {})[0]
+        named = {"name": table.name, "saved": saved}
+        return TAKE_OUT.format(**named), PUT_IN.format(**named, columns=columns, values=values)
+
+    def _run(self, statements: list[str]) -> None:
+        """Run the statements in one transaction, and in one message."""
+        begin = ["BEGIN", "SET CONSTRAINTS ALL DEFERRED"]
+        if self._no_triggers:
+            begin.append("SET LOCAL session_replication_role = replica")
+        try:
+            self._ask("; ".join([*begin, *statements, "COMMIT"]), {})
+        except BaseException:
+            self._ask("ROLLBACK", {})
+            raise

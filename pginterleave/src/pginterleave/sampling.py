@@ -1,0 +1,119 @@
+"""A sample of the schedules, where there are too many to run them all. It does no I/O.
+
+Every other schedule is a random walk: each step is taken by one of the processes that can go on,
+chosen at random. The others give each process a random priority, and whoever has the highest goes
+on; at a few steps, chosen at random, it falls to the lowest. That is PCT (Burckhardt et al., "A
+Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010): with n processes
+and k steps, one such schedule finds a violation that d - 1 preemptions make possible with a
+probability of at least 1 / (n * k ** (d - 1)), however many schedules there are.
+"""
+
+import itertools
+import math
+import random
+
+from pginterleave.effects import Effect
+from pginterleave.states import Positions
+
+MAX_CHANGES = 3  # of priorities in one schedule
+
+
+class Sampler:
+    """Chooses schedules at random; the same ones whenever it is given the same seed."""
+
+    known = 0  # steps of the schedule that it can tell beforehand
+
+    def __init__(self, processes: int, *, schedules: int, seed: int | None) -> None:
+        self.processes, self.schedules = processes, schedules
+        self.seed = random.randrange(2**32) if seed is None else seed  # noqa: S311 - no secret
+        self.number = 0  # of the schedule
+        self.longest = processes  # steps, of the schedules so far
+        self.orders: set[str] = set()
+        self.violating: set[str] = set()
+        self.branchings: list[float] = []  # of each random walk: the product of its choices
+        self.rewind()
+
+    def planned(self) -> list[int]:
+        """Return nothing: a sample knows no step beforehand."""
+        return []
+
+    def add_victims(self, victims: list[int]) -> None:
+        """Leave out the other victims of a deadlock: a sample proves nothing."""
+
+    def rewind(self) -> None:
+        """Begin a schedule, possibly one that was begun before."""
+        self.random = random.Random(f"{self.seed} {self.number}")  # noqa: S311 - no secret
+        self.order = ""
+        self.branching = 1.0
+        self.priorities = list(range(1, self.processes + 1))
+        self.changes: set[int] = set()
+        if self.number % 2:
+            self.random.shuffle(self.priorities)
+            changes = self.random.randint(0, MAX_CHANGES)
+            self.changes = {self.random.randrange(self.longest) for _ in range(changes)}
+
+    def choose(self, ready: dict[int, Effect], positions: Positions, affected_others: bool) -> int:
+        """Return which of the ready processes takes the next step."""
+        self.branching *= len(ready)
+        if not self.number % 2:
+            number = self.random.choice(sorted(ready))
+        else:
+            number = next(each for each in self.priorities if each in ready)
+            if len(self.order) in self.changes:
+                self.priorities.remove(number)
+                self.priorities.append(number)
+                number = next(each for each in self.priorities if each in ready)
+        self.order += str(number)
+        return number
+
+    def count(self, *, violates: bool, affected_others: bool) -> bool:
+        """Count the schedule that has run; return whether it is the first like this."""
+        new = self.order not in self.orders
+        self.orders.add(self.order)
+        if violates:
+            self.violating.add(self.order)
+        if not self.number % 2:
+            self.branchings.append(self.branching)
+        self.longest = max(self.longest, len(self.order))
+        self.number += 1
+        return new
+
+    def advance(self) -> bool:
+        """Go to the next schedule; False when there were enough."""
+        return self.number < self.schedules
+
+    def counted(self) -> tuple[int, int]:
+        """Return how many different schedules have run, and how many of them are violating."""
+        return len(self.orders), len(self.violating)
+
+    def share(self) -> float:
+        """Return which share of the sample has run, from 0 to 1."""
+        return self.number / self.schedules
+
+    def shortest_violation(self) -> str | None:
+        """Return the shortest order that violates the invariant, with the fewest switches."""
+        return min(self.violating, key=simplicity, default=None)
+
+    def left_out(self) -> str:
+        """Return why not all schedules have run."""
+        return f"sample={self.schedules} taken with seed={self.seed}"
+
+    def covered(self) -> str:
+        """Return what was run, in a sentence."""
+        # The mean of the products is an unbiased estimate of how many there are (Knuth 1975).
+        mean = math.fsum(self.branchings) / len(self.branchings)
+        estimate = float(f"{max(mean, len(self.orders)):.2g}")
+        return (
+            f"The sample with seed={self.seed} holds {len(self.orders)} different schedules of "
+            f"about {estimate:,.0f}, and proves nothing"
+        )
+
+
+def switches(order: str) -> int:
+    """Return how often another process takes the next step."""
+    return sum(first != second for first, second in itertools.pairwise(order))
+
+
+def simplicity(order: str) -> tuple[int, int, str]:
+    """Return a key to sort orders by: the shortest first, then the fewest switches."""
+    return len(order), switches(order), order

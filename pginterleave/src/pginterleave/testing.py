@@ -1,0 +1,219 @@
+"""What the pytest fixture, the test case for unittest and the command have in common."""
+
+import ast
+import contextlib
+import inspect
+import linecache
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from pginterleave.control import Control
+from pginterleave.explorer_errors import CannotExplore, InterleaveError
+from pginterleave.exploring import explore, run_schedule
+from pginterleave.frames import user_frame
+from pginterleave.results import Exploration, Schedule, mark_read
+from pginterleave.rows import Rows
+from pginterleave.scheduler import Invariant, Setup
+
+PROCESSES = 2  # when a test gives one function
+
+Process = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What a call has found: the result, its counterexample, and what replays it."""
+
+    summary: str
+    counterexample: Schedule
+    replay: tuple[str, ...]
+
+
+class Interleave(contextlib.AbstractContextManager["Interleave"]):
+    """Explores what a test calls it with; the end of the context leaves no rows behind.
+
+    Args:
+        replay: a schedule; each call runs this one only.
+        shell: what runs the test with a schedule that is appended to it.
+        databases: the aliases of the databases that the test may use; None for all.
+        defaults: options of a call that does not give its own.
+
+    `found`, `failures` and `replayed` hold what the calls have found.
+    """
+
+    def __init__(
+        self,
+        *,
+        replay: str = "",
+        shell: str = "",
+        databases: Collection[str] | None = None,
+        **defaults: Any,
+    ) -> None:
+        self.databases = None if databases == "__all__" else databases
+        self.defaults, self.replay, self.shell = defaults, replay, shell
+        self.found: list[Exploration] = []
+        self.failures: list[Failure] = []
+        self.replayed: list[Schedule] = []
+        self._rows: dict[str, Rows] = {}
+
+    def __enter__(self) -> "Interleave":
+        with contextlib.suppress(CannotExplore):  # which the call says, if there is one
+            self._save("default")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for rows in self._rows.values():
+            rows.put_back()
+
+    def __call__(
+        self,
+        *functions: Process,
+        invariant: Invariant,
+        setup: Setup = lambda: None,
+        processes: int | None = None,
+        replay: str = "",
+        **options: Any,
+    ) -> Exploration:
+        """Run every schedule of the functions; fail if one of them violates the invariant.
+
+        Before each schedule the rows of all tables are put back to how they are at the call, and
+        `setup` runs. At the end of the test they are put back to how they were at its beginning.
+        With an adapter in place of an alias, `setup` has to do so.
+
+        Args:
+            functions: one for each process; or a single one, which all processes run.
+            processes: how many, if there is a single function; 2 by default.
+            replay: a schedule, such as "1212": only this one runs.
+
+        The other arguments are those of `explore`.
+
+        Raises:
+            AssertionError: with the counterexample; or the search proves nothing.
+            InterleaveError: as of `explore`; CannotExplore inside the test's own transaction.
+        """
+        __tracebackhide__ = True
+        options = {**self.defaults, **options}
+        default: int = options.pop("processes", PROCESSES)
+        if processes and len(functions) > 1:
+            raise CannotExplore(f"processes={processes} is for one function, which all run.")
+        if len(functions) == 1:
+            functions *= processes or default
+        using = options.get("using", "default")
+        # What an adapter's connections have counted cannot be asked for at once.
+        put_back = self._save(using).put_back if isinstance(using, str) else _nothing
+
+        def set_up() -> None:
+            put_back()
+            setup()
+
+        race = {**options, "invariant": invariant, "setup": set_up}
+        again = _call_with_replay(user_frame(inspect.currentframe()))
+        try:
+            if order := replay or self.replay:
+                return self._replay(order, functions, race)
+            found = explore(functions, **race)
+            self.found.append(found)
+            self._assert_safe(found, again)
+            return found
+        except InterleaveError as error:
+            error.__traceback__ = None  # what it says is enough
+            raise
+        finally:
+            with contextlib.suppress(Exception):  # the first error is the one to see
+                put_back()
+
+    def _save(self, using: str) -> Rows:
+        """Return the rows as they are, and keep those of the beginning."""
+        from pginterleave.django import DjangoDatabase  # late: a plugin loads this without Django
+
+        if self.databases is not None and using not in self.databases:
+            raise CannotExplore(
+                f"The test does not say that it uses the database {using!r}, which may not be one "
+                f'for tests: add @pytest.mark.django_db(transaction=True, databases=["{using}"]).'
+            )
+        database = DjangoDatabase(using)
+        Control(database, step_timeout=1.0).refuse_transaction("The test runs in a transaction of")
+        if using in self._rows and not self._rows[using].changed():
+            return self._rows[using]
+        rows = Rows(database.ask)
+        self._rows.setdefault(using, rows)
+        return rows
+
+    def _assert_safe(self, found: Exploration, again: Callable[[str], str]) -> None:
+        __tracebackhide__ = True
+        try:
+            found.assert_safe()
+        except AssertionError as error:
+            worst = found.counterexample
+            if worst is None:
+                raise
+            ways = [again(worst.order)]
+            if self.shell:
+                ways.insert(0, f"{self.shell} {worst.order}")
+            self.failures.append(Failure(str(found), worst, tuple(ways)))
+            told = "\n    ".join([f"{error}\n\nTo run this schedule alone:\n", *ways])
+            raise AssertionError(told) from None
+
+    def _replay(
+        self, order: str, functions: Sequence[Process], race: dict[str, Any]
+    ) -> Exploration:
+        __tracebackhide__ = True
+        known = inspect.signature(run_schedule).parameters
+        taken = {name: value for name, value in race.items() if name in known}
+        schedule = run_schedule(order, functions, **taken)
+        self.replayed.append(schedule)
+        if schedule.violation:
+            raise AssertionError(
+                f"Schedule {order} violates the invariant:\n\n"
+                f"{schedule.draw()}\n\n{schedule.violation}"
+            )
+        found = Exploration(
+            orders=(order,),
+            violations=(),
+            schedules=1,
+            violating=0,
+            truncated=f"replay={order!r}",
+            seconds=0.0,
+            _run=lambda order, observe: run_schedule(order, functions, observe=observe, **taken),
+        )
+        mark_read(found)
+        return found
+
+
+def _nothing() -> None:
+    """Put nothing back."""
+
+
+def _call_with_replay(frame: FrameType | None) -> Callable[[str], str]:
+    """Return what writes the call that a frame is at, with a schedule to replay."""
+    try:
+        call = ast.parse(_source_of(frame), mode="eval").body
+        assert isinstance(call, ast.Call)
+    except (AssertionError, SyntaxError, TypeError):
+        return '…, replay="{}")'.format
+    kept = [each for each in call.keywords if each.arg != "replay"]
+
+    def write(order: str) -> str:
+        call.keywords = [*kept, ast.keyword("replay", ast.Constant(order))]
+        return ast.unparse(call)
+
+    return write
+
+
+def _source_of(frame: FrameType | None) -> str:
+    """Return the source of the expression that a frame evaluates, in parentheses."""
+    if frame is None:
+        return ""
+    positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    first, last, begin, end = positions
+    if first is None or last is None:
+        return ""
+    lines = [
+        linecache.getline(frame.f_code.co_filename, number).encode()
+        for number in range(first, last + 1)
+    ]
+    lines[-1] = lines[-1][:end]  # in bytes, and before the first line is cut
+    lines[0] = lines[0][begin:]
+    return f"({b''.join(lines).decode()})"

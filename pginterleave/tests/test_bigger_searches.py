@@ -1,0 +1,177 @@
+"""What bounds a search: symmetric processes, preemptions, samples. None of them proves too much."""
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from pginterleave import CannotExplore, NotDeterministic, Outcome
+
+from . import counter
+from .counter import Counter, explored, sql
+
+pytestmark = pytest.mark.usefixtures("counter_table")
+
+
+def add(number: int) -> None:
+    row = Counter.objects.get(key="a")
+    row.hits += number
+    row.save()
+
+
+@pytest.mark.parametrize("reduce", [False, True])
+@pytest.mark.parametrize(
+    "processes",
+    [
+        [counter.naive] * 3,
+        [counter.compare_and_swap] * 2,
+        [partial(add, 1), counter.update_returning, partial(add, 1)],
+        [counter.select_for_update] * 3,
+        [lambda: None] * 2,  # which take no step, and so cannot be exchanged
+    ],
+)
+def test_symmetric_processes_count_the_same(
+    processes: list[Callable[[], object]], reduce: bool
+) -> None:
+    options: dict[str, Any] = {
+        "invariant": counter.counted(len(processes)),
+        "reduce": reduce,
+        "split_autocommit": False,
+    }
+    every = explored(*processes, **options)
+    symmetric = explored(*processes, **options, symmetric=True)
+    assert (symmetric.schedules, symmetric.violating) == (every.schedules, every.violating)
+    assert symmetric.complete
+    assert {*symmetric.orders} <= {*every.orders} or reduce
+    assert len(symmetric.orders) < len(every.orders) or every.schedules == 1
+    first, second = (
+        each.counterexample and each.counterexample.order for each in (every, symmetric)
+    )
+    assert first == second
+
+
+def closing_over(number: int) -> Callable[[], None]:
+    return lambda: add(number)
+
+
+@pytest.mark.parametrize(
+    "processes",
+    [
+        [closing_over(1), closing_over(2)],
+        [closing_over(1), closing_over(1)],
+        [partial(add, 1), partial(add, 2)],
+        [partial(add, 1), partial(add, True)],
+        [partial(add, 1), partial(add, number=1)],
+        [partial(print, Counter(id=1, hits=1)), partial(print, Counter(id=1, hits=2))],
+        [partial(print, [1]), partial(print, [1])],
+        [counter.naive, counter.select_for_update],
+    ],
+)
+def test_processes_that_may_differ_are_not_symmetric(processes: list[Callable[[], object]]) -> None:
+    with pytest.raises(CannotExplore, match="no two processes are the same"):
+        explored(*processes, symmetric=True)
+
+
+def test_a_function_that_does_something_else_for_each_process_is_found_out() -> None:
+    numbers = itertools.cycle([1, 2])
+
+    def adds_another_number() -> None:
+        add(next(numbers))
+
+    with pytest.raises(NotDeterministic, match="The processes are not symmetric: 1221 and 2112"):
+        explored(
+            *[adds_another_number] * 2,
+            symmetric=True,
+            invariant=lambda _: "" if counter.hits() > 1 else "the second was lost",
+            split_autocommit=False,
+        )
+
+
+def test_an_invariant_that_tells_processes_apart_is_found_out() -> None:
+    def first_is_first(outcomes: list[Outcome]) -> str:
+        first, second = (outcome.returned for outcome in outcomes)
+        return "" if first < second else "the second was first"
+
+    with pytest.raises(NotDeterministic, match="The processes are not symmetric"):
+        explored(*[counter.update_returning] * 2, invariant=first_is_first, symmetric=True)
+
+
+def test_processes_that_begin_with_something_else_are_found_out() -> None:
+    ways = itertools.cycle(["SELECT 1", "SELECT 2"])
+    with pytest.raises(CannotExplore, match=r"process 1 was at 'SELECT 1' .* process 2 was at"):
+        explored(*[lambda: sql(next(ways))] * 2, symmetric=True)
+
+
+def test_a_bound_on_preemptions_proves_nothing_of_what_has_more() -> None:
+    options = {"invariant": counter.counted(2), "split_autocommit": False}
+    run = partial(explored, *[counter.naive] * 2, **options)
+    found = run(preemption_bound=0)
+    assert (found.violating, found.orders, found.complete) == (0, ("1122", "2211"), False)
+    found.assert_no_violation()
+    with pytest.raises(AssertionError, match=r"Not proven: 0 of the first 2 .*preemption_bound=0"):
+        found.assert_safe()
+    assert found.covered == "Every schedule with at most 0 preemptions was counted"
+    assert run(preemption_bound=1).violating == 2
+    whole = run(preemption_bound=2)  # nothing is left out
+    assert (whole.violating, whole.schedules, whole.complete, whole.covered) == (4, 6, True, "")
+
+
+def nine_steps() -> None:
+    """Violate the invariant if four steps of the other come in between, after exactly three."""
+    seen = []
+    for _ in range(9):
+        seen += sql("SELECT hits FROM interleave_counter WHERE key = 'a'")
+        if seen == [(0,), (0,), (0,), (4,)]:
+            sql("UPDATE interleave_counter SET hits = 100 WHERE key = 'b'")
+
+
+def eight_steps() -> None:
+    for number in range(1, 9):
+        sql("UPDATE interleave_counter SET hits = %s WHERE key = 'a'", number)
+
+
+def is_untouched(outcomes: list[Outcome]) -> str:
+    return "" if counter.hits("b") == 0 else "b was touched"
+
+
+def test_a_search_that_is_cut_finds_what_two_switches_show() -> None:
+    """24,310 schedules; the lexicographically first thousand all begin with 11111."""
+    processes = nine_steps, eight_steps
+    found = explored(*processes, invariant=is_untouched, max_schedules=150, split_autocommit=False)
+    assert found.truncated == "max_schedules=150 reached"
+    assert found.covered == "Every schedule with at most 2 preemptions was counted"
+    assert found.counterexample
+    assert found.counterexample.order.startswith("1112222111")
+
+
+def test_a_sample_proves_nothing_and_its_counterexample_is_simple() -> None:
+    options = {"invariant": counter.counted(3), "split_autocommit": False}
+    run = partial(explored, *[counter.naive] * 3, sample=12, seed=4, **options)
+    found, again = run(), run()
+    assert found.orders == again.orders
+    assert found.violating == len(found.violations) > 0
+    assert found.counterexample
+    assert again.counterexample
+    assert found.counterexample.order == again.counterexample.order == "112332"
+    assert "truncated: sample=12 taken with seed=4. The sample with seed=4 holds" in str(found)
+    safe = explored(*[counter.f_expression] * 3, invariant=counter.counted(3), sample=3)
+    with pytest.raises(AssertionError, match=r"Not proven: 0 of the first .* proves nothing"):
+        safe.assert_safe()
+    safe.assert_no_violation()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"preemption_bound": -1}, "must not be negative"),
+        ({"sample": 0}, "must be greater than zero"),
+        ({"sample": 3, "reduce": True}, "goes with neither"),
+        ({"sample": 3, "symmetric": True}, "goes with neither"),
+        ({"sample": 3, "preemption_bound": 3}, "goes with neither"),
+    ],
+)
+def test_what_cannot_be_combined_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(CannotExplore, match=message):
+        explored(*[counter.naive] * 2, **options)

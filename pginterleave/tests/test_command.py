@@ -1,0 +1,136 @@
+"""`manage.py interleave`: what it prints, and its exit codes."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from pginterleave.django.management.commands import interleave as command
+from pginterleave.django.test import InterleaveTestCase
+from pginterleave.pytest_plugin import Interleave
+
+from .counter import anything, counted, naive, setup, update_returning
+from .test_pytest_plugin import settings_of_this_database
+
+HERE = __name__
+
+Run = Callable[..., tuple[object, str]]
+
+
+def lost(interleave: Interleave) -> None:
+    setup()
+    interleave(naive, invariant=counted(2))
+
+
+def right(interleave: Interleave) -> None:
+    setup()
+    interleave(update_returning, invariant=counted(2), processes=2)
+
+
+def truncated(interleave: Interleave) -> None:
+    setup()
+    interleave(naive, invariant=anything, max_schedules=2)
+
+
+def broken(interleave: Interleave) -> None:
+    interleave(naive, invariant=anything, setup=lambda: {"a": 1}["key"])
+
+
+def idle(interleave: Interleave) -> None:
+    """Explore nothing."""
+
+
+class Cases(InterleaveTestCase):
+    def method(self) -> None:
+        setup()
+        self.assertNoRace(naive, invariant=counted(2))
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, counter_table: None) -> Run:
+    monkeypatch.setattr(command, "test_database", lambda *, keep: nullcontext())
+
+    def run(*arguments: str) -> tuple[object, str]:
+        output = StringIO()
+        try:
+            call_command(command.Command(), *arguments, stdout=output)
+        except SystemExit as ended:
+            return ended.code, output.getvalue()
+        except CommandError as error:
+            return error.returncode, str(error)
+        return 0, output.getvalue()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "shown"),
+    [
+        (
+            ["lost"],
+            1,
+            "12 of 14 schedules violate the invariant. The shortest is 122211:\n",
+        ),
+        (["lost"], 1, f"    manage.py interleave {HERE}:lost --replay 122211\n"),
+        (["Cases.method"], 1, f"    manage.py interleave {HERE}:Cases.method --replay 122211\n"),
+        (["lost", "--replay=122211"], 1, "Schedule 122211 violates the invariant:\n\n   process 1"),
+        (["lost", "--replay=111222"], 0, "Schedule 111222 is safe:\n\n   process 1"),
+        (
+            ["lost", "--processes=3", "--reduce", "--isolation-level=Serializable"],
+            1,
+            "schedules violate the",
+        ),
+        (["right"], 0, "0 of 4 schedules violate the invariant.\n"),
+        (["truncated"], 2, "Not proven: 0 of the first 2 schedules"),
+        (["lost", "--replay=1"], 2, "ImpossibleSchedule: "),
+        (["lost", "--isolation-level=none"], 2, "CannotExplore: isolation_level is 'none'"),
+        (["broken"], 2, "KeyError: 'key'\nRaised in setup."),
+        (["idle"], 2, "The test has not called `interleave`."),
+        (["missing"], 2, "Name a test as package.module:function. module"),
+        (["naive"], 2, "is neither a function with the one argument `interleave` nor"),
+    ],
+)
+def test_exit_codes(run: Run, arguments: list[str], code: int, shown: str) -> None:
+    ended, output = run(f"{HERE}:{arguments[0]}", *arguments[1:])
+    assert shown in output
+    assert ended == code
+
+
+@pytest.mark.usefixtures("interleave")
+def test_it_works_in_a_test_database(tmp_path: Path) -> None:
+    """A process of its own, as the command line starts it."""
+    settings = settings_of_this_database() | {"NAME": f"interleave_{os.getpid()}"}
+    tmp_path.joinpath("command_settings.py").write_text(
+        f"DATABASES = {{'default': {settings!r}}}\n"
+        "INSTALLED_APPS = ['django.contrib.contenttypes', 'pginterleave.django']\n"
+    )
+    tmp_path.joinpath("races.py").write_text(
+        "from django.contrib.contenttypes.models import ContentType\n"
+        "def look(): return ContentType.objects.count()\n"
+        "def test_look(interleave):\n"
+        "    interleave(look, invariant=lambda outcomes: print(outcomes))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-m", "django", "interleave", "races:test_look"],
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "command_settings",
+            "PYTHONPATH": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stderr == ""
+    assert ran.stdout.count("Outcome(returned=1, raised=None)") == 4
+    assert ran.returncode == 0
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT datname FROM pg_database WHERE datname LIKE '%%interleave_%%'")
+        assert f"test_interleave_{os.getpid()}" not in [name for (name,) in cursor.fetchall()]

@@ -1,0 +1,168 @@
+"""What may be a process: a request, a command, callbacks of on_commit, an async view."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+from django.core.management import call_command
+from django.core.management.base import BaseCommand
+from django.db import connections, transaction
+from django.http import HttpRequest, HttpResponse
+from django.test import AsyncClient, override_settings
+from django.test import Client as DjangoClient
+from django.urls import path
+
+from pginterleave import InterleaveError, Outcome
+from pginterleave.django.test import Client
+from pginterleave.pytest_plugin import Interleave
+
+from . import counter
+from .counter import Counter, counted, explored, setup, sql
+
+pytestmark = pytest.mark.usefixtures("counter_table")
+
+Response = HttpResponse
+
+
+def count(request: HttpRequest) -> Response:
+    row = Counter.objects.select_for_update().get(key=request.POST["key"])
+    row.hits += 1
+    row.save()
+    return Response(row.hits)
+
+
+def create(request: HttpRequest) -> Response:
+    sql("INSERT INTO interleave_counter VALUES (7, 'seven', 0)")
+    sql("SELECT 'in the middle of a request'")
+    return Response(status=201)
+
+
+async def count_async(*_: object) -> Response:
+    row = await Counter.objects.aget(key="a")
+    row.hits += 1
+    await row.asave()
+    return Response(row.hits)
+
+
+def middleware(get_response: Callable[[HttpRequest], Response]) -> Callable[..., Response]:
+    def handle(request: HttpRequest) -> Response:
+        sql("SELECT 'before the view'")
+        return get_response(request)
+
+    return handle
+
+
+def handler500(request: HttpRequest) -> Response:
+    """Answer without a template, in whatever project this runs."""
+    return Response(status=500)
+
+
+urlpatterns = [path("count/", count), path("create/", create), path("async/", count_async)]
+
+
+@pytest.fixture(autouse=True)
+def site() -> Iterator[None]:
+    with override_settings(ROOT_URLCONF=__name__, MIDDLEWARE=[f"{__name__}.middleware"]):
+        yield
+
+
+@pytest.fixture
+def atomic_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
+
+
+def post(where: str, client: type[DjangoClient] = Client) -> int:
+    return client().post(where, {"key": "a"}).status_code
+
+
+def test_two_people_post_the_same_form(interleave: Interleave, atomic_requests: None) -> None:
+    found = interleave(partial(post, "/count/"), setup=setup, invariant=counted(2))
+    drawn = found.replay(found.orders[0])
+    assert [step.statement().split()[0] for step in drawn.timeline] == [
+        *("SELECT", "SELECT", "UPDATE", "COMMIT") * 2
+    ]
+    assert drawn.timeline[0].rows == (("before the view",),)
+    assert [outcome.returned for outcome in drawn.outcomes] == [200, 200]
+
+
+def test_without_a_transaction_the_view_cannot_lock(interleave: Interleave) -> None:
+    with pytest.raises(AssertionError, match="process 1 raises TransactionManagementError"):
+        interleave(partial(post, "/count/"), setup=setup, invariant=counted(2))
+
+
+@pytest.mark.parametrize(("client", "failed"), [(Client, {1}), (DjangoClient, {1, 2})])
+def test_an_exception_reaches_the_client_of_its_request(
+    client: type[DjangoClient], failed: set[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Django's own client raises in process 1 what the view of process 2 has raised."""
+    seen: set[int] = set()
+
+    def see(outcomes: list[Outcome]) -> None:
+        seen.add(sum(outcome.raised is not None for outcome in outcomes))
+
+    process = partial(post, "/create/", client)
+    with caplog.at_level(logging.CRITICAL, "django.request"):
+        assert explored(process, process, invariant=see).complete
+    assert seen == failed
+
+
+def test_callbacks_run_after_the_commit_and_in_order(interleave: Interleave) -> None:
+    def process() -> None:
+        with transaction.atomic():
+            for text in ("first", "second"):
+                transaction.on_commit(partial(sql, f"SELECT '{text}'"))
+            sql("SELECT 'in the transaction'")
+
+    found = interleave(process, invariant=counter.anything)
+    steps = [step for step in found.replay(found.orders[-1]).timeline if step.process == 1]
+    shown = [step.rows[0][0] if step.rows else step.kind for step in steps]
+    assert shown == ["in the transaction", "COMMIT", "first", "second"]
+    assert found.schedules == 70
+
+
+class Command(BaseCommand):
+    def handle(self, *args: Any, **options: Any) -> None:
+        counter.naive()
+
+
+@async_to_sync
+async def in_parallel() -> None:
+    await asyncio.gather(count_async(), sync_to_async(sql)("SELECT 1"))
+
+
+@pytest.mark.parametrize(
+    "process",
+    [
+        pytest.param(partial(call_command, Command()), id="a management command"),
+        pytest.param(async_to_sync(count_async), id="an async view"),
+    ],
+)
+def test_what_is_called_is_explored_like_any_function(process: Callable[[], object]) -> None:
+    found = explored(process, process, invariant=counted(2))
+    assert (found.violating, found.schedules) == (12, 14)
+
+
+@pytest.mark.parametrize(
+    "process",
+    [
+        pytest.param(in_parallel, id="gather"),
+        pytest.param(lambda: async_to_sync(AsyncClient().get)("/async/"), id="an async request"),
+    ],
+)
+def test_async_code_sends_its_statements_one_after_the_other(process: Callable[[], object]) -> None:
+    found = explored(process, process, invariant=counted(2), reduce=True)
+    assert found.complete
+    assert 0 < found.violating < found.schedules
+
+
+def test_a_generator_that_nobody_runs_is_refused() -> None:
+    def counts_when_run() -> Iterator[None]:
+        counter.naive()
+        yield
+
+    with pytest.raises(InterleaveError, match="a generator was called and not run"):
+        explored(counts_when_run, counter.naive)

@@ -1,0 +1,154 @@
+"""Plain connections of psycopg 3, and SQLAlchemy's ORM; Django makes the test database."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pginterleave import Exploration, InterleaveError, Outcome, Schedule, explore
+
+psycopg = pytest.importorskip("psycopg")
+
+from pginterleave.psycopg_adapter import PsycopgDatabase  # noqa: E402
+
+from .test_isolation_spec import conninfo  # noqa: E402
+
+
+@pytest.fixture
+def database(counter_table: None) -> Iterator[PsycopgDatabase]:
+    """The table with the counter, without Django."""
+    database = PsycopgDatabase(conninfo())
+    yield database
+    database.close()
+
+
+def explored(
+    database: PsycopgDatabase, *processes: Callable[[], object], **options: Any
+) -> Exploration:
+    def setup() -> None:
+        with database.connect(autocommit=True) as connection:
+            connection.execute("DELETE FROM interleave_counter")
+            connection.execute("INSERT INTO interleave_counter VALUES (1, 'a', 0)")
+
+    def invariant(outcomes: list[Outcome]) -> str:
+        with database.connect() as connection:
+            (hits,) = connection.execute("SELECT hits FROM interleave_counter").fetchone()
+        return "" if hits == len(outcomes) else f"hits = {hits}"
+
+    race = {"setup": setup, "invariant": invariant, **options}
+    return explore(processes, using=database, **race)
+
+
+UPDATE = "UPDATE interleave_counter SET hits = %s WHERE id = 1"
+
+
+def counts(database: PsycopgDatabase, *, lock: str = "", autocommit: bool = False) -> Any:
+    def process() -> None:
+        with database.connect(autocommit=autocommit) as connection:
+            read = connection.execute(f"SELECT hits FROM interleave_counter {lock}")
+            connection.execute(UPDATE, [read.fetchone()[0] + 1])
+
+    return process
+
+
+def test_the_counts_are_those_of_django(database: PsycopgDatabase) -> None:
+    """In a transaction as naive in atomic(), in autocommit as naive."""
+    for autocommit, split, counted in ((False, True, (12, 14)), (True, False, (4, 6))):
+        process = counts(database, autocommit=autocommit)
+        found = explored(database, process, process, split_autocommit=split)
+        assert (found.violating, found.schedules, found.complete) == (*counted, True)
+    process = counts(database, lock="FOR UPDATE")
+    found = explored(database, process, process)
+    assert (found.violating, found.schedules) == (0, 6)
+    process = counts(database, autocommit=True)
+    assert explored(database, process, process).schedules == 14
+
+
+def test_the_timeline(database: PsycopgDatabase) -> None:
+    def process() -> None:
+        with database.connect() as connection, connection.transaction():
+            with connection.transaction():
+                connection.execute("SELECT id, hits FROM interleave_counter").fetchall()
+            with connection.cursor() as cursor:
+                cursor.executemany(UPDATE, [[1], [2]])
+                with cursor.copy("COPY interleave_counter TO STDOUT") as copy:
+                    assert b"".join(copy) == b"1\ta\t2\n"
+            connection.execute("SELECT pg_advisory_lock(7)")
+
+    kept: list[Schedule] = []
+    explored(database, process, each=kept.append, invariant=lambda outcomes: None)
+    (schedule,) = kept
+    kinds = [step.kind for step in schedule.timeline]
+    # One that closes releases the lock.
+    expected = ["SAVEPOINT", "SELECT", "RELEASE", "UPDATE", "COPY", "SELECT", "COMMIT", "CLOSE"]
+    assert kinds == expected
+    assert (schedule.timeline[1].columns, schedule.timeline[1].rows) == (("id", "hits"), ((1, 0),))
+
+
+def test_what_cannot_be_observed_is_refused(database: PsycopgDatabase) -> None:
+    def second() -> None:
+        with database.connect(), database.connect():
+            pass
+
+    def in_a_thread() -> None:
+        with database.connect() as connection:
+            errors: list[BaseException] = []
+
+            def run(use: Callable[[], object]) -> None:
+                try:
+                    use()
+                except BaseException as error:
+                    errors.append(error)
+
+            for use in (lambda: connection.execute("SELECT 1"), database.connect):
+                thread = threading.Thread(target=run, args=(use,))
+                thread.start()
+                thread.join()
+            assert len(errors) == 2
+            raise errors[0]
+
+    def stream() -> None:
+        with database.connect() as connection:
+            next(connection.cursor().stream("SELECT 1"))
+
+    def on_the_server() -> None:
+        with database.connect() as connection:
+            connection.cursor("name")
+
+    def pipeline() -> None:
+        with database.connect() as connection, connection.pipeline():
+            pass
+
+    for process, message in (
+        (second, "opens a second connection"),
+        (in_a_thread, "is used in another thread"),
+        (stream, "cannot be observed"),
+        (on_the_server, "cannot be observed"),
+        (pipeline, "cannot be observed"),
+    ):
+        with pytest.raises(InterleaveError, match=message):
+            explored(database, process)
+
+
+WITHOUT_DJANGO = """
+import sys
+sys.modules["django"] = None  # an import of it fails
+from pginterleave import explore
+from pginterleave.psycopg_adapter import PsycopgDatabase
+
+database = PsycopgDatabase(sys.argv[1])
+
+def process():
+    with database.connect(autocommit=True) as connection:
+        connection.execute("UPDATE interleave_counter SET hits = hits + 1")
+
+explore([process] * 2, using=database, invariant=lambda outcomes: None).assert_safe()
+database.close()
+"""
+
+
+def test_it_needs_no_django(counter_table: None) -> None:
+    subprocess.run([sys.executable, "-c", WITHOUT_DJANGO, conninfo()], check=True)

@@ -1,0 +1,158 @@
+"""Rows are put back: those of tables that were written, exactly, and no others are touched."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import transaction
+
+from pginterleave import CannotExplore, Outcome, rows
+from pginterleave.django import DjangoDatabase
+from pginterleave.rows import Rows
+
+from . import counter
+from .counter import explored, sql
+
+TABLES = """
+    CREATE TABLE "Odd table" (
+        id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "a,b" text[] UNIQUE, twice text
+        GENERATED ALWAYS AS (note || note) STORED, gone int, note text DEFAULT 'x', at json);
+    ALTER TABLE "Odd table" DROP COLUMN gone;
+    CREATE TABLE no_key (id int, note text);
+    CREATE TABLE child (parent int NOT NULL REFERENCES "Odd table" ON DELETE CASCADE, n float8);
+    CREATE TABLE history (note text);
+    CREATE SEQUENCE unused START 7;
+    CREATE FUNCTION remember() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN INSERT INTO history VALUES (TG_OP); RETURN NULL; END';
+    CREATE TRIGGER remember AFTER INSERT OR UPDATE OR DELETE ON "Odd table"
+        FOR EACH ROW EXECUTE FUNCTION remember();
+    INSERT INTO "Odd table" ("a,b", note, at)
+        VALUES (ARRAY['1', NULL, '"\\'], 'it''s', '{"a": 1}'), (NULL, NULL, NULL);
+    INSERT INTO no_key VALUES (1, 'same'), (1, 'same'), (1, ''), (NULL, NULL);
+    INSERT INTO child VALUES (1, 0.1), (1, 0.1), (2, 'NaN');
+"""
+ROWS = """
+    SELECT (SELECT array_agg(t::text ORDER BY t::text) FROM "Odd table" t),
+        (SELECT array_agg(t::text ORDER BY t::text) FROM no_key t),
+        (SELECT array_agg(t::text ORDER BY t::text) FROM child t),
+        (SELECT array_agg(t::text ORDER BY t::text) FROM history t)
+"""
+WRITES = [
+    "DELETE FROM no_key WHERE ctid = (SELECT ctid FROM no_key WHERE note = 'same' LIMIT 1)",
+    "INSERT INTO no_key VALUES (1, 'same'), (7, '7')",
+    "UPDATE no_key SET note = NULL",
+    'DELETE FROM "Odd table"',
+    """UPDATE "Odd table" SET note = 'other', "a,b" = NULL""",
+    'INSERT INTO "Odd table" (note) VALUES (7) RETURNING id',
+    'TRUNCATE "Odd table", no_key, child, history RESTART IDENTITY',
+    "CREATE TABLE later (id int); INSERT INTO later VALUES (1)",
+]
+
+
+@pytest.fixture
+def tables(counter_table: None) -> Iterator[None]:
+    sql(TABLES)
+    yield
+    sql('DROP TABLE "Odd table", no_key, child, history; DROP TABLE IF EXISTS later')
+    sql("DROP SEQUENCE unused; DROP FUNCTION remember")
+
+
+@pytest.fixture(params=["as superuser", "as any role"])
+def saved(request: pytest.FixtureRequest, tables: None, monkeypatch: pytest.MonkeyPatch) -> Rows:
+    if request.param == "as any role":  # which may not switch triggers off
+        monkeypatch.setattr(rows, "MAY_IGNORE_TRIGGERS", "SELECT false")
+    return Rows(DjangoDatabase("default").ask)
+
+
+def test_those_referred_to_are_put_in_first_and_taken_out_last(
+    counter_table: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the table that refers is the older one."""
+    monkeypatch.setattr(rows, "MAY_IGNORE_TRIGGERS", "SELECT false")
+    sql("CREATE TABLE part (whole int); CREATE TABLE whole (id int PRIMARY KEY)")
+    sql("ALTER TABLE part ADD FOREIGN KEY (whole) REFERENCES whole")
+    try:
+        sql("INSERT INTO whole VALUES (1); INSERT INTO part VALUES (1)")
+        saved = Rows(DjangoDatabase("default").ask)
+        for write in (
+            "DELETE FROM part; DELETE FROM whole",
+            "INSERT INTO whole VALUES (2); INSERT INTO part VALUES (2)",
+        ):
+            sql(write)
+            saved.put_back()
+            assert sql("SELECT id, whole FROM whole, part") == [(1, 1)]
+    finally:
+        sql("DROP TABLE part, whole")
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_what_was_written_is_put_back(saved: Rows, write: str) -> None:
+    before = sql(ROWS)
+    first_id = sql(WRITES[5])
+    assert sql("SELECT nextval('unused')") == [(7,)]
+    saved.put_back()
+    assert sql(ROWS) == before
+    sql(write)
+    assert sql(ROWS) != before or "later" in write
+    saved.put_back()
+    assert sql(ROWS) == before
+    assert "later" not in write or sql("SELECT count(*) FROM later") == [(0,)]
+    assert not saved.changed()
+    assert sql(WRITES[5]) == first_id  # the sequences, too
+    assert sql("SELECT nextval('unused')") == [(7,)]
+
+
+def test_a_transaction_that_was_rolled_back_and_other_sessions_are_seen(saved: Rows) -> None:
+    before = sql(ROWS)
+
+    def process() -> None:
+        with transaction.atomic():
+            sql("DELETE FROM child")
+            transaction.set_rollback(True)
+        sql("INSERT INTO child VALUES (1, 7)")
+
+    def invariant(outcomes: list[Outcome]) -> str:
+        return "" if sql("SELECT count(*) FROM child") == [(5,)] else "not put back"
+
+    found = explored(process, process, setup=saved.put_back, invariant=invariant)
+    assert found.schedules > 1
+    found.assert_safe()
+    saved.put_back()
+    assert sql(ROWS) == before
+
+
+def test_a_table_too_large_must_not_be_written(
+    tables: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "MAX_BYTES", 0)
+    saved = Rows(DjangoDatabase("default").ask)
+    saved.put_back()
+    sql(WRITES[0])
+    with pytest.raises(CannotExplore, match="The table no_key was written, and is larger than 0"):
+        saved.put_back()
+
+
+def test_a_trigger_that_writes_back_is_reported(
+    tables: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "MAY_IGNORE_TRIGGERS", "SELECT false")
+    sql("""
+        CREATE FUNCTION undelete() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN INSERT INTO history VALUES (OLD.note); RETURN NULL; END';
+        CREATE TRIGGER undelete AFTER DELETE ON history
+            FOR EACH ROW EXECUTE FUNCTION undelete();
+    """)
+    saved = Rows(DjangoDatabase("default").ask)
+    sql("INSERT INTO history VALUES ('again')")
+    with pytest.raises(CannotExplore, match="something keeps writing to history"):
+        saved.put_back()
+    sql("DROP TRIGGER undelete ON history; DROP FUNCTION undelete")
+
+
+def test_only_what_differs_is_touched(counter_table: None) -> None:
+    counter.setup()
+    saved = Rows(DjangoDatabase("default").ask)
+    where = sql("SELECT ctid::text FROM interleave_counter WHERE key = 'b'")
+    counter.naive()
+    saved.put_back()
+    assert counter.hits() == 0
+    assert sql("SELECT ctid::text FROM interleave_counter WHERE key = 'b'") == where

@@ -1,0 +1,144 @@
+"""The search without a database: steps that depend on each other or not, and nobody waits."""
+
+import itertools
+import random
+from collections.abc import Callable
+from math import comb
+
+import pytest
+
+from pginterleave.effects import Effect, dependent
+from pginterleave.sampling import Sampler, simplicity
+from pginterleave.search import Search
+
+Programs = list[list[Effect]]  # the effects of the steps of each process
+
+
+def run(
+    search: Search | Sampler,
+    programs: Programs,
+    violates: Callable[[str], bool],
+    most: int = 100_000,
+) -> list[str]:
+    """Run what is chosen, at most so many, and return the orders that were new."""
+    orders: list[str] = []
+    for _ in range(most):
+        search.rewind()
+        order = ""
+        while True:
+            at = [order.count(str(number)) for number in range(1, len(programs) + 1)]
+            ready = {
+                number: effects[at[number - 1]]
+                for number, effects in enumerate(programs, start=1)
+                if at[number - 1] < len(effects)
+            }
+            if not ready:
+                break
+            positions = tuple(
+                ("step", str(done)) if number in ready else () for number, done in enumerate(at, 1)
+            )
+            order += str(search.choose(ready, positions, False))
+        if search.count(violates=violates(order), affected_others=False):
+            orders.append(order)
+        if not search.advance():
+            break
+    return orders
+
+
+def all_orders(programs: Programs) -> list[str]:
+    steps = "".join(str(number) * len(each) for number, each in enumerate(programs, start=1))
+    return sorted({"".join(order) for order in itertools.permutations(steps)})
+
+
+def preemptions(order: str) -> int:
+    """Count the switches away from a process that has steps left."""
+    pairs = enumerate(itertools.pairwise(order), start=1)
+    return sum(first != second and first in order[at:] for at, (first, second) in pairs)
+
+
+def equivalents(order: str, programs: Programs) -> set[str]:
+    """Return the orders that exchanging adjacent independent steps leads to."""
+    known, new = set(), {order}
+    while new:
+        known |= new
+        near = set()
+        for each in new:
+            for at, (first, second) in enumerate(itertools.pairwise(each)):
+                effects = (
+                    programs[int(first) - 1][each[:at].count(first)],
+                    programs[int(second) - 1][each[:at].count(second)],
+                )
+                if first != second and not dependent(*effects):
+                    near.add(each[:at] + second + first + each[at + 2 :])
+        new = near - known
+    return known
+
+
+@pytest.mark.parametrize("bound", [None, 0, 1, 2])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_counts_are_those_of_all_orders(bound: int | None, seed: int) -> None:
+    """Whatever the steps depend on, reduced or not, and with a limit on the preemptions."""
+    chance = random.Random(seed)
+    effects: list[Effect] = ["local", "read", "write", "global"]
+    programs = [chance.choices(effects, k=chance.randint(1, 3)) for _ in range(3)]
+    every = all_orders(programs)
+    wrong = equivalents(chance.choice(every), programs) | equivalents(every[-1], programs)
+    within = [order for order in every if bound is None or preemptions(order) <= bound]
+    for reduce in (False, True):
+        search = Search(3, reduce=reduce, bound=bound)
+        orders = run(search, programs, wrong.__contains__)
+        assert search.counted() == (len(within), len(wrong & {*within}))
+        assert len(orders) == len({*orders})
+        if not reduce:
+            assert sorted(orders) == within
+            assert [preemptions(each) for each in orders] == sorted(map(preemptions, orders))
+        if bound is None:
+            assert search.shortest_violation() == min(wrong, key=simplicity)
+            assert search.share() == pytest.approx(1)
+
+
+def test_a_search_that_is_cut_has_seen_the_schedules_with_the_fewest_preemptions() -> None:
+    """A race of 9 steps and 8 that two switches show, out of 24,310 schedules."""
+    programs: Programs = [["global"] * 9, ["global"] * 8]
+    assert comb(17, 8) == 24_310
+    search = Search(2)
+    orders = run(search, programs, lambda order: order.startswith("1111112222222211"), 1_000)
+    assert len(orders) == 1_000
+    assert search.counted() == (1_000, 1)
+    assert search.covered() == "Every schedule with at most 3 preemptions was counted"
+    everyone = [each for each in all_orders([["global"] * 4] * 2) if preemptions(each) <= 3]
+    search = Search(2)
+    assert {*everyone} == {*run(search, [["global"] * 4] * 2, lambda _: False, len(everyone))}
+
+
+def test_processes_that_can_be_exchanged() -> None:
+    programs: Programs = [["write", "global"]] * 4
+    every = all_orders(programs)
+    wrong = {each for each in every if each[2:4] in ("11", "22", "33", "44")}
+    for alike in ([(1, 2, 3, 4)], [(1, 3), (2, 4)], [(2, 3)]):
+        search = Search(4, alike=alike)
+        orders = run(search, programs, wrong.__contains__)
+        assert search.counted() == (len(every), len(wrong))
+        assert len(orders) < len(every)
+
+
+def test_a_sample_is_the_same_with_the_same_seed() -> None:
+    programs: Programs = [["global"] * 5] * 2
+    first, second, other = (Sampler(2, schedules=40, seed=seed) for seed in (1, 1, 2))
+    runs = [run(each, programs, lambda order: order < "112") for each in (first, second, other)]
+    assert runs[0] == runs[1] != runs[2]
+    assert {*runs[0]} <= {*all_orders(programs)}
+    assert first.counted() == (len(runs[0]), sum(order < "112" for order in runs[0]))
+    assert first.shortest_violation() == min(
+        (order for order in runs[0] if order < "112"), key=simplicity
+    )
+
+
+def test_a_sample_says_what_it_holds() -> None:
+    sample = Sampler(2, schedules=400, seed=7)
+    run(sample, [["global"] * 5] * 2, lambda _: False)  # 252 schedules
+    assert sample.left_out() == "sample=400 taken with seed=7"
+    assert sample.covered() == (
+        f"The sample with seed=7 holds {len(sample.orders)} different schedules of about 240, "
+        "and proves nothing"
+    )

@@ -1,0 +1,291 @@
+"""What cannot be stepped through is named in the result, and what went past it proves nothing."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.db import connection, connections, transaction
+from django.db.backends.postgresql.psycopg_any import is_psycopg3
+
+from pginterleave import CannotExplore, Outcome
+
+from . import counter
+from .counter import Process, explored, replayed, sql
+
+pytestmark = pytest.mark.usefixtures("counter_table")
+
+
+def close_then(function: Process) -> None:
+    try:
+        function()
+    finally:
+        connections.close_all()
+
+
+def by_a_pool() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(close_then, counter.naive).result()
+
+
+def by_asyncio() -> None:
+    asyncio.run(sync_to_async(close_then, thread_sensitive=False)(counter.naive))
+
+
+def by_the_driver() -> None:
+    """As it could be written without Django."""
+    driver: Any = connection
+    parameters = driver.get_connection_params()
+    kept = {
+        name: parameters[name]
+        for name in ("host", "port", "user", "password")
+        if name in parameters
+    }
+    with closing(driver.Database.connect(dbname=parameters["dbname"], **kept)) as own:
+        for _ in range(20):
+            own.cursor().execute("UPDATE interleave_counter SET hits = hits + 1")
+        own.commit()
+
+
+@pytest.mark.parametrize("process", [by_a_pool, by_asyncio, by_the_driver])
+def test_statements_that_went_past_it_prove_nothing(process: Process) -> None:
+    found = explored(process, counter.hits, expected=(), invariant=counter.anything)
+    assert not found.complete
+    assert "statements were sent past it, by a " in str(found)
+    with pytest.raises(AssertionError, match=r"Not proven: .* were sent past it"):
+        found.assert_safe()
+
+
+def test_others_may_work_before_and_after() -> None:
+    """In setup and in the invariant: those are no processes."""
+
+    def setup() -> None:
+        counter.setup()
+        thread = threading.Thread(target=close_then, args=[counter.hits])
+        thread.start()
+        thread.join()
+
+    def invariant(outcomes: list[Outcome]) -> None:
+        setup()
+
+    explored(*[counter.update_returning] * 2, setup=setup, invariant=invariant).assert_safe()
+
+
+@pytest.fixture
+def functions(counter_table: None) -> Iterator[None]:
+    """A function that looks and writes, one that takes a row, and a trigger."""
+    sql(
+        "CREATE FUNCTION add_once(number int) RETURNS void LANGUAGE plpgsql AS $$ BEGIN"
+        " IF NOT EXISTS (SELECT FROM interleave_counter WHERE hits = 7) THEN"
+        " INSERT INTO interleave_counter VALUES (number, number, 7); END IF; END $$;"
+        "CREATE FUNCTION take(it interleave_counter) RETURNS int LANGUAGE sql AS $$"
+        " UPDATE interleave_counter SET hits = hits + 1 WHERE id = $1.id RETURNING hits $$;"
+        "CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;"
+        "CREATE VIEW busy AS SELECT count(*) AS locks FROM pg_locks JOIN pg_database"
+        " ON oid = database AND datname = current_database() WHERE locktype = 'advisory'"
+    )
+    yield
+    sql("DROP VIEW busy; DROP FUNCTION add_once, take, touch CASCADE")
+
+
+@pytest.mark.usefixtures("functions")
+def test_a_function_that_looks_and_writes_is_committed_in_a_step_of_its_own() -> None:
+    def only_one(outcomes: list[Outcome]) -> str:
+        rows = counter.Counter.objects.filter(hits=7).count()
+        return "" if rows == 1 else f"{rows} rows"
+
+    processes = [partial(sql, "SELECT add_once(%s)", number) for number in (8, 9)]
+    found = explored(*processes, invariant=only_one)
+    assert (found.violating, found.schedules) == (4, 6)
+    assert found.limits == ("the statements in the function add_once are one step",)
+    assert str(found).endswith(". Limits: the statements in the function add_once are one step")
+
+
+@pytest.mark.usefixtures("functions")
+def test_what_is_one_step_is_named() -> None:
+    sql(
+        "CREATE TRIGGER touched BEFORE UPDATE ON interleave_counter"
+        " FOR EACH ROW EXECUTE FUNCTION touch()"
+    )
+
+    def process() -> None:
+        counter.update_returning()
+        sql("UPDATE interleave_counter SET hits = 1; SELECT 1")
+        sql("DO $$ BEGIN PERFORM 1; END $$")
+        with connection.cursor() as cursor:
+            cursor.executemany("UPDATE interleave_counter SET hits = %s", [(1,), (2,)])
+
+    assert explored(process).limits == (
+        "the trigger touched is part of the step that fires it",
+        "several statements in one execute() are one step: "
+        "UPDATE interleave_counter SET hits = 1; SELECT 1",
+        "the statements in DO are one step, with their COMMIT",
+        "what executemany() sends is one step",
+    )
+    sql("DROP TRIGGER touched ON interleave_counter")
+    assert explored(counter.select_for_update).limits == ()
+
+
+INSERT_UNLESS = """INSERT INTO interleave_counter SELECT {0}, '{0}', 7
+    WHERE NOT EXISTS (SELECT FROM interleave_counter WHERE hits = 7)"""
+
+
+def insert_many(number: int) -> None:
+    with connection.cursor() as cursor:
+        cursor.executemany(INSERT_UNLESS.format("%(id)s"), [{"id": number}, {"id": number + 2}])
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        insert_many,
+        lambda number: sql(f"DO $$ BEGIN {INSERT_UNLESS.format(number)}; END $$"),
+        lambda number: sql(f"{INSERT_UNLESS.format(number)}; SELECT 1"),
+        lambda number: sql(f"BEGIN; {INSERT_UNLESS.format(number)}; COMMIT"),
+    ],
+    ids=["executemany", "DO", "several", "BEGIN to COMMIT"],
+)
+def test_what_commits_within_one_step_proves_nothing(send: Callable[[int], Any]) -> None:
+    """Threads insert two rows with each of these, and no schedule does."""
+    processes = [partial(send, number) for number in (5, 6)]
+    found = explored(*processes, invariant=counter.anything, setup=counter.setup)
+    assert found.unseen_commits
+    assert not found.complete
+    with pytest.raises(AssertionError, match=r"Not proven: .* belongs in a transaction: "):
+        found.assert_safe()
+
+
+def test_in_a_transaction_what_commits_is_seen() -> None:
+    def process() -> None:
+        with transaction.atomic():
+            insert_many(5)
+            sql("UPDATE interleave_counter SET hits = 1; SELECT 1")
+
+    sql("SELECT 1; SET application_name = 'a'")
+    assert explored(process).unseen_commits == ()
+
+
+def take() -> int:
+    with transaction.atomic():
+        return int(sql("SELECT t.take FROM interleave_counter AS t WHERE id = 1")[0][0])
+
+
+def sees_a_lock() -> bool:
+    return bool(sql("SELECT xmax != '0'::xid FROM interleave_counter WHERE id = 1")[0][0])
+
+
+def sees_busy() -> bool:
+    return bool(sql("SELECT locks FROM busy")[0][0])
+
+
+@pytest.mark.usefixtures("functions")
+@pytest.mark.parametrize(
+    ("processes", "violating", "schedules"),
+    [
+        ([take, take], 2, 4),
+        ([counter.select_for_update, sees_a_lock], 3, 4),
+        ([partial(counter.lock, 1), sees_busy], 2, 6),
+    ],
+)
+def test_reduction_takes_for_a_plain_read_only_what_is_one(
+    processes: list[Process], violating: int, schedules: int
+) -> None:
+    def nothing_seen(outcomes: list[Outcome]) -> str:
+        return "seen" if outcomes[1].returned in (True, 1) and outcomes[0].returned != 1 else ""
+
+    for reduce in (False, True):
+        found = explored(*processes, invariant=nothing_seen, reduce=reduce)
+        assert (found.violating, found.schedules) == (violating, schedules)
+
+
+def test_a_transaction_that_is_left_open_with_its_level_ends_with_the_process() -> None:
+    """So that the next schedule reads what is committed then."""
+
+    def left_open() -> int:
+        sql("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        counter.update_returning()
+        return counter.hits()
+
+    found = explored(left_open, counter.hits, invariant=lambda each: str(each[0].returned))
+    assert found.schedules == 4
+    assert {each.violation for each in found.violations} == {"1"}
+
+
+def test_a_custom_setting_and_notifications_do_not_reach_the_next_schedule() -> None:
+    def process() -> list[Any]:
+        driver = connection.connection
+        before = sql("SELECT current_setting('own.setting', true)")
+        heard = [] if is_psycopg3 else list(driver.notifies)
+        sql("SELECT set_config('own.setting', '1', false)")
+        sql("LISTEN heard; NOTIFY heard")
+        return [before, heard]
+
+    found = explored(process, counter.hits, invariant=lambda each: str(each[0].returned))
+    assert (len(found.violations) > 1, found.complete) == (True, True), found
+    assert {each.violation for each in found.violations} == {"[[(None,)], []]"}
+
+
+def test_a_setup_that_says_begin_is_refused() -> None:
+    with pytest.raises(CannotExplore, match="setup has left a transaction open"):
+        explored(counter.hits, setup=partial(sql, "BEGIN"))
+    sql("ROLLBACK")
+
+
+@pytest.mark.skipif(not is_psycopg3, reason="psycopg2's COPY is a call, without a block")
+def test_a_copy_is_one_step_with_its_block() -> None:
+    def copy() -> int:
+        with connection.cursor() as cursor:
+            with cursor.copy("COPY interleave_counter FROM STDIN") as copying:
+                copying.write_row((3, "c", 0))
+                copying.write_row((4, "d", 0))
+            return int(cursor.rowcount)
+
+    schedule = replayed("112", copy, counter.hits)
+    assert [step.kind for step in schedule.timeline] == ["COPY", "COMMIT", "SELECT"]
+    found = explored(copy, lambda: counter.Counter.objects.count(), invariant=lambda _: "shown")
+    assert [each.outcomes[1].returned for each in found.violations] == [4, 2, 2]
+    assert found.schedules == 3
+
+
+def test_statements_that_lock_several_rows_are_named() -> None:
+    """In opposite order they can end in a deadlock, within one step of each."""
+    many = partial(sql, "UPDATE interleave_counter SET hits = hits + 1")
+    limit = "in which order one statement locks several rows of interleave_counter"
+    assert explored(many, many).limits == (limit,)
+    assert explored(many, counter.update_returning).limits == ()
+
+
+def test_a_commit_that_lets_two_others_go_on_is_named() -> None:
+    """They wait for one key, and PostgreSQL refuses both, or ends a deadlock of the two."""
+    sql(
+        "ALTER TABLE interleave_counter ADD CONSTRAINT once UNIQUE (hits) "
+        "DEFERRABLE INITIALLY DEFERRED"
+    )
+    insert = "INSERT INTO interleave_counter VALUES (%s, %s, 9)"
+    found = explored(
+        *[partial(sql, insert, number, f"own {number}") for number in (3, 4, 5)],
+        setup=partial(sql, "DELETE FROM interleave_counter"),
+        reduce=True,
+    )
+    limit = "which COMMIT of processes 2 and 3 was first, as one step let both go on"
+    assert limit in found.limits
+
+
+def prepares() -> None:
+    with transaction.atomic():
+        counter.update_returning()
+        sql("PREPARE TRANSACTION 'interleave'")
+    sql("COMMIT PREPARED 'interleave'")
+
+
+def test_a_prepared_transaction_is_waited_for() -> None:
+    if sql("SHOW max_prepared_transactions") == [("0",)]:
+        pytest.skip("the server has no prepared transactions")
+    found = explored(prepares, counter.update_returning, invariant=counter.counted(2))
+    found.assert_safe()
+    assert any(step.waited_for for step in found.replay("11212").timeline)

@@ -1,0 +1,93 @@
+"""The short way of a redirect: in front of Django's request, middleware and response objects.
+
+They take longer than the statement that counts. What is answered, and with which headers, they
+still decide: the headers of a redirect are those of the first one, which goes all the way, and so
+does everything but a GET of a short URL that is found, from a host that may ask, by the scheme
+that the service demands.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.http.request import split_domain_port, validate_host
+from django.utils.encoding import iri_to_uri
+
+from project.unavailable import asking_the_database
+from shorturl import views
+from shorturl.keys import key_of
+from shorturl.models import ShortUrl
+from shorturl.validators import ascii_url
+
+Environ = dict[str, Any]
+Headers = list[tuple[str, str]]
+MOST_HOSTS = 1_000  # of which it is remembered whether they may ask
+
+
+class Redirects:
+    """A WSGI application that answers redirects, and has `application` answer the rest."""
+
+    def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
+        self.application = application
+        self.headers: dict[str, Headers] = {}  # of a redirect, by the scheme
+        self.may_ask = lru_cache(MOST_HOSTS)(may_ask)
+
+    def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        key = key_of(environ["PATH_INFO"])
+        scheme = self.scheme(environ)
+        if key is None or scheme is None:
+            return self.application(environ, start_response)
+        try:
+            with asking_the_database() as connections:
+                found: ShortUrl | Exception = views.follow(key)
+                for connection in connections:  # as Django does after a request
+                    connection.close_if_unusable_or_obsolete()
+        except Exception as error:
+            found = error
+        if isinstance(found, ShortUrl) and scheme in self.headers:
+            location = location_of(found)
+            if location:
+                start_response("302 Found", [*self.headers[scheme], ("Location", location)])
+                return []
+        environ[views.FOUND] = found
+
+        def remember(status: str, headers: Headers, *error: object) -> object:
+            if status.startswith("302 "):
+                self.headers[scheme] = [each for each in headers if each[0] != "Location"]
+            return start_response(status, headers, *error)
+
+        return self.application(environ, remember)
+
+    def scheme(self, environ: Environ) -> str | None:
+        """Return the scheme of a request that may go the short way, else None."""
+        scheme: str = environ["wsgi.url_scheme"]
+        if settings.SECURE_PROXY_SSL_HEADER:
+            name, secure = settings.SECURE_PROXY_SSL_HEADER
+            said = environ.get(name)
+            if said is not None:
+                scheme = "https" if said.split(",")[0].strip() == secure else "http"
+        goes = (
+            environ["REQUEST_METHOD"] == "GET"
+            and environ.get("CONTENT_LENGTH", "") in ("", "0")
+            and self.may_ask(environ.get("HTTP_HOST", ""))
+            and (scheme == "https" or not settings.SECURE_SSL_REDIRECT)
+            and not settings.DEBUG
+        )
+        return scheme if goes else None
+
+
+def location_of(found: ShortUrl) -> str | None:
+    """Return the Location of a redirect; None for a target that Django has to refuse."""
+    try:
+        location = iri_to_uri(ascii_url(found.target_url))
+    except ValidationError:
+        return None
+    return location if location.startswith(("https://", "http://")) else None
+
+
+def may_ask(host: str) -> bool:
+    """Return whether Django takes requests for this host."""
+    domain, _ = split_domain_port(host)
+    return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
