@@ -13,6 +13,7 @@ import re
 import selectors
 import socket
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -47,7 +48,10 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.receiving: dict[Connection, None] = {}  # in the order of their deadlines
-        self.submitted = 0  # requests in the queue and in the threads
+        self.submitted = 0  # requests given to the threads that finish_request() has not seen yet
+        # One for each of them that a thread is done with: a busy main loop hears of it late, and
+        # must not refuse the next request of a client for the last one of the same client.
+        self.answered: deque[None] = deque()
         self.most_submitted: int = self.cfg.threads * (1 + QUEUE_PER_THREAD)
 
     def init_process(self) -> None:
@@ -59,7 +63,7 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
     @property
     def is_full(self) -> bool:
         """Whether as many requests are submitted as can be answered soon."""
-        return self.submitted >= self.most_submitted
+        return self.submitted - len(self.answered) >= self.most_submitted
 
     def accept(self, listener: socket.socket) -> None:
         """Accept the connections that wait, and take what they have sent already."""
@@ -131,10 +135,15 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
 
     def handle(self, conn: Connection) -> bool:
         """Answer a request; in a thread."""
-        if not conn.probe and time.monotonic() - conn.queued_at > self.queue_timeout:
-            conn.say(OVERLOADED)
-            return False
-        return bool(super().handle(conn))
+        if conn.probe:
+            return bool(super().handle(conn))
+        try:
+            if time.monotonic() - conn.queued_at > self.queue_timeout:
+                conn.say(OVERLOADED)
+                return False
+            return bool(super().handle(conn))
+        finally:
+            self.answered.append(None)
 
     def _keepalive_after(self, conn: Connection, keepalive: bool) -> bool:
         # What is left of a body that was not received is not waited for: the connection ends.
@@ -142,7 +151,10 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
 
     def finish_request(self, conn: Connection, future: Any) -> None:
         """Wait for the next request, of which some may have come with this one."""
-        self.submitted -= not conn.probe
+        if not conn.probe:
+            self.submitted -= 1
+            if not future.cancelled():
+                self.answered.pop()
         keep = not future.cancelled() and future.exception() is None and future.result()
         if not keep:
             self.end(conn)  # for gunicorn's own way everybody would wait until this client closes

@@ -4,13 +4,17 @@ Nothing waits for a clock, but for the one test of the time limit itself: a requ
 thread tells the test so by connecting to a socket, and goes on when the test closes it.
 """
 
+import math
 import os
 import socket
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -129,6 +133,16 @@ def test_what_has_waited_too_long_is_not_begun(serve: Callable[..., Served]) -> 
     served.gate.setblocking(False)
     with pytest.raises(BlockingIOError):
         served.gate.accept()  # the application was never called
+
+
+def test_what_a_thread_has_answered_makes_room_before_the_main_loop_hears_of_it() -> None:
+    full = worker.BoundedWorker.__new__(worker.BoundedWorker)
+    full.submitted = full.most_submitted = 1
+    full.answered = deque()
+    assert full.is_full
+    late: Any = SimpleNamespace(probe="", queued_at=-math.inf, say=lambda refusal: None)
+    assert not full.handle(late)
+    assert not full.is_full
 
 
 def test_requests_on_one_connection(serve: Callable[..., Served]) -> None:
