@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import F, OuterRef, Subquery, Sum
@@ -68,6 +69,16 @@ class ShortUrl(models.Model):
     hits = models.PositiveBigIntegerField(default=0, db_default=0, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # The account that made it; without one it is nobody's. The links of an account that is removed
+    # become nobody's, too, as what was shared has to go on leading there.
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
+    )
 
     total_hits: int  # after with_total_hits()
 
@@ -135,6 +146,20 @@ class ApiToken(models.Model):
     name = models.CharField(
         max_length=100, unique=True, help_text="Who or what uses it, for example “backup”."
     )
+    # It ends with the account: as a token of nobody it could suddenly do more.
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="Whose links it makes, sees and changes; without one, everybody's.",
+    )
+    # What it may do with them.
+    can_create = models.BooleanField(default=True, db_default=True)
+    can_read = models.BooleanField(default=True, db_default=True)
+    can_edit = models.BooleanField(default=True, db_default=True)
+    can_delete = models.BooleanField(default=True, db_default=True)
     prefix = models.CharField("begins with", max_length=PREFIX_LENGTH, editable=False)
     digest = models.CharField(max_length=64, unique=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)

@@ -10,10 +10,11 @@ from shorturl.models import ShortUrl
 from shorturl.validators import validate_target_url
 
 
-def create(target_url: str, *, key: str | None = None) -> ShortUrl:
+def create(target_url: str, *, key: str | None = None, owner_id: int | None = None) -> ShortUrl:
     """Return a new short URL that leads to `target_url`.
 
-    `key` is a custom key; without it a random one is drawn. Safe to call inside atomic().
+    `key` is a custom key; without it a random one is drawn. `owner_id` is the account that it
+    belongs to; without it, it is nobody's. Safe to call inside atomic().
 
     Raises ValidationError for an invalid target URL or custom key, ShortUrl.KeyTaken for a custom
     key that is or was in use, ShortUrl.KeySpaceExhausted when no random key was free.
@@ -21,14 +22,14 @@ def create(target_url: str, *, key: str | None = None) -> ShortUrl:
     validate_target_url(target_url)
     strategy = creating.STRATEGIES[settings.SHORTURL_CREATING]
     if key is None:
-        return strategy.function(target_url, keys=keys.candidates())
+        return strategy.function(target_url, keys=keys.candidates(), owner_id=owner_id)
     keys.validate_custom_key(key)
     if not strategy.draws_keys:
         strategy = creating.STRATEGIES["on_conflict"]
     # A custom key is the only candidate, so that a taken one is never retried, and the strategy
     # decides between two people who want the same one.
     try:
-        return strategy.function(target_url, keys=[key])
+        return strategy.function(target_url, keys=[key], owner_id=owner_id)
     except ShortUrl.KeySpaceExhausted as error:
         raise ShortUrl.KeyTaken(key) from error
 

@@ -1,11 +1,13 @@
 """Every way to create a short URL, in the article's order: the safe ones and the exhibits.
 
-Each is a function `create(target_url, *, keys)` in a file of its own, which tries the candidate
-keys in turn and returns the new ShortUrl. operations.create() is what an application calls.
+Each is a function `create(target_url, *, keys, **values)` in a file of its own, which tries the
+candidate keys in turn and returns the new ShortUrl. `values` are the other columns of the new row,
+by name, such as `owner_id`: they are in the INSERT itself, as a link without them is never to be
+seen. operations.create() is what an application calls.
 """
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from shorturl.creating import (
     advisory_lock,
@@ -28,7 +30,7 @@ RIGHT, WRONG, RIGHT_ALONE = Verdict.RIGHT, Verdict.WRONG, Verdict.RIGHT_ALONE
 class Create(Protocol):
     """The signature of every way to create."""
 
-    def __call__(self, target_url: str, *, keys: Iterable[str]) -> ShortUrl: ...
+    def __call__(self, target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl: ...
 
 
 # fmt: off

@@ -1,11 +1,12 @@
 from collections.abc import Iterable
+from typing import Any
 
 from django.db import connection, transaction
 
 from shorturl.models import ShortUrl
 
 
-def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
+def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Lock the candidate key by name, look whether it is free, then insert it.
 
     What it does: takes a lock on the key itself, which need not exist yet, from before the look
@@ -34,5 +35,5 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
             if not ShortUrl.objects.filter(key=key).exists():
-                return ShortUrl.objects.create(key=key, target_url=target_url)
+                return ShortUrl.objects.create(key=key, target_url=target_url, **values)
     raise ShortUrl.KeySpaceExhausted(keys)

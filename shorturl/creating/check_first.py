@@ -1,9 +1,10 @@
 from collections.abc import Iterable
+from typing import Any
 
 from shorturl.models import ShortUrl
 
 
-def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
+def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Look for a free key, then insert it.
 
     What it does: asks for each candidate key whether it exists, and inserts the first that does
@@ -23,5 +24,5 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
     """
     for key in keys:
         if not ShortUrl.objects.filter(key=key).exists():
-            return ShortUrl.objects.create(key=key, target_url=target_url)
+            return ShortUrl.objects.create(key=key, target_url=target_url, **values)
     raise ShortUrl.KeySpaceExhausted(keys)

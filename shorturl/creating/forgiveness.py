@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from typing import Any
 
 from django.db import IntegrityError
 
@@ -6,7 +7,7 @@ from shorturl.keys import is_collision
 from shorturl.models import ShortUrl
 
 
-def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
+def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Insert, and ask for forgiveness when the key is taken.
 
     What it does: inserts one candidate key after the other until the database takes one. It
@@ -28,7 +29,7 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
     """
     for key in keys:
         try:
-            return ShortUrl.objects.create(key=key, target_url=target_url)
+            return ShortUrl.objects.create(key=key, target_url=target_url, **values)
         except IntegrityError as error:
             if not is_collision(error):
                 raise

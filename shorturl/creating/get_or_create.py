@@ -1,9 +1,10 @@
 from collections.abc import Iterable
+from typing import Any
 
 from shorturl.models import ShortUrl
 
 
-def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
+def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Get the short URL of the first candidate key, or create it.
 
     What it does: looks the key up and inserts it when it is not there; when somebody inserted it
@@ -30,6 +31,6 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
     """
     key = next(iter(keys))
     short_url, _created = ShortUrl.objects.get_or_create(
-        key=key, defaults={"target_url": target_url}
+        key=key, defaults={"target_url": target_url, **values}
     )
     return short_url

@@ -1,9 +1,10 @@
 from collections.abc import Iterable
+from typing import Any
 
 from shorturl.models import ShortUrl
 
 
-def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
+def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Take the first candidate key and hope.
 
     What it does: inserts the short URL with the first key that was drawn. It returns the short
@@ -21,4 +22,4 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
     When to use it: never.
     """
     key = next(iter(keys))
-    return ShortUrl.objects.create(key=key, target_url=target_url)
+    return ShortUrl.objects.create(key=key, target_url=target_url, **values)

@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from typing import Any
 
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
@@ -7,15 +8,13 @@ from shorturl.models import ShortUrl
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 INSERT = sql.SQL("""
-    INSERT INTO {} (key, target_url) VALUES (%s, %s)
+    INSERT INTO {table} ({columns}) VALUES ({values})
     ON CONFLICT (key) DO NOTHING
-    RETURNING {}
-""").format(
-    sql.Identifier(ShortUrl._meta.db_table), sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
-)
+    RETURNING {returned}
+""")
 
 
-def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
+def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Insert, and let the database skip the key when it is taken.
 
     What it does: inserts one candidate key after the other; a taken key inserts nothing and
@@ -23,7 +22,7 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
     key was taken.
 
     SQL:
-        INSERT INTO shorturl_shorturl (key, target_url) VALUES (…)
+        INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…)
         ON CONFLICT (key) DO NOTHING RETURNING id, key, …
 
     Why nothing can go wrong: check and use are one statement. It waits for another session's
@@ -40,9 +39,16 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
     When to use it: by default. It bypasses save() and its signals; where those matter, use
     `savepoint`.
     """
+    columns = ["key", "target_url", *values]
+    insert = INSERT.format(
+        table=sql.Identifier(ShortUrl._meta.db_table),
+        columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
+        values=sql.SQL(", ").join([sql.Placeholder()] * len(columns)),
+        returned=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
+    )
     for key in keys:
         with connection.cursor() as cursor:
-            cursor.execute(INSERT, [key, target_url])
+            cursor.execute(insert, [key, target_url, *values.values()])
             row = cursor.fetchone()
         if row is not None:
             return ShortUrl.from_db(connection.alias, COLUMNS, row)

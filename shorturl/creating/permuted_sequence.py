@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from typing import Any
 
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
@@ -9,14 +10,14 @@ from shorturl.models import ShortUrl
 
 NEXT_ID = "SELECT nextval(pg_get_serial_sequence(%s, 'id'))"
 INSERT = sql.SQL("""
-    INSERT INTO {} (id, key, target_url) VALUES (%s, %s, %s)
+    INSERT INTO {table} ({columns}) VALUES ({values})
     ON CONFLICT (key) DO NOTHING
     RETURNING *
 """)
 SHUFFLED = Sqids(alphabet=ALPHABET, min_length=7)
 
 
-def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
+def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Draw the next number of a sequence and write it as a key that does not look like one.
 
     What it does: takes the next id and encodes it with Sqids, a one-to-one mapping of numbers to
@@ -25,7 +26,7 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
 
     SQL:
         SELECT nextval(pg_get_serial_sequence('shorturl_shorturl', 'id'))
-        INSERT INTO shorturl_shorturl (id, key, target_url) VALUES (…)
+        INSERT INTO shorturl_shorturl (id, key, target_url, …) VALUES (…)
         ON CONFLICT (key) DO NOTHING RETURNING *
 
     Why nothing can go wrong: a sequence gives no value twice, to whichever process, committed or
@@ -40,7 +41,12 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
 
     When to use it: where the links are public anyway and no create may ever try twice.
     """
-    insert = INSERT.format(sql.Identifier(ShortUrl._meta.db_table))
+    columns = ["id", "key", "target_url", *values]
+    insert = INSERT.format(
+        table=sql.Identifier(ShortUrl._meta.db_table),
+        columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
+        values=sql.SQL(", ").join([sql.Placeholder()] * len(columns)),
+    )
     tried = []
     for _ in range(ATTEMPTS_PER_LENGTH):
         with connection.cursor() as cursor:
@@ -48,7 +54,8 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
             (number,) = cursor.fetchone()
         key = SHUFFLED.encode([number])
         if not is_reserved(key):
-            for short_url in ShortUrl.objects.raw(insert, [number, key, target_url]):
+            row = [number, key, target_url, *values.values()]
+            for short_url in ShortUrl.objects.raw(insert, row):
                 return short_url
         tried.append(key)
     raise ShortUrl.KeySpaceExhausted(tried)

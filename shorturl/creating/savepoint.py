@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from typing import Any
 
 from django.db import IntegrityError, transaction
 
@@ -6,7 +7,7 @@ from shorturl.keys import is_collision
 from shorturl.models import ShortUrl
 
 
-def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
+def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Insert inside a savepoint, and ask for forgiveness when the key is taken.
 
     What it does: inserts one candidate key after the other, each in an atomic block of its own,
@@ -33,7 +34,7 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
     for key in keys:
         try:
             with transaction.atomic():
-                return ShortUrl.objects.create(key=key, target_url=target_url)
+                return ShortUrl.objects.create(key=key, target_url=target_url, **values)
         except IntegrityError as error:
             if not is_collision(error):
                 raise

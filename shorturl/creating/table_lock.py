@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from typing import Any
 
 from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
@@ -8,7 +9,7 @@ from shorturl.models import ShortUrl
 LOCK = sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE")
 
 
-def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
+def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Lock the table, look for a free key, then insert it.
 
     What it does: keeps every other writer out of the table from before the look until after the
@@ -35,5 +36,5 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
             cursor.execute(LOCK.format(sql.Identifier(ShortUrl._meta.db_table)))
         for key in keys:
             if not ShortUrl.objects.filter(key=key).exists():
-                return ShortUrl.objects.create(key=key, target_url=target_url)
+                return ShortUrl.objects.create(key=key, target_url=target_url, **values)
     raise ShortUrl.KeySpaceExhausted(keys)

@@ -1,10 +1,11 @@
 from collections.abc import Iterable
 from time import time_ns
+from typing import Any
 
 from shorturl.models import ShortUrl
 
 
-def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
+def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Make the key from the clock, which surely never shows the same time twice.
 
     What it does: writes the milliseconds since 1970 in base 16 and inserts that; the candidate
@@ -23,4 +24,4 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
     When to use it: never. A time that must be unique needs the same care as any other key.
     """
     key = f"{time_ns() // 1_000_000:x}"
-    return ShortUrl.objects.create(key=key, target_url=target_url)
+    return ShortUrl.objects.create(key=key, target_url=target_url, **values)

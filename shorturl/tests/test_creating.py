@@ -3,6 +3,7 @@
 from contextlib import suppress
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
@@ -63,6 +64,17 @@ def test_returns_the_new_short_url(strategy: Strategy[Create]) -> None:
         assert (this.target_url, this.hits, this.deleted_at) == (MINE, 0, None)
         assert (this.key == "free") is strategy.draws_keys
         assert this.created_at == stored.created_at
+
+
+@every_strategy
+def test_the_insert_has_all_values(strategy: Strategy[Create]) -> None:
+    """No other statement gives the link its owner: meanwhile it would be nobody's."""
+    owner = User.objects.create(username="owner")
+    with CaptureQueriesContext(connection) as sent:
+        short_url = strategy.function(MINE, keys=["free"], owner_id=owner.pk, hits=3)
+    for this in (short_url, ShortUrl.objects.get()):
+        assert (this.owner_id, this.hits) == (owner.pk, 3)
+    assert not [query for query in sent if "UPDATE" in query["sql"]]
 
 
 @every_strategy
