@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from loadtests.harness import comparison, formats, options
 from loadtests.harness.lab_api import Lab, LabError
+from loadtests.harness.measured_operations import OPERATIONS, WRITES_LATER
 from loadtests.harness.page import page
 from loadtests.harness.reconciliation import ExitCode, LoadResult
 from loadtests.harness.serving import NO_REFUSALS, ROOT, NotServed, serving
@@ -40,9 +41,9 @@ class PlannedRun(NamedTuple):
 
 
 PLAN = [
-    *(PlannedRun("toctou", strategy) for strategy in options.CREATING),
-    *(PlannedRun("lost_update", strategy) for strategy in options.RESOLVING),
+    PlannedRun(one.script, strategy) for one in OPERATIONS.values() for strategy in one.strategies
 ]
+OPERATION_OF = {one.script: name for name, one in OPERATIONS.items()}
 
 
 class Interrupted(Exception):
@@ -114,7 +115,7 @@ def measure(host: str, master: int, asked: argparse.Namespace) -> int:
     lab.close_space(opened["space"])
     runs = [run for run in PLAN if not asked.only or run.strategy in asked.only] * asked.repeat
     if not master:  # whose workers cannot be killed
-        runs = [run for run in runs if run.strategy not in options.WRITES_LATER]
+        runs = [run for run in runs if run.strategy not in WRITES_LATER]
     random.Random(asked.seed).shuffle(runs)  # noqa: S311
     print(f"{len(runs)} runs of {asked.seconds} s at {host}, in the order of seed {asked.seed}.")
     began, where = time.monotonic(), comparison.machine_and_load()
@@ -145,7 +146,7 @@ def one(run: PlannedRun, host: str, master: int, asked: argparse.Namespace) -> L
 
     Of a strategy that writes later than it answers, a crash shows what that means.
     """
-    crash = ["--kill-worker-of", str(master)] if run.strategy in options.WRITES_LATER else []
+    crash = ["--kill-worker-of", str(master)] if run.strategy in WRITES_LATER else []
     with tempfile.TemporaryDirectory() as directory:
         # fmt: off
         command = [
@@ -174,9 +175,8 @@ def one(run: PlannedRun, host: str, master: int, asked: argparse.Namespace) -> L
                 errors = f"it did not end within {asked.seconds + GRACE} s"
         with suppress(FileNotFoundError):
             return formats.read(Path(directory), run.script, run.strategy)
-    operation = "creating" if run.script == "toctou" else "resolving"
     reason = (errors.strip().splitlines() or ["it printed nothing"])[-1]
-    return LoadResult(run.script, run.strategy, operation, "unknown", reason=reason)
+    return LoadResult(run.script, run.strategy, OPERATION_OF[run.script], "unknown", reason=reason)
 
 
 def end(process: "subprocess.Popen[str]") -> None:
@@ -208,7 +208,7 @@ def notes(results: list[LoadResult]) -> list[str]:
     found += [
         f"{result.strategy}: half-way, a worker of the service was killed (kill -9)."
         for result in results
-        if result.strategy in options.WRITES_LATER
+        if result.strategy in WRITES_LATER
     ]
     found += [
         f"{result.script} {result.strategy}: {formats.sentence(result)}."

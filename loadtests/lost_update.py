@@ -22,7 +22,6 @@ from typing import Any
 
 from locust import task
 
-from loadtests.harness import options
 from loadtests.harness.hooks import Hooks, add_options
 from loadtests.harness.lab_api import Lab
 from loadtests.harness.load_run import LoadRun
@@ -38,7 +37,7 @@ def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
     return {"hot": hot, "seeds": [hot]}
 
 
-add_options(options.RESOLVING, default="naive")
+add_options("resolving", default="naive")
 load = LoadRun("lost_update", "resolving", prepare=prepare, key_length=3)
 Hooks(load)
 

@@ -49,7 +49,7 @@ def more(parser: Any) -> None:
     )
 
 
-add_options(options.CREATING, default="naive", more=more)
+add_options("creating", default="naive", more=more)
 load = LoadRun("toctou", "creating", prepare=prepare)
 Hooks(load)
 

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from shorturl import creating, keys, resolving
+from shorturl import keys, operations
 from shorturl.strategies import Strategy, Verdict
 
 
@@ -16,25 +16,24 @@ from shorturl.strategies import Strategy, Verdict
 def check_strategies(**kwargs: Any) -> list[CheckMessage]:
     """Refuse an unknown strategy, and, unless exhibits may serve, one that is not right."""
     return [
-        *_check_strategy("SHORTURL_CREATING", creating.STRATEGIES, "E001"),
-        *_check_strategy("SHORTURL_RESOLVING", resolving.STRATEGIES, "E002"),
+        message
+        for operation, strategies in operations.STRATEGIES.items()
+        for message in _check_strategy(operations.setting(operation), strategies)
     ]
 
 
-def _check_strategy(
-    setting: str, strategies: dict[str, Strategy[Any]], number: str
-) -> Iterator[CheckMessage]:
+def _check_strategy(setting: str, strategies: dict[str, Strategy[Any]]) -> Iterator[CheckMessage]:
     name = getattr(settings, setting)
     right = [s.name for s in strategies.values() if s.verdict is Verdict.RIGHT]
     hint = f"Choose one of {', '.join(right)}."
     if name not in strategies:
-        yield Error(f"{setting}={name!r} is not a strategy.", hint=hint, id=f"shorturl.{number}")
+        yield Error(f"{setting}={name!r} is not a strategy.", hint=hint, id="shorturl.E001")
     elif name not in right and not settings.SHORTURL_EXHIBITS:
         yield Error(
             f"{setting}={name!r} is {strategies[name].verdict.value}: "
             "it is an exhibit, not for a service that others rely on.",
             hint=hint,
-            id=f"shorturl.{number}",
+            id="shorturl.E001",
         )
 
 
@@ -44,7 +43,7 @@ def check_reserved(**kwargs: Any) -> list[CheckMessage]:
     return [
         Error(
             f"The path /{segment} hides a key: add {segment!r} to keys.RESERVED.",
-            id="shorturl.E003",
+            id="shorturl.E002",
         )
         for segment in sorted(first_segments(get_resolver().url_patterns, ""))
         if keys.CUSTOM_KEY.fullmatch(segment) and not keys.is_reserved(segment)

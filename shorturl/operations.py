@@ -1,13 +1,27 @@
-"""The service's two operations, each by the strategy that the settings choose.
+"""The service's operations, each by the strategy that the settings choose.
 
-The strategies in creating/ and resolving/ only import the model; an application calls what is here.
+The strategies in the folders only import the model; an application calls what is here.
 """
+
+from typing import Any
 
 from django.conf import settings
 
 from shorturl import creating, keys, resolving
 from shorturl.models import ShortUrl
+from shorturl.strategies import Strategy
 from shorturl.validators import validate_target_url
+
+# A row for each operation, by its folder. The setting SHORTURL_CREATING chooses a strategy of it.
+STRATEGIES: dict[str, dict[str, Strategy[Any]]] = {
+    "creating": creating.STRATEGIES,
+    "resolving": resolving.STRATEGIES,
+}
+
+
+def setting(operation: str) -> str:
+    """Return the name of the setting that chooses the strategy of an operation."""
+    return f"SHORTURL_{operation.upper()}"
 
 
 def create(target_url: str, *, key: str | None = None, owner_id: int | None = None) -> ShortUrl:

@@ -1,4 +1,4 @@
-"""What the tables of strategies, creating.STRATEGIES and resolving.STRATEGIES, are made of."""
+"""What the tables of strategies, the STRATEGIES of each operation's folder, are made of."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-if TYPE_CHECKING:
-    from shorturl.models import ShortUrl
-
-F = TypeVar("F", bound="Callable[..., ShortUrl]")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Verdict(Enum):
@@ -46,7 +43,7 @@ class Strategy(Generic[F]):
     shared: Callable[[], object] | None = None
     note: str = ""
 
-    def of_another_process(self) -> Callable[..., ShortUrl]:
+    def of_another_process(self) -> Callable[..., Any]:
         """Return the function as another process has it: it shares nothing with any thread here.
 
         For explorations, whose processes are threads.

@@ -1,20 +1,27 @@
 """The catalogue of races, in the order of the story, with write skew and the museum."""
 
-from typing import Any
+from dataclasses import dataclass
 
 from lab.catalogue import creating_races, resolving_races
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import Race
 from lab.catalogue.write_skew import WRITE_SKEW
-from shorturl import creating, resolving
-from shorturl.strategies import Strategy
 
-# A row for each operation: its strategies and its races. Pages, commands and tests follow it.
-OPERATIONS: dict[str, tuple[dict[str, Strategy[Any]], tuple[Race, ...]]] = {
-    "creating": (creating.STRATEGIES, creating_races.RACES),
-    "resolving": (resolving.STRATEGIES, resolving_races.RACES),
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation as the tables show it; shorturl.operations has its strategies."""
+
+    title: str
+    races: tuple[Race, ...]
+
+
+# A row for each operation, by its folder. Pages, commands and tests follow it.
+OPERATIONS: dict[str, Operation] = {
+    "creating": Operation("To create a short URL", creating_races.RACES),
+    "resolving": Operation("To resolve a key and count the hit", resolving_races.RACES),
 }
 
-RACES: dict[str, Race] = {race.name: race for _, races in OPERATIONS.values() for race in races}
+RACES: dict[str, Race] = {race.name: race for one in OPERATIONS.values() for race in one.races}
 
 EVERY_RACE: dict[str, Race] = {**RACES, WRITE_SKEW.name: WRITE_SKEW, **MUSEUM}

@@ -6,6 +6,7 @@ from typing import Any
 
 from lab.catalogue import OPERATIONS, RACES
 from lab.markdown import table
+from shorturl.operations import STRATEGIES
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ def markdown(cells: list[MatrixCell]) -> str:
     """Return the cells as Markdown tables, one for each operation, with what is to be known."""
     found = {(each.strategy, each.race): each for each in cells}
     tables = []
-    for operation, (strategies, races) in OPERATIONS.items():
+    for operation, strategies in STRATEGIES.items():
+        races = OPERATIONS[operation].races
         columns = [race.name for race in races if any(race.name == name for _, name in found)]
         rows = {name: [found.get((name, race)) for race in columns] for name in strategies}
         lines = [[name, *map(_violating_in_bold, row)] for name, row in rows.items() if any(row)]

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from lab.load import key_spaces
 from lab.load.inputs import body, check_target, field, for_programs, key_space, own, strategy_named
-from shorturl import creating, resolving
+from shorturl import creating, operations, resolving
 from shorturl.api.error_responses import ApiError
 from shorturl.models import ShortUrl
 from shorturl.outages import is_outage
@@ -118,11 +118,9 @@ def spaces(request: HttpRequest) -> HttpResponse:
     content = {
         "space": space.name,
         "targets": key_spaces.targets(space.name),
-        "creating": verdicts(creating.STRATEGIES),
-        "resolving": verdicts(resolving.STRATEGIES),
+        "operations": {name: verdicts(found) for name, found in operations.STRATEGIES.items()},
         "service": {
-            "creating": settings.SHORTURL_CREATING,
-            "resolving": settings.SHORTURL_RESOLVING,
+            name: getattr(settings, operations.setting(name)) for name in operations.STRATEGIES
         },
         "versions": versions(),
     }

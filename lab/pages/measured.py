@@ -10,7 +10,6 @@ from lab.catalogue import RACES
 from lab.pages.tables import Recorded, RecordedCell
 
 REPORT = settings.BASE_DIR / "reports" / "races.json"
-SCRIPTS = {"lost_update", "toctou"}  # which are races of the catalogue
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ def last_run(recorded: Recorded) -> dict[str, Any] | None:
         rows = [
             MeasuredLoad(run, cell)
             for run in report["runs"]
-            if run["script"] in SCRIPTS
+            if run["script"] in RACES
             and (cell := recorded.cell(RACES[run["script"]], run["strategy"]))
         ]
         rows.sort(key=lambda row: (row.run["operation"], -row.run["share"], row.run["strategy"]))

@@ -12,6 +12,7 @@ from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import Race
 from lab.models import Recording
 from lab.recording.jobs import ISOLATED, LEVELS, READ_COMMITTED, Job
+from shorturl.operations import STRATEGIES
 from shorturl.strategies import Strategy
 
 
@@ -59,7 +60,7 @@ class Recorded:
 
     def matrix(self, operation: str) -> Table:
         """Return strategies × races of an operation."""
-        strategies, races = OPERATIONS[operation]
+        strategies, races = STRATEGIES[operation], OPERATIONS[operation].races
         return Table(
             operation,
             [race.name for race in races],

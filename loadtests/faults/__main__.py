@@ -33,8 +33,9 @@ from loadtests.faults.experiment import (
     run,
 )
 from loadtests.faults.single import reported
-from loadtests.harness import comparison, options
+from loadtests.harness import comparison
 from loadtests.harness.lab_api import LabError
+from loadtests.harness.measured_operations import RESOLVING, WRONG_RESOLVING
 from loadtests.harness.reconciliation import ExitCode
 
 BY_NAME = {fault.name: fault for fault in FAULTS}
@@ -106,7 +107,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--markdown", action="store_true", help="print a table for the documents")
     parser.add_argument(
         "--strategy",
-        choices=[name for name in options.RESOLVING if name not in options.WRONG_RESOLVING],
+        choices=[name for name in RESOLVING if name not in WRONG_RESOLVING],
         default="",
         help="count hits by this one, not by the service's default",
     )

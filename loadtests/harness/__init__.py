@@ -1,6 +1,7 @@
 """What the load tests share.
 
     options.py           the options of the scripts
+    measured_operations.py  which script makes which operation race
     hooks.py             what ties a run to Locust: events, workers, exit code
     users.py             a user who records every answer
     load_run.py          a run: its key space, its ledger, its result

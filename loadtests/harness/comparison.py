@@ -11,11 +11,10 @@ from typing import Any
 
 from tabulate import tabulate
 
-from loadtests.harness import formats, options
+from loadtests.harness import formats
+from loadtests.harness.measured_operations import OPERATIONS
 from loadtests.harness.reconciliation import ExitCode, LoadResult
 
-TITLES = {"creating": "To create a short URL", "resolving": "To resolve a key and count the hit"}
-ORDER = {"creating": options.CREATING, "resolving": options.RESOLVING}
 MARKS = {"wrong": "⛔ wrong", "right": "✅ right"}
 
 
@@ -85,8 +84,10 @@ def compare(results: Iterable[LoadResult]) -> dict[str, list[StrategySummary]]:
     for each in results:
         runs.setdefault((each.operation, each.strategy), []).append(each)
     found = {
-        operation: [summarize(runs[operation, name]) for name in names if (operation, name) in runs]
-        for operation, names in ORDER.items()
+        operation: [
+            summarize(runs[operation, name]) for name in one.strategies if (operation, name) in runs
+        ]
+        for operation, one in OPERATIONS.items()
     }
     return {operation: summaries for operation, summaries in found.items() if summaries}
 
@@ -96,7 +97,8 @@ def headings(operation: str) -> list[str]:
     undone = ["edits undone"] if operation == "resolving" else []
     speed = ["per second", "p50", "p99"]
     return [
-        TITLES[operation], "", formats.LOST[operation], *undone, "errors", *speed, "violated"
+        OPERATIONS[operation].title, "", OPERATIONS[operation].lost, *undone,
+        "errors", *speed, "violated",
     ]  # fmt: skip
 
 

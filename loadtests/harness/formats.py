@@ -6,15 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from loadtests.harness.measured_operations import OPERATIONS
 from loadtests.harness.reconciliation import ExitCode, LoadResult
-
-UNITS = {"resolving": "redirects", "creating": "creates", "service": "requests"}
-LOST = {"resolving": "hits lost", "creating": "creates lost", "service": "requests lost"}
-DOUBLED = {
-    "resolving": "hits counted twice",
-    "creating": "links made twice",
-    "service": "counted or made twice",
-}
 
 
 def percent(share: float) -> str:
@@ -46,7 +39,7 @@ def rows(result: LoadResult) -> list[tuple[str, str]]:
     table += [("errors", f"{count:,} × {kind}") for kind, count in result.errors.items()]
     rate = f"{result.per_second:,.0f} in {result.seconds:.1f} s"
     times = f"{result.p50:.1f} / {result.p95:.1f} / {result.p99:.1f} ms"
-    table += [(f"{UNITS[result.operation]} per second", rate), ("p50 / p95 / p99", times)]
+    table += [(f"{OPERATIONS[result.operation].unit} per second", rate), ("p50 / p95 / p99", times)]
     if result.cpu:
         table.append(("load generator's CPU", f"{result.cpu:.0%} of a core"))
     return table
@@ -58,7 +51,7 @@ def harm(result: LoadResult) -> list[tuple[str, str]]:
     if result.of:
         interval = f"95 % interval {percent(result.low)} to {percent(result.high)}"
         lost += f" = {percent(result.share)} ({interval})"
-    table = [(LOST[result.operation], lost)]
+    table = [(OPERATIONS[result.operation].lost, lost)]
     if result.operation == "creating":
         table.append(("… that failed", f"{result.failed:,}"))
     if result.operation != "resolving":
@@ -66,7 +59,7 @@ def harm(result: LoadResult) -> list[tuple[str, str]]:
             ("… with another's key", f"{result.stolen:,}"),
             ("… not in the database", f"{result.missing:,}"),
         ]
-    table.append((DOUBLED[result.operation], f"{result.doubled:,}"))
+    table.append((OPERATIONS[result.operation].doubled, f"{result.doubled:,}"))
     if result.edits:
         table.append(("edits undone", f"{result.undone:,} of {result.edits:,}"))
     return table

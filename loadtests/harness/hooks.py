@@ -183,15 +183,15 @@ class Hooks:
 
 
 def add_options(
-    strategies: tuple[str, ...] = (),
+    operation: str = "",
     default: str = "",
     more: Callable[[Any], None] = lambda parser: None,
 ) -> None:
-    """Give a script its options: the strategies to choose from, `more` of its own, the common."""
+    """Give a script its options: the operation's strategies, `more` of its own, the common."""
 
     def on_init_command_line_parser(parser: Any, **kwargs: Any) -> None:
-        if strategies:
-            options.add_strategy(parser, strategies, default)
+        if operation:
+            options.add_strategy(parser, operation, default)
         more(parser)
         options.add_common(parser)
 

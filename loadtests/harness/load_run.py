@@ -11,9 +11,10 @@ from typing import Any
 import gevent  # type: ignore[import-untyped]
 import psutil
 
-from loadtests.harness import formats, options
+from loadtests.harness import formats
 from loadtests.harness.lab_api import Lab, LabError, StoredLink
 from loadtests.harness.ledger import Ledger
+from loadtests.harness.measured_operations import WRITES_LATER
 from loadtests.harness.reconciliation import LoadResult, reconcile
 
 # Seconds: the timeout of a request, and of a worker's last report, which waits for the requests in
@@ -73,9 +74,9 @@ class LoadRun:
     def verdict(self, opened: dict[str, Any]) -> str:
         """Return the verdict of the strategies' table on what is measured."""
         if self.operation == "service":
-            used = [opened[name].get(opened["service"][name]) for name in ("creating", "resolving")]
+            used = [opened["operations"][name].get(one) for name, one in opened["service"].items()]
             return "wrong" if "wrong" in used else "right"
-        strategies = opened[self.operation]
+        strategies = opened["operations"][self.operation]
         if self.strategy not in strategies:
             known = ", ".join(strategies)
             raise LabError(f"there is no strategy {self.strategy!r}; there are {known}")
@@ -145,7 +146,7 @@ class LoadRun:
         A strategy that writes later than it answers is given the time for it.
         """
         self.result = self.reconciled()
-        patience = time.time() + options.WRITES_LATER.get(self.strategy, 0)
+        patience = time.time() + WRITES_LATER.get(self.strategy, 0)
         while self.result.lost and time.time() < patience:
             gevent.sleep(POLL_INTERVAL)
             self.result = self.reconciled()

@@ -2,38 +2,7 @@
 
 from typing import Any
 
-# The service's strategies, which a test compares with its tables: the scripts know the service by
-# HTTP only, and Locust needs the choices before there is a host to ask.
-CREATING = (
-    "naive",
-    "check_first",
-    "table_lock",
-    "forgiveness",
-    "savepoint",
-    "on_conflict",
-    "get_or_create",
-    "timestamp_key",
-    "advisory_lock",
-    "permuted_sequence",
-)
-RESOLVING = (
-    "naive",
-    "atomic_only",
-    "select_for_update",
-    "f_expression",
-    "f_expression_full_save",
-    "update_returning",
-    "compare_and_swap",
-    "repeatable_read",
-    "advisory_lock",
-    "combined",
-    "slotted_counter",
-    "append_only",
-    "in_memory",
-)
-WRONG_RESOLVING = ("naive", "atomic_only", "f_expression_full_save", "in_memory")
-# Seconds after which they have written what they answered; what is not there by then is lost.
-WRITES_LATER = {"in_memory": 3.0}
+from loadtests.harness.measured_operations import OPERATIONS
 
 # Half as many users as `make run` has threads. With more, the editor would get less of the
 # service's time. docs/load-tests.md has the measurements.
@@ -79,8 +48,7 @@ def add_common(parser: Any) -> None:
     )
 
 
-def add_strategy(parser: Any, strategies: tuple[str, ...], default: str) -> None:
-    """Add --strategy."""
-    parser.add_argument(
-        "--strategy", choices=strategies, default=default, help="the strategy to run"
-    )
+def add_strategy(parser: Any, operation: str, default: str) -> None:
+    """Add --strategy, one of that operation's."""
+    choices = OPERATIONS[operation].strategies
+    parser.add_argument("--strategy", choices=choices, default=default, help="the strategy to run")

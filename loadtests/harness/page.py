@@ -8,6 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from loadtests.harness import comparison, formats
 from loadtests.harness.charts import Bar, bars
 from loadtests.harness.comparison import StrategySummary
+from loadtests.harness.measured_operations import OPERATIONS
 from loadtests.harness.reconciliation import LoadResult
 
 TEMPLATES = Environment(
@@ -22,7 +23,7 @@ def page(results: list[LoadResult], about: dict[str, Any]) -> str:
         conditions=comparison.conditions(about),
         sections=[
             {
-                "title": comparison.TITLES[operation],
+                "title": OPERATIONS[operation].title,
                 "headings": ["strategy", *comparison.headings(operation)[1:]],
                 "summaries": summaries,
                 "charts": charts(operation, summaries),
@@ -56,7 +57,7 @@ def charts(operation: str, summaries: list[StrategySummary]) -> dict[str, str]:
             for value in [getattr(each, name)]
         ]
 
-    of_all = {formats.LOST[operation].capitalize(): shares("lost", "of")}
+    of_all = {OPERATIONS[operation].lost.capitalize(): shares("lost", "of")}
     if any(each.edits for each in summaries):
         of_all["Edits undone"] = shares("undone", "edits")
     if any(each.errors for each in summaries):

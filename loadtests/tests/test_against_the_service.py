@@ -11,15 +11,17 @@ from django.db import connections
 from django.db.models import F
 from pytest_django.live_server_helper import LiveServer
 
+from lab import catalogue
 from lab.load import views
 from lab.models import KeySpace
-from loadtests.harness import lab_api, options
+from loadtests.harness import lab_api
 from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.ledger import Ledger
+from loadtests.harness.measured_operations import OPERATIONS, WRONG_RESOLVING
 from loadtests.harness.reconciliation import LoadResult, reconcile
 from loadtests.tests.test_reconciliation import violations
-from shorturl import creating, resolving
 from shorturl.models import ShortUrl
+from shorturl.operations import STRATEGIES
 from shorturl.strategies import Verdict
 
 
@@ -106,10 +108,12 @@ def test_tampering_is_found(run: SmallRun) -> None:
 
 
 def test_the_scripts_offer_the_strategies_of_the_tables() -> None:
-    assert tuple(creating.STRATEGIES) == options.CREATING
-    assert tuple(resolving.STRATEGIES) == options.RESOLVING
-    wrong = (s.name for s in resolving.STRATEGIES.values() if s.verdict is Verdict.WRONG)
-    assert tuple(wrong) == options.WRONG_RESOLVING
+    offered = {name: one.strategies for name, one in OPERATIONS.items() if one.strategies}
+    assert offered == {name: tuple(strategies) for name, strategies in STRATEGIES.items()}
+    titles = {name: OPERATIONS[name].title for name in offered}
+    assert titles == {name: one.title for name, one in catalogue.OPERATIONS.items()}
+    wrong = (s.name for s in STRATEGIES["resolving"].values() if s.verdict is Verdict.WRONG)
+    assert tuple(wrong) == WRONG_RESOLVING
 
 
 def test_an_error_of_the_lab_is_the_message(live_server: LiveServer) -> None:

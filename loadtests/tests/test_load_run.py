@@ -13,8 +13,10 @@ from loadtests.harness.load_run import LoadRun
 
 OPENED: dict[str, Any] = {
     "space": "lab-aaaaa",
-    "resolving": {"naive": "wrong", "f_expression": "right"},
-    "creating": {"naive": "wrong", "on_conflict": "right"},
+    "operations": {
+        "resolving": {"naive": "wrong", "f_expression": "right"},
+        "creating": {"naive": "wrong", "on_conflict": "right"},
+    },
     "service": {"creating": "on_conflict", "resolving": "f_expression"},
 }
 

@@ -7,6 +7,7 @@ import pytest
 
 from lab.catalogue import OPERATIONS
 from project.docs import BLOCK, ROOT, documents, is_measured, printed
+from shorturl.operations import STRATEGIES
 from shorturl.strategies import Verdict
 
 every_document = pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
@@ -27,9 +28,8 @@ def test_the_readme_shows_every_strategy_under_load() -> None:
     text = (ROOT / "README.md").read_text()
     assert len(BLOCK.findall(text)) == 3
     section = text.split("## Reproduced under load")[1].split("\n## ")[0]
-    for title, (table, _) in OPERATIONS.items():
-        operation = {"creating": "To create", "resolving": "To resolve"}[title]
-        rows = section.split(f"| {operation}")[1].split("\n\n")[0]
+    for operation, table in STRATEGIES.items():
+        rows = section.split(f"| {OPERATIONS[operation].title} ")[1].split("\n\n")[0]
         for name, strategy in table.items():
             broke, runs = re.findall(rf"^\| `{name}` .* (\d+) of (\d+) \|$", rows, re.MULTILINE)[0]
             assert broke == (runs if strategy.verdict is Verdict.WRONG else "0"), name

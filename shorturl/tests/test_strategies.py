@@ -2,32 +2,35 @@
 
 import ast
 import re
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from shorturl import creating, resolving
+import shorturl
 from shorturl.models import ShortUrl
+from shorturl.operations import STRATEGIES
 from shorturl.strategies import Strategy, Verdict
+
+PACKAGE = Path(shorturl.__path__[0])
 
 every = pytest.mark.parametrize(
     "strategy",
-    [*creating.STRATEGIES.values(), *resolving.STRATEGIES.values()],
+    [one for strategies in STRATEGIES.values() for one in strategies.values()],
     ids=lambda strategy: strategy.function.__module__.removeprefix("shorturl."),
 )
 
 
-@pytest.mark.parametrize("package", [creating, resolving], ids=["creating", "resolving"])
-def test_the_table_lists_every_file_in_the_order_of_the_article(package: ModuleType) -> None:
-    files = {path.stem for path in Path(str(package.__file__)).parent.glob("*.py")}
-    assert set(package.STRATEGIES) == files - {"__init__"}
-    for name, strategy in package.STRATEGIES.items():
-        assert strategy.function.__module__ == f"{package.__name__}.{name}"
-    steps = [s.step for s in package.STRATEGIES.values() if s.step != "–"]
+@pytest.mark.parametrize("operation", STRATEGIES)
+def test_the_table_lists_every_file_in_the_order_of_the_article(operation: str) -> None:
+    files = {path.stem for path in (PACKAGE / operation).glob("*.py")}
+    assert set(STRATEGIES[operation]) == files - {"__init__"}
+    for name, strategy in STRATEGIES[operation].items():
+        assert strategy.function.__module__ == f"shorturl.{operation}.{name}"
+    steps = [s.step for s in STRATEGIES[operation].values() if s.step != "–"]
     assert steps == sorted(
         steps, key=["⛔ 1", "⛔ 2", "✅ 1", "✅ 2", "⛔ 3", "✅ 3", "✅ 4", "✅ 5"].index
     )
@@ -84,7 +87,7 @@ def test_the_docstring_says_the_same_things_in_the_same_order(strategy: Strategy
 
 def test_nothing_depends_on_one_driver() -> None:
     """The lesson in psycopg's `sql` module comes by way of Django, which has it for either one."""
-    for path in Path(str(creating.__file__)).parent.parent.rglob("*.py"):
+    for path in PACKAGE.rglob("*.py"):
         imported = re.search(r"^\s*(from|import) psycopg", path.read_text(), re.MULTILINE)
         assert "tests" in path.parts or not imported, path
 
@@ -98,15 +101,19 @@ def documented_sql(strategy: Strategy[Any]) -> re.Pattern[str]:
     return re.compile(re.escape(sent).replace("…", ".*?"))
 
 
+# How each operation is called, when nobody is in the way.
+CALLS: dict[str, Callable[[Any], object]] = {
+    "create": lambda function: function("https://example.com/", keys=["free"]),
+    "resolve": lambda function: function("hot"),
+}
+
+
 @every
 @pytest.mark.django_db(transaction=True)
 def test_the_docstring_shows_the_sql_that_is_sent(strategy: Strategy[Any]) -> None:
     ShortUrl.objects.create(id=10**6, key="hot", target_url="https://example.com/")
     with CaptureQueriesContext(connection) as captured:
-        if strategy.function.__name__ == "create":
-            strategy.function("https://example.com/", keys=["free"])
-        else:
-            strategy.function("hot")
+        CALLS[strategy.function.__name__](strategy.function)
     statements = " ".join(query["sql"] for query in captured)
     plain = re.sub(r'"(\w+)"\."(\w+)"', r"\2", statements).replace('"', "")
     plain = plain.replace("(hits + 1)", "hits + 1").replace("SELECT 1 AS a", "SELECT 1")

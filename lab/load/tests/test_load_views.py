@@ -12,6 +12,7 @@ from lab import urls
 from lab.load import views
 from shorturl import creating, keys, resolving
 from shorturl.models import ShortUrl
+from shorturl.operations import STRATEGIES
 from shorturl.resolving import compare_and_swap
 
 pytestmark = pytest.mark.django_db
@@ -51,9 +52,12 @@ def test_a_new_space_says_what_there_is(client: Client) -> None:
     assert response.status_code == 201
     answer = response.json()
     assert answer["targets"] == f"https://{answer['space']}.invalid/"
-    assert answer["creating"] == {n: s.verdict.value for n, s in creating.STRATEGIES.items()}
-    assert answer["resolving"] == {n: s.verdict.value for n, s in resolving.STRATEGIES.items()}
-    assert answer["service"] == {"creating": "on_conflict", "resolving": "combined"}
+    assert answer["operations"] == {
+        operation: {name: one.verdict.value for name, one in strategies.items()}
+        for operation, strategies in STRATEGIES.items()
+    }
+    assert answer["service"]["creating"] == "on_conflict"
+    assert answer["service"].keys() == STRATEGIES.keys()
     assert answer["versions"].keys() == {"Python", "Django", "gunicorn", "PostgreSQL"}
 
 

@@ -6,10 +6,10 @@ from django.core.management.base import BaseCommand
 
 from lab.catalogue import OPERATIONS
 from lab.markdown import table
+from shorturl.operations import STRATEGIES
 from shorturl.strategies import Verdict
 
 MARKS = {Verdict.RIGHT: "✅ right", Verdict.WRONG: "⛔ wrong", Verdict.RIGHT_ALONE: "⚠️ right alone"}
-TITLES = {"creating": "To create a short URL", "resolving": "To resolve a key and count the hit"}
 
 
 class Command(BaseCommand):
@@ -19,11 +19,11 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def handle(self, *args: Any, **options: Any) -> None:
-        for operation, (strategies, _) in OPERATIONS.items():
+        for operation, strategies in STRATEGIES.items():
             folder = f"shorturl/{operation}"
             rows = [
                 [f"[`{one.name}`]({folder}/{one.name}.py)", MARKS[one.verdict], one.shows, one.step]
                 for one in strategies.values()
             ]
-            titles = [TITLES[operation], "", "what it shows", "article"]
+            titles = [OPERATIONS[operation].title, "", "what it shows", "article"]
             self.stdout.write(f"{table(titles, rows)}\n\n")

@@ -1,0 +1,75 @@
+"""The operations as load tests measure them: which script, which strategies, and in which words.
+
+A test compares the strategies with the service's tables: the scripts know the service by HTTP only,
+and Locust needs the choices before there is a host to ask.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MeasuredOperation:
+    """An operation: the script that makes it race, and the words of its reports.
+
+    `unit` is what is measured, `lost` what a race does to it, and `doubled` what took effect twice.
+    """
+
+    title: str
+    unit: str
+    lost: str
+    doubled: str
+    script: str = ""
+    strategies: tuple[str, ...] = ()
+
+
+# A row for each operation of the service, and one for the service as a whole.
+OPERATIONS = {
+    "creating": MeasuredOperation(
+        "To create a short URL",
+        "creates",
+        "creates lost",
+        "links made twice",
+        "toctou",
+        (
+            "naive",
+            "check_first",
+            "table_lock",
+            "forgiveness",
+            "savepoint",
+            "on_conflict",
+            "get_or_create",
+            "timestamp_key",
+            "advisory_lock",
+            "permuted_sequence",
+        ),
+    ),
+    "resolving": MeasuredOperation(
+        "To resolve a key and count the hit",
+        "redirects",
+        "hits lost",
+        "hits counted twice",
+        "lost_update",
+        (
+            "naive",
+            "atomic_only",
+            "select_for_update",
+            "f_expression",
+            "f_expression_full_save",
+            "update_returning",
+            "compare_and_swap",
+            "repeatable_read",
+            "advisory_lock",
+            "combined",
+            "slotted_counter",
+            "append_only",
+            "in_memory",
+        ),
+    ),
+    "service": MeasuredOperation(
+        "The service", "requests", "requests lost", "counted or made twice"
+    ),
+}
+RESOLVING = OPERATIONS["resolving"].strategies
+WRONG_RESOLVING = ("naive", "atomic_only", "f_expression_full_save", "in_memory")
+# Seconds after which they have written what they answered; what is not there by then is lost.
+WRITES_LATER = {"in_memory": 3.0}
