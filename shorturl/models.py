@@ -5,12 +5,28 @@ import secrets
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.core.validators import MinValueValidator
 from django.db import models
-from django.db.models import F, OuterRef, Subquery, Sum
+from django.db.models import Case, F, OuterRef, Q, Subquery, Sum, Value, When
 from django.db.models.functions import Coalesce, Now
 
 from shorturl import exceptions, keys
 from shorturl.validators import TARGET_URL_MAX_LENGTH, validate_target_url
+
+# The name of the CHECK that no code gets past, which is how a limit that is too low is told.
+LIMIT_CONSTRAINT = "shorturl_shorturl_limit_ck"
+# The database's, at the moment that a row is looked at: a statement that had to wait for the row is
+# older than that, and a transaction older still.
+CLOCK: models.Func = models.Func(function="clock_timestamp", output_field=models.DateTimeField())
+
+
+class State(models.TextChoices):
+    """What became of a short URL."""
+
+    LIVE = "live"
+    EXPIRED = "expired"
+    USED_UP = "used up"
+    DELETED = "deleted"
 
 
 class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
@@ -24,6 +40,25 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         """
         count = self.filter(deleted_at=None).update(deleted_at=Now())
         return count, {self.model._meta.label: count}
+
+    def live(self) -> "ShortUrlQuerySet":
+        """Return those that lead anywhere: not deleted, not expired, and not used up."""
+        return self.filter(
+            Q(expires_at=None) | Q(expires_at__gt=CLOCK),
+            Q(max_hits=None) | Q(hits__lt=F("max_hits")),
+            deleted_at=None,
+        )
+
+    def with_state(self) -> "ShortUrlQuerySet":
+        """Add `state`, which says why a short URL leads nowhere; LIVE are those of live()."""
+        why = Case(
+            When(deleted_at__isnull=False, then=Value(State.DELETED)),
+            When(expires_at__lte=CLOCK, then=Value(State.EXPIRED)),
+            When(hits__gte=F("max_hits"), then=Value(State.USED_UP)),
+            default=Value(State.LIVE),
+        )
+        state = {"state": why}
+        return self.annotate(**state)  # as in with_total_hits()
 
     def with_total_hits(self) -> "ShortUrlQuerySet":
         """Add `total_hits`, by which everybody reads a counter, whichever strategy counts.
@@ -79,13 +114,28 @@ class ShortUrl(models.Model):
         related_name="+",
         db_index=False,
     )
+    # How often it leads anywhere, and until when; NULL: always. No PositiveBigIntegerField, as to
+    # add one is to check every row under a lock that lets nobody read.
+    max_hits = models.BigIntegerField(
+        "limit", null=True, blank=True, validators=[MinValueValidator(1)]
+    )
+    expires_at = models.DateTimeField("expiry", null=True, blank=True)
 
     total_hits: int  # after with_total_hits()
+    state: str  # after with_state()
 
     objects = ShortUrlQuerySet.as_manager()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["key"], name=keys.KEY_CONSTRAINT)]
+        constraints = [
+            models.UniqueConstraint(fields=["key"], name=keys.KEY_CONSTRAINT),
+            models.CheckConstraint(
+                condition=Q(max_hits__gte=1), name="shorturl_shorturl_max_hits_ck"
+            ),
+            models.CheckConstraint(
+                condition=Q(hits__lte=F("max_hits")), name=LIMIT_CONSTRAINT
+            ),
+        ]
         verbose_name = "short URL"
 
     def __str__(self) -> str:
