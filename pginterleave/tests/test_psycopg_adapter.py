@@ -152,3 +152,14 @@ database.close()
 
 def test_it_needs_no_django(counter_table: None) -> None:
     subprocess.run([sys.executable, "-c", WITHOUT_DJANGO, conninfo()], check=True)
+
+
+def test_a_cursor_that_is_not_observed_proves_nothing(database: PsycopgDatabase) -> None:
+    def process() -> None:
+        with database.connect(autocommit=True) as connection:
+            psycopg.ClientCursor(connection).execute(UPDATE, [1])
+
+    found = explored(database, process)
+    (past,) = found.unobserved
+    assert past.startswith("the driver's connection at ")
+    assert not found.complete

@@ -1,6 +1,7 @@
 """What cannot be stepped through is named in the result, and what went past it proves nothing."""
 
 import asyncio
+import io
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +60,68 @@ def test_statements_that_went_past_it_prove_nothing(process: Process) -> None:
     assert "statements were sent past it, by a " in str(found)
     with pytest.raises(AssertionError, match=r"Not proven: .* were sent past it"):
         found.assert_safe()
+
+
+COUNT = "UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'a'"
+
+
+def by_a_driver_cursor() -> None:
+    with connection.cursor() as cursor:
+        cursor.cursor.execute(COUNT)
+
+
+def by_a_cursor_of_another_class() -> None:
+    django: Any = connection
+    if is_psycopg3:
+        django.Database.ClientCursor(django.connection).execute(COUNT)
+    else:
+        dicts = django.Database.extras.DictCursor
+        django.connection.cursor(cursor_factory=dicts).execute(COUNT)
+
+
+def by_a_named_cursor() -> None:
+    with transaction.atomic(), connection.connection.cursor("named") as cursor:
+        cursor.execute("SELECT hits FROM interleave_counter")
+
+
+def by_a_commit() -> None:
+    with transaction.atomic():
+        counter.update_returning()
+        connection.connection.commit()
+
+
+def by_closing() -> None:
+    connection.connection.close()
+
+
+def by_copy() -> None:
+    with connection.cursor() as cursor:
+        if is_psycopg3:
+            with cursor.cursor.copy("COPY interleave_counter FROM STDIN") as copy:
+                copy.write_row((3, "c", 0))
+        else:
+            cursor.cursor.copy_expert("COPY interleave_counter FROM STDIN", io.StringIO("3\tc\t0"))
+
+
+@pytest.mark.parametrize(
+    "process",
+    [
+        by_a_driver_cursor,
+        by_a_cursor_of_another_class,
+        by_a_named_cursor,
+        by_a_commit,
+        by_closing,
+        by_copy,
+    ],
+)
+def test_what_the_driver_is_asked_for_is_named_with_its_place(process: Process) -> None:
+    """Past Django, which has no hook there: it is no step, and proves nothing."""
+    found = explored(process, counter.hits)
+    assert found.unobserved
+    for each in found.unobserved:
+        assert each.startswith("the driver's connection at ")
+        assert process.__name__ in each
+    assert not found.complete
 
 
 def test_others_may_work_before_and_after() -> None:

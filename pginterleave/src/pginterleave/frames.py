@@ -4,6 +4,7 @@ import contextlib
 import functools
 import importlib.util
 import os
+import sys
 from pathlib import Path
 from types import FrameType
 
@@ -35,3 +36,11 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     while frame and not is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+def place() -> str:
+    """Return where the code under test is, to append to what it does; "" if that is not known."""
+    frame = user_frame(sys._getframe(1))
+    if frame is None:
+        return ""
+    return f" at {frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_qualname})"

@@ -206,9 +206,11 @@ class Process:
             self.session.open()
             while True:
                 self._stop(DONE)
-                self.session.open()
+                with self.session.sending():
+                    self.session.open()
                 self._run()
-                self.session.end()
+                with self.session.sending():
+                    self.session.end()
         except ProcessCancelled:
             pass
         except BaseException as error:

@@ -194,6 +194,11 @@ class PsycopgConnection(psycopg.Connection[Any]):
         """Refuse: what is sent together cannot be ordered."""
         raise CannotExplore("A pipeline cannot be observed.")
 
+    def _start_query(self) -> Generator[Any, Any, Any]:
+        """Note the statement of a cursor that is not the one below, as psycopg.ClientCursor."""
+        self.session.note_past()
+        yield from super()._start_query()
+
     def _exec_command(self, command: Any, *args: Any) -> Generator[Any, Any, Any]:
         """Take BEGIN, COMMIT, ROLLBACK and what `transaction()` sends."""
         self.check()
@@ -227,7 +232,8 @@ class PsycopgCursor(psycopg.Cursor[Any]):
         sql = self._text(query)
         if statements.only_begins(sql):
             session.serializable |= "SERIALIZABLE" in sql.upper()
-            return send(query, params, **options)
+            with session.sending():
+                return send(query, params, **options)
         with session.statement(sql, params, may_split=may_split) as self._step:
             result = send(query, params, **options)
             self._step.rowcount = self.rowcount

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pginterleave import queries, statements
+from pginterleave import frames, queries, statements
 from pginterleave.catalogue import Catalogue
 
 IN_TRANSACTION = (2, 3)  # libpq's PQTRANS_INTRANS and PQTRANS_INERROR
@@ -52,6 +52,7 @@ class Session(abc.ABC):
         self.pids: set[int] = set()  # all that it has had
         self._first_state: dict[str, Any] = {}
         self._new_session = ""
+        self._sends = False  # what is a step, or what the explorer sends for itself
 
     @abc.abstractmethod
     def current(self) -> Any:
@@ -90,13 +91,28 @@ class Session(abc.ABC):
             with self.step("COMMIT", "COMMIT"):
                 self.control("COMMIT")
 
-    def step(
-        self, kind: str, sql: str, params: Any = None
-    ) -> contextlib.AbstractContextManager[Any]:
+    @contextlib.contextmanager
+    def step(self, kind: str, sql: str, params: Any = None) -> Iterator[Any]:
         """Take one step when the scheduler says so; enters with what is recorded of it."""
         self._may_hold_locks = self._may_hold_locks or "advisory_lock" in sql.lower()
         self._is_marked = self._is_marked or statements.marks_session(sql)
-        return self._stepping(kind, sql, params)
+        with self._stepping(kind, sql, params) as step, self.sending():
+            yield step
+
+    @contextlib.contextmanager
+    def sending(self) -> Iterator[None]:
+        """Send what is a step, or what is none and is sent by the explorer or to begin one."""
+        before, self._sends = self._sends, True
+        try:
+            yield
+        finally:
+            self._sends = before
+
+    def note_past(self) -> None:
+        """Note that the driver's connection is asked for something, unless this is `sending`."""
+        if self.connecting or (self._sends and threading.current_thread() is self.thread):
+            return
+        self.catalogue.past(f"the driver's connection{frames.place()}")
 
     def in_transaction(self) -> bool:
         """Whether what it does next takes effect only with a later COMMIT."""
@@ -172,7 +188,7 @@ class Session(abc.ABC):
     def leave(self) -> None:
         """Close all connections, whatever state they are in."""
         for each in (self._kept, *self.all_of_thread(), *self.copies.values()):
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception), self.sending():
                 each.close()
 
     def end(self) -> None:

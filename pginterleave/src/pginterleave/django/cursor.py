@@ -38,7 +38,8 @@ class SteppingCursor(SendingCursor):
         text = sql if isinstance(sql, str) else sql.as_string(self.cursor)
         if session.connecting or statements.only_begins(text):
             session.serializable |= "SERIALIZABLE" in text.upper()
-            return send(sql, params)
+            with session.sending():
+                return send(sql, params)
         self.db.validate_no_broken_transaction()  # Django sends nothing then
         # A server-side cursor outlives the statement, and so its transaction.
         may_split = not many and not getattr(self.cursor, "name", None)

@@ -94,5 +94,6 @@ class DjangoSession(Session):
 
     def control(self, sql: str) -> None:
         """Begin or end a transaction past Django, which believes that there is none."""
-        with self._wrapper.wrap_database_errors, self._wrapper.connection.cursor() as cursor:
+        connection = self._wrapper.connection
+        with self.sending(), self._wrapper.wrap_database_errors, connection.cursor() as cursor:
             cursor.execute(sql)

@@ -7,6 +7,7 @@ from typing import Any
 from django.db.backends.postgresql.psycopg_any import is_psycopg3
 from django.db.backends.utils import CursorDebugWrapper, CursorWrapper
 
+from pginterleave.django import driver
 from pginterleave.django.cursor import SteppingCursor, SteppingDebugCursor
 from pginterleave.django.private import EndingWrapper, Send
 from pginterleave.session import IN_TRANSACTION, Session
@@ -15,6 +16,7 @@ from pginterleave.session import IN_TRANSACTION, Session
 class SteppingWrapper(EndingWrapper):
     """Mixed into Django's backend: takes commits, rollbacks and closing step by step."""
 
+    Database: Any  # the driver
     owner: Session
     # None for a copy(), which is a connection of its own: it works, unobserved.
     session: Session | None = None
@@ -33,6 +35,21 @@ class SteppingWrapper(EndingWrapper):
         finally:
             self.session.connecting = False
 
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        if self.session is None:
+            return super().get_new_connection(conn_params)
+        if is_psycopg3:
+            connection = super().get_new_connection(conn_params)
+            connection.__class__ = driver.psycopg_class(type(connection), self.session)
+            return connection
+        base = conn_params.get("connection_factory") or self.Database.extensions.connection
+        factory = driver.psycopg2_class(base, self.session)
+        return super().get_new_connection({**conn_params, "connection_factory": factory})
+
+    def is_usable(self) -> bool:
+        with self.session.sending() if self.session else contextlib.nullcontext():
+            return super().is_usable()
+
     def make_cursor(self, cursor: Any) -> CursorWrapper:
         return SteppingCursor(cursor, self) if self.session else super().make_cursor(cursor)
 
@@ -42,12 +59,14 @@ class SteppingWrapper(EndingWrapper):
         return super().make_debug_cursor(cursor)
 
     def _step(self, kind: str) -> contextlib.AbstractContextManager[object]:
-        if self.session is None or self.connection is None or self.session.connecting:
+        if self.session is None:
             return contextlib.nullcontext()
+        if self.connection is None or self.session.connecting:
+            return self.session.sending()
         if self.connection.info.transaction_status not in IN_TRANSACTION:
-            return contextlib.nullcontext()  # there is nothing to end, and nothing is sent
+            return self.session.sending()  # there is nothing to end, and nothing is sent
         if not is_psycopg3 and self.connection.autocommit:
-            return contextlib.nullcontext()  # psycopg2 sends nothing, whoever has said BEGIN
+            return self.session.sending()  # psycopg2 sends nothing, whoever has said BEGIN
         return self.session.step(kind, kind)
 
     def ends(self, kind: str, send: Send) -> None:
@@ -56,7 +75,10 @@ class SteppingWrapper(EndingWrapper):
 
     def closes(self, close: Send) -> None:
         session, connection = self.session, self.connection
-        if session is None or connection is None or connection.closed or session.connecting:
+        if session is None:
             close()
+        elif connection is None or connection.closed or session.connecting:
+            with session.sending():
+                close()
         else:
             session.close_as_a_step(close)
