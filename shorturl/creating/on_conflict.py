@@ -7,10 +7,11 @@ from django.db.backends.postgresql.psycopg_any import sql
 from shorturl.models import ShortUrl
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
+TABLE, COMMA = sql.Identifier(ShortUrl._meta.db_table), sql.SQL(", ")
 INSERT = sql.SQL("""
-    INSERT INTO {table} ({columns}) VALUES ({values})
+    INSERT INTO {} ({}) VALUES ({})
     ON CONFLICT (key) DO NOTHING
-    RETURNING {returned}
+    RETURNING {}
 """)
 
 
@@ -40,15 +41,11 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     `savepoint`.
     """
     columns = ["key", "target_url", *values]
-    insert = INSERT.format(
-        table=sql.Identifier(ShortUrl._meta.db_table),
-        columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
-        values=sql.SQL(", ").join([sql.Placeholder()] * len(columns)),
-        returned=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
-    )
+    names, places = (COMMA.join(map(kind, columns)) for kind in (sql.Identifier, sql.Placeholder))
+    insert = INSERT.format(TABLE, names, places, COMMA.join(map(sql.Identifier, COLUMNS)))
     for key in keys:
         with connection.cursor() as cursor:
-            cursor.execute(insert, [key, target_url, *values.values()])
+            cursor.execute(insert, {"key": key, "target_url": target_url, **values})
             row = cursor.fetchone()
         if row is not None:
             return ShortUrl.from_db(connection.alias, COLUMNS, row)

@@ -8,9 +8,10 @@ from sqids import Sqids
 from shorturl.keys import ALPHABET, ATTEMPTS_PER_LENGTH, is_reserved
 from shorturl.models import ShortUrl
 
+TABLE, COMMA = sql.Identifier(ShortUrl._meta.db_table), sql.SQL(", ")
 NEXT_ID = "SELECT nextval(pg_get_serial_sequence(%s, 'id'))"
 INSERT = sql.SQL("""
-    INSERT INTO {table} ({columns}) VALUES ({values})
+    INSERT INTO {} ({}) VALUES ({})
     ON CONFLICT (key) DO NOTHING
     RETURNING *
 """)
@@ -42,11 +43,8 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     When to use it: where the links are public anyway and no create may ever try twice.
     """
     columns = ["id", "key", "target_url", *values]
-    insert = INSERT.format(
-        table=sql.Identifier(ShortUrl._meta.db_table),
-        columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
-        values=sql.SQL(", ").join([sql.Placeholder()] * len(columns)),
-    )
+    names, places = (COMMA.join(map(kind, columns)) for kind in (sql.Identifier, sql.Placeholder))
+    insert = INSERT.format(TABLE, names, places)
     tried = []
     for _ in range(ATTEMPTS_PER_LENGTH):
         with connection.cursor() as cursor:
@@ -54,7 +52,7 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
             (number,) = cursor.fetchone()
         key = SHUFFLED.encode([number])
         if not is_reserved(key):
-            row = [number, key, target_url, *values.values()]
+            row = {"id": number, "key": key, "target_url": target_url, **values}
             for short_url in ShortUrl.objects.raw(insert, row):
                 return short_url
         tried.append(key)
