@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 
@@ -42,16 +41,16 @@ def no_store(get_response: View) -> View:
 
 
 def body_limit(get_response: View) -> View:
-    """Refuse a body longer than DATA_UPLOAD_MAX_MEMORY_SIZE with a 413, unread.
+    """Refuse a body longer than the path may have with a 413, unread.
 
-    Django applies that limit to the fields of a form, but not to files, which nothing here accepts
-    and which it would write to the disk, however large.
+    Django applies DATA_UPLOAD_MAX_MEMORY_SIZE to the fields of a form, but not to files, which
+    nothing here accepts and which it would write to the disk, however large.
     """
 
     def middleware(request: HttpRequest) -> HttpResponse:
         # Django reads no further than this header says, and nothing without it.
         length = request.META.get("CONTENT_LENGTH") or "0"
-        if length.isdecimal() and int(length) > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+        if length.isdecimal() and int(length) > views.longest_body(request):
             return views.bad_request(request, RequestDataTooBig())
         return get_response(request)
 

@@ -236,8 +236,10 @@ _storage = "django.contrib.staticfiles.storage.StaticFilesStorage" if LOCAL else
 STORAGES = {"staticfiles": {"BACKEND": _storage}}
 
 # The longest body that a form or an API call needs is some 24 kB: a target URL of 2,000 characters
-# of four bytes each, every byte percent-encoded. Django's own default is 2.5 MB.
-DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024
+# of four bytes each, every byte percent-encoded. Many links at once may have 2 kB each, of which
+# PostgreSQL and every thread that has such a body keep copies. Django's own default is 2.5 MB.
+SHORTURL_BODY_MAX = 64 * 1024
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 
 # --- Security ------------------------------------------------------------------------------------
 

@@ -31,6 +31,13 @@ class KeyTaken(ShortUrlError):
         super().__init__(f"The key {key!r} is taken.")
 
 
+class LeftOut(ShortUrlError):
+    """Of short URLs that are made all or not at all, one that could have been made."""
+
+    def __init__(self) -> None:
+        super().__init__("Not created, because another one of the same request cannot be.")
+
+
 class Contended(ShortUrlError):
     """An optimistic strategy lost against other processes as often as it may try."""
 

@@ -27,8 +27,11 @@ KEY_CONSTRAINT = "shorturl_shorturl_key_uk"
 CUSTOM_KEY = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_LENGTH}}}")
 KEY_PATH = re.compile(f"/({CUSTOM_KEY.pattern})")
 
-# The first path segments that the service itself answers; checks.py compares them with the URLs.
-RESERVED = frozenset({"admin", "api", "healthz", "lab", "login", "logout", "readyz", "static"})
+# The first path segments that the service itself answers, which checks.py compares with the URLs,
+# and `bulk`, which is at the place of a key in /api/links/bulk.
+RESERVED = frozenset(
+    {"admin", "api", "bulk", "healthz", "lab", "login", "logout", "readyz", "static"}
+)
 
 
 @dataclass(frozen=True)

@@ -132,9 +132,7 @@ class ShortUrl(models.Model):
             models.CheckConstraint(
                 condition=Q(max_hits__gte=1), name="shorturl_shorturl_max_hits_ck"
             ),
-            models.CheckConstraint(
-                condition=Q(hits__lte=F("max_hits")), name=LIMIT_CONSTRAINT
-            ),
+            models.CheckConstraint(condition=Q(hits__lte=F("max_hits")), name=LIMIT_CONSTRAINT),
         ]
         verbose_name = "short URL"
 

@@ -3,11 +3,13 @@
 The strategies in the folders only import the model; an application calls what is here.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
 
-from shorturl import creating, keys, resolving
+from shorturl import bulk, creating, keys, resolving
+from shorturl.exceptions import ShortUrlError
 from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
 from shorturl.validators import validate_target_url
@@ -46,6 +48,24 @@ def create(target_url: str, *, key: str | None = None, owner_id: int | None = No
         return strategy.function(target_url, keys=[key], owner_id=owner_id)
     except ShortUrl.KeySpaceExhausted as error:
         raise ShortUrl.KeyTaken(key) from error
+
+
+def create_many(
+    wanted: Sequence[bulk.Wanted], *, all_or_nothing: bool, owner_id: int | None = None
+) -> list[ShortUrl | ShortUrlError]:
+    """Return for each entry its new short URL, or why there is none: see bulk.create_many().
+
+    It is one statement, whichever strategy creates single ones. All of them belong to the account
+    `owner_id`, or to nobody. Safe to call inside atomic().
+
+    Raises ValidationError for an invalid target URL or custom key.
+    """
+    for each in wanted:
+        validate_target_url(each.target_url)
+        if each.key is not None:
+            keys.validate_custom_key(each.key)
+    owned = [each._replace(values={**each.values, "owner_id": owner_id}) for each in wanted]
+    return bulk.create_many(owned, all_or_nothing=all_or_nothing)
 
 
 def resolve(key: str) -> ShortUrl:

@@ -32,6 +32,7 @@ from shorturl.models import ShortUrl
 from shorturl.validators import ascii_url
 
 FOUND = "shorturl.found"  # in the WSGI environ: what follow() has returned or raised
+BULK_PATH = "/api/links/bulk"
 gate = KeyGate()
 
 # csrf_exempt takes a view from the middleware, which would answer 403 to any method that it has
@@ -172,13 +173,18 @@ def address(request: HttpRequest, key: str) -> str:
     return request.build_absolute_uri(reverse("resolve", args=[key]))
 
 
+def longest_body(request: HttpRequest) -> int:
+    """Return how many bytes the body of a request to this path may have."""
+    bulk = request.path_info == BULK_PATH
+    return settings.DATA_UPLOAD_MAX_MEMORY_SIZE if bulk else settings.SHORTURL_BODY_MAX
+
+
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer what cannot be read: 413 when it is too large, else 400; the project's handler400."""
     status, detail = HTTPStatus.BAD_REQUEST, "The request could not be read."
     if isinstance(exception, RequestDataTooBig):
         status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        detail = f"The body is too large: send at most {limit:,} bytes."
+        detail = f"The body is too large: send at most {longest_body(request):,} bytes."
     elif isinstance(exception, (TooManyFieldsSent, TooManyFilesSent)):
         status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         detail = "The request has too many fields: send those of the form only."

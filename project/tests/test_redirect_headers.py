@@ -107,7 +107,7 @@ def test_another_method(path: str) -> None:
 
 def test_what_is_refused_before_the_key_is_looked_at(settings: Any) -> None:
     assert answer("GET", "/spring", headers={"host": "example.net"}) == (400, REFUSED)
-    too_long = b"x" * (settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
+    too_long = b"x" * (settings.SHORTURL_BODY_MAX + 1)
     assert answer("GET", "/spring", too_long) == (413, REFUSED)
 
 

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 from ninja import NinjaAPI, Swagger
 from ninja.errors import HttpError, ValidationError
 
-from shorturl.api import access, error_responses, links
+from shorturl.api import access, bulk_links, error_responses, links
 from shorturl.api.json_body import JsonParser
 
 DESCRIPTION = """
@@ -73,4 +73,5 @@ api = Api(
 )
 for kind in (Exception, Http404, HttpError, ValidationError):
     api.add_exception_handler(kind, error_responses.answer)
+api.add_router("", bulk_links.router)  # first: /links/bulk is no key
 api.add_router("", links.router)

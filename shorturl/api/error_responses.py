@@ -18,7 +18,7 @@ from django.http.request import RawPostDataException
 from django.utils.log import log_response
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from shorturl.exceptions import Contended, KeySpaceExhausted, KeyTaken
+from shorturl.exceptions import Contended, KeySpaceExhausted, KeyTaken, LeftOut
 from shorturl.outages import is_outage
 from shorturl.validators import shortened
 
@@ -53,12 +53,14 @@ class ApiError(Exception):
         self.status, self.detail, self.errors = status, detail, errors
         self.headers = dict(headers or {})
 
+    @property
+    def content(self) -> dict[str, Any]:
+        """What is said, as JSON."""
+        return {"detail": self.detail, **({"errors": self.errors} if self.errors else {})}
+
     def response(self) -> HttpResponse:
         """Return it as JSON."""
-        content: dict[str, Any] = {"detail": self.detail}
-        if self.errors:
-            content["errors"] = self.errors
-        return JsonResponse(content, status=self.status, headers=self.headers)
+        return JsonResponse(self.content, status=self.status, headers=self.headers)
 
 
 def wrong_input(status: HTTPStatus, *faults: tuple[str, str, str]) -> ApiError:
@@ -108,6 +110,8 @@ def describe(error: object) -> ApiError | None:
         case KeyTaken():
             message = f"{error} Choose another, or leave it out for a random one."
             return wrong_input(HTTPStatus.CONFLICT, ("key", "taken", message))
+        case LeftOut():
+            return ApiError(HTTPStatus.FAILED_DEPENDENCY, str(error))
         case KeySpaceExhausted() | Contended():
             headers = {"Retry-After": str(RETRY_AFTER)}
             return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, f"{error} Try again.", headers=headers)

@@ -23,21 +23,22 @@ class JsonParser(Parser):
         """
         if request.content_type != "application/json":
             raise not_json()
-        try:
-            # By itself json.loads() would guess UTF-16 and UTF-32, too.
-            return json.loads(
-                request.body.decode(), parse_constant=refuse, object_pairs_hook=unique
-            )
-        except UnicodeDecodeError as error:
-            raise malformed(f"it is not UTF-8 at byte {error.start + 1}") from error
-        except json.JSONDecodeError as error:
-            raise malformed(
-                f"{error.msg.removesuffix(' at')} at character {error.pos + 1}"
-            ) from error
-        except RecursionError as error:
-            raise malformed("it is nested too deeply") from error
-        except ValueError as error:  # NaN, or a number of thousands of digits
-            raise malformed("it holds a number that JSON or this service does not know") from error
+        return parse(request.body)
+
+
+def parse(body: bytes) -> Any:
+    """Return what a body says that claims to be JSON; raise ApiError (400) when it is not."""
+    try:
+        # By itself json.loads() would guess UTF-16 and UTF-32, too.
+        return json.loads(body.decode(), parse_constant=refuse, object_pairs_hook=unique)
+    except UnicodeDecodeError as error:
+        raise malformed(f"it is not UTF-8 at byte {error.start + 1}") from error
+    except json.JSONDecodeError as error:
+        raise malformed(f"{error.msg.removesuffix(' at')} at character {error.pos + 1}") from error
+    except RecursionError as error:
+        raise malformed("it is nested too deeply") from error
+    except ValueError as error:  # NaN, or a number of thousands of digits
+        raise malformed("it holds a number that JSON or this service does not know") from error
 
 
 def unique(fields: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ def test_the_operations_have_lasting_names_and_say_who_may_call_them(description
         for method, operation in methods.items()
     } == {
         ("post", "/api/links"): ("create_link", [{"Token": []}, {"Login": []}, {}]),
+        ("post", "/api/links/bulk"): ("create_links", [{"Token": []}, {"Login": []}, {}]),
         ("get", "/api/links"): ("list_links", staff),
         ("get", "/api/links/{key}"): ("get_link", [{"Token": []}, {}]),
         ("patch", "/api/links/{key}"): ("change_link", staff),
@@ -28,11 +29,16 @@ def test_the_operations_have_lasting_names_and_say_who_may_call_them(description
 
 
 def test_everything_is_explained_and_all_errors_look_the_same(description: Any) -> None:
+    """But for those of a bulk, which also say what is wrong with which entry."""
+    schemas = description["components"]["schemas"]
+    assert schemas["BulkError"]["properties"].keys() == {"detail", "errors", "items"}
     assert "Authorization: Bearer" in description["info"]["description"]
     for methods in description["paths"].values():
         for operation in methods.values():
             assert operation["description"]
+            is_bulk = operation["operationId"] == "create_links"
             for status, response in operation["responses"].items():
                 if int(status) >= 400:
                     schema = response["content"]["application/json"]["schema"]
-                    assert schema == {"$ref": "#/components/schemas/Error"}
+                    kind = "BulkError" if is_bulk and status in ("409", "422", "503") else "Error"
+                    assert schema == {"$ref": f"#/components/schemas/{kind}"}

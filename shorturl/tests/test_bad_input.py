@@ -65,16 +65,16 @@ def test_how_the_form_is_encoded(
 @pytest.mark.parametrize("csrf", [True, False])
 @pytest.mark.parametrize("content_type", [FORM, MULTIPART, "text/plain"])
 def test_body_over_the_limit(settings: Settings, content_type: str, csrf: bool) -> None:
-    body = b"a" * (settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
+    body = b"a" * (settings.SHORTURL_BODY_MAX + 1)
     response = Client(enforce_csrf_checks=csrf).generic("POST", "/", body, content_type)
     assertContains(response, "too large: send at most 65,536 bytes", status_code=413)
 
 
 def test_bodies_around_the_limit(client: Client, settings: Settings) -> None:
     body = f"target_url={TARGET_URL}&key="
-    body += "a" * (settings.DATA_UPLOAD_MAX_MEMORY_SIZE - len(body))
+    body += "a" * (settings.SHORTURL_BODY_MAX - len(body))
     assert client.post("/", body, content_type=FORM).status_code == 422
-    file = SimpleUploadedFile("a.txt", b"a" * settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    file = SimpleUploadedFile("a.txt", b"a" * settings.SHORTURL_BODY_MAX)
     assert client.post("/", {"target_url": TARGET_URL, "file": file}).status_code == 413
     response = client.post("/api/links", body + "a", content_type="application/json")
     assert response.status_code == 413

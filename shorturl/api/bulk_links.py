@@ -1,0 +1,138 @@
+"""Many short URLs in one call."""
+
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router, Status
+from pydantic import BaseModel, Field, ValidationError
+
+from shorturl import operations
+from shorturl.api import access, bulk_body
+from shorturl.api.error_responses import ApiError, describe, wrong_input
+from shorturl.api.links import OPTIONAL, UNREADABLE
+from shorturl.api.schemas import Error, Link, NewLink
+from shorturl.bulk import Wanted
+from shorturl.exceptions import LeftOut
+from shorturl.models import ShortUrl
+
+router = Router(tags=["links"])
+
+COLUMNS = list(NewLink.model_fields)
+FAULTLESS = frozenset({201, 424})  # the statuses of entries that nothing is wrong with
+
+
+class BulkQuery(BaseModel):
+    """How to create them."""
+
+    atomic: bool = Field(
+        True,
+        description="Create all or nothing; or, if false, entry by entry. JSON may say it in the "
+        "body, too.",
+    )
+
+
+class BulkItem(BaseModel):
+    """What became of one entry."""
+
+    number: int = Field(description="Its place among the entries, from 1.")
+    status: int = Field(
+        description="201 created, 409 the key is taken, 422 invalid, 424 left out because another "
+        "one cannot be created, 503 no random key was free.",
+    )
+    link: Link | None = None
+    error: Error | None = None
+
+
+class BulkResult(BaseModel):
+    """What became of the entries, in their order."""
+
+    items: list[BulkItem]
+
+
+class BulkError(Error):
+    """Why a call cannot be answered, or which entries are the reason that nothing was created."""
+
+    items: list[BulkItem] = Field([], description="Left out where the body could not be read.")
+
+
+@router.post(
+    "/links/bulk",
+    auth=[access.Token(), access.anyone_where_public, access.Login()],
+    response={
+        frozenset({201, 207}): BulkResult,
+        frozenset({409, 422, 503}): BulkError,
+        UNREADABLE - {422} | {401, 403}: Error,
+    },
+    exclude_unset=True,
+    operation_id="create_links",
+    summary="Create many short URLs",
+    openapi_extra={**OPTIONAL, "requestBody": {"required": True, "content": bulk_body.CONTENT}},
+)
+def create_links(request: HttpRequest, query: Query[BulkQuery]) -> Status[Any]:
+    """Create up to 1,000 short URLs, all or nothing or entry by entry.
+
+    Each entry has the fields of *Create a short URL*, and each has a status of its own in the
+    answer: 201, 409 or 422. The answer is 201 when all were created, and 207 when only some were.
+    With `atomic`, one entry at fault is enough that nothing is created: the answer then has the
+    status of the first of them, and the entries that nothing is wrong with have 424.
+
+    Of entries with the same key the first one gets it, and the others have 409, code `duplicate`.
+    """
+    body = bulk_body.read(request, COLUMNS)
+    atomic = query.atomic if body.atomic is None else body.atomic
+    checked = list(check(body.links, request))
+    links = [each for each in checked if isinstance(each, NewLink)]
+    outcomes: Sequence[Any] = [LeftOut()] * len(links)
+    if len(links) == len(checked) or not atomic:
+        wanted = [
+            Wanted(link.target_url, link.key, link.model_dump(exclude={"target_url", "key"}))
+            for link in links
+        ]
+        outcomes = operations.create_many(wanted, all_or_nothing=atomic)
+    created = iter(outcomes)
+    items = [
+        item(number, next(created) if isinstance(each, NewLink) else each, request)
+        for number, each in enumerate(checked, 1)
+    ]
+    at_fault = [each for each in items if each["status"] not in FAULTLESS]
+    if not at_fault:
+        return Status(201, {"items": items})
+    if not atomic:
+        return Status(207, {"items": items})
+    first = at_fault[0]
+    detail = (
+        f"Nothing was created, because of {len(at_fault):,} of {len(items):,} entries. "
+        f"The first is number {first['number']}: {first['error']['detail']}"
+    )
+    return Status(first["status"], {"detail": detail, "items": items})
+
+
+def check(entries: list[Any], request: HttpRequest) -> Iterator[NewLink | ApiError]:
+    """Return for each entry the short URL that it asks for, or what is wrong with it."""
+    numbers: dict[str, int] = {}  # of the entries, by the key that they are the first to ask for
+    for number, entry in enumerate(entries, 1):
+        if isinstance(entry, ApiError):
+            yield entry
+            continue
+        try:
+            link = NewLink.model_validate(entry, context={"request": request})
+        except ValidationError as error:
+            yield bulk_body.invalid(error, "entry")
+            continue
+        first = numbers.setdefault(link.key, number) if link.key else number
+        if first == number:
+            yield link
+        else:
+            message = f"Entry {first} has the key {link.key!r}, too: choose another for this one."
+            yield wrong_input(HTTPStatus.CONFLICT, ("key", "duplicate", message))
+
+
+def item(number: int, outcome: object, request: HttpRequest) -> dict[str, Any]:
+    """Return what the answer says of one entry."""
+    if isinstance(outcome, ShortUrl):
+        return {"number": number, "status": 201, "link": Link.of(outcome, request, hits=0)}
+    error = describe(outcome)
+    assert error
+    return {"number": number, "status": error.status, "error": error.content}
