@@ -1,4 +1,5 @@
-# The service. `--target lab` has the lab besides, `--target loadtest` is Locust instead.
+# The service. `--target lab` has the lab besides; `--target loadtest` is Locust instead, and
+# `--target pgbouncer` a PgBouncer.
 # 3.13: every locked package has a wheel for it, on amd64 and arm64, so nothing is compiled.
 
 FROM python:3.13-slim AS base
@@ -12,8 +13,19 @@ COPY locks/loadtests.txt ./
 RUN pip install --no-cache-dir --no-deps --require-hashes -r loadtests.txt
 # docker-compose.yml mounts loadtests/, which the scripts import from.
 ENV PYTHONPATH=/app
+# A volume that is mounted here is its own: the rest is read-only.
+RUN install --directory --owner=shorturl reports
 USER 10001
 ENTRYPOINT ["locust"]
+
+
+FROM debian:bookworm-slim AS pgbouncer
+RUN apt-get update && apt-get install --yes --no-install-recommends pgbouncer && \
+    rm -rf /var/lib/apt/lists/*
+COPY deploy/pgbouncer.ini deploy/pgbouncer.sh /etc/pgbouncer/
+USER 10001
+EXPOSE 6432
+CMD ["sh", "/etc/pgbouncer/pgbouncer.sh"]
 
 
 FROM base AS build

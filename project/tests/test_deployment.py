@@ -95,18 +95,20 @@ def test_the_compose_file_is_valid() -> None:
     assert ended.returncode == 0, ended.stdout
 
 
-def test_compose_has_no_default_secret_no_open_port_and_no_load_test() -> None:
-    """The load test has its own profile, network and database: it may run wrong strategies."""
+def test_compose_has_no_default_secret_no_open_port_and_profiles_of_their_own() -> None:
+    """Load test and cluster have networks and databases of their own: what is tried stays there."""
     compose = YAML(typ="safe", pure=True).load(ROOT / "docker-compose.yml")["services"]
-    apart = {"loadtest-web", "loadtest-db", "locust-master", "locust-worker"}
+    apart = ("loadtest", "citus")
     for name, service in compose.items():
-        environment = service.get("environment", {})
-        for variable, value in environment.items():
+        profile, networks = service.get("profiles", [""]), [*service.get("networks", ())]
+        for variable, value in service.get("environment", {}).items():
             if re.search("KEY|PASSWORD", variable):
                 assert re.fullmatch(r"\$\{[A-Z_]+:\?.+\}", value), variable
         for port in service.get("ports", ()):
             assert re.match(r"127\.0\.0\.1:|\$\{HOST:-127\.0\.0\.1\}:", port)
-        assert (service.get("profiles") == ["loadtest"]) is (name in apart)
-        assert ("loadtest" in service.get("networks", ())) is (name in apart)
-        assert set(service.get("depends_on", ())) <= (apart if name in apart else set(compose))
+        assert networks == [each for each in profile if each in apart], name
+        for needed in service.get("depends_on", ()):
+            started = compose[needed].get("profiles", [""])
+            assert started == profile or (profile == ["scale"] and started == [""]), name
+        assert profile != [""] or name in {"web", "migrate", "db"}
     assert "loadtest-db" in compose["loadtest-web"]["environment"]["DATABASE_URL"]
