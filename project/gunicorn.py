@@ -7,6 +7,7 @@ from io import StringIO
 from typing import Any
 
 import django
+from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.core.management.base import CommandError
@@ -21,17 +22,14 @@ try:
     from project import deadlines
     from project.environment import number, text
     from project.log import SummingHandler
-    from project.settings import ALLOWED_HOSTS, DATABASE_URL, LOCAL, THREADS
+    from project.settings import ALLOWED_HOSTS, DATABASE_URL, LOCAL, THREADS, WORKERS
     from project.worker import BoundedWorker
 
     django.setup()
     HOST = text("HOST", default="127.0.0.1")
     # 0 is a free port of the kernel's choice, which the line that says where to look tells.
     PORT = number("PORT", default=8000, least=0, most=65_535)
-    # One for each core; few workers with many threads combine more hits than many with few. Each
-    # thread may keep a connection: WORKERS × THREADS has to stay well below PostgreSQL's
-    # max_connections, 100 by default and 400 in the embedded one.
-    workers = number("WORKERS", default=2, least=1, most=64)
+    workers = WORKERS
     BoundedWorker.queue_timeout = (
         number("QUEUE_TIMEOUT_MS", default=500, least=10, most=60_000) / 1000
     )
@@ -82,11 +80,25 @@ def on_starting(server: Any) -> None:
             hold()  # for the workers' whole life, also when none of them is connected
         if LOCAL:
             call_command("migrate")  # one process at a time; any other finds nothing to do
+        check_database(server)
     except (CommandError, ImproperlyConfigured) as error:
         sys.exit(f"gunicorn: {error}")
     except OperationalError as error:
         sys.exit(f"gunicorn: the database is unavailable: {error}".strip())
     connections.close_all()  # a connection must not be shared over fork
+
+
+def check_database(server: Any) -> None:
+    """Warn of what the database says against the settings; raise CommandError for an error.
+
+    `manage.py check --database default` has the same. One that is away has nothing said of it: a
+    production starts, and serves when it is back.
+    """
+    found = checks.run_checks(tags=[checks.Tags.database], databases=["default"])
+    if errors := [str(each) for each in found if each.is_serious()]:
+        raise CommandError("\n".join(errors))
+    for each in found:
+        server.log.warning("%s %s", each.msg, each.hint or "")
 
 
 def listen(server: Any) -> None:

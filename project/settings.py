@@ -54,7 +54,10 @@ else:
 SHORTURL_CREATING = text("SHORTURL_CREATING", default="on_conflict")
 SHORTURL_RESOLVING = text("SHORTURL_RESOLVING", default="combined")
 SHORTURL_KEY_LENGTH = number("SHORTURL_KEY_LENGTH", default=7, least=1, most=20)
-THREADS = number("THREADS", default=12, least=1, most=64)  # gunicorn.py has the workers
+# One for each core; few workers with many threads combine more hits than many with few.
+WORKERS = number("WORKERS", default=2, least=1, most=64)
+THREADS = number("THREADS", default=12, least=1, most=64)
+MACHINES = number("MACHINES", default=1, least=1, most=1_000)  # which share the database
 # The others are left to other keys.
 SHORTURL_REQUESTS_PER_KEY = number(
     "SHORTURL_REQUESTS_PER_KEY", default=max(1, THREADS // 2), least=1, most=64

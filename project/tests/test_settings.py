@@ -20,7 +20,7 @@ from project.apps import check_names
 from project.tests.conftest import PRODUCTION, ROOT, run_in
 
 Load = Callable[..., dict[str, Any]]
-GUNICORN = {"PORT", "QUEUE_TIMEOUT_MS", "WORKERS"}  # which are not Django's settings
+GUNICORN = {"PORT", "QUEUE_TIMEOUT_MS"}  # which are not Django's settings
 
 
 @pytest.fixture

@@ -1,0 +1,33 @@
+"""What the database says against the settings."""
+
+import pytest
+from django.core.checks import Tags, run_checks
+from django.db import connection
+from django.test import override_settings
+
+
+def found() -> list[str]:
+    """Return what the checks of the database say."""
+    return [each.msg for each in run_checks(tags=[Tags.database], databases=["default"])]
+
+
+@pytest.mark.django_db
+def test_connections_are_added_up_over_all_machines() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW max_connections")
+        most = int(cursor.fetchone()[0])
+        cursor.execute("SHOW superuser_reserved_connections")
+        reserved = int(cursor.fetchone()[0])
+    # Each worker of 4 threads may have 5 connections, so this is all there are, and then one more.
+    fits = (most - reserved) // 5
+    with override_settings(MACHINES=1, WORKERS=fits, THREADS=4):
+        assert found() == []
+    with override_settings(MACHINES=fits + 1, WORKERS=1, THREADS=4):
+        (said,) = found()
+    assert said == (
+        f"The service may open {5 * (fits + 1)} connections: MACHINES {fits + 1} × WORKERS 1 × "
+        f"(THREADS 4 + 1); PostgreSQL takes {most - reserved}: max_connections {most} less "
+        f"{reserved} that are reserved."
+    )
+    with override_settings(MACHINES=fits + 1, WORKERS=1, THREADS=4, DATABASE_POOLER="transaction"):
+        assert found() == []  # they are PgBouncer's
