@@ -1,9 +1,12 @@
 """How the service is served: `gunicorn -c project/gunicorn.py` (HOST, PORT, WORKERS, THREADS)."""
 
+import atexit
 import os
 import signal
 import sys
 from io import StringIO
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 import django
@@ -22,9 +25,20 @@ try:
     from project import deadlines
     from project.environment import number, text
     from project.log import SummingHandler
-    from project.settings import ALLOWED_HOSTS, DATABASE_URL, LOCAL, THREADS, WORKERS
+    from project.settings import (
+        ALLOWED_HOSTS,
+        DATABASE_URL,
+        LOCAL,
+        SHORTURL_METRICS_TOKEN,
+        THREADS,
+        WORKERS,
+    )
     from project.worker import BoundedWorker
 
+    if SHORTURL_METRICS_TOKEN:  # prometheus_client asks for the directory when it is imported
+        _counts = os.environ["PROMETHEUS_MULTIPROC_DIR"] = mkdtemp(prefix="shorturl-metrics-")
+        _master = os.getpid()  # and not a worker, which ends before
+        atexit.register(lambda: os.getpid() == _master and rmtree(_counts))
     django.setup()
     HOST = text("HOST", default="127.0.0.1")
     # 0 is a free port of the kernel's choice, which the line that says where to look tells.
@@ -135,4 +149,16 @@ def _terminate(*_: Any) -> None:
 def post_worker_init(worker: Any) -> None:
     """Bound its waits for PostgreSQL; leave Ctrl-C to the master, who ends them gracefully."""
     deadlines.install()
+    if SHORTURL_METRICS_TOKEN:
+        from project.metrics import REFUSED
+
+        worker.on_refusal = REFUSED.inc
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def child_exit(server: Any, worker: Any) -> None:
+    """Count the connections of a worker that has ended no longer as in use."""
+    if SHORTURL_METRICS_TOKEN:
+        from prometheus_client.multiprocess import mark_process_dead
+
+        mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]

@@ -7,6 +7,7 @@ details.
 import logging
 from collections.abc import Callable
 
+from django.conf import settings
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -20,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class HealthMiddleware:
-    """Answers the two probes before the middleware behind this one can refuse them.
+    """Answers the probes before the middleware behind this one can refuse them.
 
     A probe comes from inside, often with an IP address as its Host and by plain HTTP.
     """
@@ -71,3 +72,7 @@ def not_ready(request: HttpRequest, reason: str, details: Exception | None = Non
 
 
 PROBES = {"/healthz": healthz, "/readyz": readyz}
+if settings.SHORTURL_METRICS_TOKEN:
+    from project.metrics import metrics
+
+    PROBES["/metrics"] = metrics

@@ -63,6 +63,8 @@ SHORTURL_REQUESTS_PER_KEY = number(
     "SHORTURL_REQUESTS_PER_KEY", default=max(1, THREADS // 2), least=1, most=64
 )
 SHORTURL_PUBLIC_CREATE = flag("SHORTURL_PUBLIC_CREATE", default=LOCAL)
+# What Prometheus sends to read /metrics; without it nothing is counted, and the path is not there.
+SHORTURL_METRICS_TOKEN = text("SHORTURL_METRICS_TOKEN")
 # Off wherever others rely on the service, and an installation can be without it. A checkout has a
 # folder pginterleave, too: without an origin, it is not the package.
 LAB_INSTALLED = all((spec := find_spec(name)) and spec.origin for name in ("lab", "pginterleave"))

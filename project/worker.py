@@ -14,6 +14,7 @@ import selectors
 import socket
 import time
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -35,7 +36,7 @@ QUEUE_PER_THREAD = 8  # requests that may wait for each thread: with 12 threads 
 ACCEPTS = 64  # connections taken before the main loop looks after the others again
 
 GONE = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED, errno.ENOTCONN)  # or none has come
-PROBE = re.compile(rb"(?:GET|HEAD) /(healthz|readyz) ")
+PROBE = re.compile(rb"(?:GET|HEAD) /(healthz|readyz|metrics) ")
 BODILESS = (b"GET ", b"HEAD ")  # the methods of requests that end with their header
 
 
@@ -44,6 +45,8 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
 
     # Seconds after which a request that has waited is refused, and not begun: QUEUE_TIMEOUT_MS.
     queue_timeout = 0.5
+    # Told of each request that is refused for want of a thread.
+    on_refusal: Callable[[], object] = staticmethod(lambda: None)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -57,7 +60,9 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
     def init_process(self) -> None:
         # A thread for each probe, so that it is answered under any load, and so that the one that
         # asks the database, which may be frozen, does not stand in the other one's way.
-        self.probes = {name: ThreadPoolExecutor(max_workers=1) for name in ("healthz", "readyz")}
+        self.probes = {
+            name: ThreadPoolExecutor(max_workers=1) for name in ("healthz", "readyz", "metrics")
+        }
         super().init_process()
 
     @property
@@ -80,6 +85,7 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
                     whole = data.startswith(BODILESS) and data.endswith(b"\r\n\r\n")
                     if whole and not PROBE.match(data):
                         quick_refusal.refuse(descriptor, OVERLOADED)
+                        self.on_refusal()
                         continue
                     client, address = quick_refusal.keep(descriptor)
                 else:
@@ -112,6 +118,7 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
         conn.probe = probe[1].decode() if probe else ""
         if refusal is None and not conn.probe and self.is_full:
             refusal = OVERLOADED
+            self.on_refusal()
         if refusal is None:
             self.submit(conn)
         elif refusal:
@@ -140,6 +147,7 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]
         try:
             if time.monotonic() - conn.queued_at > self.queue_timeout:
                 conn.say(OVERLOADED)
+                self.on_refusal()
                 return False
             return bool(super().handle(conn))
         finally:

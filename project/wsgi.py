@@ -1,12 +1,20 @@
 """The WSGI application that gunicorn serves: `gunicorn -c project/gunicorn.py`."""
 
 import os
+from typing import Any
 
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 _django = get_wsgi_application()
 
+from django.conf import settings  # noqa: E402
+
 from project.redirects import Redirects  # noqa: E402 - which imports the model
 
-application = Redirects(_django)
+application: Any = Redirects(_django)
+if settings.SHORTURL_METRICS_TOKEN:
+    from project import metrics
+
+    metrics.install()
+    application = metrics.Counted(application)
