@@ -18,6 +18,12 @@ from django.db import OperationalError, connections
 from django.http.request import validate_host
 from gunicorn.sock import TCPSocket
 
+
+def _forget_counts(directory: str, *, of: int) -> None:
+    if os.getpid() == of:  # the master, and not a worker, which ends before
+        rmtree(directory)
+
+
 # Until there is something to stop, Ctrl-C just ends this, without a traceback.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
@@ -37,8 +43,7 @@ try:
 
     if SHORTURL_METRICS_TOKEN:  # prometheus_client asks for the directory when it is imported
         _counts = os.environ["PROMETHEUS_MULTIPROC_DIR"] = mkdtemp(prefix="shorturl-metrics-")
-        _master = os.getpid()  # and not a worker, which ends before
-        atexit.register(lambda: os.getpid() == _master and rmtree(_counts))
+        atexit.register(_forget_counts, _counts, of=os.getpid())
     django.setup()
     HOST = text("HOST", default="127.0.0.1")
     # 0 is a free port of the kernel's choice, which the line that says where to look tells.
