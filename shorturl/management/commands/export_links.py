@@ -1,0 +1,106 @@
+"""`manage.py export_links`: all links to a file, which import_links reads."""
+
+import csv
+import json
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connection, transaction
+from tqdm import tqdm  # type: ignore[import-untyped]
+
+from shorturl.link_files import COLUMNS, TIMES
+from shorturl.management.link_arguments import FORMATS, database_error, format_of
+from shorturl.models import ShortUrl
+
+PAGE = 5_000  # links of one statement; some 10 MB at most
+# Whoever takes the lines may take their time; the limit of each statement stays.
+SNAPSHOT = """
+    SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
+    SET LOCAL idle_in_transaction_session_timeout = 0
+"""
+
+
+class Command(BaseCommand):
+    """Reads a page at a time, all in one transaction, which a PgBouncer leaves on one session."""
+
+    help = (
+        "Write all links, deleted ones too, with hits and times, as they are at one moment. "
+        "Exit codes: 0, all are written; 2, they are not."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the file and its format."""
+        parser.add_argument("file", help="such as links.csv or links.jsonl; - is standard output")
+        parser.add_argument("--format", choices=FORMATS, help="where the name does not say it")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Write the links; raise CommandError when they cannot be read or written."""
+        name = options["file"]
+        written_as = {"csv": csv_writer, "jsonl": json_writer}[format_of(name, options["format"])]
+        try:
+            with self.opened(name) as file, transaction.atomic(durable=True):
+                with connection.cursor() as cursor:
+                    cursor.execute(SNAPSHOT)
+                count = export(written_as(file))
+        except DatabaseError as error:
+            raise database_error(error, "The export is not complete: try again.") from error
+        except OSError as error:
+            raise CommandError(
+                f"{name} cannot be written: {error.strerror}.", returncode=2
+            ) from error
+        self.stderr.write(f"{count:,} links are exported.")
+
+    @contextmanager
+    def opened(self, name: str) -> Iterator[Any]:
+        """Yield the file to write to, which gets its name when it is complete."""
+        if name == "-":
+            yield self.stdout
+            return
+        path = Path(name)
+        part = path.with_name(f"{path.name}.part")
+        with part.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        part.replace(path)
+
+
+def csv_writer(file: Any) -> Callable[[dict[str, Any]], object]:
+    """Return what writes a link as a row, after the names of the columns."""
+    writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    return writer.writerow
+
+
+def json_writer(file: Any) -> Callable[[dict[str, Any]], object]:
+    """Return what writes a link as an object in a line."""
+    return lambda link: file.write(json.dumps(link, ensure_ascii=False) + "\n")
+
+
+def export(write: Callable[[dict[str, Any]], object]) -> int:
+    """Write every link in the order in which they were made; return how many."""
+    links = ShortUrl.objects.with_total_hits().select_related("owner").order_by("id")
+    count = ShortUrl.objects.count()
+    with tqdm(total=count, unit=" links", unit_scale=True, disable=None, leave=False) as bar:
+        last = 0
+        while page := list(links.filter(id__gt=last)[:PAGE]):
+            for link in page:
+                write(columns(link))
+            last = page[-1].pk
+            bar.update(len(page))
+    return count
+
+
+def columns(link: ShortUrl) -> dict[str, Any]:
+    """Return what a file says of a link."""
+    times = {name: getattr(link, name) for name in TIMES}
+    return {
+        "key": link.key,
+        "target_url": link.target_url,
+        "hits": link.total_hits,
+        "max_hits": link.max_hits,
+        "owner": link.owner and link.owner.get_username(),
+        **{name: time and time.isoformat() for name, time in times.items()},
+    }

@@ -1,0 +1,140 @@
+"""`manage.py import_links`: links from a file of export_links, Shlink, Kutt or YOURLS."""
+
+import csv
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
+from django.utils import timezone
+from tqdm import tqdm  # type: ignore[import-untyped]
+
+from shorturl import bulk
+from shorturl.link_files import csv_records, json_records, row
+from shorturl.management.link_arguments import FORMATS, database_error, format_of
+from shorturl.models import ShortUrl
+from shorturl.validators import shortened
+
+MOST_SHOWN = 100  # lines that are not imported; the others are counted
+Row = dict[str, Any]
+
+
+class Command(BaseCommand):
+    """Inserts a batch at a time, each with one statement, and leaves what is there as it is.
+
+    So a run that was interrupted, however, is begun again and goes on where it was: a link has its
+    hits from the very statement that inserts it. Two runs at once get in nobody's way.
+    """
+
+    help = (
+        "Read links, with their hits and times, from CSV or JSON lines of export_links, Shlink, "
+        "Kutt or YOURLS. A link that is there already, with the same target, is left as it is, so "
+        "the same file can be imported again. Exit codes: 0, all links are there; 1, some lines "
+        "are not imported, which are shown with what would be right; 2, the file or the database "
+        "cannot be read."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the file and its format."""
+        parser.add_argument("file", help="such as links.csv or links.jsonl; - is standard input")
+        parser.add_argument("--format", choices=FORMATS, help="where the name does not say it")
+        parser.add_argument("--owner", help="the account that gets the links which name none")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Import, and say what became of the lines; raise CommandError when not all are there."""
+        name = options["file"]
+        records_of = {"csv": csv_records, "jsonl": json_records}[format_of(name, options["format"])]
+        self.made = self.there = self.refused = 0
+        try:
+            with self.lines(name) as lines:
+                self.load(records_of(lines), options["owner"])
+        except DatabaseError as error:
+            raise database_error(error, f"{self.summary()} Run it again: it goes on.") from error
+        except OSError as error:
+            raise CommandError(f"{name} cannot be read: {error.strerror}.", returncode=2) from error
+        except (ValidationError, csv.Error) as error:
+            reason = error.messages[0] if isinstance(error, ValidationError) else f"{error}."
+            raise CommandError(f"{name}: {reason} {self.summary()}", returncode=2) from error
+        self.stdout.write(self.summary())
+        if self.refused:
+            raise CommandError("Correct these lines and run it again: the others stay as they are.")
+
+    def load(self, records: Iterator[tuple[int, Any]], owner: str | None) -> None:
+        """Import all records."""
+        account, now = cache(owner_id), timezone.now()
+        everybody = owner and account(owner)
+        batch: dict[str, tuple[int, Row]] = {}
+        for line, record in records:
+            try:
+                if isinstance(record, ValidationError):
+                    raise record
+                columns = row(record, account, now)
+            except ValidationError as error:
+                self.refuse(line, error.messages[0])
+                continue
+            columns["owner_id"] = columns["owner_id"] or everybody
+            if columns["key"] in batch or len(batch) == bulk.BULK_MAX:
+                self.insert(batch)
+                batch = {}
+            batch[columns["key"]] = line, columns
+        self.insert(batch)
+
+    def insert(self, batch: dict[str, tuple[int, Row]]) -> None:
+        """Insert the rows whose keys are free, and compare the others with what is there."""
+        made = bulk.insert([columns for _, columns in batch.values()])
+        self.made += len(made)
+        rest = batch.keys() - made.keys()
+        targets = ShortUrl.objects.filter(key__in=rest).values_list("key", "target_url")
+        for key, target_url in sorted(targets, key=lambda found: batch[found[0]][0]):
+            line, columns = batch[key]
+            if target_url == columns["target_url"]:
+                self.there += 1
+            else:
+                leads = f"The key {key!r} leads to {shortened(target_url)!r} here"
+                self.refuse(line, f"{leads}: choose another key in the file.")
+
+    def refuse(self, line: int, message: str) -> None:
+        """Say why a line is not imported."""
+        self.refused += 1
+        if self.refused <= MOST_SHOWN:
+            with tqdm.external_write_mode(file=sys.stderr):  # not into the bar
+                self.stderr.write(f"Line {line:,}: {message}")
+
+    def summary(self) -> str:
+        """Return how many lines became what."""
+        return (
+            f"{self.made:,} links imported, {self.there:,} were there already, "
+            f"{self.refused:,} lines not imported."
+        )
+
+    @contextmanager
+    def lines(self, name: str) -> Iterator[Iterator[str]]:
+        """Yield the lines of the file, and show how many bytes of it are read."""
+        source = None if name == "-" else Path(name)
+        with source.open("rb") if source else sys.stdin.buffer as file:
+            size = source.stat().st_size if source else None
+            with tqdm(total=size, unit="B", unit_scale=True, disable=None, leave=False) as bar:
+                yield (self.text(line, bar) for line in file)
+
+    @staticmethod
+    def text(line: bytes, bar: Any) -> str:
+        """Return a line; bytes that are no UTF-8 become characters that nothing may have."""
+        bar.update(len(line))
+        return line.decode("utf-8-sig", errors="surrogateescape")
+
+
+def owner_id(name: str) -> int:
+    """Return the account of this name; raise ValidationError without one."""
+    found = get_user_model().objects.filter(username=name).values_list("pk", flat=True).first()
+    if found is None:
+        raise ValidationError(
+            f"There is no account {shortened(name)!r}: create it first, or leave the owner out."
+        )
+    return found
