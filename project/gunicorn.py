@@ -1,6 +1,7 @@
 """How the service is served: `gunicorn -c project/gunicorn.py` (HOST, PORT, WORKERS, THREADS)."""
 
 import atexit
+import logging
 import os
 import signal
 import sys
@@ -35,6 +36,7 @@ try:
         ALLOWED_HOSTS,
         DATABASE_URL,
         LOCAL,
+        LOG_FORMAT,
         SHORTURL_METRICS_TOKEN,
         THREADS,
         WORKERS,
@@ -84,7 +86,10 @@ def on_starting(server: Any) -> None:
     """Check the project; in a local run, keep the embedded PostgreSQL up, and migrate it."""
     for handler in server.log.error_log.handlers:
         summing = SummingHandler(handler.stream)
-        summing.setFormatter(handler.formatter)
+        json = LOG_FORMAT == "json"
+        summing.setFormatter(
+            logging.getLogger().handlers[0].formatter if json else handler.formatter
+        )
         server.log.error_log.handlers = [summing]
     # gunicorn handles signals only later; until then they would skip the exit handlers, and leave
     # the embedded PostgreSQL running.

@@ -6,20 +6,35 @@ import traceback
 from copy import copy
 from typing import TextIO
 
+from pythonjsonlogger import json
+
 INTERVAL = 10.0  # seconds: records of one kind are a line at once, and then one for each of these
 MOST_KINDS = 100  # that are told apart at a time; what comes on top counts as one kind
+
+
+def without_strangers_traceback(record: logging.LogRecord) -> logging.LogRecord:
+    """Return a copy of `record`, without the traceback of what anybody can cause."""
+    record = copy(record)
+    if record.name.startswith("django.security."):
+        record.exc_info = record.exc_text = None
+    return record
 
 
 class LineFormatter(logging.Formatter):
     """Formats a record as one line, unless it has the traceback of a mistake of ours."""
 
     def format(self, record: logging.LogRecord) -> str:
-        record = copy(record)
-        if record.name.startswith("django.security."):  # a request that anybody can send
-            record.exc_info = record.exc_text = None
+        record = without_strangers_traceback(record)
         record.msg = " ".join(map(str.strip, record.getMessage().splitlines()))
         record.args = None
         return super().format(record)
+
+
+class JsonFormatter(json.JsonFormatter):
+    """Formats a record as one JSON object on a line, a traceback inside."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return super().format(without_strangers_traceback(record))
 
 
 class SummingHandler(logging.StreamHandler[TextIO]):

@@ -284,6 +284,7 @@ CONTENT_SECURITY_POLICY = {
 
 # --- Logging -------------------------------------------------------------------------------------
 
+LOG_FORMAT = choice("LOG_FORMAT", default="line", choices=("line", "json"))
 # Django by itself logs errors to the console only with DEBUG.
 LOGGING = {
     "version": 1,
@@ -293,9 +294,22 @@ LOGGING = {
             "class": "project.log.LineFormatter",
             "format": "{asctime} {levelname} {name}: {message}",
             "style": "{",
+        },
+        "json": {
+            "class": "project.log.JsonFormatter",
+            "format": "{asctime}{levelname}{name}{message}{request_id}",
+            "style": "{",
+            "rename_fields": {"asctime": "time", "levelname": "level", "name": "logger"},
+        },
+    },
+    "filters": {"request_id": {"()": "project.request_id.RequestIdFilter"}},
+    "handlers": {
+        "console": {
+            "class": "project.log.SummingHandler",
+            "formatter": LOG_FORMAT,
+            "filters": ["request_id"],
         }
     },
-    "handlers": {"console": {"class": "project.log.SummingHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": "WARNING"},
     "loggers": {
         "django": {"handlers": ["console"], "level": "WARNING", "propagate": False},

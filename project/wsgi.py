@@ -13,6 +13,10 @@ from django.conf import settings  # noqa: E402
 from project.redirects import Redirects  # noqa: E402 - which imports the model
 
 application: Any = Redirects(_django)
+if settings.LOG_FORMAT == "json":
+    from project.request_id import WithRequestId
+
+    application = WithRequestId(application)
 if settings.SHORTURL_METRICS_TOKEN:
     from project import metrics
 

@@ -1,15 +1,21 @@
 """What stands in the log. No test waits for the interval: each sums up when it wants to."""
 
+import json
 import logging
+import re
+import sys
 from collections.abc import Callable, Iterator
 from io import StringIO
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from django.conf import settings
 from django.db import OperationalError
 from django.test import Client
 
 from project import log
+from project.request_id import RequestIdFilter, WithRequestId
 from shorturl import operations
 
 FORM = "application/x-www-form-urlencoded"
@@ -134,3 +140,41 @@ def test_a_mistake_of_ours_is_logged_once_with_its_traceback(
     assert written[0] == "ERROR shorturl.api.error_responses: GET /api/links/spring failed"
     assert written[-1] == "RuntimeError: a mistake"
     assert sum(line.startswith("ERROR") for line in written) == 1
+
+
+def test_json_has_the_id_that_the_response_has() -> None:
+    configured = settings.LOGGING["formatters"]["json"]
+    stream = StringIO()
+    handler = log.SummingHandler(stream)
+    options = {k: v for k, v in configured.items() if k not in ("class", "format")}
+    handler.setFormatter(log.JsonFormatter(configured["format"], **options))
+    handler.addFilter(RequestIdFilter())
+
+    def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        try:
+            raise LookupError("lost\nlines")
+        except LookupError:
+            record = logging.makeLogRecord(
+                {"name": "project.test", "msg": "no\n%s", "args": "x", "exc_info": sys.exc_info()}
+            )
+            handler.handle(record)
+        start_response("503 Service Unavailable", [])
+        return []
+
+    ids: list[str] = []
+    served = WithRequestId(application)
+    for sent in ("of-a.proxy_1", "no id\r\nX: y", "x" * 65, ""):
+        served(
+            {"HTTP_X_REQUEST_ID": sent},
+            lambda status, headers: ids.append(dict(headers)["X-Request-ID"]),
+        )
+    first = json.loads(stream.getvalue().splitlines()[0])
+    assert (
+        first.items()
+        >= {"logger": "project.test", "message": "no\nx", "request_id": ids[0]}.items()
+    )
+    assert "LookupError: lost" in first["exc_info"]
+    assert ids[0] == "of-a.proxy_1"
+    assert all(re.fullmatch("[0-9a-f]{32}", each) for each in ids[1:])
+    assert len(set(ids)) == 4
+    handler.close()
