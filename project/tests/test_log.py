@@ -143,7 +143,8 @@ def test_a_mistake_of_ours_is_logged_once_with_its_traceback(
 
 
 def test_json_has_the_id_that_the_response_has() -> None:
-    configured = settings.LOGGING["formatters"]["json"]
+    formatters: Any = settings.LOGGING["formatters"]
+    configured = formatters["json"]
     stream = StringIO()
     handler = log.SummingHandler(stream)
     options = {k: v for k, v in configured.items() if k not in ("class", "format")}
