@@ -48,6 +48,11 @@ else:
     required("DATABASE_URL", DATABASE_URL_EXAMPLE)
     SECRET_KEY = secret_key()
     ALLOWED_HOSTS = hosts(required("ALLOWED_HOSTS", HOSTS_EXAMPLE), any_host=False)
+    if DEBUG:
+        raise ImproperlyConfigured(
+            "DEBUG is on, and error pages would show everybody the code and the settings: turn it "
+            "off in a production, for example DEBUG=off (for a local run, set SHORTURL_LOCAL=on)"
+        )
 
 # --- The service ---------------------------------------------------------------------------------
 
@@ -63,6 +68,7 @@ SHORTURL_REQUESTS_PER_KEY = number(
     "SHORTURL_REQUESTS_PER_KEY", default=max(1, THREADS // 2), least=1, most=64
 )
 SHORTURL_PUBLIC_CREATE = flag("SHORTURL_PUBLIC_CREATE", default=LOCAL)
+SHORTURL_PUBLIC_STATS = flag("SHORTURL_PUBLIC_STATS", default=LOCAL)
 # What Prometheus sends to read /metrics; without it nothing is counted, and the path is not there.
 SHORTURL_METRICS_TOKEN = text("SHORTURL_METRICS_TOKEN")
 # Off wherever others rely on the service, and an installation can be without it. A checkout has a

@@ -85,12 +85,14 @@ class ShortUrlAdmin(CheckedAdmin):
     """Short URLs: to look for, to lead elsewhere, to delete. They are created on the front page."""
 
     form = TargetForm
-    fields = ("key", "target_url", "total_hits", "created_at", "deleted_at")
+    fields = ("key", "target_url", "owner", "total_hits", "created_at", "deleted_at")
+    raw_id_fields = ("owner",)
     readonly_fields = ("key", "total_hits", "created_at", "deleted_at")
-    list_display = ("key", "target", "total_hits", "created_at", "in_service")
+    list_display = ("key", "target", "owner", "total_hits", "created_at", "in_service")
+    list_select_related = ("owner",)
     list_filter = (DeletedFilter, "created_at")
-    search_fields = ("key", "target_url")
-    search_help_text = "Part of the key or of the target URL"
+    search_fields = ("key", "target_url", "owner__username")
+    search_help_text = "Part of the key, of the target URL or of the owner's name"
     ordering = ("-id",)
     list_per_page = 50
     # A search counts what it finds, not the whole table as well.
@@ -136,12 +138,12 @@ class ShortUrlAdmin(CheckedAdmin):
         return form
 
     def save_model(self, request: HttpRequest, obj: ShortUrl, form: Any, change: bool) -> None:
-        """Write the target and nothing else.
+        """Write what was changed and nothing else.
 
         The other columns are as old as the form, and a bare save() would write them back: the hits
         that were counted while it was open would be lost, and a deletion undone.
         """
-        obj.save(update_fields=["target_url"])
+        obj.save(update_fields=form.changed_data)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Return what a deletion takes out of service; nothing hangs on a short URL."""
@@ -149,30 +151,40 @@ class ShortUrlAdmin(CheckedAdmin):
         return keys, {self.opts.verbose_name_plural: len(keys)}, set(), []
 
 
+SCOPES = tuple(f"can_{scope}" for scope in ApiToken.SCOPES)
+
+
 @admin.register(ApiToken)
 class ApiTokenAdmin(CheckedAdmin):
     """The API's tokens: to make, to rename, to revoke. A token that is gone explains nothing."""
 
-    fields = ("name", "prefix", "created_at", "revoked_at")
+    fields = ("name", "user", *SCOPES, "prefix", "created_at", "revoked_at")
     readonly_fields = ("prefix", "created_at", "revoked_at")
-    list_display = ("name", "prefix", "created_at", "revoked_at")
+    raw_id_fields = ("user",)
+    list_display = ("name", "user", "may", "prefix", "created_at", "revoked_at")
+    list_select_related = ("user",)
     list_filter = (("revoked_at", admin.EmptyFieldListFilter),)
-    search_fields = ("name", "prefix")
+    search_fields = ("name", "prefix", "user__username")
     ordering = ("-id",)
     actions = ("revoke",)
 
     def get_fields(self, request: HttpRequest, obj: ApiToken | None = None) -> Any:
-        """Return what there is to show: of a new token, only its name."""
-        return self.fields if obj else ("name",)
+        """Return what there is to show: of a new token, nothing that comes with it."""
+        return self.fields if obj else ("name", "user", *SCOPES)
+
+    @admin.display(description="scopes")
+    def may(self, token: ApiToken) -> str:
+        """Return what the token may do."""
+        return ", ".join(token.scopes)
 
     def has_delete_permission(self, request: HttpRequest, obj: ApiToken | None = None) -> bool:
         """Return False: a token is revoked, and its row tells when."""
         return False
 
     def save_model(self, request: HttpRequest, obj: ApiToken, form: Any, change: bool) -> None:
-        """Save a new token, or the new name of an old one, which leaves a revocation alone."""
+        """Save a new token, or what was changed of an old one, which leaves a revocation alone."""
         if change:
-            obj.save(update_fields=["name"])
+            obj.save(update_fields=form.changed_data)
         else:
             obj.draw()
             obj.save()

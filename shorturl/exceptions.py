@@ -24,11 +24,15 @@ class KeySpaceExhausted(ShortUrlError):
 
 
 class KeyTaken(ShortUrlError):
-    """A custom key that somebody already has, or once had."""
+    """A custom key that somebody already has, or, where `deleted`, once had."""
 
-    def __init__(self, key: str) -> None:
-        self.key = key
-        super().__init__(f"The key {key!r} is taken.")
+    def __init__(self, key: str, *, deleted: bool = False) -> None:
+        super().__init__(key)
+        self.key, self.deleted = key, deleted
+
+    def __str__(self) -> str:
+        why = ": it was deleted, and a deleted key never leads elsewhere" if self.deleted else ""
+        return f"The key {self.key!r} is taken{why}."
 
 
 class LeftOut(ShortUrlError):

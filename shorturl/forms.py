@@ -1,4 +1,6 @@
-"""The form that creates a short URL."""
+"""The forms that create a short URL and change one."""
+
+from typing import Any
 
 from django import forms
 from django.conf import settings
@@ -16,11 +18,8 @@ AS_TYPED = {
 }
 
 
-class ShortUrlForm(forms.Form):
-    """A target URL and, optionally, a custom key.
-
-    `own_host` is the Host of the request, to which no target URL may lead.
-    """
+class TargetForm(forms.Form):
+    """A target URL. `own_host` is the Host of the request, to which none may lead."""
 
     # No maxlength: a browser would cut what is pasted without a word.
     target_url = forms.CharField(
@@ -29,6 +28,26 @@ class ShortUrlForm(forms.Form):
         error_messages={"required": "Enter the target URL, for example https://example.com/page."},
         widget=forms.URLInput(attrs={"placeholder": "https://example.com/a/long/page", **AS_TYPED}),
     )
+
+    def __init__(self, data: object = None, *, own_host: str, **options: Any) -> None:
+        super().__init__(data, **options)  # type: ignore[arg-type]
+        self.own_host = own_host
+
+    def clean_target_url(self) -> str:
+        """Return the target URL; raise ValidationError when it leads to this service."""
+        target_url: str = self.cleaned_data["target_url"]
+        validate_foreign(target_url, self.own_host, settings.ALLOWED_HOSTS)
+        return target_url
+
+    def focus_first_error(self) -> None:
+        """Have the browser put the cursor where there is something to correct."""
+        wrong = [name for name in self.fields if name in self.errors]
+        self.fields[wrong[0] if wrong else "target_url"].widget.attrs["autofocus"] = True
+
+
+class ShortUrlForm(TargetForm):
+    """A target URL and, optionally, a custom key."""
+
     key = forms.CharField(
         label="Custom key",
         help_text=f"Letters, digits, - and _, at most {keys.MAX_LENGTH}. "
@@ -38,22 +57,7 @@ class ShortUrlForm(forms.Form):
         widget=forms.TextInput(attrs=AS_TYPED),
     )
 
-    def __init__(self, data: object = None, *, own_host: str) -> None:
-        super().__init__(data)  # type: ignore[arg-type]
-        self.own_host = own_host
-
-    def clean_target_url(self) -> str:
-        """Return the target URL; raise ValidationError when it leads to this service."""
-        target_url: str = self.cleaned_data["target_url"]
-        validate_foreign(target_url, self.own_host, settings.ALLOWED_HOSTS)
-        return target_url
-
-    def save(self) -> ShortUrl:
-        """Return the new short URL; raises what operations.create() raises."""
+    def save(self, owner_id: int | None) -> ShortUrl:
+        """Return the new short URL of this account; raises what operations.create() raises."""
         data = self.cleaned_data
-        return operations.create(data["target_url"], key=data["key"] or None)
-
-    def focus_first_error(self) -> None:
-        """Have the browser put the cursor where there is something to correct."""
-        wrong = [name for name in self.fields if name in self.errors]
-        self.fields[wrong[0] if wrong else "target_url"].widget.attrs["autofocus"] = True
+        return operations.create(data["target_url"], key=data["key"] or None, owner_id=owner_id)

@@ -30,7 +30,10 @@ KEY_PATH = re.compile(f"/({CUSTOM_KEY.pattern})")
 # The first path segments that the service itself answers, which checks.py compares with the URLs,
 # and `bulk`, which is at the place of a key in /api/links/bulk.
 RESERVED = frozenset(
-    {"admin", "api", "bulk", "healthz", "lab", "login", "logout", "metrics", "readyz", "static"}
+    {
+        *("admin", "api", "bulk", "healthz", "lab", "links", "login", "logout", "metrics"),
+        *("readyz", "static"),
+    }
 )
 
 

@@ -188,6 +188,7 @@ class ApiToken(models.Model):
     # Found by whoever scans for leaked secrets, and part of the prefix that is shown.
     MARK = "shorturl_"
     PREFIX_LENGTH = len(MARK) + 8
+    SCOPES = ("create", "read", "edit", "delete")  # each is a field can_…
 
     text = ""  # the token itself, after draw() and nowhere else: it is not a field
 
@@ -203,7 +204,6 @@ class ApiToken(models.Model):
         related_name="+",
         help_text="Whose links it makes, sees and changes; without one, everybody's.",
     )
-    # What it may do with them.
     can_create = models.BooleanField(default=True, db_default=True)
     can_read = models.BooleanField(default=True, db_default=True)
     can_edit = models.BooleanField(default=True, db_default=True)
@@ -226,6 +226,11 @@ class ApiToken(models.Model):
                 {"name": f"{self.name!r} contains a character that cannot be displayed."}
             )
 
+    @property
+    def scopes(self) -> list[str]:
+        """What it may do."""
+        return [scope for scope in self.SCOPES if getattr(self, f"can_{scope}")]
+
     def draw(self) -> None:
         """Become a new random token, whose `text` is to be shown now or never."""
         self.text = self.MARK + secrets.token_urlsafe(32)
@@ -233,8 +238,9 @@ class ApiToken(models.Model):
 
     @classmethod
     def valid(cls, text: str) -> "ApiToken | None":
-        """Return the token whose text this is, or None if there is none or it was revoked."""
-        return cls.objects.filter(digest=cls.digest_of(text), revoked_at=None).first()
+        """Return the token whose text this is; None if it or its user is no longer admitted."""
+        usable = Q(user=None) | Q(user__is_active=True)
+        return cls.objects.filter(usable, digest=cls.digest_of(text), revoked_at=None).first()
 
     @staticmethod
     def digest_of(text: str) -> str:

@@ -3,7 +3,7 @@
 The strategies in the folders only import the model; an application calls what is here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -47,7 +47,7 @@ def create(target_url: str, *, key: str | None = None, owner_id: int | None = No
     try:
         return strategy.function(target_url, keys=[key], owner_id=owner_id)
     except ShortUrl.KeySpaceExhausted as error:
-        raise ShortUrl.KeyTaken(key) from error
+        raise ShortUrl.KeyTaken(key, deleted=bool(deleted([key]))) from error
 
 
 def create_many(
@@ -65,7 +65,20 @@ def create_many(
         if each.key is not None:
             keys.validate_custom_key(each.key)
     owned = [each._replace(values={**each.values, "owner_id": owner_id}) for each in wanted]
-    return bulk.create_many(owned, all_or_nothing=all_or_nothing)
+    outcomes = bulk.create_many(owned, all_or_nothing=all_or_nothing)
+    gone = deleted(each.key for each in outcomes if isinstance(each, ShortUrl.KeyTaken))
+    for each in outcomes:
+        if isinstance(each, ShortUrl.KeyTaken):
+            each.deleted = each.key in gone
+    return outcomes
+
+
+def deleted(taken: Iterable[str]) -> set[str]:
+    """Return which of the keys are those of deleted links, for the message that says so."""
+    if not (wanted := list(taken)):
+        return set()
+    links = ShortUrl.objects.filter(key__in=wanted, deleted_at__isnull=False)
+    return set(links.values_list("key", flat=True))
 
 
 def resolve(key: str) -> ShortUrl:

@@ -3,7 +3,7 @@
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path, register_converter
 
-from shorturl import keys, views
+from shorturl import keys, my_links, views
 
 
 class KeyConverter:
@@ -24,6 +24,9 @@ urlpatterns = [
     path("", views.index, name="index"),
     path("login", LoginView.as_view(template_name="shorturl/login.html"), name="login"),
     path("logout", LogoutView.as_view(), name="logout"),
+    path("links", my_links.index, name="my_links"),
+    path("links/<key:key>", my_links.edit, name="edit_link"),
+    path("links/<key:key>/delete", my_links.delete, name="delete_link"),
     path("<key:key>", views.resolve, name="resolve"),
     path("<key:key>/stats", views.stats, name="stats"),
     path("<key:key>/qr.svg", views.qr_code, name="qr_code"),

@@ -9,7 +9,6 @@ from django.contrib import messages
 from django.core.exceptions import (
     BadRequest,
     DisallowedRedirect,
-    PermissionDenied,
     RequestDataTooBig,
     TooManyFieldsSent,
     TooManyFilesSent,
@@ -24,7 +23,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
-from shorturl import operations
+from shorturl import operations, owners
 from shorturl.exceptions import RowLocked
 from shorturl.forms import ShortUrlForm
 from shorturl.key_gate import KeyGate
@@ -47,7 +46,8 @@ def index(request: HttpRequest) -> HttpResponse:
     allowed = settings.SHORTURL_PUBLIC_CREATE or request.user.is_authenticated
     if request.method == "POST":
         if not allowed:
-            raise PermissionDenied("Log in to create a short URL.")
+            context = {"exception": "Log in to create a short URL.", "log_in": True}
+            return render(request, "403.html", context, status=HTTPStatus.FORBIDDEN)
         return submit(request)
     form = ShortUrlForm(own_host=request.get_host()) if allowed else None
     return show_form(request, form, HTTPStatus.OK)
@@ -63,15 +63,24 @@ def submit(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return show_form(request, form, HTTPStatus.UNPROCESSABLE_ENTITY)
     try:
-        short_url = form.save()
+        short_url = form.save(request.user.pk)
     except ShortUrl.KeyTaken as error:
         form.add_error("key", f"{error} Choose another one, or leave it empty for a random key.")
         return show_form(request, form, HTTPStatus.CONFLICT)
     except ShortUrl.KeySpaceExhausted as error:
         form.add_error(None, f"{error} Choose a custom key, or try again later.")
         return show_form(request, form, HTTPStatus.SERVICE_UNAVAILABLE)
-    messages.success(request, "Your short URL is ready.")
-    response = redirect("stats", key=short_url.key)
+    if owners.visible_to(request.user).filter(pk=short_url.pk).exists():
+        messages.success(request, "Your short URL is ready.")
+        return see_other("stats", short_url.key)
+    # Of a visitor, who will not see its hits.
+    messages.success(request, f"Your short URL is ready: {address(request, short_url.key)}")
+    return see_other("index")
+
+
+def see_other(to: str, *args: str) -> HttpResponse:
+    """Return the answer to a form that has done its work: the way to the page named `to`."""
+    response = redirect(to, *args)
     response.status_code = HTTPStatus.SEE_OTHER
     return response
 
@@ -139,11 +148,13 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
 @require_safe
 @never_cache
 def stats(request: HttpRequest, key: str) -> HttpResponse:
-    """Show where `key` leads, how often it was followed, and since when."""
-    links = ShortUrl.objects.with_total_hits()
+    """Show where `key` leads, how often it was followed, and since when, to whoever may know."""
+    links = owners.visible_to(request.user).with_total_hits()
     short_url = get_object_or_404(links, key=key, deleted_at=None)
     context = {
         "short_url": short_url,
+        "mine": short_url.owner_id is not None and short_url.owner_id == request.user.pk,
+        "public": settings.SHORTURL_PUBLIC_STATS,
         "address": address(request, key),
         "hits": f"{short_url.total_hits:,}",
         "target_href": ascii_url(short_url.target_url),
@@ -155,7 +166,7 @@ def stats(request: HttpRequest, key: str) -> HttpResponse:
 @require_safe
 def qr_code(request: HttpRequest, key: str) -> HttpResponse:
     """Return the short URL as a QR code, to show and to print."""
-    get_or_404(key)
+    get_object_or_404(owners.visible_to(request.user), key=key, deleted_at=None)
     svg = BytesIO()
     code = segno.make(address(request, key), micro=False)
     # Scanners need dark on light, whatever colours the page has, and a margin of four modules.

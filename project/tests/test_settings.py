@@ -49,6 +49,7 @@ def test_a_production_is_closed_and_by_https(load: Load) -> None:
     settings = load(**PRODUCTION)
     assert settings["LOCAL"] is settings["DEBUG"] is settings["SHORTURL_LAB"] is False
     assert settings["SHORTURL_LAB_LOAD"] is settings["SHORTURL_PUBLIC_CREATE"] is False
+    assert settings["SHORTURL_PUBLIC_STATS"] is False
     assert settings["SECURE_SSL_REDIRECT"] is settings["SESSION_COOKIE_SECURE"] is True
 
 
@@ -61,6 +62,7 @@ def test_a_production_is_closed_and_by_https(load: Load) -> None:
         ("ALLOWED_HOSTS", "https://example.com", "has 'https://example.com', which is not a host"),
         ("ALLOWED_HOSTS", "example.com,,www.example.com", "has '', which"),
         ("ALLOWED_HOSTS", "*", "has '\\*', which"),
+        ("DEBUG", "on", "is on, and error pages would show everybody the code"),
         ("DATABASE_URL", "", "is not set"),
         ("DATABASE_URL", "sqlite:///shorturl", "is not the address of a PostgreSQL"),
         ("DATABASE_URL", "postgres://user@host", "is not the address"),

@@ -15,11 +15,12 @@ from shorturl.api.json_body import JsonParser
 DESCRIPTION = """
 Create and manage short URLs from programs.
 
-**Permissions.** Anybody may read one short URL, as on its page. Anybody may create one, too, where
-the service is set so (`SHORTURL_PUBLIC_CREATE`; a local run is); elsewhere that needs a token or a
-login. Listing, changing and deleting always need a token, or the login of somebody who may do the
-same in the admin. Send a token as `Authorization: Bearer <token>`; an unknown or revoked one is
-refused everywhere.
+**Permissions.** Send a token as `Authorization: Bearer <token>`, or log in. A token has scopes:
+`create`, `read`, `edit` and `delete`; a call outside of them is a 403. You see and change your own
+short URLs only, or those of the token's user: any other one is a 404, as if there were none. Staff
+who may do the same in the admin, and tokens without a user, have all. Where the service is set so
+(a local run is), anybody may create (`SHORTURL_PUBLIC_CREATE`), or read one short URL, as on its
+page (`SHORTURL_PUBLIC_STATS`). An unknown or revoked token is refused everywhere.
 
 **Errors** are JSON, always of the same shape: `detail` is a sentence for people, and `errors`,
 where an input is invalid, names each `field`, with a `code` for programs and a `message`.
@@ -66,7 +67,7 @@ api = Api(
     description=DESCRIPTION,
     urls_namespace="api",
     # What an operation gets that does not say for itself who may call it.
-    auth=[access.Token(), access.StaffLogin("change")],
+    auth=[access.Token("edit"), access.Login()],
     parser=JsonParser(),
     docs=Docs(),
     docs_decorator=require_safe,

@@ -1,26 +1,28 @@
 """Who may do what: each of these returns something true for a request that it admits."""
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.http import HttpRequest
 from ninja.security.base import AuthBase
 from ninja.utils import check_csrf
 
+from shorturl import owners
 from shorturl.api.error_responses import ApiError, unauthorized
 from shorturl.models import ApiToken
 
-if TYPE_CHECKING:
-    from django.contrib.auth.models import User
-
 
 class Token(AuthBase):
-    """Admits requests with a valid token, and refuses, everywhere, those with an invalid one."""
+    """Admits requests with a valid token of the `scope`, and refuses, everywhere, any other one."""
 
     openapi_type = "http"
     openapi_scheme = "bearer"
     openapi_description = "A token, created in the admin or by `manage.py token create NAME`."
+
+    def __init__(self, scope: str) -> None:
+        super().__init__()
+        self.scope = scope
 
     def __call__(self, request: HttpRequest) -> ApiToken | None:
         header = request.headers.get("Authorization")
@@ -33,6 +35,9 @@ class Token(AuthBase):
                 "The Authorization header holds no valid token: write it as "
                 "'Authorization: Bearer <token>', with one that is not revoked."
             )
+        if self.scope not in token.scopes:
+            detail = f"This token lacks the scope {self.scope!r}."
+            raise ApiError(HTTPStatus.FORBIDDEN, detail)
         return token
 
 
@@ -45,7 +50,7 @@ class Login(AuthBase):
     openapi_description = "A login session. Send the CSRF token in `X-CSRFToken`, except with GET."
     csrf = True  # has the documentation's own calls send it
 
-    def __call__(self, request: HttpRequest) -> "User | None":
+    def __call__(self, request: HttpRequest) -> User | None:
         if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.user.is_authenticated:
             return None
         if check_csrf(request):
@@ -57,26 +62,17 @@ class Login(AuthBase):
         return request.user
 
 
-class StaffLogin(Login):
-    """Admits users who may do the same in the admin: `action` is view, change or delete."""
-
-    def __init__(self, action: str) -> None:
-        super().__init__()
-        self.permission = f"shorturl.{action}_shorturl"
-
-    def __call__(self, request: HttpRequest) -> "User | None":
-        user = super().__call__(request)
-        if user and not (user.is_staff and user.has_perm(self.permission)):
-            detail = f"Your account lacks the permission {self.permission}."
-            raise ApiError(HTTPStatus.FORBIDDEN, detail)
-        return user
-
-
-def anyone(request: HttpRequest) -> bool:
-    """Let everybody in."""
-    return True
-
-
 def anyone_where_public(request: HttpRequest) -> bool:
     """Let everybody in where everybody may create."""
     return bool(settings.SHORTURL_PUBLIC_CREATE)
+
+
+def anyone_where_stats_are_public(request: HttpRequest) -> bool:
+    """Let everybody in where everybody may see the statistics."""
+    return bool(settings.SHORTURL_PUBLIC_STATS)
+
+
+def caller(request: HttpRequest) -> owners.Who:
+    """Return who was admitted: the token, the user, or a visitor."""
+    admitted = getattr(request, "auth", None)  # ninja's
+    return admitted if isinstance(admitted, ApiToken) else request.user

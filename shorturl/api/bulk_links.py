@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 from pydantic import BaseModel, Field, ValidationError
 
-from shorturl import operations
+from shorturl import operations, owners
 from shorturl.api import access, bulk_body
 from shorturl.api.error_responses import ApiError, describe, wrong_input
 from shorturl.api.links import OPTIONAL, UNREADABLE
@@ -59,7 +59,7 @@ class BulkError(Error):
 
 @router.post(
     "/links/bulk",
-    auth=[access.Token(), access.anyone_where_public, access.Login()],
+    auth=[access.Token("create"), access.Login(), access.anyone_where_public],
     response={
         frozenset({201, 207}): BulkResult,
         frozenset({409, 422, 503}): BulkError,
@@ -90,7 +90,8 @@ def create_links(request: HttpRequest, query: Query[BulkQuery]) -> Status[Any]:
             Wanted(link.target_url, link.key, link.model_dump(exclude={"target_url", "key"}))
             for link in links
         ]
-        outcomes = operations.create_many(wanted, all_or_nothing=atomic)
+        owner_id = owners.owner_id(access.caller(request))
+        outcomes = operations.create_many(wanted, all_or_nothing=atomic, owner_id=owner_id)
     created = iter(outcomes)
     items = [
         item(number, next(created) if isinstance(each, NewLink) else each, request)

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import Query, Router, Status
 
-from shorturl import keys, operations
+from shorturl import keys, operations, owners
 from shorturl.api import access
 from shorturl.api.error_responses import ApiError, wrong_input
 from shorturl.api.schemas import Error, Link, LinkPage, NewLink, PageQuery, Target
@@ -28,7 +28,7 @@ LOCATION = {
 
 @router.post(
     "/links",
-    auth=[access.Token(), access.anyone_where_public, access.Login()],
+    auth=[access.Token("create"), access.Login(), access.anyone_where_public],
     response={201: Link, UNREADABLE | {401, 403, 409, 503}: Error},
     operation_id="create_link",
     summary="Create a short URL",
@@ -37,9 +37,11 @@ LOCATION = {
 def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> Status[Link]:
     """Create a short URL, with a key of your choice or a random one.
 
-    A key that is in use, or was before it was deleted, is taken: 409.
+    It belongs to your account, or that of the token. A key that is in use, or was before it was
+    deleted, is taken: 409.
     """
-    short_url = operations.create(body.target_url, key=body.key)
+    owner_id = owners.owner_id(access.caller(request))
+    short_url = operations.create(body.target_url, key=body.key, owner_id=owner_id)
     location = reverse("api:get_link", args=[short_url.key])
     response["Location"] = request.build_absolute_uri(location)
     return Status(201, Link.of(short_url, request, hits=0))
@@ -47,22 +49,23 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
 
 @router.get(
     "/links",
-    auth=[access.Token(), access.StaffLogin("view")],
+    auth=[access.Token("read"), access.Login()],
     response={200: LinkPage, frozenset({401, 403, 422, 503}): Error},
     operation_id="list_links",
-    summary="List the short URLs",
+    summary="List your short URLs",
 )
 def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
-    """List the short URLs, newest first, a page at a time.
+    """List your short URLs, newest first, a page at a time.
 
     Follow `next` for the page after this one. A page begins after a given link, not at a given
     number, so links that are created or deleted meanwhile do not shift it, and the last page is as
     fast as the first. There is no total: counting would read the whole table for every page.
     """
-    links = ShortUrl.objects.filter(deleted_at=None).with_total_hits().order_by("-id")
+    known = owners.links_of(access.caller(request), "view")
+    links = known.filter(deleted_at=None).with_total_hits().order_by("-id")
     if query.after is not None:
         # A deleted link still marks its place.
-        last = ShortUrl.objects.filter(key=query.after).values_list("id", flat=True).first()
+        last = known.filter(key=query.after).values_list("id", flat=True).first()
         if last is None:
             message = f"There is no short URL {query.after!r}: use the last key of a page."
             raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("after", "unknown", message))
@@ -78,37 +81,38 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
 
 @router.get(
     "/links/{key}",
-    auth=[access.Token(), access.anyone],
-    response={200: Link, frozenset({401, 404, 503}): Error},
+    auth=[access.Token("read"), access.anyone_where_stats_are_public, access.Login()],
+    response={200: Link, frozenset({401, 403, 404, 503}): Error},
     operation_id="get_link",
     summary="Get a short URL",
     openapi_extra=OPTIONAL,
 )
 def get_link(request: HttpRequest, key: str) -> Link:
     """Show where a short URL leads and how often it was followed. This counts no hit."""
-    short_url = existing(key)
+    short_url = existing(owners.visible_to(access.caller(request)), key)
     return Link.of(short_url, request, hits=short_url.total_hits)
 
 
 @router.patch(
     "/links/{key}",
-    auth=[access.Token(), access.StaffLogin("change")],
+    auth=[access.Token("edit"), access.Login()],
     response={200: Link, UNREADABLE | {401, 403, 404, 503}: Error},
     operation_id="change_link",
     summary="Change the target",
 )
 def change_link(request: HttpRequest, key: str, body: Target) -> Link:
     """Change the target of a short URL, which keeps its key and its hits."""
-    # One statement, so that no hit and no deletion can come in between.
-    if not in_service(key).update(target_url=body.target_url):
+    # One statement, so that no hit, no deletion and no other owner can come in between.
+    links = owners.links_of(access.caller(request), "change")
+    if not of_key(links, key).update(target_url=body.target_url):
         raise no_such_link(key)
-    short_url = existing(key)
+    short_url = existing(links, key)
     return Link.of(short_url, request, hits=short_url.total_hits)
 
 
 @router.delete(
     "/links/{key}",
-    auth=[access.Token(), access.StaffLogin("delete")],
+    auth=[access.Token("delete"), access.Login()],
     response={204: None, frozenset({401, 403, 404, 503}): Error},
     operation_id="delete_link",
     summary="Delete a short URL",
@@ -119,26 +123,26 @@ def delete_link(request: HttpRequest, key: str) -> Status[None]:
     It answers 404 from now on, and its key is never reused, so that a link that was shared never
     leads to somebody else's page.
     """
-    deleted, _ = existing(key).delete()
-    if not deleted:  # somebody else was first
+    deleted, _ = of_key(owners.links_of(access.caller(request), "delete"), key).delete()
+    if not deleted:
         raise no_such_link(key)
     return Status(204, None)
 
 
-def existing(key: str) -> ShortUrl:
-    """Return the short URL of `key`; raise a 404 where there is none, or it was deleted."""
+def existing(links: ShortUrlQuerySet, key: str) -> ShortUrl:
+    """Return the short URL of `key`; raise a 404 where it is none of the `links`."""
     try:
-        return in_service(key).with_total_hits().get()
+        return of_key(links, key).with_total_hits().get()
     except ShortUrl.DoesNotExist as error:
         raise no_such_link(key) from error
 
 
-def in_service(key: str) -> ShortUrlQuerySet:
-    """Return the short URL of `key`, or none, as a query; a 404 for what cannot be a key."""
+def of_key(links: ShortUrlQuerySet, key: str) -> ShortUrlQuerySet:
+    """Return the one of `key` in service, or none, as a query; a 404 for what cannot be a key."""
     # It is not looked for: it may hold a NUL, which no statement can.
     if not keys.CUSTOM_KEY.fullmatch(key):
         raise no_such_link(key)
-    return ShortUrl.objects.filter(key=key, deleted_at=None)
+    return links.filter(key=key, deleted_at=None)
 
 
 def no_such_link(key: str) -> ApiError:

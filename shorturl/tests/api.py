@@ -12,9 +12,9 @@ TARGET, OTHER = "https://example.com/page", "https://example.org/other"
 JSON = "application/json"
 
 
-def bearer(name: str = "test") -> dict[str, str]:
+def bearer(name: str = "test", **fields: Any) -> dict[str, str]:
     """Return the headers of a call with a new, valid token."""
-    token = ApiToken(name=name)
+    token = ApiToken(name=name, **fields)
     token.draw()
     token.save()
     return {"Authorization": f"Bearer {token.text}"}

@@ -15,11 +15,12 @@ from shorturl.tests.api import admitted, text, user
 pytestmark = pytest.mark.django_db
 
 TOKENS = "/admin/shorturl/apitoken/"
+ALL = {f"can_{scope}": "on" for scope in ApiToken.SCOPES}
 
 
 def add_token(admin_client: Client, **also: str) -> str:
     """Make a token in the admin and return what the page shows."""
-    response = admin_client.post(f"{TOKENS}add/", {"name": "backup", **also})
+    response = admin_client.post(f"{TOKENS}add/", {"name": "backup", **ALL, **also})
     assert "no-store" in response["Cache-Control"]
     shown = re.search(r'<pre id="token">(\S+)</pre>', response.content.decode())
     assert shown, text(response)
@@ -50,10 +51,10 @@ def test_revoking(admin_client: Client) -> None:
 
 
 def test_a_token_can_be_renamed_and_not_deleted(admin_client: Client) -> None:
-    """Only the name is written, so that a revocation that comes meanwhile is not undone."""
+    """Only what was changed is written, so that a revocation that comes meanwhile is not undone."""
     token = add_token(admin_client)
     stored = ApiToken.objects.get()
-    sent = {"name": "archive", "digest": "0" * 64, "revoked_at": "2001-01-01"}
+    sent = {"name": "archive", **ALL, "digest": "0" * 64, "revoked_at": "2001-01-01"}
     with CaptureQueriesContext(connection) as queries:
         assert admin_client.post(f"{TOKENS}{stored.pk}/change/", sent).status_code == 302
     (update,) = [each["sql"] for each in queries if "UPDATE" in each["sql"]]

@@ -20,15 +20,17 @@ CALLS = {
     "delete": ("DELETE", "/api/links/known", None),
 }
 DONE = {"create": 201, "list": 200, "get": 200, "change": 200, "delete": 204}
-OPEN = {"create": 201, "get": 200}  # to whoever may create
-PERMISSIONS = {"list": "view_shorturl", "change": "change_shorturl", "delete": "delete_shorturl"}
+# To whoever has logged in; the link is not theirs.
+OPEN = {"create": 201, "list": 200, "get": 404, "change": 404, "delete": 404}
+SCOPES = {"create": "create", "list": "read", "get": "read", "change": "edit", "delete": "delete"}
+PERMISSIONS = {"get": "view_shorturl", "change": "change_shorturl", "delete": "delete_shorturl"}
 every_call = pytest.mark.parametrize("call", CALLS)
 every_changing_call = pytest.mark.parametrize("call", ["create", "change", "delete"])
 
 
 @pytest.fixture(autouse=True)
 def _closed(settings: Any) -> None:
-    settings.SHORTURL_PUBLIC_CREATE = False
+    settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = False
     ShortUrl.objects.create(key="known", target_url=TARGET)
 
 
@@ -57,15 +59,14 @@ def csrf(client: Client) -> dict[str, str]:
 
 @every_call
 def test_with_a_login_and_without(browser: Client, call: str, settings: Any) -> None:
-    closed = 200 if call == "get" else 401
-    assert status(browser, call) == closed
+    assert status(browser, call) == 401
     person = user()
     browser.force_login(person)
-    assert status(browser, call, **csrf(browser)) == OPEN.get(call, 403)
+    assert status(browser, call, **csrf(browser)) == OPEN[call]
     person.delete()
-    assert status(browser, call, **csrf(browser)) == closed
-    settings.SHORTURL_PUBLIC_CREATE = True
-    assert status(browser, call) == OPEN.get(call, 401)
+    assert status(browser, call, **csrf(browser)) == 401
+    settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = True
+    assert status(browser, call) == {"create": 201, "get": 200}.get(call, 401)
 
 
 @every_call
@@ -73,7 +74,7 @@ def test_with_an_invalid_token(browser: Client, call: str, settings: Any) -> Non
     """It is not made good by a login, nor by what everybody may do."""
     revoked = bearer()["Authorization"]
     ApiToken.objects.update(revoked_at="2001-01-01T00:00Z")
-    settings.SHORTURL_PUBLIC_CREATE = True
+    settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = True
     browser.force_login(user(*PERMISSIONS.values(), staff=True))
     for header in ("Bearer unknown", "Bearer", "", "Basic dTpw", "Bearer ä", "Bearer \0", revoked):
         assert status(browser, call, **csrf(browser), Authorization=header) == 401, header
@@ -93,7 +94,19 @@ def test_staff_may_do_what_they_may_do_in_the_admin(
     browser.force_login(user(PERMISSIONS[call], staff=staff))
     for other in PERMISSIONS:
         done = other == call and staff
-        assert status(browser, other, **csrf(browser)) == (DONE[other] if done else 403)
+        assert status(browser, other, **csrf(browser)) == (DONE if done else OPEN)[other]
+
+
+@every_call
+def test_a_token_does_what_its_scopes_say(browser: Client, call: str) -> None:
+    for scope in ApiToken.SCOPES:
+        scopes = {f"can_{each}": each == scope for each in ApiToken.SCOPES}
+        headers = bearer(scope, **scopes)
+        expected = DONE[call] if scope == SCOPES[call] else 403
+        assert status(browser, call, **headers) == expected
+    response = browser.generic(*CALLS[call][:2], headers=headers)
+    if call != "delete":
+        assert response.json()["detail"] == f"This token lacks the scope {SCOPES[call]!r}."
 
 
 @every_changing_call

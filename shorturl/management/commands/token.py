@@ -1,8 +1,10 @@
 """The API's tokens, from the command line."""
 
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError
@@ -22,6 +24,16 @@ class Command(BaseCommand):
         does = parser.add_subparsers(required=True, metavar="create | list | revoke")
         create = does.add_parser("create", help="create a token and print it, once")
         create.add_argument("name", metavar="NAME", help="who or what uses it, for example backup")
+        create.add_argument(
+            "--user", metavar="USERNAME", help="whose links it is for; without, everybody's"
+        )
+        create.add_argument(
+            "--scopes",
+            nargs="+",
+            choices=ApiToken.SCOPES,
+            default=ApiToken.SCOPES,
+            help="what it may do, by default everything",
+        )
         create.set_defaults(do=self.create)
         show = does.add_parser(
             "list", help="list the tokens: name, prefix, when created, when revoked"
@@ -35,9 +47,13 @@ class Command(BaseCommand):
         """Do what the sub-command says."""
         do(**options)
 
-    def create(self, name: str, **options: Any) -> None:
-        """Make the token `name`; raise CommandError for a name that cannot be one or is taken."""
-        token = ApiToken(name=name.strip())
+    def create(self, name: str, user: str | None, scopes: Sequence[str], **options: Any) -> None:
+        """Make the token `name`; raise CommandError for a name that cannot be one or is taken.
+
+        And for a user who does not exist.
+        """
+        may = {f"can_{scope}": scope in scopes for scope in ApiToken.SCOPES}
+        token = ApiToken(name=name.strip(), user=self.account(user) if user else None, **may)
         token.draw()
         try:
             token.full_clean()
@@ -54,14 +70,25 @@ class Command(BaseCommand):
             "and not shown again. Send it as 'Authorization: Bearer <token>'."
         )
 
+    def account(self, username: str) -> User:
+        """Return the user of this name; raise CommandError when there is none."""
+        try:
+            return User.objects.get(username=username)
+        except (User.DoesNotExist, ValueError) as error:  # ValueError: a NUL
+            raise CommandError(f"There is no user {username!r}: add one at /admin/.") from error
+
     def list(self, **options: Any) -> None:
         """Print one line per token, oldest first."""
-        tokens = ApiToken.objects.order_by("id")
+        tokens = ApiToken.objects.select_related("user").order_by("id")
         width = max((len(token.name) for token in tokens), default=0)
         for token in tokens:
             state = f"revoked {token.revoked_at:%Y-%m-%d %H:%M}" if token.revoked_at else "valid"
             made = f"{token.created_at:%Y-%m-%d %H:%M}"
-            self.stdout.write(f"{token.name:{width}}  {token.prefix}…  created {made}  {state}")
+            whose = f"of {token.user}" if token.user else "of everybody"
+            self.stdout.write(
+                f"{token.name:{width}}  {token.prefix}…  created {made}  {state}  "
+                f"{','.join(token.scopes) or 'nothing'} {whose}"
+            )
         if not tokens:
             self.stderr.write("There are no tokens: create one with `token create NAME`.")
 

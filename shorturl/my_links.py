@@ -1,0 +1,83 @@
+"""The pages where users find, change and delete their own short URLs; staff has the admin for all.
+
+Each change is one statement, whose condition says whose link it is: a look at the owner before
+would be out of date by then.
+"""
+
+from http import HTTPStatus
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.db.models import Q
+from django.forms.models import model_to_dict
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.csrf import csrf_exempt, csrf_protect
+from django.views.decorators.http import require_http_methods, require_safe
+
+from shorturl.forms import TargetForm
+from shorturl.models import ShortUrl, ShortUrlQuerySet
+from shorturl.views import refuse_other_encodings, see_other
+
+PER_PAGE = 20
+
+
+def mine(request: HttpRequest) -> ShortUrlQuerySet:
+    """Return the links of the user who is logged in, without the deleted ones."""
+    return ShortUrl.objects.filter(owner_id=request.user.pk, deleted_at=None)
+
+
+@csrf_exempt
+@require_safe
+@login_required
+def index(request: HttpRequest) -> HttpResponse:
+    """List them, newest first, or those of which the key or the target contains what is sought."""
+    sought = request.GET.get("q", "").replace("\0", "").strip()  # which no statement can hold
+    links = mine(request).with_total_hits().order_by("-id")
+    if sought:
+        links = links.filter(Q(key__icontains=sought) | Q(target_url__icontains=sought))
+    page = Paginator(links, PER_PAGE).get_page(request.GET.get("page"))
+    return render(request, "shorturl/my_links.html", {"page": page, "sought": sought})
+
+
+@csrf_exempt
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+@csrf_protect
+def edit(request: HttpRequest, key: str) -> HttpResponse:
+    """Show the form with what can be changed; when it was filled in, change it."""
+    short_url = get_object_or_404(mine(request), key=key)
+    form = TargetForm(
+        request.POST if request.method == "POST" else None,
+        own_host=request.get_host(),
+        initial=model_to_dict(short_url),
+    )
+    status = HTTPStatus.OK
+    if request.method == "POST":
+        refuse_other_encodings(request)
+        if form.is_valid():
+            if not mine(request).filter(key=key).update(**form.cleaned_data):
+                raise Http404
+            messages.success(request, f"/{key} is changed.")
+            return see_other("my_links")
+        status = HTTPStatus.UNPROCESSABLE_ENTITY
+    form.focus_first_error()
+    context = {"form": form, "short_url": short_url}
+    return render(request, "shorturl/edit_link.html", context, status=status)
+
+
+@csrf_exempt
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+@csrf_protect
+def delete(request: HttpRequest, key: str) -> HttpResponse:
+    """Ask whether to delete the link; when that was confirmed, delete it."""
+    if request.method == "POST":
+        deleted, _ = mine(request).filter(key=key).delete()
+        if not deleted:
+            raise Http404
+        messages.success(request, f"/{key} is deleted.")
+        return see_other("my_links")
+    context = {"short_url": get_object_or_404(mine(request), key=key)}
+    return render(request, "shorturl/delete_link.html", context)

@@ -1,0 +1,190 @@
+"""Whose a short URL is: who made it, and nobody else but the staff sees and changes it."""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
+from pytest_django.asserts import assertContains
+
+from pginterleave import Outcome, explore
+from shorturl import operations
+from shorturl.models import ApiToken, ShortUrl
+from shorturl.tests.api import JSON, OTHER, TARGET, bearer, change, create, user
+
+pytestmark = pytest.mark.django_db
+
+# Where a short URL shows, all but what follows it.
+PLACES = ["/{}/stats", "/{}/qr.svg", "/api/links/{}", "/links/{}", "/links/{}/delete"]
+
+
+@pytest.fixture(autouse=True)
+def private(settings: Settings) -> None:
+    settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = False
+
+
+def owner_of(key: str) -> User | None:
+    return ShortUrl.objects.get(key=key).owner
+
+
+def test_a_link_belongs_to_whoever_made_it(client: Client, settings: Settings) -> None:
+    owner = user()
+    for key, headers in [("a", bearer("of a user", user=owner)), ("b", bearer("of nobody"))]:
+        assert (
+            create(client, {"target_url": TARGET, "key": key}, headers=headers).status_code == 201
+        )
+    settings.SHORTURL_PUBLIC_CREATE = True
+    client.post("/", {"target_url": TARGET, "key": "c"})
+    create(client, {"target_url": TARGET, "key": "d"})
+    client.force_login(owner)
+    client.post("/", {"target_url": TARGET, "key": "e"})
+    create(client, {"target_url": TARGET, "key": "f"})
+    assert {link.key: link.owner for link in ShortUrl.objects.select_related("owner")} == {
+        **dict.fromkeys("aef", owner),
+        **dict.fromkeys("bcd"),
+    }
+
+
+def answer(client: Client, method: str, path: str, key: str, **more: Any) -> tuple[object, ...]:
+    """Return what the answer tells: status, body and statements, whatever the key and the time."""
+    with CaptureQueriesContext(connection) as sent:
+        response = client.generic(method, path.format(key), **more)
+    body = response.content.decode().replace(key, "KEY")
+    location = response.headers.get("Location", "").replace(key, "KEY")
+    statements = [re.sub(r"'[\d-]+T[\d:.+]+'", "", q["sql"].replace(key, "KEY")) for q in sent]
+    return response.status_code, location, body, statements
+
+
+@pytest.mark.parametrize("path", PLACES)
+@pytest.mark.parametrize("who", ["visitor", "stranger", "token"])
+def test_a_stranger_is_told_nothing(client: Client, path: str, who: str) -> None:
+    """What is another's and what is not there get the same answer, by the same statements."""
+    operations.create(TARGET, key="theirs", owner_id=user().pk)
+    stranger = user()
+    more: dict[str, Any] = {"headers": bearer(user=stranger)} if who == "token" else {}
+    if who == "stranger":
+        client.force_login(stranger)
+    for method in ("GET", "PATCH", "DELETE") if path.startswith("/api/") else ("GET", "POST"):
+        if method == "PATCH":
+            more |= {"data": f'{{"target_url": "{OTHER}"}}', "content_type": JSON}
+        told = answer(client, method, path, "theirs", **more)
+        assert told == answer(client, method, path, "absent", **more)
+        assert told[0] in (302, 401, 403, 404, 405)
+    assert ShortUrl.objects.get().target_url == TARGET
+    assert client.get("/theirs").status_code == 302
+
+
+def test_a_token_lists_and_changes_only_its_users_links(client: Client) -> None:
+    owner, boss = user(), user("view_shorturl", "change_shorturl", staff=True)
+    for key, owner_id in [("mine", owner.pk), ("his", boss.pk), ("nobodys", None)]:
+        operations.create(TARGET, key=key, owner_id=owner_id)
+
+    def listed(headers: dict[str, str] | None = None) -> list[str]:
+        items = client.get("/api/links", headers=headers).json()["items"]
+        return [item["key"] for item in items]
+
+    one, of_staff, all_ = bearer("1", user=owner), bearer("2", user=boss), bearer("3")
+    assert listed(one) == ["mine"]
+    assert listed(of_staff) == ["his"]
+    assert listed(all_) == ["nobodys", "his", "mine"]
+    for after in ("his", "absent"):
+        assert client.get(f"/api/links?after={after}", headers=one).status_code == 422
+    assert change(client, "mine", {"target_url": OTHER}, headers=one).status_code == 200
+    assert change(client, "his", {"target_url": OTHER}, headers=one).status_code == 404
+    client.force_login(boss)
+    assert listed() == ["nobodys", "his", "mine"]
+    client.force_login(owner)
+    assert listed() == ["mine"]
+
+
+def test_without_their_account_links_go_on_and_tokens_do_not(client: Client) -> None:
+    owner = user()
+    headers = bearer(user=owner)
+    operations.create(TARGET, key="known", owner_id=owner.pk)
+    assert client.get("/api/links/known", headers=headers).status_code == 200
+    User.objects.update(is_active=False)
+    assert client.get("/api/links/known", headers=headers).status_code == 401
+    User.objects.update(is_active=True)
+    owner.delete()
+    assert not ApiToken.objects.exists()
+    assert client.get("/api/links/known", headers=headers).status_code == 401
+    assert client.get("/known").status_code == 302
+    assert owner_of("known") is None
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_the_page_of_a_link_says_who_sees_it(
+    client: Client, settings: Settings, public: bool
+) -> None:
+    settings.SHORTURL_PUBLIC_STATS = public
+    owner = user()
+    operations.create(TARGET, key="known", owner_id=owner.pk)
+    assert client.get("/known/stats").status_code == (200 if public else 404)
+    said = "Everybody who has the short URL" if public else "Nobody but you and the staff"
+    client.force_login(owner)
+    assertContains(client.get("/known/stats"), f"{said} can see this page.")
+    assertContains(client.get("/known/stats"), "/links/known/delete")
+    client.force_login(user("view_shorturl", staff=True))
+    said = "Everybody who has the short URL" if public else "Nobody but its owner and the staff"
+    assertContains(client.get("/known/stats"), f"{said} can see this page.")
+
+
+def test_a_visitor_who_makes_one_is_told_its_address(client: Client, settings: Settings) -> None:
+    """The page with its hits would be a 404 for them."""
+    settings.SHORTURL_PUBLIC_CREATE = True
+    response = client.post("/", {"target_url": TARGET, "key": "spring"}, follow=True)
+    assert response.redirect_chain == [("/", 303)]
+    assertContains(response, 'href="http://testserver/spring"')
+
+
+# --- While the link gets another owner -----------------------------------------------------------
+
+
+def checked_first(owner: User) -> int:
+    """Change the link as it is often written: look whose it is, then write."""
+    if ShortUrl.objects.get(key="known").owner_id != owner.pk:
+        return 404
+    ShortUrl.objects.filter(key="known").update(target_url=OTHER)
+    return 200
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("act", ["checked_first", "change", "delete"])
+def test_nobody_changes_what_is_no_longer_theirs(act: str) -> None:
+    """The link is given to somebody else, who changes it; then the first owner must not any more.
+
+    That goes wrong where the owner is looked at before: look, give away, the new owner's change,
+    and the old one's on top of it.
+    """
+    old, new = user(), user()
+    headers = bearer(user=old)
+    newest = "https://example.net/newest"
+
+    def setup() -> None:
+        ShortUrl.objects.all().erase()
+        ShortUrl.objects.create(key="known", target_url=TARGET, owner=old)
+
+    def of_the_old_owner() -> object:
+        if act == "checked_first":
+            return checked_first(old)
+        if act == "change":
+            return change(Client(), "known", {"target_url": OTHER}, headers=headers).status_code
+        return Client().delete("/api/links/known", headers=headers).status_code
+
+    def give_away() -> int:
+        ShortUrl.objects.filter(key="known").update(owner=new)
+        theirs = ShortUrl.objects.filter(key="known", owner=new, deleted_at=None)
+        return theirs.update(target_url=newest)
+
+    def the_new_owner_decides(outcomes: list[Outcome]) -> str:
+        link = ShortUrl.objects.get()
+        kept = link.target_url == newest and not link.deleted_at
+        return "" if kept or not outcomes[1].returned else "the old owner has changed it"
+
+    result = explore([of_the_old_owner, give_away], setup=setup, invariant=the_new_owner_decides)
+    assert result.complete
+    assert bool(result.violations) is (act == "checked_first")
