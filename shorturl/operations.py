@@ -3,7 +3,7 @@
 The strategies in the folders only import the model; an application calls what is here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
@@ -66,18 +66,16 @@ def create_many(
             keys.validate_custom_key(each.key)
     owned = [each._replace(values={**each.values, "owner_id": owner_id}) for each in wanted]
     outcomes = bulk.create_many(owned, all_or_nothing=all_or_nothing)
-    gone = deleted(each.key for each in outcomes if isinstance(each, ShortUrl.KeyTaken))
-    for each in outcomes:
-        if isinstance(each, ShortUrl.KeyTaken):
-            each.deleted = each.key in gone
+    taken = [outcome for outcome in outcomes if isinstance(outcome, ShortUrl.KeyTaken)]
+    gone = deleted([error.key for error in taken])
+    for error in taken:
+        error.deleted = error.key in gone
     return outcomes
 
 
-def deleted(taken: Iterable[str]) -> set[str]:
+def deleted(taken: list[str]) -> set[str]:
     """Return which of the keys are those of deleted links, for the message that says so."""
-    if not (wanted := list(taken)):
-        return set()
-    links = ShortUrl.objects.filter(key__in=wanted, deleted_at__isnull=False)
+    links = ShortUrl.objects.filter(key__in=taken, deleted_at__isnull=False)
     return set(links.values_list("key", flat=True))
 
 

@@ -7,7 +7,7 @@ from django.test import Client
 from django.utils.dateparse import parse_datetime
 
 from shorturl.models import ShortUrl
-from shorturl.tests.api import OTHER, TARGET, bearer, create, fields
+from shorturl.tests.api import JSON, OTHER, TARGET, bearer, create, fields
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -42,6 +42,12 @@ def test_a_custom_key_and_who_comes_second(client: Client) -> None:
         "key: The key 'My_page-1' is taken. Choose another, or leave it out for a random one."
     )
     assert ShortUrl.objects.get().target_url == TARGET
+    ShortUrl.objects.get().delete()
+    again = {"target_url": OTHER, "key": "My_page-1"}
+    for path, body in [("/api/links", again), ("/api/links/bulk", {"links": [again]})]:
+        response = client.post(path, body, JSON)
+        assert response.status_code == 409
+        assert "is taken: it was deleted, and a deleted key" in response.json()["detail"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from django.test import Client, RequestFactory
 from django.views import defaults
 from django.views.csrf import csrf_failure
 from pytest_django import Settings
-from pytest_django.asserts import assertContains
+from pytest_django.asserts import assertContains, assertNotContains
 
 from shorturl import operations
 from shorturl.models import ShortUrl
@@ -66,6 +66,13 @@ def test_not_found_names_what_was_asked_for(client: Client) -> None:
     response = client.get("/no/such<page>")
     assertContains(response, "<code>/no/such%3Cpage%3E</code>", status_code=404)
     assertContains(response, "A short URL may have been deleted", status_code=404)
+
+
+@pytest.mark.django_db
+def test_not_allowed_asks_nobody_to_log_in_again(admin_client: Client) -> None:
+    response = admin_client.get("/admin/shorturl/shorturl/add/")
+    assertContains(response, "Your account is not allowed to do this.", status_code=403)
+    assertNotContains(response, "/login", status_code=403)
 
 
 @pytest.mark.django_db

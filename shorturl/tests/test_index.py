@@ -41,6 +41,10 @@ def test_taken_custom_key_is_a_conflict_and_not_retried(client: Client) -> None:
     assertContains(response, "The key &#x27;spring&#x27; is taken.", status_code=409)
     assertContains(response, f'value="{TARGET_URL}"', status_code=409)
     assert ShortUrl.objects.get().target_url == "https://example.com/first"
+    ShortUrl.objects.get().delete()
+    response = client.post("/", {"target_url": TARGET_URL, "key": "spring"})
+    said = "is taken: it was deleted, and a deleted key never leads elsewhere. Choose another one"
+    assertContains(response, said, status_code=409)
 
 
 def test_full_key_space(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
