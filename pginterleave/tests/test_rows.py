@@ -131,6 +131,26 @@ def test_a_table_too_large_must_not_be_written(
         saved.put_back()
 
 
+def test_a_materialized_view_is_put_back_by_refreshing_it(saved: Rows) -> None:
+    """Unless it was out of date, as what it showed then cannot be had again."""
+    sql("CREATE MATERIALIZED VIEW seen AS SELECT id FROM no_key")
+    try:
+        ids = "SELECT id FROM seen ORDER BY id"
+        before = sql(ids)
+        saved = Rows(DjangoDatabase("default").ask)
+        sql("INSERT INTO no_key VALUES (7); REFRESH MATERIALIZED VIEW seen")
+        saved.put_back()
+        assert sql(ids) == before
+        assert not saved.changed()
+        sql("DELETE FROM no_key")
+        saved = Rows(DjangoDatabase("default").ask)
+        sql("REFRESH MATERIALIZED VIEW seen")
+        with pytest.raises(CannotExplore, match="The materialized view seen was refreshed"):
+            saved.put_back()
+    finally:
+        sql("DROP MATERIALIZED VIEW seen")
+
+
 def test_a_trigger_that_writes_back_is_reported(
     tables: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,8 +41,8 @@ def test_the_state_of_a_session_does_not_reach_the_next_schedule() -> None:
 
     expected = sql(probe)
     runs = all_outcomes(process, counter.hits)
-    # Its steps, with two COMMITs and CLOSE, and one SELECT anywhere between them.
-    assert len(runs) == 13
+    # Its steps, with three COMMITs and CLOSE, and one SELECT anywhere between them.
+    assert len(runs) == 14
     for outcomes in runs.values():
         assert outcomes[0].raised is None
         assert outcomes[0].returned == expected

@@ -12,6 +12,11 @@ from pginterleave.catalogue import Catalogue
         "GRANT SELECT ON t TO PUBLIC",
         "REFRESH MATERIALIZED VIEW v",
         "EXPLAIN (ANALYZE) INSERT INTO t VALUES (1)",
+        "UPDATE subscription SET system = 1",
+        "IMPORT FOREIGN SCHEMA a FROM SERVER b INTO c",
+        "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
+        "COPY (UPDATE t SET a = 1 RETURNING a) TO STDOUT",
+        "ANALYZE t",
     ],
 )
 def test_what_takes_effect_with_its_commit(sql: str) -> None:
@@ -19,9 +24,28 @@ def test_what_takes_effect_with_its_commit(sql: str) -> None:
     assert not statements.commits_unseen(sql)
 
 
-def test_what_commits_more_than_once() -> None:
-    assert statements.commits_unseen("CREATE INDEX CONCURRENTLY i ON t (a)")
-    assert not statements.commits_unseen("SELECT 'CONCURRENTLY'")
+@pytest.mark.parametrize(
+    "sql", ["CREATE INDEX CONCURRENTLY i ON t (a)", "VACUUM t", "REINDEX TABLE t", "CLUSTER"]
+)
+def test_what_may_not_be_in_a_transaction(sql: str) -> None:
+    assert statements.commits_unseen(sql)
+    assert not statements.commits_apart(sql)
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT 'CONCURRENTLY'", "NOTIFY a", "LOCK TABLE t", "DECLARE c CURSOR FOR SELECT 1"]
+)
+def test_what_is_one_step_with_its_commit(sql: str) -> None:
+    """It writes nothing, or is an error outside a transaction."""
+    assert not statements.commits_unseen(sql)
+    assert not statements.commits_apart(sql)
+
+
+def test_an_operator_that_calls_a_function() -> None:
+    special = frozenset({"+!"})
+    assert not statements.only_reads("SELECT a +! 1 FROM t", special)
+    assert statements.commits_apart("SELECT a +! 1 FROM t", special)
+    assert statements.only_reads("SELECT a + 1, '+!' FROM t", special)
 
 
 def test_a_read_of_the_clock_keeps_its_place() -> None:

@@ -129,7 +129,7 @@ CODE = [
     (server_side_cursor, "SELECT FETCH FETCH FETCH COMMIT"),
     (iterated_cursor, "SELECT FETCH FETCH SELECT"),
     (executemany, "UPDATE"),
-    (callproc, "CALL"),
+    (callproc, "SELECT"),
     (left_open, "UPDATE ROLLBACK"),
     (manual, "UPDATE COMMIT"),
     (nothing_to_commit, ""),

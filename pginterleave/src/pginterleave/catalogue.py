@@ -10,14 +10,17 @@ class Catalogue:
     """The names that are not those of plain tables, and the limits of what can be stepped."""
 
     def __init__(self) -> None:
-        self.special: frozenset[str] = frozenset()  # functions, views, tables with triggers, …
+        self.special: frozenset[str] = frozenset()  # functions, views, operators that call one, …
+        self.special_writes: frozenset[str] = frozenset()  # for who writes: tables with triggers, …
         self.limits: dict[str, None] = {}  # in the order in which they were met
         self.unobserved: dict[str, None] = {}  # what went past the exploration
         self.unseen_commits: dict[str, None] = {}  # statements that commit within their step
         self._functions: frozenset[str] = frozenset()
-        self._triggers: dict[str, str] = {}
+        self._event_triggers: list[str] = []
+        self._hidden: list[tuple[str, str, str, bool]] = []  # see queries.HIDDEN_CALLS
+        self.reduced = False  # whether of orders that are equivalent one is run
         self._known = False
-        self._seen: set[tuple[str, bool]] = set()
+        self._seen: set[tuple[str, bool, bool]] = set()
         self._locked: dict[str, set[int]] = {}  # by table: who locks several rows in one step
 
     def learn(self, ask: Callable[[str], Iterable[Any]]) -> None:
@@ -25,28 +28,56 @@ class Catalogue:
         if self._known:
             return
         rows = list(ask(queries.SPECIAL_NAMES))
-        # Of a name like "old orders", each word, as statements are taken apart.
-        self.special = frozenset(word for name, *_ in rows for word in statements.words(name))
+        self._hidden = [tuple(row) for row in ask(queries.HIDDEN_CALLS)]
         self._functions = frozenset(name for name, what, _ in rows if what == "function")
-        self._triggers = {name: trigger for name, what, trigger in rows if what == "trigger"}
+        self._event_triggers = [name for _, what, name in rows if what == "event trigger"]
+        called = [each for each in self._hidden if each[1] != "clock"]
+        self.special = _parts(
+            {name for name, *_ in rows}
+            | {name for name, *_, by_writing in called if not by_writing}
+        )
+        self.special_writes = _parts({name for name, *_ in called})
         self._known = True
 
-    def note(self, sql: str, *, alone: bool) -> None:
-        """Note what of a statement is not explored; `alone` says that no transaction is open."""
-        if (sql, alone) in self._seen:
+    def note(self, sql: str, *, alone: bool, later: bool = False) -> None:
+        """Note what of a statement is not explored.
+
+        `alone` says that no transaction is open, and `later` that one is, of which it is not
+        explored when it began.
+        """
+        if (sql, alone, later) in self._seen:
             return
-        self._seen.add((sql, alone))
-        names = statements.words(sql)
-        for name in sorted(names & self._functions):
+        self._seen.add((sql, alone, later))
+        for name in sorted(
+            each for each in self._functions if statements.uses(sql, _parts({each}))
+        ):
             self.limit(f"the statements in the function {name} are one step")
-        if statements.kind(sql) in (*statements.ROW_CHANGES, "WITH", "COPY", "TRUNCATE"):
-            for name in sorted(names & self._triggers.keys()):
-                self.limit(f"the trigger {self._triggers[name]} is part of the step that fires it")
-        if statements.kind(sql) in ("CALL", "DO"):
+        self._note_hidden(sql, later)
+        kind = statements.kind(sql)
+        if kind in statements.DEFINITIONS:
+            for name in self._event_triggers:
+                self.limit(f"the event trigger {name} is part of the step that fires it")
+        if kind in ("CALL", "DO"):
             commits = ", with their COMMIT" if alone else ""
-            self.limit(f"the statements in {statements.kind(sql)} are one step{commits}")
+            self.limit(f"the statements in {kind} are one step{commits}")
         if statements.are_several(sql):
             self.limit(f"several statements in one execute() are one step: {_short(sql)}")
+
+    def _note_hidden(self, sql: str, later: bool) -> None:
+        """Note what is called unseen: by an operator, a default, a view, a trigger, …"""
+        writes = statements.writes(sql)
+        clock = later and statements.reads_transaction_clock(sql)
+        for name, what, called, by_writing in self._hidden:
+            if (by_writing and not writes) or not statements.uses(sql, _parts({name})):
+                continue
+            if what == "clock":
+                clock = clock or later
+            elif what == "trigger":
+                self.limit(f"the trigger {called} is part of the step that fires it")
+            else:
+                self.limit(f"the {what} {called} is part of the step that uses {name}")
+        if clock:
+            self.limit("which transaction began first, as their clocks tell")
 
     def note_rows(self, sql: str, rows: int, process: int) -> None:
         """Note the tables of which a process has locked several rows in one step."""
@@ -73,3 +104,8 @@ class Catalogue:
 def _short(sql: str) -> str:
     text = " ".join(sql.split())
     return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _parts(found: set[str]) -> frozenset[str]:
+    """Take names apart as statements are: of one like "old orders", each word."""
+    return frozenset(part for name in found for part in statements.words(name) or {name} if part)

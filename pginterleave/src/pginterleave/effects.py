@@ -30,6 +30,7 @@ def effect(
     commits: bool,
     failed: bool,
     special: Set[str] = frozenset(),
+    special_writes: Set[str] = frozenset(),
 ) -> Effect:
     """Return the effect of the step that a process is about to take.
 
@@ -40,6 +41,7 @@ def effect(
         commits: whether what it writes is committed in the same step.
         failed: whether its last step ended in an error of PostgreSQL.
         special: the names that stand for something else than a plain table.
+        special_writes: those that do so for whoever writes.
     """
     kind, sql = step.kind, step.sql
     if statements.may_be_several(sql):
@@ -51,7 +53,9 @@ def effect(
     if statements.only_reads(sql, special):
         return GLOBAL if serializable else READ
     if kind in ("INSERT", "UPDATE", "DELETE"):
-        plain = statements.calls_only_pure(sql) and statements.words(sql).isdisjoint(special)
+        plain = statements.calls_only_pure(sql) and not statements.uses(
+            sql, special | special_writes
+        )
         return WRITE if plain and not (commits or serializable) else GLOBAL
     if statements.sets_isolation_level(sql):
         return LOCAL  # the snapshot is taken by the first query, not here

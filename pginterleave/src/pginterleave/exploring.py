@@ -122,7 +122,7 @@ def explore(
     began = time.monotonic()
     shown = contextlib.nullcontext(progress) if progress else progress_module.bar()
     with new_scheduler() as scheduler, shown as show:
-        scheduler.reduce = reduce
+        scheduler.reduce = scheduler.control.catalogue.reduced = reduce
         run = Run(scheduler, chooser, observe, keep)
         truncated = run.all(max_schedules, max_seconds, show) or chooser.left_out()
         check.run(functools.partial(scheduler.run_order, observe=None))

@@ -10,6 +10,8 @@ def _names(text: str) -> frozenset[str]:
 SYSTEM_COLUMNS = _names("xmin xmax cmin cmax ctid tableoid")
 # Which of two processes reads the clock first shows in what they read.
 CLOCKS = _names("current_timestamp current_time current_date localtime localtimestamp")
+# The time at which the transaction began.
+TRANSACTION_CLOCKS = CLOCKS | {"now", "transaction_timestamp"}
 # What may stand before a parenthesis without being the name of a function.
 KEYWORDS = _names(
     """

@@ -204,8 +204,8 @@ class PsycopgConnection(psycopg.Connection[Any]):
         self.check()
         sql = command.decode() if isinstance(command, bytes) else str(command)
         if statements.only_begins(sql):
-            self.session.serializable |= "SERIALIZABLE" in sql.upper()
-            return (yield from super()._exec_command(command, *args))
+            with self.session.begins(sql):
+                return (yield from super()._exec_command(command, *args))
         with self.session.step(statements.kind(sql), sql):
             return (yield from super()._exec_command(command, *args))
 
@@ -231,8 +231,7 @@ class PsycopgCursor(psycopg.Cursor[Any]):
         session: PsycopgSession = self._checked().session
         sql = self._text(query)
         if statements.only_begins(sql):
-            session.serializable |= "SERIALIZABLE" in sql.upper()
-            with session.sending():
+            with session.begins(sql):
                 return send(query, params, **options)
         with session.statement(sql, params, may_split=may_split) as self._step:
             result = send(query, params, **options)

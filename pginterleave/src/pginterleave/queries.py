@@ -41,20 +41,80 @@ NEW_SESSION = """
         ('transaction_isolation', 'transaction_read_only', 'transaction_deferrable')
 """
 
-# What a name can stand for besides a plain table: something that a statement does not show.
+# What is called by name, or is no plain table: something that a statement does not show. What
+# PostgreSQL itself brings has lower numbers; of that, what runs a query that is given as a text.
 SPECIAL_NAMES = """
     SELECT lower(proname), 'function', ''
-    FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
-        JOIN pg_language ON pg_language.oid = prolang
-    WHERE nspname NOT IN ('pg_catalog', 'information_schema')
-        AND (provolatile = 'v' OR lanname NOT IN ('c', 'internal'))
+    FROM pg_proc JOIN pg_language ON pg_language.oid = prolang
+    WHERE pg_proc.oid >= 16384 AND (provolatile = 'v' OR lanname NOT IN ('c', 'internal'))
+        OR proname IN ('query_to_xml', 'query_to_xmlschema', 'query_to_xml_and_xmlschema',
+            'cursor_to_xml', 'table_to_xml', 'ts_stat', 'ts_rewrite')
     UNION
     SELECT lower(relname), 'relation', ''
-    FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-    WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
-        AND (relkind IN ('v', 'm', 'f', 'S') OR relrowsecurity OR relhasrules)
+    FROM pg_class WHERE oid >= 16384 AND (relkind IN ('v', 'm', 'f', 'S') OR relrowsecurity)
     UNION
-    SELECT lower(relname), 'trigger', string_agg(tgname, ', ' ORDER BY tgname)
-    FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
-    WHERE NOT tgisinternal GROUP BY relname
+    SELECT '', 'event trigger', evtname FROM pg_event_trigger WHERE evtenabled <> 'D'
+"""
+
+# What calls a function unseen, or reads the clock of the transaction: by the name that a statement
+# has of it, with the kind and the name of what is called, and whether only who writes calls it.
+HIDDEN_CALLS = """
+WITH RECURSIVE called (class, object, kind, name) AS (
+    SELECT 'pg_proc', pg_proc.oid, 'function', proname::text
+    FROM pg_proc JOIN pg_language ON pg_language.oid = prolang
+    WHERE pg_proc.oid >= 16384 AND (provolatile = 'v' OR lanname NOT IN ('c', 'internal'))
+    UNION ALL
+    SELECT 'pg_trigger', oid, 'trigger', tgname FROM pg_trigger WHERE NOT tgisinternal
+    UNION ALL
+    SELECT 'pg_class', oid, 'foreign table', relname FROM pg_class WHERE relkind = 'f'
+    UNION ALL
+    SELECT 'pg_attrdef', oid, 'clock', '' FROM pg_attrdef
+    WHERE pg_get_expr(adbin, adrelid) ~*
+        '\\m(now|transaction_timestamp|current_(date|time|timestamp)|local(time|timestamp))\\M'
+), uses (class, object, used_class, used_object, by_writing) AS (
+    -- What an expression, an operator, a cast, a view or an aggregate is made of.
+    SELECT class, objid, used_class, refobjid, false
+    FROM pg_depend, text(classid::regclass) AS class, text(refclassid::regclass) AS used_class
+    WHERE objid >= 16384 AND refobjid >= 16384 AND (
+        used_class IN ('pg_proc', 'pg_operator', 'pg_type') AND class IN ('pg_attrdef', 'pg_cast',
+            'pg_class', 'pg_constraint', 'pg_operator', 'pg_policy', 'pg_rewrite')
+        OR (class, used_class) IN (('pg_proc', 'pg_proc'), ('pg_rewrite', 'pg_class')))
+    -- What a table or a type has.
+    UNION ALL SELECT 'pg_class', adrelid, 'pg_attrdef', oid, true FROM pg_attrdef
+    UNION ALL SELECT 'pg_class', conrelid, 'pg_constraint', oid, true FROM pg_constraint
+    UNION ALL SELECT 'pg_class', indrelid, 'pg_class', indexrelid, true FROM pg_index
+    UNION ALL SELECT 'pg_class', tgrelid, 'pg_trigger', oid, true FROM pg_trigger
+    UNION ALL SELECT 'pg_class', polrelid, 'pg_policy', oid, false FROM pg_policy
+    UNION ALL SELECT 'pg_class', ev_class, 'pg_rewrite', oid, ev_type <> '1' FROM pg_rewrite
+    UNION ALL SELECT 'pg_class', attrelid, 'pg_type', atttypid, false FROM pg_attribute
+        WHERE atttypid >= 16384
+    UNION ALL SELECT 'pg_type', oid, 'pg_class', typrelid, false FROM pg_type WHERE typtype = 'c'
+    UNION ALL SELECT 'pg_type', oid, 'pg_type', unnest(ARRAY[typelem, typbasetype]), false
+        FROM pg_type WHERE oid >= 16384
+    UNION ALL SELECT 'pg_type', contypid, 'pg_constraint', oid, false FROM pg_constraint
+    UNION ALL SELECT 'pg_type', unnest(ARRAY[castsource, casttarget]), 'pg_cast', oid, false
+        FROM pg_cast WHERE oid >= 16384
+    UNION ALL SELECT 'pg_type', unnest(ARRAY[oprleft, oprright]), 'pg_operator', oid, false
+        FROM pg_operator WHERE oid >= 16384
+    -- Whom a table hands its statements on to: partitions, and where a foreign key cascades.
+    UNION ALL SELECT 'pg_class', inhparent, 'pg_class', inhrelid, false FROM pg_inherits
+    UNION ALL SELECT 'pg_class', confrelid, 'pg_class', conrelid, true FROM pg_constraint
+        WHERE confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd')
+), reaching (class, object, by_writing, kind, name) AS (
+    SELECT class, object, false, kind, name FROM called
+    UNION
+    SELECT uses.class, uses.object, uses.by_writing OR reaching.by_writing, kind, name
+    FROM uses JOIN reaching ON used_class = reaching.class AND used_object = reaching.object
+    WHERE uses.object <> 0
+)
+SELECT lower(coalesce(relname, typname, oprname, proname)), kind, reaching.name,
+    bool_and(by_writing)
+FROM reaching
+    LEFT JOIN pg_class ON class = 'pg_class' AND pg_class.oid = object AND relkind <> 'i'
+    LEFT JOIN pg_type ON class = 'pg_type' AND pg_type.oid = object
+    LEFT JOIN pg_operator ON class = 'pg_operator' AND pg_operator.oid = object
+    LEFT JOIN pg_proc ON class = 'pg_proc' AND pg_proc.oid = object
+WHERE coalesce(relname, typname, oprname, proname) IS NOT NULL
+    AND NOT (class = 'pg_proc' AND kind = 'function' AND proname = reaching.name)
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 """

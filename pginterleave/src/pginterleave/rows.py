@@ -22,16 +22,19 @@ REPORT_COUNTS = "SELECT pg_stat_force_next_flush()"
 MAY_IGNORE_TRIGGERS = "SELECT has_parameter_privilege('session_replication_role', 'SET')"
 
 # Every table that this role may write and that no extension brings, with what tells that it was
-# written: another file after TRUNCATE, other counts after anything else.
+# written: another file after TRUNCATE, other counts after anything else. And every materialized
+# view that it may refresh, which has another file or other counts then.
 TABLES = """
     SELECT oid::bigint, oid::regclass::text, pg_relation_filenode(oid)::bigint,
         pg_stat_get_tuples_inserted(oid) + pg_stat_get_tuples_updated(oid)
-        + pg_stat_get_tuples_deleted(oid), pg_relation_size(oid)
+        + pg_stat_get_tuples_deleted(oid), relkind = 'm', pg_relation_size(oid)
     FROM pg_class
-    WHERE relkind = 'r' AND relpersistence <> 't'
+    WHERE relkind IN ('r', 'm') AND relpersistence <> 't'
         AND relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
-        AND has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
-        AND has_table_privilege(oid, 'DELETE') AND NOT EXISTS (
+        AND has_table_privilege(oid, 'SELECT') AND (
+            has_table_privilege(oid, 'INSERT') AND has_table_privilege(oid, 'DELETE')
+            OR relkind = 'm' AND pg_has_role(relowner, 'USAGE'))
+        AND NOT EXISTS (
             SELECT FROM pg_depend
             WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid AND deptype = 'e')
 """
@@ -73,6 +76,12 @@ PUT_IN = """
             SELECT unnest({saved}::text[]) AS line
             EXCEPT ALL SELECT whole_row::text FROM ONLY {name} whole_row) AS missing) AS missing
 """
+REFRESH = "REFRESH MATERIALIZED VIEW {name}"
+DIFFERS = """
+    (SELECT unnest({saved}::text[]) EXCEPT ALL SELECT whole_row::text FROM {name} whole_row)
+    UNION ALL
+    (SELECT whole_row::text FROM {name} whole_row EXCEPT ALL SELECT unnest({saved}::text[]))
+"""
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,7 @@ class WatchedTable:
     name: str  # quoted, and with its schema where that is needed
     file: int | None
     changes: int
+    is_view: bool  # a materialized one
     size: int = field(compare=False)  # bytes
 
 
@@ -112,19 +122,22 @@ class Rows:
         """Put the rows of all tables and the sequences back.
 
         Raises:
-            CannotExplore: a table that was written is too large to be saved, or something, as a
-                trigger, writes again whenever rows are put back.
+            CannotExplore: a table that was written is too large to be saved, a materialized view
+                was refreshed that was out of date, or something, as a trigger, writes again
+                whenever rows are put back.
         """
         for _ in range(MAX_PASSES):
             tables = self._tables()
             written, self._seen = self._written(tables), tables
-            written.sort(key=lambda table: self._place.get(table.oid, 0))
-            pairs = [self._script(table) for table in written]
+            written.sort(key=lambda table: (self._place.get(table.oid, 0), table.oid))
+            pairs = [self._script(table) for table in written if not table.is_view]
             scripts = [take_out for take_out, _ in reversed(pairs)]
             scripts += [put_in for _, put_in in pairs if put_in] + self._moved()
-            if not scripts:
+            if scripts:
+                self._run(scripts)
+            refreshed = [table for table in written if table.is_view and self._refresh(table)]
+            if not (scripts or refreshed):
                 return
-            self._run(scripts)
             if self._no_triggers:
                 self._seen = self._tables()
                 return
@@ -180,6 +193,20 @@ class Rows:
         columns, values = self._ask(COLUMNS.format(oid=table.oid), {})[0]
         named = {"name": table.name, "saved": saved}
         return TAKE_OUT.format(**named), PUT_IN.format(**named, columns=columns, values=values)
+
+    def _refresh(self, view: WatchedTable) -> bool:
+        """Refresh a materialized view unless it is as it was; return whether that was needed."""
+        saved = self._saved.get(view.oid) or "'{}'"
+        differs = DIFFERS.format(name=view.name, saved=saved)
+        if not self._ask(differs, {}):
+            return False
+        self._ask(REFRESH.format(name=view.name), {})
+        if view.oid in self._too_large or self._ask(differs, {}):
+            raise CannotExplore(
+                f"The materialized view {view.name} was refreshed and cannot be put back, as it "
+                f"was out of date or is larger than {MAX_BYTES} bytes: refresh it before."
+            )
+        return True
 
     def _run(self, statements: list[str]) -> None:
         """Run the statements in one transaction, and in one message."""

@@ -244,6 +244,7 @@ class Scheduler:
             commits=not (session.commit_is_a_step or session.in_transaction()),
             failed=bool(process.sqlstate),
             special=self.control.catalogue.special,
+            special_writes=self.control.catalogue.special_writes,
         )
 
     @contextlib.contextmanager

@@ -52,6 +52,7 @@ class Session(abc.ABC):
         self.pids: set[int] = set()  # all that it has had
         self._first_state: dict[str, Any] = {}
         self._new_session = ""
+        self._says_begin = False  # and not with the first statement of the transaction
         self._sends = False  # what is a step, or what the explorer sends for itself
 
     @abc.abstractmethod
@@ -77,7 +78,7 @@ class Session(abc.ABC):
         `may_split` says that it is one statement, and that it does not outlive its transaction.
         """
         alone, special = not self.in_transaction(), self.catalogue.special
-        self.catalogue.note(sql, alone=alone)
+        self.catalogue.note(sql, alone=alone, later=self._began_unseen())
         commits = alone and self.current() is not None and self.split_autocommit
         split = self.commit_is_a_step = (
             commits and may_split and statements.commits_apart(sql, special)
@@ -98,6 +99,20 @@ class Session(abc.ABC):
         self._is_marked = self._is_marked or statements.marks_session(sql)
         with self._stepping(kind, sql, params) as step, self.sending():
             yield step
+
+    def begins(self, sql: str) -> contextlib.AbstractContextManager[None]:
+        """Send a BEGIN, which is not a step."""
+        self.serializable |= "SERIALIZABLE" in sql.upper()
+        self._says_begin |= not (self._sends or self.connecting)
+        return self.sending()
+
+    def _began_unseen(self) -> bool:
+        """Whether its transaction has begun, and not every order of the beginnings is explored."""
+        connection = self.current()
+        if connection is None or connection.closed:
+            return False
+        begun = connection.info.transaction_status in IN_TRANSACTION
+        return begun and (self.catalogue.reduced or self._says_begin)
 
     @contextlib.contextmanager
     def sending(self) -> Iterator[None]:

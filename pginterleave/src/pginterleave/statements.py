@@ -22,16 +22,31 @@ _INTO = re.compile(r'\binto\s+[\w."]+\s*\(')  # the columns of an INSERT
 _MARKS_SESSION = re.compile(
     r"\b(LISTEN|set_config|SET\s+(SESSION\s+|LOCAL\s+)?\w+\.\w)", re.IGNORECASE
 )
-_CONCURRENTLY = re.compile(r"\bCONCURRENTLY\b", re.IGNORECASE)
+# What PostgreSQL refuses in a transaction, or may refuse.
 _OUTSIDE_TRANSACTIONS = re.compile(
-    r"\b(CONCURRENTLY|DATABASE|TABLESPACE|SYSTEM|SUBSCRIPTION)\b", re.IGNORECASE
+    r"\s*((CALL|DO|VACUUM|CLUSTER|REINDEX)\b|(CREATE|ALTER|DROP)\b("
+    r".*\bCONCURRENTLY\b|\s+(DATABASE|TABLESPACE|SYSTEM|SUBSCRIPTION)\b))",
+    re.IGNORECASE | re.DOTALL,
 )
 
 ROW_CHANGES = ("INSERT", "UPDATE", "DELETE", "MERGE")
-# What runs in a transaction like these, and takes effect, or lets go of a lock, with its COMMIT.
 _QUERIES = {"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN"}
-_DEFINITIONS = {"CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "COMMENT", "SECURITY", "REASSIGN"}
-_TRANSACTIONAL = {*ROW_CHANGES, *_QUERIES, *_DEFINITIONS, "TRUNCATE", "EXECUTE", "COPY", "REFRESH"}
+# What does the same with its COMMIT in one step: it looks at nothing that others write.
+_WITHOUT_COMMIT = {"", "ABORT", "BEGIN", "CHECKPOINT", "CLOSE", "COMMIT", "DEALLOCATE", "DISCARD"}
+_WITHOUT_COMMIT |= {
+    "END",
+    "FETCH",
+    "LISTEN",
+    "LOAD",
+    "LOCK",
+    "MOVE",
+    "NOTIFY",
+    "PREPARE",
+    "RELEASE",
+}
+_WITHOUT_COMMIT |= {"RESET", "ROLLBACK", "ROLLBACK TO", "SAVEPOINT", "SET", "SHOW", "START"}
+_WITHOUT_COMMIT |= {"UNLISTEN"}
+DEFINITIONS = {"CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "COMMENT", "SECURITY", "IMPORT"}
 _CONTROL = {"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE", "SET"}
 
 
@@ -74,6 +89,26 @@ def words(sql: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", _CONSTANTS.sub(" ", sql).lower()))
 
 
+def uses(sql: str, special: Set[str]) -> bool:
+    """Whether one of the names is in it, be it that of an operator."""
+    return not special.isdisjoint(words(sql)) or any(
+        each in _QUOTED.sub(" ", sql) for each in special if not each.isidentifier()
+    )
+
+
+def reads_transaction_clock(sql: str) -> bool:
+    """Whether it asks at what time the transaction began."""
+    return not words(sql).isdisjoint(names.TRANSACTION_CLOCKS)
+
+
+def writes(sql: str) -> bool:
+    """Whether it may write rows, as far as its keywords tell."""
+    written = words(_ROW_LOCK.sub(" ", sql.lower()))
+    return not written.isdisjoint(
+        ("insert", "update", "delete", "merge", "copy", "truncate", "execute", "into")
+    )
+
+
 @functools.lru_cache(maxsize=1024)
 def calls(sql: str) -> frozenset[str]:
     """Return the names in front of a parenthesis that may be those of functions."""
@@ -101,7 +136,7 @@ def only_reads(sql: str, special: Set[str] = frozenset()) -> bool:
         and "u&" not in sql.lower()
         and calls_only_pure(sql)
         and used.isdisjoint(names.SYSTEM_COLUMNS | names.CLOCKS)
-        and used.isdisjoint(special)
+        and not uses(sql, special)
         and not any(name.startswith(("pg_", "information_schema")) for name in used)
     )
 
@@ -110,13 +145,15 @@ def commits_apart(sql: str, special: Set[str] = frozenset()) -> bool:
     """Whether its COMMIT in autocommit makes a difference to others, and can be a step."""
     bare = _QUOTED.sub(" ", sql)
     first = kind(sql)
-    if _SEVERAL.search(bare) or first not in _TRANSACTIONAL or _OUTSIDE_TRANSACTIONS.search(bare):
+    if _SEVERAL.search(bare) or first in _WITHOUT_COMMIT or _OUTSIDE_TRANSACTIONS.match(bare):
         return False
     if first in _QUERIES:
         known = names.PURE | names.NOT_TRANSACTIONAL
-        harmless = calls(sql) <= known and words(sql).isdisjoint(special)
+        harmless = calls(sql) <= known and not uses(sql, special)
         return bool(_LOCKS_OR_WRITES.search(bare)) or not harmless
-    return first != "COPY" or bool(re.search(r"\bFROM\b", bare, re.IGNORECASE))
+    if first == "DECLARE":  # which is an error outside a transaction, without HOLD
+        return "hold" in words(sql)
+    return first != "COPY" or bool(_LOCKS_OR_WRITES.search(bare)) or "from" in words(sql)
 
 
 def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = True) -> bool:
@@ -125,9 +162,9 @@ def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = 
     `single` says that it is sent once, and not for several rows of parameters.
     """
     parts = [each for each in _QUOTED.sub(" ", sql).split(";") if each.strip()]
-    if single and len(parts) < 2:
-        return kind(sql) in ("CALL", "DO") or any(map(_CONCURRENTLY.search, parts))
-    return any(kind(each) in ("CALL", "DO") or commits_apart(each, special) for each in parts)
+    if any(map(_OUTSIDE_TRANSACTIONS.match, parts)):
+        return True
+    return not (single and len(parts) < 2) and any(commits_apart(each, special) for each in parts)
 
 
 def locked_tables(sql: str) -> frozenset[str]:

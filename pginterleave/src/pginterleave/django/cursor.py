@@ -26,19 +26,22 @@ class SteppingCursor(SendingCursor):
         session: Session = self.db.session
         return session
 
+    def _text(self, sql: Any) -> str:
+        return sql if isinstance(sql, str) else str(sql.as_string(self.cursor))
+
     def callproc(self, procname: Any, params: Any = None, kparams: Any = None) -> Any:
-        self._session.catalogue.note(procname, alone=False)
-        with self._session.step("CALL", f"CALL {procname}", params) as self._last:
+        name = self._text(procname)
+        sql = f"SELECT * FROM {name}()"  # noqa: S608 - what it sends, for the timeline
+        with self._session.statement(sql, params) as self._last:
             return super().callproc(procname, params, kparams)
 
     def sends(self, send: Send, sql: Any, params: Any, *, many: bool) -> Any:
         session = self._session
         if many:
             session.catalogue.limit("what executemany() sends is one step")
-        text = sql if isinstance(sql, str) else sql.as_string(self.cursor)
+        text = self._text(sql)
         if session.connecting or statements.only_begins(text):
-            session.serializable |= "SERIALIZABLE" in text.upper()
-            with session.sending():
+            with session.begins(text):
                 return send(sql, params)
         self.db.validate_no_broken_transaction()  # Django sends nothing then
         # A server-side cursor outlives the statement, and so its transaction.
@@ -87,17 +90,23 @@ class SteppingCursor(SendingCursor):
     def __getattr__(self, attr: str) -> Any:
         attribute = super().__getattr__(attr)
         if attr.startswith("copy"):
-            return functools.partial(self._copy, attribute)
+            return functools.partial(self._copy, attr, attribute)
         return attribute
 
-    def _copy(self, copy: Callable[..., Any], sql: Any, *args: Any, **kwargs: Any) -> Any:
-        with self._session.statement(str(sql), None) as self._last:
-            return copy(sql, *args, **kwargs)
+    def _copy(self, name: str, copy: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Take psycopg2's copy_expert(sql), copy_from(file, table) or copy_to(file, table)."""
+        names = ("sql",) if name == "copy_expert" else ("file", "table")
+        given = dict(zip(names, args, strict=False)) | kwargs
+        way = "FROM STDIN" if name == "copy_from" else "TO STDOUT"
+        sql = given.get("sql") or f"COPY {given.get('table')} {way}"
+        text = self._text(sql)
+        with self._session.statement(text, None) as self._last:
+            return copy(*args, **kwargs)
 
     @contextlib.contextmanager
     def copy(self, sql: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """Take psycopg 3's COPY, up to the end of its block, as one step."""
-        text = sql if isinstance(sql, str) else sql.as_string(self.cursor)
+        text = self._text(sql)
         with (
             self._session.statement(text, None) as self._last,
             self.cursor.copy(sql, *args, **kwargs) as copying,

@@ -1,0 +1,187 @@
+"""Ways to write what races so that no statement shows it: none is called safe without a word."""
+
+import io
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.db.backends.postgresql.psycopg_any import is_psycopg3
+
+from pginterleave import Outcome
+
+from . import counter
+from .counter import explored, sql
+
+OBJECTS = """
+CREATE SCHEMA attack;
+SET search_path TO attack, public;
+CREATE FUNCTION add_once(number int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+    IF NOT EXISTS (SELECT FROM interleave_counter WHERE hits = 7) THEN
+        INSERT INTO interleave_counter VALUES (number, number, 7);
+    END IF; RETURN number; END $$;
+CREATE FUNCTION add_quietly(number int) RETURNS int LANGUAGE sql IMMUTABLE
+    AS 'SELECT attack.add_once($1)';
+CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
+CREATE FUNCTION step(int, int) RETURNS int LANGUAGE sql AS 'SELECT attack.add_once($2)';
+CREATE FUNCTION is_small(int) RETURNS boolean LANGUAGE sql AS 'SELECT attack.add_once($1) > 0';
+CREATE OPERATOR +! (RIGHTARG = int, FUNCTION = add_once);
+CREATE AGGREGATE add_all (int) (SFUNC = step, STYPE = int, INITCOND = 0);
+CREATE TYPE wrapped AS (inner_value int);
+CREATE FUNCTION unwrap(wrapped) RETURNS int LANGUAGE sql
+    AS 'SELECT attack.add_once($1.inner_value)';
+CREATE CAST (wrapped AS int) WITH FUNCTION unwrap AS IMPLICIT;
+CREATE DOMAIN small AS int CHECK (is_small(VALUE));
+CREATE TABLE with_domain (id small);
+CREATE TABLE with_cast (id wrapped);
+CREATE TABLE with_default (id int DEFAULT add_once(8), name text);
+CREATE TABLE with_generated (id int, twice int GENERATED ALWAYS AS (add_quietly(id)) STORED);
+CREATE TABLE with_check (id int CHECK (is_small(id)));
+CREATE TABLE with_index (id int);
+CREATE INDEX ON with_index (add_quietly(id));
+CREATE TABLE with_rule (id int);
+CREATE RULE also AS ON INSERT TO with_rule DO ALSO SELECT add_once(new.id);
+CREATE VIEW shown AS SELECT add_once(pg_backend_pid());
+CREATE VIEW stacked AS SELECT * FROM shown;
+CREATE TABLE with_trigger (id int PRIMARY KEY);
+CREATE TRIGGER fired BEFORE INSERT OR DELETE ON with_trigger
+    FOR EACH ROW EXECUTE FUNCTION nothing();
+CREATE VIEW over_trigger AS SELECT id FROM with_trigger;
+CREATE TABLE parted (id int) PARTITION BY RANGE (id);
+CREATE TABLE part PARTITION OF parted FOR VALUES FROM (0) TO (100);
+CREATE TRIGGER of_part BEFORE INSERT ON part FOR EACH ROW EXECUTE FUNCTION nothing();
+CREATE TABLE parent (id int PRIMARY KEY);
+CREATE TABLE child (id int REFERENCES parent ON DELETE CASCADE);
+CREATE TRIGGER of_child BEFORE DELETE ON child FOR EACH ROW EXECUTE FUNCTION nothing();
+CREATE TABLE with_clock (id int, made timestamptz DEFAULT now());
+CREATE TABLE "old orders" (id int DEFAULT add_once(8), name text);
+"""
+
+
+@pytest.fixture
+def objects(counter_table: None) -> Iterator[None]:
+    """Everything that a statement can call without naming it."""
+    sql(OBJECTS)
+    sql("RESET search_path")
+    yield
+    sql("DROP SCHEMA attack CASCADE")
+
+
+FUNCTION = "the statements in the function add_once are one step"
+USES = "the function add_once is part of the step that uses "
+
+CALLS = {
+    "SELECT add_once(8)": FUNCTION,
+    "TABLE shown": USES + "shown",
+    "SELECT * FROM stacked": USES + "stacked",
+    "VALUES (add_once(8))": FUNCTION,
+    "SELECT +! 8": USES + "+!",
+    "SELECT OPERATOR(attack.+!) 8": USES + "+!",
+    "SELECT hits FROM interleave_counter ORDER BY +!hits": USES + "+!",
+    "SELECT add_all(id) FROM interleave_counter": "the function step is part",
+    "SELECT 1 + ROW(8)::wrapped": "the function unwrap is part",
+    "SELECT 1 + id FROM with_cast": "the function unwrap is part",
+    "SELECT 8::small": "the function is_small is part of the step that uses small",
+    "INSERT INTO with_domain VALUES (8)": "the function is_small is part",
+    "INSERT INTO with_default (name) VALUES ('a')": USES + "with_default",
+    'INSERT INTO "old orders" (name) VALUES (1)': USES + "old orders",
+    "INSERT INTO with_generated VALUES (8)": "the function add_quietly is part",
+    "INSERT INTO with_check VALUES (8)": "the function is_small is part",
+    "INSERT INTO with_index VALUES (8)": "the function add_quietly is part",
+    "INSERT INTO with_rule VALUES (8)": USES + "with_rule",
+    "WITH made AS (INSERT INTO with_trigger VALUES (8)) SELECT 1": "the trigger fired is part",
+    "EXPLAIN ANALYZE INSERT INTO with_trigger VALUES (8)": "the trigger fired is part",
+    "PREPARE insert_one AS INSERT INTO with_trigger VALUES (8)": "the trigger fired is part",
+    "INSERT INTO over_trigger VALUES (8)": "the trigger fired is part",
+    "INSERT INTO parted VALUES (8)": "the trigger of_part is part",
+    "DELETE FROM parent": "the trigger of_child is part",
+    "COPY (SELECT add_once(8)) TO STDOUT": FUNCTION,
+    "DECLARE held CURSOR WITH HOLD FOR SELECT add_once(8)": FUNCTION,
+    "CREATE TEMP TABLE made AS SELECT add_once(8)": FUNCTION,
+    "SELECT query_to_xml('SELECT add_once(8)', true, true, '')": "in the function query_to_xml are",
+    "DO $$ BEGIN PERFORM add_once(8); END $$": "the statements in DO are one step",
+}
+
+# What is no limit: a SELECT calls neither the default nor the trigger of what it reads.
+PLAIN = ["SELECT * FROM with_default", "SELECT * FROM with_trigger", "SELECT hits + 8 FROM parent"]
+
+
+def send(statement: str) -> None:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL search_path TO attack, public")
+        if statement.startswith("COPY"):
+            copy_out(cursor, statement)
+        else:
+            cursor.execute(statement)
+
+
+def copy_out(cursor: Any, statement: str) -> None:
+    if is_psycopg3:
+        with cursor.copy(statement) as copy:
+            copy.read()
+    else:
+        cursor.copy_expert(statement, io.StringIO())
+
+
+@pytest.mark.usefixtures("objects")
+def test_what_a_statement_calls_unseen_is_named() -> None:
+    shown = {each: explored(partial(send, each)).limits for each in [*CALLS, *PLAIN]}
+    wrong = {each: shown[each] for each in CALLS if CALLS[each] not in "; ".join(shown[each])}
+    assert wrong == {}
+    assert [shown[each] for each in PLAIN] == [()] * len(PLAIN)
+
+
+def call_procedure(number: int) -> None:
+    name: Any = "attack.add_once"
+    with connection.cursor() as cursor:
+        if is_psycopg3:  # which takes a text for one name
+            from psycopg import sql as names
+
+            name = names.Identifier("attack", "add_once")
+        cursor.callproc(name, [number])
+
+
+@pytest.mark.usefixtures("objects")
+@pytest.mark.parametrize("reduce", [False, True])
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda number: sql(f"SELECT OPERATOR(attack.+!) {number}"),
+        lambda number: sql("TABLE attack.shown"),
+        call_procedure,
+    ],
+    ids=["operator", "view", "callproc"],
+)
+def test_what_is_called_unseen_is_committed_in_a_step_of_its_own(
+    send: Callable[[int], object], reduce: bool
+) -> None:
+    """Both look, and then both insert, where the COMMIT is a step."""
+
+    def only_one(outcomes: list[Outcome]) -> str:
+        (rows,) = sql("SELECT count(*) FROM interleave_counter WHERE hits = 7")[0]
+        return "" if rows == 1 else f"{rows} rows"
+
+    processes = [partial(send, number) for number in (8, 9)]
+    found = explored(*processes, invariant=only_one, reduce=reduce)
+    assert (found.violating, found.schedules) == (4, 6)
+
+
+def reads_then_dates() -> None:
+    with transaction.atomic():
+        counter.hits()
+        sql("INSERT INTO attack.with_clock VALUES (1)")
+
+
+def says_begin() -> None:
+    sql("BEGIN")
+    sql("INSERT INTO attack.with_clock VALUES (1)")
+
+
+@pytest.mark.usefixtures("objects")
+def test_a_clock_that_was_set_before_is_named() -> None:
+    """Which of two began first is explored if their first statements, and not BEGIN, are steps."""
+    limit = ("which transaction began first, as their clocks tell",)
+    assert explored(reads_then_dates, reduce=True).limits == limit
+    assert explored(says_begin).limits == limit
+    assert explored(reads_then_dates).limits == ()
