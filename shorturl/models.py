@@ -134,6 +134,14 @@ class ShortUrl(models.Model):
             ),
             models.CheckConstraint(condition=Q(hits__lte=F("max_hits")), name=LIMIT_CONSTRAINT),
         ]
+        # Somebody's own links, newest first. A hit changes nothing in it, so no hit writes to it.
+        indexes = [
+            models.Index(
+                fields=["owner", "id"],
+                name="shorturl_shorturl_owner_ix",
+                condition=Q(owner__isnull=False),
+            )
+        ]
         verbose_name = "short URL"
 
     def __str__(self) -> str:

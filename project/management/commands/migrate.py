@@ -1,5 +1,6 @@
 """Django's migrate, one process at a time: any other waits, and finds nothing left to do."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -8,11 +9,13 @@ from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import DatabaseError, Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
 
 from shorturl.outages import driver_error
 
 INSUFFICIENT_PRIVILEGE = "42501"  # https://www.postgresql.org/docs/18/errcodes-appendix.html
 LOCK = "shorturl migrate"
+PAUSE = 0.2  # seconds between two attempts to get it
 # Whoever waits for the lock waits for as long as the migrations of another take, and whoever has it
 # is idle in its transaction meanwhile. transaction_timeout is PostgreSQL 17's.
 NO_TIMEOUTS = """
@@ -82,12 +85,20 @@ def alone(alias: str, *, waiting: Callable[[], object]) -> Iterator[BaseDatabase
         keeper.set_autocommit(False)
         with keeper.cursor() as cursor:
             cursor.execute(NO_TIMEOUTS)
-            cursor.execute("SELECT pg_try_advisory_xact_lock(hashtext(%s))", [LOCK])
-            if cursor.fetchone() != (True,):
+            if not has_lock(cursor):
                 waiting()
-                cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [LOCK])
+                # Not by a statement that waits: whoever has the lock would wait for it in turn,
+                # as CREATE INDEX CONCURRENTLY does for every statement that began before.
+                while not has_lock(cursor):
+                    time.sleep(PAUSE)
         yield keeper
     finally:
         with suppress(Error):
             keeper.rollback()
         keeper.close()
+
+
+def has_lock(cursor: CursorWrapper) -> bool:
+    """Take the migration lock, if no other process has it; return whether that was so."""
+    cursor.execute("SELECT pg_try_advisory_xact_lock(hashtext(%s))", [LOCK])
+    return bool(cursor.fetchone()[0])
