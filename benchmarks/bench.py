@@ -71,7 +71,7 @@ def plan(*, quick: bool, largest: int, baseline: Path | None) -> list[Part]:
     resolves = [
         Subject(name, apart, pgbench.resolving_script(one), {"SHORTURL_RESOLVING": name})
         for name, one in resolving.STRATEGIES.items()
-        if one.verdict is Verdict.RIGHT
+        if one.verdict in (Verdict.RIGHT, Verdict.RIGHT_WITHOUT_CONDITION)  # no link has one
     ]
     new = [Load(one.connections, "new") for one in many]
     creates = [

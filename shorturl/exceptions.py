@@ -42,6 +42,14 @@ class LeftOut(ShortUrlError):
         super().__init__("Not created, because another one of the same request cannot be.")
 
 
+class Gone(ShortUrlError):
+    """A short URL that led somewhere, and does no more: it has expired, or is used up."""
+
+    def __init__(self, key: str, state: str) -> None:
+        self.key, self.state = key, state
+        super().__init__(f"The short URL {key!r} {'has' if state == 'expired' else 'is'} {state}.")
+
+
 class Contended(ShortUrlError):
     """An optimistic strategy lost against other processes as often as it may try."""
 

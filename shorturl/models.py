@@ -44,9 +44,9 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
     def live(self) -> "ShortUrlQuerySet":
         """Return those that lead anywhere: not deleted, not expired, and not used up."""
         return self.filter(
+            Q(deleted_at=None),
             Q(expires_at=None) | Q(expires_at__gt=CLOCK),
             Q(max_hits=None) | Q(hits__lt=F("max_hits")),
-            deleted_at=None,
         )
 
     def with_state(self) -> "ShortUrlQuerySet":
@@ -94,6 +94,7 @@ class ShortUrl(models.Model):
     KeyTaken = exceptions.KeyTaken
     KeySpaceExhausted = exceptions.KeySpaceExhausted
     Contended = exceptions.Contended
+    Gone = exceptions.Gone
 
     key = models.CharField(max_length=keys.MAX_LENGTH, editable=False)
     target_url = models.CharField(

@@ -10,7 +10,7 @@ from django.conf import settings
 
 from shorturl import bulk, creating, keys, resolving
 from shorturl.exceptions import ShortUrlError
-from shorturl.models import ShortUrl
+from shorturl.models import ShortUrl, State
 from shorturl.strategies import Strategy
 from shorturl.validators import validate_target_url
 
@@ -82,12 +82,28 @@ def deleted(taken: list[str]) -> set[str]:
 def resolve(key: str) -> ShortUrl:
     """Return the short URL of `key`, with this hit counted.
 
-    Raises ShortUrl.DoesNotExist when there is none, or it was deleted; ShortUrl.Contended when an
-    optimistic strategy gives up. Whether it was deleted shows only in the row that the counting
-    returns, so the counter of a deleted link keeps counting; a check before would be a second
-    statement, and a race.
+    Raises ShortUrl.DoesNotExist when there is none, or it was deleted; ShortUrl.Gone when it has
+    expired or is used up; ShortUrl.Contended when an optimistic strategy gives up.
     """
-    short_url = resolving.STRATEGIES[settings.SHORTURL_RESOLVING].function(key)
-    if short_url.deleted_at is not None:
-        raise ShortUrl.DoesNotExist(f"The short URL {key!r} was deleted.")
+    return resolve_by(resolving.STRATEGIES[settings.SHORTURL_RESOLVING].function, key)
+
+
+def resolve_by(function: resolving.Resolve, key: str) -> ShortUrl:
+    """Return the short URL of `key`, with this hit counted by one of the strategies.
+
+    Raises what resolve() does.
+    """
+    try:
+        return function(key)
+    except ShortUrl.DoesNotExist:
+        # Only a hit that was not counted asks why. A link that is live by now was not, just before.
+        look_up(key)
+        raise ShortUrl.Contended(key, attempts=1) from None
+
+
+def look_up(key: str) -> ShortUrl:
+    """Return the short URL of `key` if it is live, without counting a hit; raise as resolve()."""
+    short_url = ShortUrl.objects.with_state().get(key=key, deleted_at=None)
+    if short_url.state != State.LIVE:
+        raise ShortUrl.Gone(key, short_url.state)
     return short_url

@@ -16,6 +16,7 @@ class Verdict(Enum):
 
     RIGHT = "right"
     WRONG = "wrong"
+    RIGHT_WITHOUT_CONDITION = "right without a condition"
     RIGHT_ALONE = "right alone, wrong inside a transaction"
 
 

@@ -19,12 +19,13 @@ from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils.cache import patch_vary_headers
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
 from shorturl import operations, owners
-from shorturl.exceptions import RowLocked
+from shorturl.exceptions import Gone, RowLocked
 from shorturl.forms import ShortUrlForm
 from shorturl.key_gate import KeyGate
 from shorturl.models import ShortUrl
@@ -124,9 +125,11 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
     """Redirect to the target of `key` and count the hit; HEAD redirects without counting."""
     try:
         counts = request.method == "GET"
-        short_url = (found(request) or follow(key)) if counts else get_or_404(key)
+        short_url = (found(request) or follow(key)) if counts else operations.look_up(key)
     except ShortUrl.DoesNotExist as error:
         raise Http404 from error
+    except Gone as error:
+        return gone(request, error)
     except (ShortUrl.Contended, RowLocked):
         reason = "Too many requests follow this short URL at the same moment."
         return HttpResponse(
@@ -141,6 +144,22 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
     response = HttpResponseRedirect(location)
     # A redirect out of a cache is a hit that nobody counts.
     response["Cache-Control"] = "private, no-store"
+    return response
+
+
+def gone(request: HttpRequest, error: Gone) -> HttpResponse:
+    """Say that a short URL has expired or is used up, as a page or, to who prefers it, as JSON.
+
+    A limit can be raised and an expiry moved, so that no cache may keep the answer either.
+    """
+    response: HttpResponse
+    if request.get_preferred_type(["text/html", "application/json"]) == "application/json":
+        response = JsonResponse({"detail": str(error), "state": error.state})
+    else:
+        response = HttpResponse(render_to_string("410.html", {"gone": error}))
+    response.status_code = HTTPStatus.GONE
+    response["Cache-Control"] = "private, no-store"
+    patch_vary_headers(response, ["Accept"])
     return response
 
 

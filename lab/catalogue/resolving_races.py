@@ -1,6 +1,6 @@
 """The races of resolves: who follows, edits or deletes which link, and what must be counted."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from shorturl.strategies import Strategy
 OLD, NEW = "https://old.example/", "https://new.example/"
 OTHER = "https://other.example/"
 LONG_AGO = datetime(2022, 4, 29, tzinfo=UTC)
+EXPIRED = LONG_AGO + timedelta(hours=1)
 
 
 def fresh_links(strategy: Strategy[Any]) -> None:
@@ -26,25 +27,39 @@ def fresh_links(strategy: Strategy[Any]) -> None:
     next_id(10)  # for whoever makes a link, which is not what a resolve is asked for
 
 
+def one_use_left(strategy: Strategy[Any]) -> None:
+    fresh_links(strategy)
+    ShortUrl.objects.filter(key="a").update(max_hits=1)
+
+
 def resolve(strategy: Strategy[Any]) -> Process:
     return lambda: strategy.of_another_process()("a")
 
 
-def resolve_unless_deleted(strategy: Strategy[Any]) -> Process:
-    """Do what operations.resolve() does with a strategy: a tombstone is not found."""
+def resolve_if_live(strategy: Strategy[Any]) -> Process:
+    """Return None for a link that leads nowhere."""
 
-    def run() -> ShortUrl | None:
+    def run() -> object:
         try:
-            short_url = strategy.of_another_process()("a")
+            return strategy.of_another_process()("a")
         except ShortUrl.DoesNotExist:
             return None
-        return None if short_url.deleted_at else short_url
 
     return run
 
 
 def edit() -> None:
     ShortUrl.objects.filter(key="a").update(target_url=NEW)
+
+
+def raise_the_limit() -> None:
+    ShortUrl.objects.filter(key="a").update(max_hits=2)
+
+
+def expire() -> int:
+    """Have the link expired, and return how often it was followed until then."""
+    ShortUrl.objects.filter(key="a").update(expires_at=EXPIRED)
+    return counted().total_hits
 
 
 def delete() -> None:
@@ -122,6 +137,35 @@ def redirected_and_counted_or_not_found(outcomes: list[Outcome]) -> str:
     return ""
 
 
+def one_has_the_last_use(outcomes: list[Outcome]) -> str:
+    redirected = sum(outcome.returned is not None for outcome in outcomes)
+    if redirected != 1:
+        return f"{redirected} redirected, by a link with one use left"
+    return not_counted(1)
+
+
+def the_raise_stays_and_hits_count(outcomes: list[Outcome]) -> str:
+    due = len(outcomes) - 1
+    if wrong := not_redirected(outcomes, due):
+        return wrong
+    limit = ShortUrl.objects.get(key="a").max_hits
+    return not_counted(due) if limit == 2 else f"the limit is {limit} again"
+
+
+def none_is_counted_later(outcomes: list[Outcome]) -> str:
+    """Compare what the resolving processes were told, and the counts of then and now."""
+    *resolves, expire = outcomes
+    short_url = counted()
+    if short_url.expires_at != EXPIRED:
+        return "the expiry is undone"
+    redirected = sum(outcome.returned is not None for outcome in resolves)
+    if short_url.total_hits != redirected:
+        return f"{redirected} redirected, and hits = {short_url.total_hits}"
+    if short_url.total_hits != expire.returned:
+        return f"hits = {expire.returned} when it had expired, and now {short_url.total_hits}"
+    return ""
+
+
 def all_finish_in_the_end(outcomes: list[Outcome]) -> str:
     """Let every victim of a deadlock try again, and then count."""
     for outcome in outcomes:
@@ -135,7 +179,9 @@ def rows() -> str:
     short_url = counted()
     deleted = ", deleted" if short_url.deleted_at else ""
     edited = ", target = NEW" if short_url.target_url == NEW else ""
-    return f"hits = {short_url.total_hits}{edited}{deleted}"
+    limit = f" of {short_url.max_hits}" if short_url.max_hits else ""
+    expired = ", expired" if short_url.expires_at else ""
+    return f"hits = {short_url.total_hits}{limit}{edited}{deleted}{expired}"
 
 
 def both_rows() -> str:
@@ -189,9 +235,7 @@ RACES = (
             "there is no such link, depending on the order; the link must stay deleted, and "
             "whoever is redirected must be counted."
         ),
-        processes=lambda strategy, number: (
-            [resolve_unless_deleted(strategy)] * (number - 1) + [delete]
-        ),
+        processes=lambda strategy, number: [resolve_if_live(strategy)] * (number - 1) + [delete],
         invariant=redirected_and_counted_or_not_found,
     ),
     _race(
@@ -212,5 +256,48 @@ RACES = (
         ],
         invariant=all_finish_in_the_end,
         observe=both_rows,
+    ),
+    _race(
+        name="last_use",
+        situation="Everybody follows a link that has one use left.",
+        must_hold="One is redirected and counted, and the others are told that it is used up.",
+        story=(
+            "An invitation can be used once, and two people follow it at the same moment. A counter"
+            " that loses no hit is not enough here: between the look at what is left and the count,"
+            " somebody else can look. The condition has to be in the statement that counts."
+        ),
+        setup=one_use_left,
+        processes=lambda strategy, number: [resolve_if_live(strategy)] * number,
+        invariant=one_has_the_last_use,
+    ),
+    _race(
+        name="limit_raised",
+        situation="The last process raises the limit of a link that the others follow.",
+        must_hold="The new limit stays, and each of the others is redirected and counted.",
+        story=(
+            "A voucher sells well, and its limit is raised while it is followed. Whoever writes "
+            "the limit back as it was when it was read, along with the counter, takes the raise "
+            "away again."
+        ),
+        setup=one_use_left,
+        processes=lambda strategy, number: (
+            [resolve_if_live(strategy)] * (number - 1) + [raise_the_limit]
+        ),
+        invariant=the_raise_stays_and_hits_count,
+    ),
+    _race(
+        name="expiry",
+        situation="The last process ends a link that the others follow, and reads how many did.",
+        must_hold=(
+            "The others are redirected and counted, or told that it has expired, and no hit is "
+            "added to what the last process has read."
+        ),
+        story=(
+            "A campaign ends: its link is made to expire, and its hits are read for the bill. "
+            "Whoever looked before, and counts now, is counted after the end. A statement that "
+            "locks the row waits for the other one, and then looks at the condition once more."
+        ),
+        processes=lambda strategy, number: [resolve_if_live(strategy)] * (number - 1) + [expire],
+        invariant=none_is_counted_later,
     ),
 )

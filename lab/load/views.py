@@ -65,9 +65,7 @@ def resolve(request: HttpRequest, strategy: str, key: str) -> HttpResponse:
     chosen = strategy_named(strategy, resolving.STRATEGIES)
     own(key)  # or a wrong strategy could lose the hits of the service's own links
     try:
-        short_url = chosen.function(key)
-        if short_url.deleted_at is not None:
-            raise ShortUrl.DoesNotExist(f"The short URL {key!r} was deleted.")
+        short_url = operations.resolve_by(chosen.function, key)
     except Exception as error:  # whatever it is, it is what this strategy does
         return failure(error, chosen)
     response = HttpResponseRedirect(ascii_url(short_url.target_url))
@@ -93,6 +91,8 @@ def failure(error: Exception, strategy: Strategy[Any]) -> HttpResponse:
     status = HTTPStatus.INTERNAL_SERVER_ERROR
     if isinstance(error, ShortUrl.DoesNotExist):
         status = HTTPStatus.NOT_FOUND
+    elif isinstance(error, ShortUrl.Gone):
+        status = HTTPStatus.GONE
     elif isinstance(error, UNAVAILABLE) or is_outage(error):
         status = HTTPStatus.SERVICE_UNAVAILABLE
     content = {

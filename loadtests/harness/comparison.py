@@ -15,7 +15,11 @@ from loadtests.harness import formats
 from loadtests.harness.measured_operations import OPERATIONS
 from loadtests.harness.reconciliation import ExitCode, LoadResult
 
-MARKS = {"wrong": "⛔ wrong", "right": "✅ right"}
+MARKS = {
+    "wrong": "⛔ wrong",
+    "right": "✅ right",
+    "right without a condition": "⚠️ right without a condition",
+}
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from django.test import Client, RequestFactory
 from project.redirects import Redirects
 from shorturl import operations
 from shorturl.exceptions import RowLocked
-from shorturl.models import ShortUrl
+from shorturl.models import CLOCK, ShortUrl
 
 pytestmark = pytest.mark.django_db
 
@@ -32,6 +32,7 @@ REFUSED = {**MIDDLEWARE, "Cache-Control": "no-store", "Content-Security-Policy":
 PAGE = {**REFUSED, "X-Frame-Options": "DENY", "Content-Length": ANY}
 EMPTY = {**PAGE, "Content-Length": "0"}
 REDIRECT = {**EMPTY, "Location": TARGET_URL, "Cache-Control": "private, no-store"}
+GONE = {**PAGE, "Cache-Control": "private, no-store", "Vary": "Accept"}
 NOT_ALLOWED = {**EMPTY, "Allow": "GET, HEAD"}
 
 
@@ -89,11 +90,15 @@ def served_by(
 def links() -> None:
     operations.create(TARGET_URL, key="spring")
     operations.create(TARGET_URL, key="gone").delete()
+    ShortUrl.objects.create(key="used", target_url=TARGET_URL, hits=1, max_hits=1)
+    ShortUrl.objects.create(key="over", target_url=TARGET_URL, expires_at=CLOCK)
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_get_and_head(method: str) -> None:
     assert answer(method, "/spring") == (302, REDIRECT)
+    assert answer(method, "/used") == (410, GONE)
+    assert answer(method, "/over") == (410, GONE)
     assert answer(method, "/gone") == (404, PAGE)
     assert answer(method, "/unknown") == (404, PAGE)
     assert answer(method, "/Admin") == (404, PAGE)  # no key, although it has the form of one

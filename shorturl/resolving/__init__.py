@@ -25,6 +25,7 @@ from shorturl.resolving import (
 from shorturl.strategies import Strategy, Verdict, table
 
 RIGHT, WRONG = Verdict.RIGHT, Verdict.WRONG
+WITHOUT_CONDITION = Verdict.RIGHT_WITHOUT_CONDITION
 
 
 class Resolve(Protocol):
@@ -41,7 +42,7 @@ STRATEGIES: dict[str, Strategy[Resolve]] = table(
         "the same inside atomic(): a transaction is not a lock"),
     Strategy("select_for_update", select_for_update.resolve, RIGHT, "✅ 3",
         "a row lock: right, and everybody queues"),
-    Strategy("f_expression", f_expression.resolve, RIGHT, "✅ 4",
+    Strategy("f_expression", f_expression.resolve, WITHOUT_CONDITION, "✅ 4",
         "increment in the database, save only the counter"),
     Strategy("f_expression_full_save", f_expression_full_save.resolve, WRONG, "–",
         "counts right, and undoes an edit made meanwhile"),
@@ -51,14 +52,14 @@ STRATEGIES: dict[str, Strategy[Resolve]] = table(
         "optimistic: write only if nobody else has, or try again"),
     Strategy("repeatable_read", repeatable_read.resolve, RIGHT, "–",
         "snapshot isolation, and a retry when PostgreSQL refuses", nests=False),
-    Strategy("advisory_lock", advisory_lock.resolve, RIGHT, "–",
+    Strategy("advisory_lock", advisory_lock.resolve, WITHOUT_CONDITION, "–",
         "lock the key by name"),
     Strategy("combined", combined.resolve, RIGHT, "–",
         "one statement for all hits that arrive while another is under way",
         shared=combined.Batches),
-    Strategy("slotted_counter", slotted_counter.resolve, RIGHT, "–",
+    Strategy("slotted_counter", slotted_counter.resolve, WITHOUT_CONDITION, "–",
         "many rows for one counter: a hit adds to a random one"),
-    Strategy("append_only", append_only.resolve, RIGHT, "–",
+    Strategy("append_only", append_only.resolve, WITHOUT_CONDITION, "–",
         "a row for each hit, added up later"),
     Strategy("in_memory", in_memory.resolve, WRONG, "–",
         "counted in memory and written later: a crash loses what was acknowledged",

@@ -7,24 +7,25 @@ def resolve(key: str) -> ShortUrl:
     """Read the counter, add one, write it back, all in one transaction.
 
     What it does: fetches the short URL, increments the counter in Python, and saves the object,
-    inside atomic(). It returns the short URL, and raises ShortUrl.DoesNotExist when there is none.
+    inside atomic(). It returns the short URL, and raises ShortUrl.DoesNotExist when none is live.
 
     SQL:
         BEGIN
-        SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21
+        SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21
         UPDATE shorturl_shorturl SET key = …, target_url = …, hits = 1, … WHERE id = …
         COMMIT
 
     What goes wrong: the same lost update as without the transaction, in more orders. A
     transaction makes the writes stand or fall together; under READ COMMITTED it keeps nobody
-    from reading the same number, and makes what is read older by the time it is written.
+    from reading the same number, and makes what is read older by the time it is written. A limit
+    is passed as without it.
 
     What it costs: four round trips, a row lock from the UPDATE to the COMMIT, and lost hits.
 
     When to use it: never. A transaction is not a lock.
     """
     with transaction.atomic():
-        short_url = ShortUrl.objects.get(key=key)
+        short_url = ShortUrl.objects.live().get(key=key)
         short_url.hits += 1
         short_url.save()
     return short_url

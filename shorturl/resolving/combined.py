@@ -12,17 +12,26 @@ PATIENCE, LONGEST = 0.5, 15.0
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 TABLE, *NAMES = map(connection.ops.quote_name, [ShortUrl._meta.db_table, *COLUMNS])
-UPDATE = f"UPDATE {TABLE} SET hits = hits + %s WHERE key = %s RETURNING {', '.join(NAMES)}"  # noqa: S608
+UPDATE = f"""
+    UPDATE {TABLE} SET hits = hits + %s
+    WHERE key = %s AND deleted_at IS NULL
+        AND (expires_at IS NULL OR expires_at > clock_timestamp())
+        AND (max_hits IS NULL OR hits <= max_hits - %s)
+    RETURNING {", ".join(NAMES)}
+"""  # noqa: S608
+
+Row = tuple[object, ...]
+Counted = list[tuple[Row, int]]  # for each hit in turn the row, and how many hits of it came later
 
 
 class Batch:
     """Hits of one key that one statement counts; the first of them sends it."""
 
     def __init__(self, before: "Batch | None") -> None:
-        self.before = before and before.row
+        self.before = before and before.counted
         self.hits = 0
         self.sent = False
-        self.row: Future[tuple[object, ...] | None] = Future()
+        self.counted: Future[Counted] = Future()
 
 
 class Batches:
@@ -44,21 +53,26 @@ def resolve(key: str, *, shared: Batches = SHARED) -> ShortUrl:
     What it does: the first hit of a key sends its statement at once. Those that arrive in this
     process until it has ended become a batch: the first of them then sends one statement for all,
     and each gets a number of the counter of its own. It returns the short URL, and raises
-    ShortUrl.DoesNotExist when there is none, and ShortUrl.Contended when the statement before its
+    ShortUrl.DoesNotExist when none is live, and ShortUrl.Contended when the statement before its
     own does not end within half a second. Inside a caller's transaction, whose COMMIT others cannot
     wait for, nothing is combined.
 
     SQL:
-        UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = … RETURNING id, key, …
+        UPDATE shorturl_shorturl SET hits = hits + 1
+        WHERE key = … AND deleted_at IS NULL
+            AND (expires_at IS NULL OR expires_at > clock_timestamp())
+            AND (max_hits IS NULL OR hits <= max_hits - 1)
+        RETURNING id, key, …
 
-    or + 2, + 3, …, as many hits as the batch has: at most one for each thread.
+    or + 2 and - 2, + 3 and - 3, …, as many hits as the batch has: at most one for each thread. When
+    that finds no row, perhaps for want of so many uses, the same with 1 for each hit of the batch.
 
-    Why nothing can go wrong: the database adds to what it has, as in `update_returning`, and no hit
-    is answered before the statement that counts it is committed. A killed process takes only hits
-    with it that nobody was told of. An error is raised for every hit of its batch, and an
-    OperationalError, as of a locked row, for those who wait behind it, too. Each key has batches of
-    its own: one whose row is locked stops no other, and as a statement locks one row, no two can
-    deadlock.
+    Why nothing can go wrong: the database adds to what it has and looks whether the link is live,
+    as in `update_returning`, and no hit is answered before the statement that counts it is
+    committed. A killed process takes only hits with it that nobody was told of. An error is raised
+    for every hit of its batch, and an OperationalError, as of a locked row, for those who wait
+    behind it, too. Each key has batches of its own: one whose row is locked stops no other, and as
+    a statement locks one row, no two can deadlock.
 
     What it costs: a hit may wait for the statement before its own. A row is locked, written and
     committed once for many hits, and only one connection of a process waits for it.
@@ -66,7 +80,7 @@ def resolve(key: str, *, shared: Batches = SHARED) -> ShortUrl:
     When to use it: for links that many follow at once, where a process has several threads.
     """
     if connection.in_atomic_block:
-        return as_counted(key, count(key, 1), later=0)
+        return as_counted(key, count_batch(key, 1), number=1)
     with shared.lock:
         batch = shared.last.get(key)
         leads = batch is None or batch.sent
@@ -77,10 +91,10 @@ def resolve(key: str, *, shared: Batches = SHARED) -> ShortUrl:
     if leads:
         send(key, batch, shared)
     try:
-        row = batch.row.result(LONGEST)
+        counted = batch.counted.result(LONGEST)
     except TimeoutError as error:  # of a statement that may be committed yet
         raise OperationalError(f"A hit of {key!r} was sent, and no answer came.") from error
-    return as_counted(key, row, later=batch.hits - number)
+    return as_counted(key, counted, number)
 
 
 def send(key: str, batch: Batch, shared: Batches) -> None:
@@ -90,16 +104,16 @@ def send(key: str, batch: Batch, shared: Batches) -> None:
             wait_for(batch.before, key)
         with shared.lock:
             batch.sent = True
-        batch.row.set_result(count(key, batch.hits))
+        batch.counted.set_result(count_batch(key, batch.hits))
     except BaseException as error:
-        batch.row.set_exception(error)
+        batch.counted.set_exception(error)
     finally:
         with shared.lock:
             if shared.last.get(key) is batch:
                 del shared.last[key]
 
 
-def wait_for(before: Future[tuple[object, ...] | None], key: str) -> None:
+def wait_for(before: Future[Counted], key: str) -> None:
     """Return when the statement before has ended; raise what the next one would end in, too."""
     try:
         error = before.exception(PATIENCE)
@@ -109,17 +123,31 @@ def wait_for(before: Future[tuple[object, ...] | None], key: str) -> None:
         raise error  # the next one would wait for the same lock, and as long again
 
 
-def count(key: str, hits: int) -> tuple[object, ...] | None:
-    """Add so many hits, and return the row, or None if there is none."""
+def count_batch(key: str, hits: int) -> Counted:
+    """Count all the hits of a batch, or, where not all have a use left, one after the other."""
+    if row := count(key, hits):
+        return [(row, later) for later in reversed(range(hits))]
+    counted: Counted = []
+    for _ in range(hits if hits > 1 else 0):
+        row = count(key, 1)
+        if row is None:
+            break
+        counted.append((row, 0))
+    return counted
+
+
+def count(key: str, hits: int) -> Row | None:
+    """Add so many hits, and return the row, or None if there is none with so many uses left."""
     with connection.cursor() as cursor:
-        cursor.execute(UPDATE, [hits, key])
+        cursor.execute(UPDATE, [hits, key, hits])
         return cursor.fetchone()  # type: ignore[no-any-return]
 
 
-def as_counted(key: str, row: tuple[object, ...] | None, *, later: int) -> ShortUrl:
-    """Return the short URL as it was when `later` hits of its batch were still to come."""
-    if row is None:
-        raise ShortUrl.DoesNotExist(f"There is no short URL {key!r}.")
+def as_counted(key: str, counted: Counted, number: int) -> ShortUrl:
+    """Return the short URL as it was when this hit of its batch was counted."""
+    if number > len(counted):
+        raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r}.")
+    row, later = counted[number - 1]
     short_url = ShortUrl.from_db(connection.alias, COLUMNS, row)
     short_url.hits -= later
     return short_url

@@ -8,21 +8,21 @@ def resolve(key: str) -> ShortUrl:
 
     What it does: fetches the short URL, increments the counter relative to what the row holds by
     then, and saves the whole object. It returns the short URL, and raises ShortUrl.DoesNotExist
-    when there is none.
+    when none is live.
 
     SQL:
-        SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21
+        SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21
         UPDATE shorturl_shorturl SET key = …, target_url = …, hits = hits + 1, … WHERE id = …
 
     What goes wrong: the counter is right, and the other columns are written back as they were
-    read. An edit of the target between the two statements is undone, and so is a deletion. The
-    lost update has moved to another column.
+    read. An edit between the two statements is undone, of the target, the limit or the expiry, and
+    so is a deletion. The lost update has moved to another column.
 
     What it costs: two statements, and somebody's edit now and then.
 
     When to use it: never. `save()` of an object that others may change needs `update_fields`.
     """
-    short_url = ShortUrl.objects.get(key=key)
+    short_url = ShortUrl.objects.live().get(key=key)
     short_url.hits = F("hits") + 1
     short_url.save()
     return short_url

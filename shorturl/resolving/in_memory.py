@@ -28,15 +28,15 @@ def resolve(key: str, *, shared: Hits = SHARED) -> ShortUrl:
 
     What it does: reads the short URL and adds one to a number of this process. Half a second after
     the first of such hits a thread writes them all, and ends. It returns the short URL without
-    `hits`, which it does not know, and raises ShortUrl.DoesNotExist when there is none, or it was
-    deleted.
+    `hits`, which it does not know, and raises ShortUrl.DoesNotExist when none is live.
 
     SQL:
-        SELECT id, key, … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND key = …) LIMIT 21
+        SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21
         … and later UPDATE shorturl_shorturl SET hits = hits + 123 WHERE id = …
 
     What goes wrong: a hit is acknowledged before it is counted. A process that is killed takes up
-    to half a second of hits with it, and nobody ever learns of them; so does an UPDATE that fails.
+    to half a second of hits with it, and nobody ever learns of them; so does an UPDATE that fails,
+    as that of more hits than a limit has room for, all of which were redirected.
     No schedule of statements shows that, as each is right; what fails is what comes between them.
     chhoto-url counts like this (SinTan1729/chhoto-url, backend/src/background.rs).
 
@@ -44,7 +44,7 @@ def resolve(key: str, *, shared: Hits = SHARED) -> ShortUrl:
 
     When to use it: where a number may be too low, and whoever reads it knows.
     """
-    short_url = ShortUrl.objects.defer("hits").get(key=key, deleted_at=None)
+    short_url = ShortUrl.objects.live().defer("hits").get(key=key)
     with shared.lock:
         if not shared.waiting:
             Timer(PERIOD, write, [shared]).start()

@@ -13,13 +13,13 @@ def resolve(key: str) -> ShortUrl:
 
     What it does: runs the naive code under snapshot isolation, and starts again when the row was
     changed after the snapshot. It returns the short URL, and raises ShortUrl.DoesNotExist when
-    there is none, ShortUrl.Contended after 1,000 attempts, and RuntimeError inside a caller's
+    none is live, ShortUrl.Contended after 1,000 attempts, and RuntimeError inside a caller's
     atomic(), before it has sent anything.
 
     SQL:
         BEGIN
         SET TRANSACTION ISOLATION LEVEL REPEATABLE READ
-        SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21
+        SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21
         UPDATE shorturl_shorturl SET hits = 1 WHERE id = …
         COMMIT, or a serialization failure, ROLLBACK, and all of it again
 
@@ -40,7 +40,7 @@ def resolve(key: str) -> ShortUrl:
             with transaction.atomic(durable=True):
                 with connection.cursor() as cursor:
                     cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                short_url = ShortUrl.objects.get(key=key)
+                short_url = ShortUrl.objects.live().get(key=key)
                 short_url.hits += 1
                 short_url.save(update_fields=["hits"])
             return short_url

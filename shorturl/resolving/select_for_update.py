@@ -8,16 +8,17 @@ def resolve(key: str) -> ShortUrl:
 
     What it does: fetches the short URL with a row lock that is held until the transaction ends,
     and saves the incremented counter. It returns the short URL, and raises ShortUrl.DoesNotExist
-    when there is none.
+    when none is live.
 
     SQL:
         BEGIN
-        SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21 FOR UPDATE
+        SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21
+            FOR UPDATE
         UPDATE shorturl_shorturl SET hits = 1 WHERE id = …
         COMMIT
 
     Why nothing can go wrong: only one process at a time holds the row lock, and the next one
-    reads the row only after it has been committed.
+    reads the row, and looks again whether it is live, only after it has been committed.
 
     What it costs: four round trips, during most of which everybody else who follows the same
     link queues. A process that is slow inside the transaction delays them all.
@@ -25,7 +26,7 @@ def resolve(key: str) -> ShortUrl:
     When to use it: when the new value needs Python, or when several rows must change together.
     """
     with transaction.atomic():
-        short_url = ShortUrl.objects.select_for_update().get(key=key)
+        short_url = ShortUrl.objects.live().select_for_update().get(key=key)
         short_url.hits += 1
         short_url.save(update_fields=["hits"])
     return short_url

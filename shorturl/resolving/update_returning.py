@@ -4,7 +4,13 @@ from django.db.backends.postgresql.psycopg_any import sql
 from shorturl.models import ShortUrl
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
-UPDATE = sql.SQL("UPDATE {} SET hits = hits + 1 WHERE key = %s RETURNING {}").format(
+UPDATE = sql.SQL("""
+    UPDATE {} SET hits = hits + 1
+    WHERE key = %s AND deleted_at IS NULL
+        AND (expires_at IS NULL OR expires_at > clock_timestamp())
+        AND (max_hits IS NULL OR hits < max_hits)
+    RETURNING {}
+""").format(
     sql.Identifier(ShortUrl._meta.db_table), sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
 )
 
@@ -14,13 +20,18 @@ def resolve(key: str) -> ShortUrl:
 
     What it does: updates the row of the key and builds the object from what the UPDATE returns.
     It returns the short URL with the hits just counted, and raises ShortUrl.DoesNotExist when no
-    row was updated.
+    row was updated, because none is live.
 
     SQL:
-        UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = … RETURNING id, key, …
+        UPDATE shorturl_shorturl SET hits = hits + 1
+        WHERE key = … AND deleted_at IS NULL
+            AND (expires_at IS NULL OR expires_at > clock_timestamp())
+            AND (max_hits IS NULL OR hits < max_hits)
+        RETURNING id, key, …
 
     Why nothing can go wrong: reading, adding and writing are one statement, under the row lock
-    that every UPDATE takes. There is no time between check and use. The names are bound as
+    that every UPDATE takes. There is no time between check and use: a statement that had to wait
+    for the row looks again whether it is live, by the clock of that moment. The names are bound as
     identifiers, by the driver's own `sql` module, which Django offers for either psycopg.
 
     What it costs: one round trip, and the row is locked for no longer than the statement takes.
@@ -31,5 +42,5 @@ def resolve(key: str) -> ShortUrl:
         cursor.execute(UPDATE, [key])
         row = cursor.fetchone()
     if row is None:
-        raise ShortUrl.DoesNotExist(f"There is no short URL {key!r}.")
+        raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r}.")
     return ShortUrl.from_db(connection.alias, COLUMNS, row)

@@ -38,7 +38,7 @@ class Threads:
             self.sent.append(params)
             self.arrived.release()
             assert self.go.wait(TIMEOUT)
-            return execute(sql, ["x" if fails else params[0], params[1]], *rest)
+            return execute(sql, ["x" if fails else params[0], *params[1:]], *rest)
 
         def run() -> ShortUrl:
             try:
@@ -88,8 +88,23 @@ def test_what_arrives_during_a_statement_is_counted_by_the_next(threads: Threads
     futures = [threads.first(), *threads.behind(False, False, False)]
     threads.go.set()
     assert [future.result(TIMEOUT).hits for future in futures] == [1, 2, 3, 4]
-    assert threads.sent == [[1, "hot"], [3, "hot"]]
+    assert threads.sent == [[1, "hot", 1], [3, "hot", 3]]
     assert hits() == 4
+
+
+def test_as_many_of_a_batch_as_there_are_uses_left(threads: Threads) -> None:
+    ShortUrl.objects.update(max_hits=3)
+    ShortUrl.objects.create(key="cold", target_url="https://example.com/", hits=5)
+    first, *batch = [threads.first(), *threads.behind(False, False, False, False)]
+    cold = threads.resolve("cold")
+    threads.go.set()
+    assert first.result(TIMEOUT).hits == 1
+    assert [future.result(TIMEOUT).hits for future in batch[:2]] == [2, 3]
+    assert all(isinstance(each.exception(TIMEOUT), ShortUrl.DoesNotExist) for each in batch[2:])
+    assert cold.result(TIMEOUT).hits == 6
+    of_hot = [params for params in threads.sent if params[1] == "hot"]
+    assert of_hot == [[1, "hot", 1], [4, "hot", 4], *[[1, "hot", 1]] * 3]
+    assert hits() == 3
 
 
 def test_nobody_is_told_before_the_statement_has_ended(threads: Threads) -> None:
@@ -119,7 +134,7 @@ def test_the_batch_behind_a_locked_row_does_not_wait_as_long_again(threads: Thre
         futures = [threads.first(lock_timeout="10ms"), *threads.behind(False, False)]
         threads.go.set()
         assert all(isinstance(each.exception(TIMEOUT), OperationalError) for each in futures)
-    assert threads.sent == [[1, "hot"]]
+    assert threads.sent == [[1, "hot", 1]]
 
 
 def test_a_key_waits_for_no_other(threads: Threads) -> None:

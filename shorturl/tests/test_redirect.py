@@ -1,5 +1,7 @@
 """GET and HEAD /<key>: the redirect."""
 
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
@@ -9,7 +11,7 @@ from pytest_django import Settings
 from pytest_django.asserts import assertContains
 
 from shorturl import operations
-from shorturl.models import ShortUrl
+from shorturl.models import CLOCK, ShortUrl
 
 TARGET_URL = "https://example.com/a/long/page?q=1#part"
 
@@ -44,9 +46,7 @@ def test_redirects_and_counts(client: Client, short_url: ShortUrl) -> None:
             response = client.get("/spring")
         assert (response.status_code, response["Location"]) == (302, TARGET_URL)
         assert len(sent) == 1
-        assert sent[0]["sql"].startswith(
-            "UPDATE \"shorturl_shorturl\" SET hits = hits + 1 WHERE key = 'spring' RETURNING "
-        )
+        assert sent[0]["sql"].strip().startswith('UPDATE "shorturl_shorturl" SET hits = hits + 1')
         short_url.refresh_from_db()
         assert short_url.hits == hits
     assert (response.content, response["Content-Length"]) == (b"", "0")
@@ -70,8 +70,49 @@ def test_unknown(client: Client, short_url: ShortUrl, path: str) -> None:
     client.force_login(User.objects.create_user("somebody"))
     with CaptureQueriesContext(connection) as sent:
         assertContains(client.get(path), "Page not found", status_code=404)
-    assert len(sent) <= 1  # the user is not asked for
+    assert len(sent) <= 2  # the second asks why nothing was counted, and none asks for the user
     assert client.head(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("values", "state", "heading"),
+    [
+        ({"expires_at": CLOCK}, "expired", "This short URL has expired"),
+        ({"hits": 1, "max_hits": 1}, "used up", "This short URL is used up"),
+        # Of a link that is both, it is the expiry that no more uses would mend.
+        ({"expires_at": CLOCK, "hits": 1, "max_hits": 1}, "expired", "has expired"),
+    ],
+)
+def test_gone(client: Client, values: dict[str, Any], state: str, heading: str) -> None:
+    ShortUrl.objects.create(key="past", target_url=TARGET_URL, **values)
+    hits = values.get("hits", 0)
+    assertContains(client.get("/past"), heading, status_code=410)
+    response = client.get("/past", headers={"accept": "application/json"})
+    assert (response.status_code, response.json()["state"]) == (410, state)
+    assert f"'past' {'has' if state == 'expired' else 'is'} {state}" in response.json()["detail"]
+    assert ShortUrl.objects.get().hits == hits
+
+
+def test_head_leaves_the_last_use(client: Client) -> None:
+    ShortUrl.objects.create(key="once", target_url=TARGET_URL, max_hits=1)
+    methods = [client.head, client.head, client.get, client.head, client.get]
+    assert [method("/once").status_code for method in methods] == [302, 302, 302, 410, 410]
+
+
+def test_a_link_that_is_live_again_by_the_second_look(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No hit was counted, so there is nothing to redirect to, and it is not gone either."""
+    used = ShortUrl.objects.create(key="once", target_url=TARGET_URL, hits=1, max_hits=1)
+
+    def raised_meanwhile(key: str) -> ShortUrl:
+        ShortUrl.objects.filter(pk=used.pk).update(max_hits=2)
+        return look_up(key)
+
+    look_up = operations.look_up
+    monkeypatch.setattr(operations, "look_up", raised_meanwhile)
+    assert client.get("/once").status_code == 503
+    assert client.get("/once").status_code == 302
 
 
 def test_other_methods(short_url: ShortUrl) -> None:

@@ -1,5 +1,9 @@
 """What every way to resolve promises; lab/catalogue has the races of two at once."""
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -7,12 +11,13 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from pginterleave import Outcome, run_schedule
-from shorturl.models import ShortUrl
+from shorturl.models import CLOCK, ShortUrl
 from shorturl.resolving import STRATEGIES, Resolve, compare_and_swap, in_memory, repeatable_read
-from shorturl.strategies import Strategy
+from shorturl.strategies import Strategy, Verdict
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+THREADS, TIMEOUT = 6, 30  # seconds, many times what any of this takes
 OLD, NEW = "https://old.example/", "https://new.example/"
 
 
@@ -52,6 +57,45 @@ def test_returns_the_short_url_and_counts(strategy: Strategy[Resolve]) -> None:
     assert (total("hot"), total("cold")) == (3, 5)
     strategy.function("viral")
     assert total("viral") == 2**62 + 1
+
+
+@every_strategy
+@pytest.mark.parametrize(
+    "values", [{"deleted_at": CLOCK}, {"expires_at": CLOCK}, {"hits": 5, "max_hits": 5}]
+)
+def test_what_makes_a_link_live_is_in_the_strategy(
+    strategy: Strategy[Resolve], values: dict[str, Any]
+) -> None:
+    setup()
+    ShortUrl.objects.update(**values)
+    with pytest.raises(ShortUrl.DoesNotExist):
+        strategy.function("hot")
+    assert total() == values.get("hits", 0)
+    ShortUrl.objects.update(deleted_at=None, max_hits=6, expires_at=CLOCK + timedelta(hours=1))
+    assert strategy.function("hot").target_url == OLD
+
+
+@each(*(s for s in STRATEGIES.values() if s.verdict is Verdict.RIGHT))
+def test_threads_never_use_a_link_more_often_than_it_may_be(strategy: Strategy[Resolve]) -> None:
+    setup()
+    ShortUrl.objects.update(max_hits=5)
+    start = Barrier(THREADS)
+
+    def follow() -> int:
+        redirected = 0
+        try:
+            start.wait(TIMEOUT)
+            for _ in range(3):
+                with suppress(ShortUrl.DoesNotExist):
+                    strategy.function("hot")
+                    redirected += 1
+        finally:
+            connection.close()
+        return redirected
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        futures = [pool.submit(follow) for _ in range(THREADS)]
+        assert sum(future.result(TIMEOUT) for future in futures) == hot().hits == 5
 
 
 @every_nesting_strategy

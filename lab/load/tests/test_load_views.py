@@ -149,7 +149,7 @@ def test_a_resolve_fails(client: Client, space: str, monkeypatch: pytest.MonkeyP
     response = client.get(f"/lab/resolve/compare_and_swap/{key}")
     failure(response, 503, "Contended", "right")
     ShortUrl.objects.get().delete()  # f_expression sees the tombstone too
-    failure(client.get(f"/lab/resolve/f_expression/{key}"), 404, "DoesNotExist", "right")
+    failure(client.get(f"/lab/resolve/update_returning/{key}"), 404, "DoesNotExist", "right")
     down = views.failure(OperationalError("gone\n"), resolving.STRATEGIES["naive"])
     assert down.status_code == 503
     assert b'"message": "gone"' in down.content

@@ -9,7 +9,12 @@ from lab.markdown import table
 from shorturl.operations import STRATEGIES
 from shorturl.strategies import Verdict
 
-MARKS = {Verdict.RIGHT: "✅ right", Verdict.WRONG: "⛔ wrong", Verdict.RIGHT_ALONE: "⚠️ right alone"}
+MARKS = {
+    Verdict.RIGHT: "✅ right",
+    Verdict.WRONG: "⛔ wrong",
+    Verdict.RIGHT_WITHOUT_CONDITION: "⚠️ right without a condition",
+    Verdict.RIGHT_ALONE: "⚠️ right alone",
+}
 
 
 class Command(BaseCommand):
