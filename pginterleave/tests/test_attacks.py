@@ -12,7 +12,7 @@ from django.db.backends.postgresql.psycopg_any import is_psycopg3
 from pginterleave import Outcome
 
 from . import counter
-from .counter import explored, sql
+from .counter import Counter, explored, sql
 
 OBJECTS = """
 CREATE SCHEMA attack;
@@ -185,3 +185,28 @@ def test_a_clock_that_was_set_before_is_named() -> None:
     assert explored(reads_then_dates, reduce=True).limits == limit
     assert explored(says_begin).limits == limit
     assert explored(reads_then_dates).limits == ()
+
+
+def inserts_values() -> None:
+    """With psycopg2's helper, which sends bytes."""
+    insert = "INSERT INTO interleave_counter SELECT * FROM (VALUES %s) AS v(id, key, hits)"
+    with connection.cursor() as cursor:
+        if is_psycopg3:
+            cursor.execute(insert % "(7, 'c', 7)")
+        else:
+            from psycopg2.extras import execute_values
+
+            execute_values(cursor, insert, [(7, "c", 7)])
+
+
+def iterates() -> None:
+    with transaction.atomic():
+        list(Counter.objects.iterator(chunk_size=1))
+
+
+@pytest.mark.usefixtures("counter_table")
+@pytest.mark.parametrize("process", [inserts_values, iterates])
+def test_what_the_driver_sends_for_django_is_seen(process: Callable[[], object]) -> None:
+    found = explored(process, counter.hits, expected=())
+    assert found.complete
+    assert found.violating == 0

@@ -27,7 +27,13 @@ class SteppingCursor(SendingCursor):
         return session
 
     def _text(self, sql: Any) -> str:
-        return sql if isinstance(sql, str) else str(sql.as_string(self.cursor))
+        text = sql.as_string(self.cursor) if hasattr(sql, "as_string") else sql
+        return text.decode() if isinstance(text, bytes) else str(text)  # execute_values() has bytes
+
+    def close(self) -> None:
+        """Close the cursor, also that of a server-side one, which lets go of nothing."""
+        with self._session.sending():
+            self.driver("close")()
 
     def callproc(self, procname: Any, params: Any = None, kparams: Any = None) -> Any:
         name = self._text(procname)
