@@ -30,6 +30,9 @@ prove: .venv/installed  ## what takes long: every schedule of every race, agains
 explorer:  ## the explorer's own tests, with each Python, Django, driver and PostgreSQL that is here
 	pginterleave/run-matrix
 
+copies:  ## every right strategy, copied into another project, with psycopg 3 and with psycopg2
+	copying/run
+
 races: .venv/installed  ## every strategy under load, and a report of what each lost
 	$(BIN)/python -m loadtests.every_strategy
 
@@ -91,4 +94,4 @@ lock:  ## lock what requirements*.txt need, for every platform; UPGRADE=--upgrad
 COMPILE := .local/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-package pginterleave --no-annotate --custom-compile-command "make lock"
 
-.PHONY: run handout workshop room test explorer prove lint races faults bench docs screenshots lock
+.PHONY: run handout workshop room test explorer copies prove lint races faults bench docs screenshots lock

@@ -37,6 +37,11 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     What it costs: one statement, one more for each collision, which leaves no dead row and next
     to no transaction ids (31 for 1,000 collisions), only a value of the id's sequence.
 
+    What your model needs: a unique constraint on the key alone; where it has a condition, as with a
+    soft delete, write ON CONFLICT (key) WHERE …, as the condition says. Django's `default` and
+    `auto_now_add` are not asked: every other column that is NOT NULL needs a `db_default`, or to be
+    handed in, as create(…, id=uuid4(), hits=0, created_at=now()).
+
     When to use it: by default. It bypasses save() and its signals; where those matter, use
     `savepoint`.
     """

@@ -40,6 +40,9 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     shuffled, not secret. Whoever knows the alphabet counts your links and visits their
     neighbours, and whoever sees two keys knows how many were made between them.
 
+    What your model needs: an integer with a sequence for its primary key, and what `on_conflict`
+    needs.
+
     When to use it: where the links are public anyway and no create may ever try twice.
     """
     columns = ["id", "key", "target_url", *values]

@@ -29,6 +29,9 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
 
     What it costs: three round trips; each collision leaves a dead row and a used transaction id.
 
+    What your model needs: a unique constraint, with a condition or without, that is_collision()
+    knows by its name. Django's defaults, and its ways to make a primary key, go on as ever.
+
     When to use it: whenever the ORM should do the insert, with its signals and its fields.
     """
     for key in keys:

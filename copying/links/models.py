@@ -1,0 +1,96 @@
+"""Models as other projects have them, each with a table for partial counts."""
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+
+class KeySpaceExhausted(Exception):
+    """Every candidate key was taken."""
+
+
+class Contended(Exception):
+    """Others were always first."""
+
+
+class Link(models.Model):
+    """As the service's own: what is not handed in, the database knows."""
+
+    key = models.CharField(max_length=20)
+    target_url = models.CharField(max_length=2000)
+    hits = models.PositiveBigIntegerField(default=0, db_default=0)
+    created_at = models.DateTimeField(db_default=Now())
+    deleted_at = models.DateTimeField(null=True)
+    max_hits = models.BigIntegerField(null=True)
+    expires_at = models.DateTimeField(null=True)
+
+    KeySpaceExhausted, Contended = KeySpaceExhausted, Contended
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["key"], name="links_link_key_uk")]
+
+
+class LinkCount(models.Model):
+    """Partial counts of a Link."""
+
+    short_url = models.ForeignKey(Link, models.DO_NOTHING, db_constraint=False, db_index=False)
+    slot = models.PositiveSmallIntegerField(null=True)
+    hits = models.PositiveBigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["short_url", "slot"], name="linkcount_uk")]
+
+
+class Bookmark(models.Model):
+    """Other names, a UUID for a primary key, and defaults that only Python knows."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    slug = models.SlugField(unique=True)
+    url = models.URLField()
+    clicks = models.PositiveIntegerField(default=0)
+    added = models.DateTimeField(auto_now_add=True)
+
+    KeySpaceExhausted, Contended = KeySpaceExhausted, Contended
+
+
+class BookmarkCount(models.Model):
+    """Partial counts of a Bookmark."""
+
+    short_url = models.ForeignKey(Bookmark, models.DO_NOTHING, db_constraint=False, db_index=False)
+    slot = models.PositiveSmallIntegerField(null=True)
+    clicks = models.PositiveBigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["short_url", "slot"], name="markcount_uk")]
+
+
+class Page(models.Model):
+    """Soft delete: a key is free again when its page is deleted."""
+
+    key = models.CharField(max_length=20)
+    target_url = models.CharField(max_length=2000)
+    hits = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    deleted_at = models.DateTimeField(null=True)
+
+    KeySpaceExhausted, Contended = KeySpaceExhausted, Contended
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["key"], condition=Q(deleted_at=None), name="links_page_live_key_uk"
+            )
+        ]
+
+
+class PageCount(models.Model):
+    """Partial counts of a Page."""
+
+    short_url = models.ForeignKey(Page, models.DO_NOTHING, db_constraint=False, db_index=False)
+    slot = models.PositiveSmallIntegerField(null=True)
+    hits = models.PositiveBigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["short_url", "slot"], name="pagecount_uk")]
