@@ -4,6 +4,7 @@ import hashlib
 import secrets
 
 from django.conf import settings
+from django.contrib.postgres.indexes import HashIndex
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models
@@ -135,13 +136,19 @@ class ShortUrl(models.Model):
             ),
             models.CheckConstraint(condition=Q(hits__lte=F("max_hits")), name=LIMIT_CONSTRAINT),
         ]
-        # Somebody's own links, newest first. A hit changes nothing in it, so no hit writes to it.
         indexes = [
+            # Somebody's own links, newest first. A hit changes nothing in it, so no hit writes to it.
             models.Index(
                 fields=["owner", "id"],
                 name="shorturl_shorturl_owner_ix",
                 condition=Q(owner__isnull=False),
-            )
+            ),
+            # And those to one target, which can be longer than an entry of a B-tree.
+            HashIndex(
+                fields=["target_url"],
+                name="shorturl_shorturl_target_ix",
+                condition=Q(owner__isnull=False),
+            ),
         ]
         verbose_name = "short URL"
 
@@ -184,6 +191,18 @@ class PartialCount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.hits} of short URL {self.short_url_id}"
+
+
+class ReuseClaim(models.Model):
+    """A target that somebody has asked for; it stands for nothing but the lock on its row.
+
+    Only the strategy reusing.on_conflict has rows here.
+    """
+
+    digest = models.CharField(max_length=64, primary_key=True)  # of owner and target
+
+    def __str__(self) -> str:
+        return self.digest
 
 
 class ApiToken(models.Model):

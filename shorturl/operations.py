@@ -4,11 +4,12 @@ The strategies in the folders only import the model; an application calls what i
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 
-from shorturl import bulk, creating, keys, resolving
+from shorturl import bulk, creating, keys, resolving, reusing
 from shorturl.exceptions import ShortUrlError
 from shorturl.models import ShortUrl, State
 from shorturl.strategies import Strategy
@@ -18,6 +19,7 @@ from shorturl.validators import validate_target_url
 STRATEGIES: dict[str, dict[str, Strategy[Any]]] = {
     "creating": creating.STRATEGIES,
     "resolving": resolving.STRATEGIES,
+    "reusing": reusing.STRATEGIES,
 }
 
 
@@ -77,6 +79,17 @@ def deleted(taken: list[str]) -> set[str]:
     """Return which of the keys are those of deleted links, for the message that says so."""
     links = ShortUrl.objects.filter(key__in=taken, deleted_at__isnull=False)
     return set(links.values_list("key", flat=True))
+
+
+def reuse(target_url: str, *, owner_id: int) -> tuple[ShortUrl, bool]:
+    """Return the owner's oldest live link to `target_url`, or a new one, and whether it is new.
+
+    Safe to call inside atomic(). Raises what create() raises, and ShortUrl.Contended when an
+    optimistic strategy gives up.
+    """
+    strategy = reusing.STRATEGIES[settings.SHORTURL_REUSING]
+    made = partial(create, target_url, owner_id=owner_id)
+    return strategy.function(target_url, owner_id=owner_id, create=made)
 
 
 def resolve(key: str) -> ShortUrl:

@@ -1,0 +1,181 @@
+"""The races of reuse: who asks for a link to the same target when, and how many there are then."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+
+from lab.catalogue.creating_races import links, no_links, target
+from lab.catalogue.race_definition import Process, Race
+from lab.models import Notification
+from pginterleave import Outcome
+from shorturl import reusing
+from shorturl.models import ReuseClaim, ShortUrl
+from shorturl.strategies import Strategy
+
+TARGET = target(0)
+
+
+def ask(strategy: Strategy[Any], process: int) -> tuple[ShortUrl, bool]:
+    """Ask for a link to the target as `process` does, which would create one with a key of its own.
+
+    The key is "first" for process 0, which is the set-up.
+    """
+    key = f"own{process}" if process else "first"
+    made = partial(ShortUrl.objects.create, key=key, target_url=TARGET)
+    asked: tuple[ShortUrl, bool] = strategy.function(TARGET, owner_id=None, create=made)
+    return asked
+
+
+def ask_in_a_transaction(strategy: Strategy[Any], process: int) -> tuple[ShortUrl, bool]:
+    with transaction.atomic():
+        short_url, created = ask(strategy, process)
+        Notification.objects.create(text=f"process {process} has {short_url.key}")
+    return short_url, created
+
+
+def everybody(
+    one: Callable[[Strategy[Any], int], object],
+) -> Callable[[Strategy[Any], int], list[Process]]:
+    """Return processes that all ask for the same."""
+
+    def processes(strategy: Strategy[Any], number: int) -> list[Process]:
+        return [partial(one, strategy, process) for process in range(1, number + 1)]
+
+    return processes
+
+
+def no_links_and_no_claims(strategy: Strategy[Any]) -> None:
+    no_links(strategy)
+    ReuseClaim.objects.all().delete()
+
+
+def one_link(strategy: Strategy[Any]) -> None:
+    no_links_and_no_claims(strategy)
+    ask(strategy, 0)
+
+
+def one_deleted_link(strategy: Strategy[Any]) -> None:
+    one_link(strategy)
+    ShortUrl.objects.all().delete()
+
+
+def delete_first() -> None:
+    ShortUrl.objects.filter(pk=1).delete()
+
+
+def everybody_has_the_same_new_link(outcomes: list[Outcome]) -> str:
+    if wrong := everybody_has_a_link(outcomes):
+        return wrong
+    created = [process for process, outcome in enumerate(outcomes, 1) if outcome.returned[1]]  # type: ignore[index]
+    if len(created) != 1:
+        return f"processes {created} are told that the link is new"
+    return one_live_link()
+
+
+def everybody_has_a_link(outcomes: list[Outcome]) -> str:
+    """Return which process has no link to the target in the database, live or deleted since."""
+    for process, outcome in enumerate(outcomes, 1):
+        match outcome.returned:
+            case (ShortUrl() as short_url, bool()):
+                if not ShortUrl.objects.filter(pk=short_url.pk, target_url=TARGET).exists():
+                    return f"the link of process {process} is not in the database"
+            case other:
+                return f"process {process} is returned {other!r}, not a ShortUrl and whether new"
+    return ""
+
+
+def one_live_link() -> str:
+    live = ShortUrl.objects.live().order_by("id").values_list("key", flat=True)
+    return "" if len(live) == 1 else f"there are {len(live)} live links, not one: {list(live)}"
+
+
+def the_same_and_a_notification_each(outcomes: list[Outcome]) -> str:
+    written = Notification.objects.count()
+    if written != len(outcomes):
+        return f"{written} notifications, not {len(outcomes)}"
+    return everybody_has_the_same_new_link(outcomes)
+
+
+def no_second_link(outcomes: list[Outcome]) -> str:
+    """Whoever came before the deletion has the deleted link, and all others one new one."""
+    *asking, _delete = outcomes
+    if wrong := everybody_has_a_link(asking):
+        return wrong
+    live = ShortUrl.objects.live().count()
+    return f"there are {live} live links, not one at most" if live > 1 else ""
+
+
+def live_links() -> str:
+    deleted = ShortUrl.objects.exclude(deleted_at=None).count()
+    return f"{links()}{f', {deleted} of them deleted' if deleted else ''}"
+
+
+_race = partial(
+    Race,
+    operation="reusing",
+    strategies=reusing.STRATEGIES,
+    signature=(
+        "reuse(target_url: str, *, owner_id: int | None, create: Callable[[], ShortUrl]) "
+        "-> tuple[ShortUrl, bool]"
+    ),
+    setup=no_links_and_no_claims,
+    processes=everybody(ask),
+    invariant=everybody_has_the_same_new_link,
+    observe=live_links,
+)
+
+RACES = (
+    _race(
+        name="same_target",
+        situation="Everybody asks for a link to the same target, and there is none yet.",
+        must_hold="All get the same link, and one of them is told that it is new.",
+        story=(
+            "Somebody clicks twice, or two jobs of one account shorten the same address. Both "
+            "would rather have the link that is there than a second one, so both look for it "
+            "first. But when both look before either creates, there is none for either."
+        ),
+        counts=(2, 3),
+    ),
+    _race(
+        name="same_target_in_a_transaction",
+        situation="The same inside the caller's atomic(), with another row written after the link.",
+        must_hold="All get the same link, one of them is told that it is new, and each other row.",
+        story=(
+            "The same, in an application that writes something else in the same transaction. "
+            "What keeps the second process out has to do so until the first has committed, and "
+            "not only until its statement is over."
+        ),
+        strategies={n: s for n, s in reusing.STRATEGIES.items() if s.nests},
+        setup=no_links_and_no_claims,
+        processes=everybody(ask_in_a_transaction),
+        invariant=the_same_and_a_notification_each,
+    ),
+    _race(
+        name="deleted_target",
+        situation="Everybody asks for a link to a target whose only link was deleted before.",
+        must_hold="All get the same new link: what is deleted does not stand in the way.",
+        story=(
+            "The link that was made for a target is deleted, or used up, or expired. The next "
+            "ones to ask need a new one, and again only one: whatever remembers that there was a "
+            "link must not stand in their way, nor let two of them through."
+        ),
+        setup=one_deleted_link,
+    ),
+    _race(
+        name="deleted_while_asked",
+        situation="The last process deletes the only link to a target that the others ask for.",
+        must_hold="The others get it, or a new one, and never do two of them stay.",
+        story=(
+            "Somebody deletes a link at the moment in which others ask for one to its target. "
+            "They may get the old one, as if they had asked a moment before, or a new one."
+        ),
+        counts=(3,),
+        setup=one_link,
+        processes=lambda strategy, number: (
+            [partial(ask, strategy, process) for process in range(1, number)] + [delete_first]
+        ),
+        invariant=no_second_link,
+    ),
+)
