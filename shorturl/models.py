@@ -199,10 +199,10 @@ class ReuseClaim(models.Model):
     Only the strategy reusing.on_conflict has rows here.
     """
 
-    digest = models.CharField(max_length=64, primary_key=True)  # of owner and target
+    digest = models.BinaryField(primary_key=True)  # of owner and target
 
     def __str__(self) -> str:
-        return self.digest
+        return bytes(self.digest).hex()
 
 
 class ApiToken(models.Model):

@@ -5,6 +5,7 @@ the service's own does: no more statements, no delay.
 """
 
 import platform
+from functools import partial
 from http import HTTPStatus
 from importlib import metadata
 from typing import Any
@@ -17,8 +18,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from lab.load import key_spaces
 from lab.load.inputs import body, check_target, field, for_programs, key_space, own, strategy_named
-from shorturl import creating, operations, resolving
+from shorturl import creating, operations, resolving, reusing
 from shorturl.api.error_responses import ApiError
+from shorturl.creating import on_conflict
 from shorturl.models import ShortUrl
 from shorturl.outages import is_outage
 from shorturl.strategies import F, Strategy
@@ -52,6 +54,24 @@ def create(request: HttpRequest, strategy: str) -> HttpResponse:
         return failure(error, chosen)
     answer = {"key": short_url.key, "target_url": short_url.target_url}
     return JsonResponse(answer, status=HTTPStatus.CREATED)
+
+
+@for_programs
+@require_POST
+def reuse(request: HttpRequest, strategy: str) -> HttpResponse:
+    """Return a link to the target in a space by `strategy`: {"space": …, "target_url": …}."""
+    chosen = strategy_named(strategy, reusing.STRATEGIES)
+    content = body(request)
+    space = key_space(field(content, "space", str), by=key_spaces.remembered)
+    target_url = field(content, "target_url", str)
+    check_target(target_url, space)
+    candidates = key_spaces.SpaceCandidates(space.name, space.key_length)
+    make = partial(on_conflict.create, target_url, keys=candidates)
+    try:
+        short_url, created = chosen.function(target_url, owner_id=None, create=make)
+    except Exception as error:  # whatever it is, it is what this strategy does
+        return failure(error, chosen)
+    return JsonResponse({"key": short_url.key, "target_url": target_url, "created": created})
 
 
 @for_programs

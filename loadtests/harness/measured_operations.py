@@ -65,6 +65,14 @@ OPERATIONS = {
             "in_memory",
         ),
     ),
+    "reusing": MeasuredOperation(
+        "To reuse a link to the same target",
+        "requests",
+        "links too many",
+        "links that nobody was told of",
+        "same_target",
+        ("find_then_create", "get_or_create", "on_conflict", "advisory_lock", "serializable"),
+    ),
     "service": MeasuredOperation(
         "The service", "requests", "requests lost", "counted or made twice"
     ),

@@ -16,6 +16,7 @@ from loadtests.harness.ledger import UNAVAILABLE, Ledger, is_refusal
 NORMAL_95 = 1.959964  # the normal distribution's quantile for an interval of 95 %
 PROOFS = 2
 BUSY = 0.9  # of one core, which is all that one Locust process can use
+ONE_LINK_EACH = {"reusing"}  # operations that make no second link to a target
 TAKEN = re.compile(r"\(key\)=\((.+?)\)")  # as PostgreSQL names the key of a collision
 
 
@@ -32,10 +33,10 @@ class LoadResult:
     """The result of a run.
 
     `verdict` is the one of the strategies' table. `lost` is the number of requests that the
-    strategy harmed, out of `of`: acknowledged redirects that were not counted, or creates that
-    failed or whose key is not the client's. With requests whose outcome is unknown, it is a lower
-    bound. `reason` says why the run is inconclusive, or is empty; with a reason, nothing is counted
-    as lost, doubled or undone.
+    strategy harmed, out of `of`: acknowledged redirects that were not counted, creates that failed
+    or whose key is not the client's, or links beyond the one that was asked for. With requests
+    whose outcome is unknown, it is a lower bound. `reason` says why the run is inconclusive, or is
+    empty; with a reason, nothing is counted as lost, doubled or undone.
     """
 
     script: str
@@ -48,6 +49,7 @@ class LoadResult:
     doubled: int = 0
     stolen: int = 0
     missing: int = 0
+    extra: int = 0
     failed: int = 0
     undone: int = 0
     edits: int = 0
@@ -137,14 +139,17 @@ def reconcile(
     _count_creates(result, ledger, by_key, set(seeds))
     _count_edits(result, ledger, by_key)
     _measure(result, ledger)
-    result.lost = result.lost_hits + result.stolen + result.missing
+    if operation in ONE_LINK_EACH:
+        result.extra = sum(count - 1 for count in _links_by_target(by_key).values())
+    result.lost = result.lost_hits + result.stolen + result.missing + result.extra
     result.of = ledger.redirects.total() + sum(map(len, ledger.creates.values()))
     if operation == "creating":  # where a failure is the loss; a redirect that fails is an error
         result.lost += result.failed
         result.of += result.failed
     result.share = result.lost / result.of if result.of else 0.0
     result.low, result.high = wilson(min(result.lost, result.of), result.of)
-    result.proofs = [*islice(_proofs(ledger, by_key), PROOFS)]
+    cases = _second_links(by_key) if operation in ONE_LINK_EACH else _proofs(ledger, by_key)
+    result.proofs = [*islice(cases, PROOFS)]
     if reason := reason or _inconclusive(result, ledger, faults=faults):
         result = LoadResult(script, strategy, operation, verdict, reason=reason)
         _measure(result, ledger)
@@ -177,6 +182,10 @@ def _count_creates(
             unknown[link.target_url] -= 1
         else:
             result.doubled += 1  # nobody was told of this link
+
+
+def _links_by_target(links: dict[str, StoredLink]) -> Counter[str]:
+    return Counter(link.target_url for link in links.values())
 
 
 def _count_edits(result: LoadResult, ledger: Ledger, links: dict[str, StoredLink]) -> None:
@@ -238,6 +247,13 @@ def _unanswered(ledger: Ledger) -> str:
     if ledger.unknown_creates and not creates:
         return f"{len(ledger.unknown_creates):,} creates"
     return "" if ledger.redirects or creates else f"{ledger.sent:,} requests"
+
+
+def _second_links(links: dict[str, StoredLink]) -> Iterator[list[str]]:
+    for target_url, count in _links_by_target(links).items():
+        if count > 1:
+            keys = [key for key, link in links.items() if link.target_url == target_url]
+            yield [f"{count} links lead to {target_url}, and one was asked for:", *keys]
 
 
 def _proofs(ledger: Ledger, links: dict[str, StoredLink]) -> Iterator[list[str]]:

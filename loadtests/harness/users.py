@@ -162,13 +162,15 @@ class LedgerUser(FastHttpUser):
             self.load.ledger.redirected(key, hits=hits, request=self.label(path))
         return response
 
-    def create(self, path: str, target_url: str, *, name: str, **content: Any) -> None:
-        """Create a link to `target_url` at `path`, with the `content` besides, and record it."""
+    def create(
+        self, path: str, target_url: str, *, name: str, expected: int = 201, **content: Any
+    ) -> None:
+        """Ask for a link to `target_url` at `path`, with the `content` besides, and record it."""
         response = self.ask(
             "POST",
             path,
             name=name,
-            expected=201,
+            expected=expected,
             unknown=lambda: self.load.ledger.unknown_creates.append(target_url),
             complete=lambda response: self.told(response, "key") != "",
             json={**content, "target_url": target_url},

@@ -45,7 +45,7 @@ def reuse(
     """
     with transaction.atomic():
         with connection.cursor() as cursor:
-            cursor.execute(CLAIM, [sha256(f"{owner_id} {target_url}".encode()).hexdigest()])
+            cursor.execute(CLAIM, [sha256(f"{owner_id} {target_url}".encode()).digest()])
         links = ShortUrl.objects.live().filter(owner_id=owner_id, target_url=target_url)
         found = links.order_by("id").first()
         return (found, False) if found else (create(), True)

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,11 @@ def documented_sql(strategy: Strategy[Any]) -> re.Pattern[str]:
 CALLS: dict[str, Callable[[Any], object]] = {
     "create": lambda function: function("https://example.com/", keys=["free"], hits=0),
     "resolve": lambda function: function("hot"),
+    "reuse": lambda function: function(
+        "https://example.com/new",
+        owner_id=None,
+        create=partial(ShortUrl.objects.create, key="new", target_url="https://example.com/new"),
+    ),
 }
 
 
