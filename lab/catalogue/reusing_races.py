@@ -68,7 +68,7 @@ def delete_first() -> None:
 def everybody_has_the_same_new_link(outcomes: list[Outcome]) -> str:
     if wrong := everybody_has_a_link(outcomes):
         return wrong
-    created = [process for process, outcome in enumerate(outcomes, 1) if outcome.returned[1]]  # type: ignore[index]
+    created = [process for process, outcome in enumerate(outcomes, 1) if outcome.returned[1]]
     if len(created) != 1:
         return f"processes {created} are told that the link is new"
     return one_live_link()

@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from functools import partial
 
 from shorturl.keys import draw
 from shorturl.models import ShortUrl
@@ -31,5 +30,5 @@ def reuse(
     When to use it: for what a unique constraint stands for, such as a tag by its name.
     """
     return ShortUrl.objects.live().get_or_create(
-        target_url=target_url, owner_id=owner_id, defaults={"key": partial(draw, KEY_LENGTH)}
+        target_url=target_url, owner_id=owner_id, defaults={"key": draw(KEY_LENGTH)}
     )
