@@ -34,6 +34,7 @@ urlpatterns = [
 if settings.SHORTURL_LAB_LOAD:
     urlpatterns += [
         path("create/<str:strategy>", load.create),
+        path("answer/<str:strategy>", load.answer),
         path("reuse/<str:strategy>", load.reuse),
         path("resolve/<str:strategy>/<str:key>", load.resolve),
         path("edit/<str:key>", load.edit),

@@ -64,3 +64,19 @@ class RowLocked(ShortUrlError):
     def __init__(self, key: str) -> None:
         self.key = key
         super().__init__(f"The row of {key!r} is locked.")
+
+
+class KeyReused(ShortUrlError):
+    """An Idempotency-Key that came with another request before."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"The Idempotency-Key {key!r} was sent with another request before.")
+
+
+class InFlight(ShortUrlError):
+    """A request that is repeated while the first one is still at work."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"The request with the Idempotency-Key {key!r} is still in progress.")

@@ -14,6 +14,8 @@ from django.db.models.functions import Coalesce, Now
 from shorturl import exceptions, keys
 from shorturl.validators import TARGET_URL_MAX_LENGTH, validate_target_url
 
+IDEMPOTENCY_KEY_MAX_LENGTH = 255
+
 # The name of the CHECK that no code gets past, which is how a limit that is too low is told.
 LIMIT_CONSTRAINT = "shorturl_shorturl_limit_ck"
 # The database's, at the moment that a row is looked at: a statement that had to wait for the row is
@@ -203,6 +205,32 @@ class ReuseClaim(models.Model):
 
     def __str__(self) -> str:
         return bytes(self.digest).hex()
+
+
+class KeptAnswer(models.Model):
+    """The answer to a request with an Idempotency-Key, for whoever sends it again.
+
+    Without a status the request is not answered yet, which only `insert_first` knows.
+    """
+
+    KeyReused = exceptions.KeyReused
+    InFlight = exceptions.InFlight
+
+    caller = models.CharField(max_length=30)  # whose keys these are
+    key = models.CharField(max_length=IDEMPOTENCY_KEY_MAX_LENGTH)
+    fingerprint = models.CharField(max_length=64)  # of what was asked for
+    status = models.PositiveSmallIntegerField(null=True)
+    body = models.TextField(default="")
+    location = models.TextField(default="")
+    kept_at = models.DateTimeField(db_default=Now(), db_index=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["caller", "key"], name="shorturl_keptanswer_key_uk")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.key} of {self.caller}"
 
 
 class ApiToken(models.Model):

@@ -3,15 +3,15 @@
 The strategies in the folders only import the model; an application calls what is here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from django.conf import settings
 
-from shorturl import bulk, creating, keys, resolving, reusing
+from shorturl import bulk, creating, idempotency, keys, resolving, reusing
 from shorturl.exceptions import ShortUrlError
-from shorturl.models import ShortUrl, State
+from shorturl.models import KeptAnswer, ShortUrl, State
 from shorturl.strategies import Strategy
 from shorturl.validators import validate_target_url
 
@@ -20,6 +20,7 @@ STRATEGIES: dict[str, dict[str, Strategy[Any]]] = {
     "creating": creating.STRATEGIES,
     "resolving": resolving.STRATEGIES,
     "reusing": reusing.STRATEGIES,
+    "idempotency": idempotency.STRATEGIES,
 }
 
 
@@ -120,3 +121,21 @@ def look_up(key: str) -> ShortUrl:
     if short_url.state != State.LIVE:
         raise ShortUrl.Gone(key, short_url.state)
     return short_url
+
+
+def answer(
+    caller: str, key: str, fingerprint: str, *, work: Callable[[], dict[str, Any]]
+) -> KeptAnswer:
+    """Return the answer to the caller's request with this Idempotency-Key; do the work but once.
+
+    `fingerprint` is that of the request. `work` does what is asked for and returns the fields of
+    its answer; what it raises is raised, and nothing of it is kept.
+
+    Raises KeptAnswer.InFlight while the first request with this key is at work, and
+    KeptAnswer.KeyReused for one that asked for something else.
+    """
+    strategy = idempotency.STRATEGIES[settings.SHORTURL_IDEMPOTENCY]
+    kept = strategy.function(caller, key, fingerprint, work=work)
+    if kept.fingerprint != fingerprint:
+        raise KeptAnswer.KeyReused(key)
+    return kept

@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from lab.models import KeySpace
 from shorturl import keys
-from shorturl.models import ShortUrl, ShortUrlQuerySet
+from shorturl.models import KeptAnswer, ShortUrl, ShortUrlQuerySet
 
 NAME = re.compile(r"lab-[a-z0-9]{5}")
 RANDOM = string.ascii_lowercase + string.digits  # a host's name knows no capitals
@@ -108,6 +108,7 @@ def close(space: KeySpace) -> int:
     """Remove `space` with its links, tombstones and all; return how many there were."""
     with transaction.atomic():
         count = links(space.name).erase()
+        KeptAnswer.objects.filter(caller=space.name).delete()
         space.delete()
     remembered.cache_clear()
     return count

@@ -5,6 +5,7 @@ the service's own does: no more statements, no delay.
 """
 
 import platform
+from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from importlib import metadata
@@ -18,10 +19,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from lab.load import key_spaces
 from lab.load.inputs import body, check_target, field, for_programs, key_space, own, strategy_named
-from shorturl import creating, operations, resolving, reusing
+from lab.models import KeySpace
+from shorturl import creating, idempotency, operations, resolving, reusing
 from shorturl.api.error_responses import ApiError
 from shorturl.creating import on_conflict
-from shorturl.models import ShortUrl
+from shorturl.models import KeptAnswer, ShortUrl
 from shorturl.outages import is_outage
 from shorturl.strategies import F, Strategy
 from shorturl.validators import ascii_url, shortened
@@ -61,17 +63,44 @@ def create(request: HttpRequest, strategy: str) -> HttpResponse:
 def reuse(request: HttpRequest, strategy: str) -> HttpResponse:
     """Return a link to the target in a space by `strategy`: {"space": …, "target_url": …}."""
     chosen = strategy_named(strategy, reusing.STRATEGIES)
-    content = body(request)
-    space = key_space(field(content, "space", str), by=key_spaces.remembered)
-    target_url = field(content, "target_url", str)
-    check_target(target_url, space)
-    candidates = key_spaces.SpaceCandidates(space.name, space.key_length)
-    make = partial(on_conflict.create, target_url, keys=candidates)
+    _, target_url, make = link_in_a_space(request)
     try:
         short_url, created = chosen.function(target_url, owner_id=None, create=make)
     except Exception as error:  # whatever it is, it is what this strategy does
         return failure(error, chosen)
     return JsonResponse({"key": short_url.key, "target_url": target_url, "created": created})
+
+
+@for_programs
+@require_POST
+def answer(request: HttpRequest, strategy: str) -> HttpResponse:
+    """Create a link in a space once by `strategy`, however often: {"space": …, "target_url": …}.
+
+    The target is the Idempotency-Key, too. The key of the link is empty while it is in progress.
+    """
+    chosen = strategy_named(strategy, idempotency.STRATEGIES)
+    space, target_url, make = link_in_a_space(request)
+
+    def work() -> dict[str, Any]:
+        return {"status": HTTPStatus.CREATED, "body": make().key}
+
+    try:
+        key = chosen.function(space.name, target_url, "", work=work).body
+    except KeptAnswer.InFlight:
+        key = ""
+    except Exception as error:  # whatever it is, it is what this strategy does
+        return failure(error, chosen)
+    return JsonResponse({"key": key, "target_url": target_url})
+
+
+def link_in_a_space(request: HttpRequest) -> tuple[KeySpace, str, Callable[[], ShortUrl]]:
+    """Return the space and the target that a call names, and what makes a link there."""
+    content = body(request)
+    space = key_space(field(content, "space", str), by=key_spaces.remembered)
+    target_url = field(content, "target_url", str)
+    check_target(target_url, space)
+    candidates = key_spaces.SpaceCandidates(space.name, space.key_length)
+    return space, target_url, partial(on_conflict.create, target_url, keys=candidates)
 
 
 @for_programs

@@ -73,6 +73,14 @@ OPERATIONS = {
         "same_target",
         ("find_then_create", "get_or_create", "on_conflict", "advisory_lock", "serializable"),
     ),
+    "idempotency": MeasuredOperation(
+        "To answer a repeated request once",
+        "answers",
+        "links made again",
+        "links that nobody heard of",
+        "repeated_request",
+        ("look_up_then_store", "insert_first", "advisory_lock"),
+    ),
     "service": MeasuredOperation(
         "The service", "requests", "requests lost", "counted or made twice"
     ),

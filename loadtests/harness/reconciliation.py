@@ -16,7 +16,7 @@ from loadtests.harness.ledger import UNAVAILABLE, Ledger, is_refusal
 NORMAL_95 = 1.959964  # the normal distribution's quantile for an interval of 95 %
 PROOFS = 2
 BUSY = 0.9  # of one core, which is all that one Locust process can use
-ONE_LINK_EACH = {"reusing"}  # operations that make no second link to a target
+ONE_LINK_EACH = {"reusing", "idempotency"}  # operations that make no second link to a target
 TAKEN = re.compile(r"\(key\)=\((.+?)\)")  # as PostgreSQL names the key of a collision
 
 

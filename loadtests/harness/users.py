@@ -172,8 +172,12 @@ class LedgerUser(FastHttpUser):
             name=name,
             expected=expected,
             unknown=lambda: self.load.ledger.unknown_creates.append(target_url),
-            complete=lambda response: self.told(response, "key") != "",
+            complete=lambda response: self.told(response, "target_url") == target_url,
             json={**content, "target_url": target_url},
         )
-        if response is not None:
-            self.load.ledger.created(self.told(response, "key"), target_url)
+        if response is None:
+            return
+        if key := self.told(response, "key"):
+            self.load.ledger.created(key, target_url)
+        else:  # somebody else is at it
+            self.load.ledger.other += 1

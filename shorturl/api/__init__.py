@@ -8,8 +8,10 @@ from django.urls import URLPattern, URLResolver, re_path
 from django.views.decorators.http import require_safe
 from ninja import NinjaAPI, Swagger
 from ninja.errors import HttpError, ValidationError
+from ninja.openapi.schema import OpenAPISchema
 
 from shorturl.api import access, bulk_links, error_responses, links
+from shorturl.api.idempotency_key import PARAMETER, idempotent
 from shorturl.api.json_body import JsonParser
 
 DESCRIPTION = """
@@ -21,6 +23,10 @@ short URLs only, or those of the token's user: any other one is a 404, as if the
 who may do the same in the admin, and tokens without a user, have all. Where the service is set so
 (a local run is), anybody may create (`SHORTURL_PUBLIC_CREATE`), or read one short URL, as on its
 page (`SHORTURL_PUBLIC_STATS`). An unknown or revoked token is refused everywhere.
+
+**Repeated requests.** Every POST takes an `Idempotency-Key`: sent again with the same key, a
+request is carried out once and gets the same answer. Keys are each token's and each account's own;
+without either, all callers share theirs, so draw them at random.
 
 **Errors** are JSON, always of the same shape: `detail` is a sentence for people, and `errors`,
 where an input is invalid, names each `field`, with a `code` for programs and a `message`.
@@ -52,8 +58,16 @@ class Api(NinjaAPI):
         patterns.append(re_path("", nothing))
         for pattern in patterns:
             assert pattern.callback is not None
-            pattern.callback = error_responses.always_json(pattern.callback)
+            pattern.callback = error_responses.always_json(idempotent(pattern.callback))
         return patterns, app_name, namespace
+
+    def get_openapi_schema(self, *args: Any, **kwargs: Any) -> OpenAPISchema:
+        """Return the description, in which every POST has the Idempotency-Key."""
+        schema = super().get_openapi_schema(*args, **kwargs)
+        for path in schema["paths"].values():
+            if operation := path.get("post"):
+                operation["parameters"] = [*operation.get("parameters", []), PARAMETER]
+        return schema
 
 
 def nothing(request: HttpRequest) -> HttpResponse:

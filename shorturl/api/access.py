@@ -76,3 +76,14 @@ def caller(request: HttpRequest) -> owners.Who:
     """Return who was admitted: the token, the user, or a visitor."""
     admitted = getattr(request, "auth", None)  # ninja's
     return admitted if isinstance(admitted, ApiToken) else request.user
+
+
+def sender(request: HttpRequest) -> str:
+    """Return who sends a POST, before it is admitted; all without a token or a login are one.
+
+    Raises ApiError for an invalid token, or without the CSRF token of a login.
+    """
+    if token := Token("create")(request):
+        return f"token {token.pk}"
+    user = Login()(request)
+    return f"user {user.pk}" if user else "anybody"

@@ -18,7 +18,14 @@ from django.http.request import RawPostDataException
 from django.utils.log import log_response
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from shorturl.exceptions import Contended, KeySpaceExhausted, KeyTaken, LeftOut
+from shorturl.exceptions import (
+    Contended,
+    InFlight,
+    KeyReused,
+    KeySpaceExhausted,
+    KeyTaken,
+    LeftOut,
+)
 from shorturl.outages import is_outage
 from shorturl.validators import shortened
 
@@ -112,6 +119,13 @@ def describe(error: object) -> ApiError | None:
             return wrong_input(HTTPStatus.CONFLICT, ("key", "taken", message))
         case LeftOut():
             return ApiError(HTTPStatus.FAILED_DEPENDENCY, str(error))
+        case InFlight():
+            message = f"{error} Send it again in a moment."
+            return wrong_input(HTTPStatus.CONFLICT, ("Idempotency-Key", "in_progress", message))
+        case KeyReused():
+            message = f"{error} Send another key with this one."
+            reused = ("Idempotency-Key", "reused", message)
+            return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, reused)
         case KeySpaceExhausted() | Contended():
             headers = {"Retry-After": str(RETRY_AFTER)}
             return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, f"{error} Try again.", headers=headers)

@@ -116,6 +116,7 @@ def documented_sql(strategy: Strategy[Any]) -> re.Pattern[str]:
 CALLS: dict[str, Callable[[Any], object]] = {
     "create": lambda function: function("https://example.com/", keys=["free"], hits=0),
     "resolve": lambda function: function("hot"),
+    "answer": lambda function: function("me", "key", "0", work=lambda: {"status": 201}),
     "reuse": lambda function: function(
         "https://example.com/new",
         owner_id=None,

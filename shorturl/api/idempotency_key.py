@@ -1,0 +1,109 @@
+"""The Idempotency-Key header, with which a POST can be sent again and is carried out once.
+
+https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+from functools import wraps
+from http import HTTPStatus
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+
+from shorturl import operations
+from shorturl.api import access, error_responses
+from shorturl.api.error_responses import ApiError
+from shorturl.models import IDEMPOTENCY_KEY_MAX_LENGTH, KeptAnswer
+
+HEADER = "Idempotency-Key"
+# A string as the draft has it, in quotation marks, or without them, as many clients send it.
+KEY = re.compile(r'"(?P<quoted>[ !#-\[\]-~]+)"|(?P<bare>[!#-\[\]-~]+)')
+# The errors that are the request's own. After any other one it may be carried out when sent again.
+FINAL_ERRORS = {400, 409, 413, 415, 422}
+
+PARAMETER = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "description": "A random text of your own for this request, for example a UUID. When no answer "
+    "arrives, send the same request with the same key: it is carried out once, and gets the same "
+    "answer for 24 hours. Another request with that key has 422, and one that comes while the "
+    "first is in progress 409, code `in_progress`.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_MAX_LENGTH},
+    "example": "8e03978e-40d5-43e8-bc93-6894a57f9324",
+}
+
+
+class NotKept(Exception):
+    """Ends the work with an answer that is not to be kept, so that nothing of the work is."""
+
+    def __init__(self, response: HttpResponse) -> None:
+        super().__init__(response.status_code)
+        self.response = response
+
+
+def idempotent(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Wrap a view under /api/ so that a POST with an Idempotency-Key is carried out once."""
+
+    @wraps(view)
+    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        header = request.headers.get(HEADER)
+        if request.method != "POST" or header is None:
+            return view(request, *args, **kwargs)
+        made: list[HttpResponse] = []
+
+        def work() -> dict[str, Any]:
+            response = view(request, *args, **kwargs)
+            if response.status_code >= 400 and response.status_code not in FINAL_ERRORS:
+                raise NotKept(response)
+            made.append(response)
+            return {
+                "status": response.status_code,
+                "body": response.content.decode(),
+                "location": response.get("Location", ""),
+            }
+
+        try:
+            key = key_in(header)
+            kept = operations.answer(access.sender(request), key, fingerprint(request), work=work)
+        except NotKept as passing:
+            return passing.response
+        except Http404:
+            raise
+        except Exception as error:  # as ninja does with what a view raises
+            return error_responses.answer(request, error)
+        return made[0] if made else replayed(kept)
+
+    return wrapped
+
+
+def key_in(header: str) -> str:
+    """Return the key that the header holds; raise ApiError, 400, for one that holds none."""
+    match = KEY.fullmatch(header)
+    key = (match["quoted"] or match["bare"]) if match else ""
+    if not 1 <= len(key) <= IDEMPOTENCY_KEY_MAX_LENGTH:
+        raise ApiError(
+            HTTPStatus.BAD_REQUEST,
+            f"The {HEADER} is malformed: send 1 to {IDEMPOTENCY_KEY_MAX_LENGTH} printable ASCII "
+            'characters, without " and \\ in them, for example a UUID.',
+        )
+    return key
+
+
+def fingerprint(request: HttpRequest) -> str:
+    """Return what tells this request from others: a hash of path, type and body, byte for byte."""
+    asked = f"{request.get_full_path()}\n{request.headers.get('Content-Type')}\n".encode()
+    return hashlib.sha256(asked + request.body).hexdigest()
+
+
+def replayed(kept: KeptAnswer) -> HttpResponse:
+    """Return the answer as it was given the first time."""
+    headers = {"Location": kept.location} if kept.location else {}
+    return HttpResponse(
+        kept.body,
+        status=kept.status,
+        content_type="application/json; charset=utf-8",
+        headers=headers,
+    )

@@ -1,0 +1,108 @@
+"""The Idempotency-Key of POST /api/…; lab/catalogue has the races of two at once."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from shorturl import operations
+from shorturl.creating import on_conflict
+from shorturl.idempotency import STRATEGIES, Answer
+from shorturl.models import KeptAnswer, ShortUrl
+from shorturl.strategies import Strategy
+from shorturl.tests.api import OTHER, TARGET, bearer, create, fields
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
+
+BODY = {"target_url": TARGET}
+
+
+def send(client: Client, body: Any = BODY, key: str = "a-key", **headers: str) -> Any:
+    return create(client, body, headers={"Idempotency-Key": key, **headers})
+
+
+def seen(response: Any) -> tuple[Any, ...]:
+    """Return what a client sees of an answer."""
+    return response.status_code, response.content, sorted(response.items())
+
+
+def test_the_same_request_gets_the_same_answer_and_is_carried_out_once(client: Client) -> None:
+    first = send(client)
+    assert first.status_code == 201
+    assert seen(send(client)) == seen(first)
+    assert seen(send(client, key='"a-key"')) == seen(first)  # as the draft writes it
+    assert ShortUrl.objects.count() == 1
+    assert send(client, key="another").json()["key"] != first.json()["key"]
+
+
+def test_an_error_that_is_final_is_the_answer_too(client: Client) -> None:
+    """Also when the request could be carried out by now."""
+    operations.create(TARGET, key="spring")
+    taken, invalid = {**BODY, "key": "spring"}, {"target_url": "nothing"}
+    answers = [send(client, taken, "one"), send(client, invalid, "two"), send(client, b"{", "six")]
+    assert [each.status_code for each in answers] == [409, 422, 400]
+    ShortUrl.objects.all().erase()
+    again = [send(client, taken, "one"), send(client, invalid, "two"), send(client, b"{", "six")]
+    for first, second in zip(answers, again, strict=True):
+        assert (second.status_code, second.content) == (first.status_code, first.content)
+    assert not ShortUrl.objects.exists()
+
+
+def test_another_request_with_that_key_is_refused(client: Client) -> None:
+    send(client)
+    for other in ({"target_url": OTHER}, b'{"target_url":  "' + TARGET.encode() + b'"}'):
+        response = send(client, other)
+        assert (response.status_code, fields(response)) == (422, {"Idempotency-Key": "reused"})
+    assert ShortUrl.objects.count() == 1
+
+
+def test_a_key_is_its_callers_own(client: Client) -> None:
+    mine, yours = bearer("mine"), bearer("yours")
+    keys = {send(client, **who).json()["key"] for who in (mine, yours, {})}
+    assert len(keys) == 3
+    assert send(client, **mine).json()["key"] in keys
+    refused = send(client, Authorization="Bearer shorturl_nobodys")
+    assert refused.status_code == 401
+    assert KeptAnswer.objects.count() == 3
+
+
+@pytest.mark.parametrize("key", ["", '""', "ä", '"half', 'in"side', "a b", "x" * 256, "\x7f"])
+def test_a_malformed_key(client: Client, key: str) -> None:
+    response = send(client, key=key)
+    assert response.status_code == 400
+    assert "send 1 to 255 printable ASCII characters" in response.json()["detail"]
+    assert not ShortUrl.objects.exists()
+
+
+def test_what_is_not_the_requests_fault_is_not_kept(
+    client: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    """Nor is anything that was done before it went wrong."""
+
+    def create_and_fail(*args: Any, **kwargs: Any) -> ShortUrl:
+        on_conflict.create(TARGET, keys=["half"])
+        raise ShortUrl.KeySpaceExhausted([])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(operations, "create", create_and_fail)
+        assert send(client).status_code == 503
+    settings.SHORTURL_PUBLIC_CREATE = False
+    assert send(client).status_code == 401
+    assert not ShortUrl.objects.exists()
+    settings.SHORTURL_PUBLIC_CREATE = True
+    assert send(client).status_code == 201
+
+
+def test_other_methods_take_no_notice(client: Client) -> None:
+    key = send(client).json()["key"]
+    headers = {"Idempotency-Key": "a-key"}
+    assert client.get(f"/api/links/{key}", headers=headers).json()["hits"] == 0
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
+def test_every_way_keeps_the_first_answer(strategy: Strategy[Answer]) -> None:
+    def answer(status: int) -> KeptAnswer:
+        return strategy.function("me", "key", "0", work=lambda: {"status": status})
+
+    assert [answer(201).status, answer(422).status] == [201, 201]
+    assert KeptAnswer.objects.get().status == 201
