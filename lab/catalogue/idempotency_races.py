@@ -96,7 +96,6 @@ RACES = (
             "Nothing was lost: the first one is only slow, and now both are at work. The key says "
             "that they are the same request, and the link must be made once."
         ),
-        counts=(2, 3),
         processes=lambda strategy, number: [
             send(strategy, process) for process in range(1, number + 1)
         ],

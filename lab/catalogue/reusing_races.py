@@ -61,10 +61,6 @@ def one_deleted_link(strategy: Strategy[Any]) -> None:
     ShortUrl.objects.all().delete()
 
 
-def delete_first() -> None:
-    ShortUrl.objects.filter(pk=1).delete()
-
-
 def everybody_has_the_same_new_link(outcomes: list[Outcome]) -> str:
     if wrong := everybody_has_a_link(outcomes):
         return wrong
@@ -98,15 +94,6 @@ def the_same_and_a_notification_each(outcomes: list[Outcome]) -> str:
     return everybody_has_the_same_new_link(outcomes)
 
 
-def no_second_link(outcomes: list[Outcome]) -> str:
-    """Whoever came before the deletion has the deleted link, and all others one new one."""
-    *asking, _delete = outcomes
-    if wrong := everybody_has_a_link(asking):
-        return wrong
-    live = ShortUrl.objects.live().count()
-    return f"there are {live} live links, not one at most" if live > 1 else ""
-
-
 def live_links() -> str:
     deleted = ShortUrl.objects.exclude(deleted_at=None).count()
     return f"{links()}{f', {deleted} of them deleted' if deleted else ''}"
@@ -136,7 +123,6 @@ RACES = (
             "would rather have the link that is there than a second one, so both look for it "
             "first. But when both look before either creates, there is none for either."
         ),
-        counts=(2, 3),
     ),
     _race(
         name="same_target_in_a_transaction",
@@ -148,7 +134,6 @@ RACES = (
             "not only until its statement is over."
         ),
         strategies={n: s for n, s in reusing.STRATEGIES.items() if s.nests},
-        setup=no_links_and_no_claims,
         processes=everybody(ask_in_a_transaction),
         invariant=the_same_and_a_notification_each,
     ),
@@ -162,20 +147,5 @@ RACES = (
             "link must not stand in their way, nor let two of them through."
         ),
         setup=one_deleted_link,
-    ),
-    _race(
-        name="deleted_while_asked",
-        situation="The last process deletes the only link to a target that the others ask for.",
-        must_hold="The others get it, or a new one, and never do two of them stay.",
-        story=(
-            "Somebody deletes a link at the moment in which others ask for one to its target. "
-            "They may get the old one, as if they had asked a moment before, or a new one."
-        ),
-        counts=(3,),
-        setup=one_link,
-        processes=lambda strategy, number: (
-            [partial(ask, strategy, process) for process in range(1, number)] + [delete_first]
-        ),
-        invariant=no_second_link,
     ),
 )

@@ -1,8 +1,12 @@
 """The Idempotency-Key of POST /api/…; lab/catalogue has the races of two at once."""
 
+from datetime import timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import call_command
+from django.db.models.functions import Now
 from django.test import Client
 
 from shorturl import operations
@@ -106,3 +110,15 @@ def test_every_way_keeps_the_first_answer(strategy: Strategy[Answer]) -> None:
 
     assert [answer(201).status, answer(422).status] == [201, 201]
     assert KeptAnswer.objects.get().status == 201
+
+
+def test_answers_are_kept_for_a_day(client: Client) -> None:
+    send(client, key="old")
+    send(client, key="new")
+    a_day_ago = Now() - timedelta(hours=24)
+    KeptAnswer.objects.filter(key="old").update(kept_at=a_day_ago - timedelta(seconds=1))
+    KeptAnswer.objects.filter(key="new").update(kept_at=a_day_ago + timedelta(minutes=1))
+    printed = StringIO()
+    call_command("forget_answers", stdout=printed)
+    assert printed.getvalue() == "1 answers removed.\n"
+    assert KeptAnswer.objects.get().key == "new"
