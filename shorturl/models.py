@@ -139,7 +139,7 @@ class ShortUrl(models.Model):
             models.CheckConstraint(condition=Q(hits__lte=F("max_hits")), name=LIMIT_CONSTRAINT),
         ]
         indexes = [
-            # Somebody's own links, newest first. A hit changes nothing in it, so no hit writes to it.
+            # Somebody's own links, newest first. No hit changes anything in it.
             models.Index(
                 fields=["owner", "id"],
                 name="shorturl_shorturl_owner_ix",
