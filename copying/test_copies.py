@@ -40,6 +40,13 @@ UNIQUE = """
 """
 
 
+# What is left out of a statement where the model has no such columns.
+NO_LIMITS = {
+    r"\n +AND \((expires_at|max_hits) IS NULL OR .*\)": "",
+    r"\[hits, key, hits\]": "[hits, key]",
+}
+
+
 @dataclass(frozen=True)
 class Project:
     """A model, and what the README says to change in a copy for it."""
@@ -71,6 +78,7 @@ PROJECTS = {
         Bookmark,
         BookmarkCount,
         {
+            **NO_LIMITS,
             r"\bkey=key\b": "slug=key",
             r"ON CONFLICT \(key\)": "ON CONFLICT (slug)",
             r'"key"': '"slug"',
@@ -86,19 +94,19 @@ PROJECTS = {
         Page,
         PageCount,
         {
+            **NO_LIMITS,
             r"ON CONFLICT \(key\)": "ON CONFLICT (key) WHERE deleted_at IS NULL",
-            r"\.(get|filter)\(key=key\)": r".\1(key=key, deleted_at=None)",
-            r"WHERE key = %s(?! AND)": "WHERE key = %s AND deleted_at IS NULL",
+            r"filter\(key=key\)": "filter(key=key, deleted_at=None)",
         },
         lambda _: {"hits": 0, "created_at": WHEN},
     ),
 }
 
 
-def right(operation: str) -> list[str]:
-    """Return the strategies that the service's table calls right."""
+def right(operation: str, verdict: str = "RIGHT") -> list[str]:
+    """Return the strategies that have this verdict in the service's table."""
     table = (SERVICE / operation / "__init__.py").read_text()
-    return re.findall(r'Strategy\("(\w+)", [\w.]+, RIGHT,', table)
+    return re.findall(rf'Strategy\("(\w+)", [\w.]+, (?:{verdict}),', table)
 
 
 def module(name: str, source: str, directory: Path) -> ModuleType:
@@ -204,7 +212,19 @@ def test_a_create(
     )
 
 
-@pytest.mark.parametrize("name", right("resolving"))
+Processes = list[Callable[[], object]]
+
+
+def two(copy: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Processes:
+    """Return two processes that follow the key `a`, and share nothing in Python."""
+    if hasattr(copy, "randrange"):
+        monkeypatch.setattr(copy, "randrange", lambda _: 0)  # both draw the same slot
+    if hasattr(copy, "Batches"):
+        return [partial(copy.resolve, "a", shared=copy.Batches()) for _ in range(2)]
+    return [partial(copy.resolve, "a")] * 2
+
+
+@pytest.mark.parametrize("name", right("resolving", "RIGHT|WITHOUT_CONDITION"))
 def test_a_resolve(
     name: str,
     project: Project,
@@ -213,8 +233,7 @@ def test_a_resolve(
 ) -> None:
     """Two follow a link, and each hit counts; that of a deleted one with the same key does not."""
     copy = copied("resolving", name)
-    if hasattr(copy, "randrange"):
-        monkeypatch.setattr(copy, "randrange", lambda _: 0)  # both draw the same slot
+    due = 7 if project.model is Page else 2
 
     def setup() -> None:
         empty(project)
@@ -222,17 +241,36 @@ def test_a_resolve(
         if project.model is Page:
             add(project, "a", deleted_at=timezone.now(), hits=5)
 
-    def process() -> Callable[[], object]:
-        shared = {"shared": copy.Batches()} if hasattr(copy, "Batches") else {}
-        return partial(copy.resolve, "a", **shared)
-
     def both_count(outcomes: list[Outcome]) -> str:
-        due = 7 if project.model is Page else 2
         return "" if total(project) == due else f"{total(project)} hits, and not {due}"
 
-    holds([process(), process()], setup=setup, invariant=both_count)
+    holds(two(copy, monkeypatch), setup=setup, invariant=both_count)
     with pytest.raises(project.model.DoesNotExist):  # type: ignore[attr-defined]
         copy.resolve("b")
+
+
+@pytest.mark.parametrize("project", ["as ours"], indirect=True)
+@pytest.mark.parametrize("name", right("resolving"))
+def test_the_last_use(
+    name: str,
+    project: Project,
+    copied: Callable[[str, str], ModuleType],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two follow a link that may be followed once more."""
+
+    def setup() -> None:
+        empty(project)
+        add(project, "a", hits=4, max_hits=5)
+
+    def one_does(outcomes: list[Outcome]) -> str:
+        followed = sum(outcome.raised is None for outcome in outcomes)
+        return (
+            "" if followed == 1 and total(project) == 5 else f"{followed} do, of {total(project)}"
+        )
+
+    processes = two(copied("resolving", name), monkeypatch)
+    holds(processes, setup=setup, invariant=one_does, expected=(Link.DoesNotExist,))
 
 
 def test_the_constraint_is_found_as_the_readme_says() -> None:

@@ -3,8 +3,10 @@
 import uuid
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django.db.models.functions import Now
+
+CLOCK: models.Func = models.Func(function="clock_timestamp", output_field=models.DateTimeField())
 
 
 class KeySpaceExhausted(Exception):
@@ -13,6 +15,34 @@ class KeySpaceExhausted(Exception):
 
 class Contended(Exception):
     """Others were always first."""
+
+
+class Links(models.QuerySet["Link"]):
+    """What the service's strategies ask a model for, with all that the service has."""
+
+    def live(self) -> "Links":
+        """Return those that lead anywhere."""
+        return self.filter(
+            Q(expires_at=None) | Q(expires_at__gt=CLOCK),
+            Q(max_hits=None) | Q(hits__lt=F("max_hits")),
+            deleted_at=None,
+        )
+
+
+class Bookmarks(models.QuerySet["Bookmark"]):
+    """The same, where all lead somewhere."""
+
+    def live(self) -> "Bookmarks":
+        """Return all."""
+        return self.all()
+
+
+class Pages(models.QuerySet["Page"]):
+    """The same, where some are deleted."""
+
+    def live(self) -> "Pages":
+        """Return those that are not."""
+        return self.filter(deleted_at=None)
 
 
 class Link(models.Model):
@@ -27,6 +57,7 @@ class Link(models.Model):
     expires_at = models.DateTimeField(null=True)
 
     KeySpaceExhausted, Contended = KeySpaceExhausted, Contended
+    objects = Links.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["key"], name="links_link_key_uk")]
@@ -53,6 +84,7 @@ class Bookmark(models.Model):
     added = models.DateTimeField(auto_now_add=True)
 
     KeySpaceExhausted, Contended = KeySpaceExhausted, Contended
+    objects = Bookmarks.as_manager()
 
 
 class BookmarkCount(models.Model):
@@ -76,6 +108,7 @@ class Page(models.Model):
     deleted_at = models.DateTimeField(null=True)
 
     KeySpaceExhausted, Contended = KeySpaceExhausted, Contended
+    objects = Pages.as_manager()
 
     class Meta:
         constraints = [
