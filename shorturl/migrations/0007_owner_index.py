@@ -12,6 +12,10 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        # What an attempt that was interrupted has left, which no query uses.
+        migrations.RunSQL(
+            "DROP INDEX CONCURRENTLY IF EXISTS shorturl_shorturl_owner_ix", migrations.RunSQL.noop
+        ),
         AddIndexConcurrently(
             model_name="shorturl",
             index=models.Index(
