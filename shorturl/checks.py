@@ -38,6 +38,22 @@ def _check_strategy(setting: str, strategies: dict[str, Strategy[Any]]) -> Itera
 
 
 @register()
+def check_reusing(**kwargs: Any) -> list[CheckMessage]:
+    """Refuse to reuse links by a strategy that cannot run inside another transaction."""
+    strategy = operations.STRATEGIES["reusing"].get(settings.SHORTURL_REUSING)
+    if strategy is None or strategy.nests:
+        return []
+    return [
+        Error(
+            f"SHORTURL_REUSING={strategy.name!r} is to be the whole transaction, and a request "
+            "with an Idempotency-Key is one already.",
+            hint="Choose advisory_lock or on_conflict.",
+            id="shorturl.E003",
+        )
+    ]
+
+
+@register()
 def check_reserved(**kwargs: Any) -> list[CheckMessage]:
     """Refuse a path of the service whose first segment could be somebody's key."""
     return [

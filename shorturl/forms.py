@@ -57,7 +57,21 @@ class ShortUrlForm(TargetForm):
         widget=forms.TextInput(attrs=AS_TYPED),
     )
 
-    def save(self, owner_id: int | None) -> ShortUrl:
-        """Return the new short URL of this account; raises what operations.create() raises."""
-        data = self.cleaned_data
-        return operations.create(data["target_url"], key=data["key"] or None, owner_id=owner_id)
+    reuse = forms.BooleanField(
+        label="My own short URL to the same target will do, if there is one", required=False
+    )
+
+    def clean(self) -> None:
+        """Add an error where a key is asked for, and a short URL that has one already."""
+        if self.cleaned_data.get("reuse") and self.cleaned_data.get("key"):
+            self.add_error("key", "Leave it empty, or uncheck the box: what is reused has a key.")
+
+    def save(self, owner_id: int | None) -> tuple[ShortUrl, bool]:
+        """Return a short URL of this account, and whether it is new.
+
+        Raises what operations.create() and operations.reuse() raise.
+        """
+        target_url, key = self.cleaned_data["target_url"], self.cleaned_data["key"]
+        if self.cleaned_data["reuse"] and owner_id:
+            return operations.reuse(target_url, owner_id=owner_id)
+        return operations.create(target_url, key=key or None, owner_id=owner_id), True

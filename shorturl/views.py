@@ -64,7 +64,7 @@ def submit(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return show_form(request, form, HTTPStatus.UNPROCESSABLE_ENTITY)
     try:
-        short_url = form.save(request.user.pk)
+        short_url, created = form.save(request.user.pk)
     except ShortUrl.KeyTaken as error:
         form.add_error("key", f"{error} Choose another one, or leave it empty for a random key.")
         return show_form(request, form, HTTPStatus.CONFLICT)
@@ -72,7 +72,8 @@ def submit(request: HttpRequest) -> HttpResponse:
         form.add_error(None, f"{error} Choose a custom key, or try again later.")
         return show_form(request, form, HTTPStatus.SERVICE_UNAVAILABLE)
     if owners.visible_to(request.user).filter(pk=short_url.pk).exists():
-        messages.success(request, "Your short URL is ready.")
+        ready = "Your short URL is ready." if created else "You have had this short URL before."
+        messages.success(request, ready)
         return see_other("stats", short_url.key)
     # Of a visitor, who will not see its hits.
     messages.success(request, f"Your short URL is ready: {address(request, short_url.key)}")

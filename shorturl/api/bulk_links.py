@@ -19,7 +19,7 @@ from shorturl.models import ShortUrl
 
 router = Router(tags=["links"])
 
-COLUMNS = list(NewLink.model_fields)
+COLUMNS = [name for name in NewLink.model_fields if name != "reuse"]
 FAULTLESS = frozenset({201, 424})  # the statuses of entries that nothing is wrong with
 
 
@@ -87,7 +87,9 @@ def create_links(request: HttpRequest, query: Query[BulkQuery]) -> Status[Any]:
     outcomes: Sequence[Any] = [LeftOut()] * len(links)
     if len(links) == len(checked) or not atomic:
         wanted = [
-            Wanted(link.target_url, link.key, link.model_dump(exclude={"target_url", "key"}))
+            Wanted(
+                link.target_url, link.key, link.model_dump(exclude={"target_url", "key", "reuse"})
+            )
             for link in links
         ]
         owner_id = owners.owner_id(access.caller(request))
@@ -121,6 +123,10 @@ def check(entries: list[Any], request: HttpRequest) -> Iterator[NewLink | ApiErr
             link = NewLink.model_validate(entry, context={"request": request})
         except ValidationError as error:
             yield bulk_body.invalid(error, "entry")
+            continue
+        if link.reuse:
+            message = "It is for single short URLs: leave it out."
+            yield wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("reuse", "not_in_bulk", message))
             continue
         first = numbers.setdefault(link.key, number) if link.key else number
         if first == number:

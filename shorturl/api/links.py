@@ -10,7 +10,7 @@ from ninja import Query, Router, Status
 
 from shorturl import keys, operations, owners
 from shorturl.api import access
-from shorturl.api.error_responses import ApiError, wrong_input
+from shorturl.api.error_responses import ApiError, unauthorized, wrong_input
 from shorturl.api.schemas import Error, Link, LinkPage, NewLink, PageQuery, Target
 from shorturl.models import ShortUrl, ShortUrlQuerySet
 from shorturl.validators import shortened
@@ -29,7 +29,7 @@ LOCATION = {
 @router.post(
     "/links",
     auth=[access.Token("create"), access.Login(), access.anyone_where_public],
-    response={201: Link, UNREADABLE | {401, 403, 409, 503}: Error},
+    response={frozenset({200, 201}): Link, UNREADABLE | {401, 403, 409, 503}: Error},
     operation_id="create_link",
     summary="Create a short URL",
     openapi_extra={**OPTIONAL, "responses": {201: {"headers": {"Location": LOCATION}}}},
@@ -39,12 +39,32 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
 
     It belongs to your account, or that of the token. A key that is in use, or was before it was
     deleted, is taken: 409.
+
+    With `reuse` the answer is 200 and your own short URL to the same target, if there is a live
+    one, and 201 and a new one if not. Two such calls at the same moment get the same short URL.
     """
     owner_id = owners.owner_id(access.caller(request))
-    short_url = operations.create(body.target_url, key=body.key, owner_id=owner_id)
+    if body.reuse:
+        short_url, created = reused(body, owner_id)
+    else:
+        short_url = operations.create(body.target_url, key=body.key, owner_id=owner_id)
+        created = True
     location = reverse("api:get_link", args=[short_url.key])
     response["Location"] = request.build_absolute_uri(location)
-    return Status(201, Link.of(short_url, request, hits=0))
+    hits = 0 if created else ShortUrl.objects.with_total_hits().get(pk=short_url.pk).total_hits
+    return Status(201 if created else 200, Link.of(short_url, request, hits=hits))
+
+
+def reused(body: NewLink, owner_id: int | None) -> tuple[ShortUrl, bool]:
+    """Return a short URL for a call with `reuse`, and whether it is new; raise ApiError."""
+    if owner_id is None:
+        raise unauthorized(
+            "reuse: It is for your own short URLs: send the token of an account, or log in."
+        )
+    if others := body.model_dump(exclude={"target_url", "reuse"}, exclude_none=True):
+        message = f"Leave out {', '.join(others)}: what is reused keeps what it was made with."
+        raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("reuse", "not_alone", message))
+    return operations.reuse(body.target_url, owner_id=owner_id)
 
 
 @router.get(

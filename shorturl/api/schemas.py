@@ -79,6 +79,13 @@ class NewLink(Target):
         "Without one, a random key is drawn.",
         examples=["my-page"],
     )
+    reuse: bool = Field(
+        False,
+        strict=True,
+        description="Whether your own live short URL to the same target will do, if there is one; "
+        "of several it is the oldest. The same target is the same text, character for character. "
+        "It keeps what it was made with, so nothing but the target may be sent besides.",
+    )
 
 
 class PageQuery(BaseModel):
