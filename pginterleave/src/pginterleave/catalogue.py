@@ -1,9 +1,19 @@
 """What the names in a statement stand for, as PostgreSQL's catalogue says."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from pginterleave import queries, statements
+
+
+class HiddenCall(NamedTuple):
+    """What a statement calls without naming it: see `queries.HIDDEN_CALLS`."""
+
+    parts: frozenset[str]  # of the name
+    name: str  # by which a statement shows it, such as that of an operator
+    kind: str  # of what is called
+    called: str
+    by_writing: bool  # only
 
 
 class Catalogue:
@@ -15,9 +25,9 @@ class Catalogue:
         self.limits: dict[str, None] = {}  # in the order in which they were met
         self.unobserved: dict[str, None] = {}  # what went past the exploration
         self.unseen_commits: dict[str, None] = {}  # statements that commit within their step
-        self._functions: frozenset[str] = frozenset()
+        self._functions: dict[str, frozenset[str]] = {}  # by name: the words of it
         self._event_triggers: list[str] = []
-        self._hidden: list[tuple[str, str, str, bool]] = []  # see queries.HIDDEN_CALLS
+        self._hidden: list[HiddenCall] = []
         self.reduced = False  # whether of orders that are equivalent one is run
         self._known = False
         self._seen: set[tuple[str, bool, bool]] = set()
@@ -28,15 +38,18 @@ class Catalogue:
         if self._known:
             return
         rows = list(ask(queries.SPECIAL_NAMES))
-        self._hidden = [tuple(row) for row in ask(queries.HIDDEN_CALLS)]
-        self._functions = frozenset(name for name, what, _ in rows if what == "function")
+        self._functions = {
+            name: _parts(name) for name, what, _ in sorted(rows) if what == "function"
+        }
         self._event_triggers = [name for _, what, name in rows if what == "event trigger"]
-        called = [each for each in self._hidden if each[1] != "clock"]
-        self.special = _parts(
-            {name for name, *_ in rows}
-            | {name for name, *_, by_writing in called if not by_writing}
-        )
-        self.special_writes = _parts({name for name, *_ in called})
+        self._hidden = [
+            HiddenCall(_parts(name), name, *rest) for name, *rest in ask(queries.HIDDEN_CALLS)
+        ]
+        called = [each for each in self._hidden if each.kind != "clock"]
+        special = [_parts(name) for name, *_ in rows]
+        special += [each.parts for each in called if not each.by_writing]
+        self.special = frozenset().union(*special)
+        self.special_writes = frozenset().union(*(each.parts for each in called))
         self._known = True
 
     def note(self, sql: str, *, alone: bool, later: bool = False) -> None:
@@ -48,10 +61,9 @@ class Catalogue:
         if (sql, alone, later) in self._seen:
             return
         self._seen.add((sql, alone, later))
-        for name in sorted(
-            each for each in self._functions if statements.uses(sql, _parts({each}))
-        ):
-            self.limit(f"the statements in the function {name} are one step")
+        for name, parts in self._functions.items():
+            if statements.uses(sql, parts):
+                self.limit(f"the statements in the function {name} are one step")
         self._note_hidden(sql, later)
         kind = statements.kind(sql)
         if kind in statements.DEFINITIONS:
@@ -67,15 +79,17 @@ class Catalogue:
         """Note what is called unseen: by an operator, a default, a view, a trigger, …"""
         writes = statements.writes(sql)
         clock = later and statements.reads_transaction_clock(sql)
-        for name, what, called, by_writing in self._hidden:
-            if (by_writing and not writes) or not statements.uses(sql, _parts({name})):
+        for each in self._hidden:
+            if (each.by_writing and not writes) or not statements.uses(sql, each.parts):
                 continue
-            if what == "clock":
+            if each.kind == "clock":
                 clock = clock or later
-            elif what == "trigger":
-                self.limit(f"the trigger {called} is part of the step that fires it")
+            elif each.kind == "trigger":
+                self.limit(f"the trigger {each.called} is part of the step that fires it")
             else:
-                self.limit(f"the {what} {called} is part of the step that uses {name}")
+                self.limit(
+                    f"the {each.kind} {each.called} is part of the step that uses {each.name}"
+                )
         if clock:
             self.limit("which transaction began first, as their clocks tell")
 
@@ -106,6 +120,6 @@ def _short(sql: str) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _parts(found: set[str]) -> frozenset[str]:
-    """Take names apart as statements are: of one like "old orders", each word."""
-    return frozenset(part for name in found for part in statements.words(name) or {name} if part)
+def _parts(name: str) -> frozenset[str]:
+    """Take a name apart as statements are: of one like "old orders", each word."""
+    return statements.words(name) or frozenset([name] if name else [])

@@ -22,6 +22,7 @@ _INTO = re.compile(r'\binto\s+[\w."]+\s*\(')  # the columns of an INSERT
 _MARKS_SESSION = re.compile(
     r"\b(LISTEN|set_config|SET\s+(SESSION\s+|LOCAL\s+)?\w+\.\w)", re.IGNORECASE
 )
+_WITH_HOLD = re.compile(r"\bWITH\s+HOLD\b", re.IGNORECASE)
 # What PostgreSQL refuses in a transaction, or may refuse.
 _OUTSIDE_TRANSACTIONS = re.compile(
     r"\s*((CALL|DO|VACUUM|CLUSTER|REINDEX)\b|(CREATE|ALTER|DROP)\b("
@@ -151,8 +152,8 @@ def commits_apart(sql: str, special: Set[str] = frozenset()) -> bool:
         known = names.PURE | names.NOT_TRANSACTIONAL
         harmless = calls(sql) <= known and not uses(sql, special)
         return bool(_LOCKS_OR_WRITES.search(bare)) or not harmless
-    if first == "DECLARE":  # which is an error outside a transaction, without HOLD
-        return "hold" in words(sql)
+    if first == "DECLARE":  # which is an error outside a transaction, otherwise
+        return bool(_WITH_HOLD.search(bare))
     return first != "COPY" or bool(_LOCKS_OR_WRITES.search(bare)) or "from" in words(sql)
 
 
