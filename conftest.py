@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 
 import pytest
+from django.conf import settings
 from django.core.management.commands import flush
 from django.db import connection
 from django.test import override_settings
@@ -55,7 +56,21 @@ def patient_connections() -> None:
 
     Explorations on a busy machine may have to, and no test's database outlives a crash.
     """
-    connection.settings_dict["OPTIONS"]["options"] += PATIENT
+    if "options" in connection.settings_dict["OPTIONS"]:  # which PgBouncer takes none of
+        connection.settings_dict["OPTIONS"]["options"] += PATIENT
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_explorer_behind_a_pooler() -> Iterator[None]:
+    """Skip what explores schedules where the tests run through PgBouncer."""
+
+    def skip(_: object) -> None:
+        pytest.skip("the explorer tells sessions apart, and PgBouncer passes them around")
+
+    with pytest.MonkeyPatch.context() as patch:
+        if settings.DATABASE_POOLER != "none":
+            patch.setattr("pginterleave.scheduler.Scheduler.__enter__", skip)
+        yield
 
 
 @pytest.fixture

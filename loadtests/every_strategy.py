@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 from loadtests.harness import comparison, formats, options
 from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.measured_operations import OPERATIONS, WRITES_LATER
+from loadtests.harness.own_pgbouncer import NotInstalled, own_pgbouncer
+from loadtests.harness.own_postgres import own_postgres
 from loadtests.harness.page import page
 from loadtests.harness.reconciliation import ExitCode, LoadResult
 from loadtests.harness.serving import NO_REFUSALS, ROOT, NotServed, serving
@@ -56,9 +58,9 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
     try:
-        with service(asked.host) as host:
+        with service(asked.host, pgbouncer=asked.pgbouncer) as host:
             return measure(*host, asked)
-    except (LabError, NotServed, OSError) as error:
+    except (LabError, NotServed, NotInstalled, OSError) as error:
         print(f"races: {error}", file=sys.stderr)
     except Interrupted:
         print("races: stopped", file=sys.stderr)
@@ -73,7 +75,13 @@ def stop(*_: Any) -> None:
 def arguments() -> argparse.Namespace:
     """Return the options of the command line; exit with 2 where one is invalid."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--host", help="a running service; without it, one is started")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--host", help="a running service; without it, one is started")
+    where.add_argument(
+        "--pgbouncer",
+        action="store_true",
+        help="start the service on a PostgreSQL of its own, through PgBouncer in transaction mode",
+    )
     names = sorted({run.strategy for run in PLAN})
     parser.add_argument(
         "--only", nargs="+", choices=names, metavar="STRATEGY", help="only these strategies"
@@ -94,7 +102,7 @@ def positive(text: str) -> int:
 
 
 @contextmanager
-def service(host: str | None) -> Iterator[tuple[str, int]]:
+def service(host: str | None, *, pgbouncer: bool = False) -> Iterator[tuple[str, int]]:
     """Yield the address of the service, and the process id of its gunicorn.
 
     That is the one given, whose process is unknown, 0, or one started for the block.
@@ -103,7 +111,13 @@ def service(host: str | None) -> Iterator[tuple[str, int]]:
         yield host, 0
         return
     print("Starting the service …", flush=True)
-    with serving(**NO_REFUSALS) as started:
+    with ExitStack() as stack:
+        database = {}
+        if pgbouncer:
+            postgres = stack.enter_context(own_postgres())
+            url = stack.enter_context(own_pgbouncer(postgres.address)).url
+            database = {"DATABASE_URL": url, "DATABASE_POOLER": "transaction"}
+        started = stack.enter_context(serving(**NO_REFUSALS, **database))
         yield started.url, started.process.pid
 
 

@@ -147,8 +147,10 @@ def secret_key() -> str:
     return key
 
 
-def database(url: str) -> dict[str, Any]:
+def database(url: str, *, name: str = "DATABASE_URL") -> dict[str, Any]:
     """Return Django's configuration of the database at `url`, with what it says of a connection.
+
+    `name` is the variable that it stands in.
 
     Raises ImproperlyConfigured for a URL that is not PostgreSQL's, or that says something of a
     connection that PostgreSQL's client does not know.
@@ -158,22 +160,22 @@ def database(url: str) -> dict[str, Any]:
         with suppress(ValueError):  # a bad port; the error's text may hold part of the password
             config = env.db_url_config(url)
     options = config.setdefault("OPTIONS", {})
-    for name in ("host", "port", "user", "password"):  # where `manage.py dbshell` looks, too
-        if name in options:
-            config[name.upper()] = options.pop(name)
-    for name, value in options.items():
-        known = is_parameter(name)
-        if not known or (name == "connect_timeout" and not isinstance(value, int)):
+    for option in ("host", "port", "user", "password"):  # where `manage.py dbshell` looks, too
+        if option in options:
+            config[option.upper()] = options.pop(option)
+    for option, value in options.items():
+        known = is_parameter(option)
+        if not known or (option == "connect_timeout" and not isinstance(value, int)):
             problem = "takes a whole number of seconds" if known else "PostgreSQL does not have"
             raise ImproperlyConfigured(
-                f"DATABASE_URL has the option {name}, which {problem}: after the ? write "
+                f"{name} has the option {option}, which {problem}: after the ? write "
                 "the options of a connection to PostgreSQL, "
-                f"for example DATABASE_URL={DATABASE_URL_EXAMPLE}?sslmode=require"
+                f"for example {name}={DATABASE_URL_EXAMPLE}?sslmode=require"
             )
     if not config.get("NAME") and not options.get("service"):
         raise ImproperlyConfigured(
-            "DATABASE_URL is not the address of a PostgreSQL database, for example "
-            f"DATABASE_URL={DATABASE_URL_EXAMPLE} (in the password, percent-encode all but "
+            f"{name} is not the address of a PostgreSQL database, for example "
+            f"{name}={DATABASE_URL_EXAMPLE} (in the password, percent-encode all but "
             "letters and digits)"
         )
     return config

@@ -6,6 +6,7 @@ has DATABASE_URL, SECRET_KEY and ALLOWED_HOSTS; without DATABASE_URL this is a l
 PostgreSQL of its own and for this machine alone.
 """
 
+import sys
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -115,12 +116,8 @@ DATABASE_HEALTH_CHECKS = flag("DATABASE_HEALTH_CHECKS", default=False)
 # PgBouncer refuses settings sent with the connection; a cursor must not outlive its transaction.
 DATABASE_POOLER = choice("DATABASE_POOLER", default="none", choices=("none", "transaction"))
 
+DATABASE_DIRECT_URL = text("DATABASE_DIRECT_URL")
 
-if DATABASE_URL:
-    _database = database(DATABASE_URL)
-else:
-    _directory = BASE_DIR / ".postgres"
-    _database = {"ENGINE": "embedded_postgres", "NAME": "shorturl", "DIRECTORY": _directory}
 _parameters = {
     "statement_timeout": f"{DATABASE_STATEMENT_TIMEOUT}s",
     # Who waits for a row waits twice, to be the next in the queue and then for its lock, and
@@ -132,27 +129,43 @@ _parameters = {
     "tcp_keepalives_interval": f"{-(-DATABASE_KEEPALIVE // 3)}s",
     "tcp_keepalives_count": "3",
 }
-# What the URL itself says of a connection (?sslmode=require&connect_timeout=10) wins.
-_options: dict[str, Any] = {
-    "application_name": "shorturl",
-    "connect_timeout": DATABASE_CONNECT_TIMEOUT,
-    "tcp_user_timeout": DATABASE_CONNECT_TIMEOUT * 1000,  # milliseconds
-    "keepalives_idle": DATABASE_CONNECT_TIMEOUT,
-    "keepalives_interval": DATABASE_CONNECT_TIMEOUT,
-    **_database.get("OPTIONS", {}),
-}
-if DATABASE_POOLER == "none":
-    _sent = [f"-c {name}={value}" for name, value in _parameters.items()]
-    _options["options"] = " ".join([*_sent, _options.get("options", "")]).strip()
-DATABASES = {
-    "default": {
+
+
+def _configured(database: dict[str, Any], *, pooled: bool) -> dict[str, Any]:
+    # What the URL itself says of a connection (?sslmode=require&connect_timeout=10) wins.
+    options: dict[str, Any] = {
+        "application_name": "shorturl",
+        "connect_timeout": DATABASE_CONNECT_TIMEOUT,
+        "tcp_user_timeout": DATABASE_CONNECT_TIMEOUT * 1000,  # milliseconds
+        "keepalives_idle": DATABASE_CONNECT_TIMEOUT,
+        "keepalives_interval": DATABASE_CONNECT_TIMEOUT,
+        **database.get("OPTIONS", {}),
+    }
+    if not pooled:
+        sent = [f"-c {name}={value}" for name, value in _parameters.items()]
+        options["options"] = " ".join([*sent, options.get("options", "")]).strip()
+    return {
         "CONN_MAX_AGE": DATABASE_CONNECTION_AGE,
         "CONN_HEALTH_CHECKS": DATABASE_HEALTH_CHECKS,
-        "DISABLE_SERVER_SIDE_CURSORS": DATABASE_POOLER == "transaction",
-        **_database,
-        "OPTIONS": _options,
+        "DISABLE_SERVER_SIDE_CURSORS": pooled,
+        **database,
+        "OPTIONS": options,
     }
-}
+
+
+if DATABASE_URL:
+    _database = database(DATABASE_URL)
+else:
+    _directory = BASE_DIR / ".postgres"
+    _database = {"ENGINE": "embedded_postgres", "NAME": "shorturl", "DIRECTORY": _directory}
+SERVICE_DATABASE = _configured(_database, pooled=DATABASE_POOLER == "transaction")
+DATABASES = {"default": SERVICE_DATABASE}
+# Commands go past the pooler: a migration may take long, and the lab's explorations tell sessions
+# apart and make databases of their own.
+if DATABASE_DIRECT_URL:
+    _direct = _configured(database(DATABASE_DIRECT_URL, name="DATABASE_DIRECT_URL"), pooled=False)
+    if "manage.py" in (Path(word).name for word in sys.orig_argv):
+        DATABASES = {"default": _direct}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Django --------------------------------------------------------------------------------------

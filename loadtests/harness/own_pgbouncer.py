@@ -1,4 +1,4 @@
-"""A PgBouncer of its own for a test run, in transaction mode before a PostgreSQL."""
+"""A PgBouncer of its own for a test run, before a PostgreSQL."""
 
 import os
 import shutil
@@ -18,13 +18,15 @@ POLL_INTERVAL = 0.05  # seconds
 PORT = 6432  # the name of its socket: no port of the machine is taken
 CONFIG = """
 [databases]
+* = host={host} port={port} user={user}
 pooled = host={host} port={port} dbname={dbname} user={user}
 [pgbouncer]
 listen_addr =
 listen_port = {listen}
 unix_socket_dir = {directory}
 auth_type = any
-pool_mode = transaction
+pool_mode = {mode}
+{more}
 """
 
 
@@ -73,9 +75,12 @@ class OwnPgbouncer:
 
 
 @contextmanager
-def own_pgbouncer(address: Mapping[str, Any]) -> Iterator[OwnPgbouncer]:
+def own_pgbouncer(
+    address: Mapping[str, Any], *, mode: str = "transaction", more: str = ""
+) -> Iterator[OwnPgbouncer]:
     """Have one before the PostgreSQL at `address`: the directory of its socket as host, port, user
-    and dbname. Raises NotInstalled, and what OwnPgbouncer.start() does.
+    and dbname. `mode` is what it pools, and `more` are further lines of its configuration. Raises
+    NotInstalled, and what OwnPgbouncer.start() does.
     """
     owner = (Path(address["host"]) / f".s.PGSQL.{address['port']}").stat().st_uid
     # It refuses to be root, and only their owner may use PostgreSQL's sockets.
@@ -85,7 +90,7 @@ def own_pgbouncer(address: Mapping[str, Any]) -> Iterator[OwnPgbouncer]:
         directory.chmod(0o755)
         if user is not None:
             os.chown(directory, user, -1)
-        config = CONFIG.format(listen=PORT, directory=directory, **address)
+        config = CONFIG.format(listen=PORT, directory=directory, mode=mode, more=more, **address)
         (directory / "pgbouncer.ini").write_text(config)
         pgbouncer = OwnPgbouncer(directory, address, user)
         try:

@@ -30,4 +30,4 @@ def test_connections_are_added_up_over_all_machines() -> None:
         f"{reserved} that are reserved."
     )
     with override_settings(MACHINES=fits + 1, WORKERS=1, THREADS=4, DATABASE_POOLER="transaction"):
-        assert found() == []  # they are PgBouncer's
+        assert said not in found()  # they are PgBouncer's

@@ -2,14 +2,20 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission
+from django.core.checks import Tags, run_checks
+from django.core.exceptions import ImproperlyConfigured
 from django.db import OperationalError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ConnectionHandler
+from django.test import override_settings
 
 from loadtests.harness.own_pgbouncer import PGBOUNCER, own_pgbouncer
+from loadtests.harness.own_postgres import own_postgres
+from project.tests.conftest import ROOT, run_in
 from project.tests.test_settings import Load, load
 
 __all__ = ["load"]  # a fixture
@@ -23,11 +29,16 @@ pytestmark = [
 @pytest.fixture
 def pgbouncer_url() -> Iterator[str]:
     """Run a PgBouncer before the tests' database; return the address to connect to."""
-    given = {"port": 5432, "user": "", **connection.get_connection_params()}
-    if not str(given.get("host", "")).startswith("/"):
-        pytest.skip("PgBouncer would need a password for PostgreSQL")
-    with own_pgbouncer(given) as pgbouncer:
+    with own_pgbouncer(given()) as pgbouncer:
         yield pgbouncer.url
+
+
+def given() -> dict[str, Any]:
+    """Return where the tests' database is."""
+    parameters = {"port": 5432, "user": "", **connection.get_connection_params()}
+    if not str(parameters.get("host", "")).startswith("/"):
+        pytest.skip("PgBouncer would need a password for PostgreSQL")
+    return parameters
 
 
 def connected(load: Load, url: str, pooler: str) -> BaseDatabaseWrapper:
@@ -64,3 +75,72 @@ def test_rows_are_read_to_the_end_whichever_session_the_next_statement_gets(
     # Without the setting it refuses, so that nobody runs behind it by mistake, without the limits.
     with pytest.raises(OperationalError, match="unsupported startup parameter: options"):
         connected(load, pgbouncer_url, "none").ensure_connection()
+
+
+IGNORING = "ignore_startup_parameters = options"
+
+
+@pytest.mark.parametrize(
+    ("mode", "pooler", "more", "said"),
+    [
+        ("transaction", "transaction", "", ""),
+        ("session", "transaction", "", "W003: DATABASE_URL leads to a PgBouncer in session mode"),
+        (
+            "statement",
+            "transaction",
+            "",
+            "E003: DATABASE_URL leads to a PgBouncer in statement mode",
+        ),
+        ("transaction", "none", "", "E002: DATABASE_URL leads to a PgBouncer, which takes no sett"),
+        ("transaction", "none", IGNORING, "E002: DATABASE_URL leads to a PgBouncer in transaction"),
+        ("session", "none", IGNORING, ""),
+        (
+            "",
+            "transaction",
+            "",
+            "W003: DATABASE_POOLER is transaction, and DATABASE_URL leads to Po",
+        ),
+        ("", "none", "", ""),
+    ],
+)
+def test_how_it_pools_has_to_be_what_is_expected(
+    load: Load, mode: str, pooler: str, more: str, said: str
+) -> None:
+    with own_pgbouncer(given(), mode=mode or "session", more=more) as pgbouncer:
+        url = pgbouncer.url if mode else "postgres://{user}@/{dbname}?host={host}&port={port}"
+        variables = {"DATABASE_URL": url.format(**given()), "DATABASE_POOLER": pooler}
+        service = load(SHORTURL_LOCAL="on", **variables)["SERVICE_DATABASE"]
+        with override_settings(SERVICE_DATABASE=service, DATABASE_POOLER=pooler):
+            found = run_checks(tags=[Tags.database], databases=["default"])
+    told = "".join(f"{each.id}: {each.msg}".removeprefix("project.") for each in found)
+    assert told.startswith(said) if said else not told
+
+
+def test_commands_go_past_it(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = {"DATABASE_URL": "postgres://a@pooler/x", "DATABASE_POOLER": "transaction"}
+    variables |= {"DATABASE_DIRECT_URL": "postgres://a@db/x", "SHORTURL_LOCAL": "on"}
+    assert load(**variables)["DATABASES"]["default"]["HOST"] == "pooler"
+    monkeypatch.setattr("sys.orig_argv", ["python", "/srv/manage.py", "migrate"])
+    direct = load(**variables)["DATABASES"]["default"]
+    assert direct["HOST"] == "db"
+    assert "statement_timeout" in direct["OPTIONS"]["options"]
+    assert not direct["DISABLE_SERVER_SIDE_CURSORS"]
+    with pytest.raises(ImproperlyConfigured, match=r"^DATABASE_DIRECT_URL is not the address"):
+        load(**variables | {"DATABASE_DIRECT_URL": "mysql://a@db/x"})
+
+
+SETS_A_LIMIT = "test_the_batch_behind_a_locked_row_does_not_wait_as_long_again"  # of its session
+
+
+@pytest.mark.exhaustive
+def test_the_services_own_tests_through_it() -> None:
+    """All but those of the explorer, which are skipped: see conftest.py."""
+    with own_postgres() as postgres, own_pgbouncer(postgres.address) as pgbouncer:
+        url = pgbouncer.url.replace("/pooled", "/shorturl")
+        ended = run_in(
+            ROOT, "-m", "pytest", "-q", "--reuse-db", "shorturl/tests",
+            "--ignore=shorturl/tests/browser", "-k", f"not {SETS_A_LIMIT}",
+            DATABASE_URL=url, DATABASE_POOLER="transaction", SHORTURL_LOCAL="on",
+        )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout[-3000:]
+    assert " passed" in ended.stdout
