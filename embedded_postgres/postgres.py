@@ -87,7 +87,7 @@ def read_pid_file(data: Path) -> Running | None:
 def ready(data: Path) -> Running | None:
     """Return the server that takes connections, if there is one."""
     running = read_pid_file(data)
-    if running is None or running.status != "ready":
+    if running is None or running.status not in ("ready", "standby"):  # as pg_ctl looks at it
         return None
     # After kill -9 the file still says "ready", but nobody listens.
     with socket.socket(socket.AF_UNIX) as probe:

@@ -16,7 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ConnectionHandler
 from psycopg2 import extensions
 
-from project import deadlines
+from project import deadlines, replica
 
 # In front of what PostgreSQL keeps for superusers and, from 16 on, for pg_use_reserved_connections.
 LIMITS = """
@@ -155,3 +155,33 @@ def bounded() -> Iterator[None]:
             yield
     finally:
         extensions.set_wait_callback(before)
+
+
+@register(Tags.database)
+def check_replica(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Refuse a replica of another database, and warn of one that is none."""
+    if "default" not in (databases or ()) or "replica" not in connections:
+        return []
+    try:
+        same = replica.row("default", replica.IDENTITY) == replica.row("replica", replica.IDENTITY)
+        in_recovery, _ = replica.row("replica", replica.REPLAYED)
+    except DatabaseError:
+        return []
+    if not same:
+        return [
+            Error(
+                "DATABASE_REPLICA_URL is not a replica of DATABASE_URL: server or database differ "
+                "(system_identifier of pg_control_system(), current_database()).",
+                hint="Name the same database on a server that was copied with pg_basebackup.",
+                id="project.E004",
+            )
+        ]
+    if not in_recovery:
+        return [
+            CheckWarning(
+                "DATABASE_REPLICA_URL leads to a server that is not in recovery: it is never read.",
+                hint="Name a streaming replica, or leave DATABASE_REPLICA_URL unset.",
+                id="project.W004",
+            )
+        ]
+    return []

@@ -166,6 +166,14 @@ if DATABASE_DIRECT_URL:
     _direct = _configured(database(DATABASE_DIRECT_URL, name="DATABASE_DIRECT_URL"), pooled=False)
     if "manage.py" in (Path(word).name for word in sys.orig_argv):
         DATABASES = {"default": _direct}
+# What may be as old as DATABASE_REPLICA_LAG is read there: project/replica.py.
+DATABASE_REPLICA_URL = text("DATABASE_REPLICA_URL")
+DATABASE_REPLICA_LAG = number("DATABASE_REPLICA_LAG", default=10, least=1)
+if DATABASE_REPLICA_URL:
+    _replica = database(DATABASE_REPLICA_URL, name="DATABASE_REPLICA_URL")
+    DATABASES["replica"] = _configured(_replica, pooled=DATABASE_POOLER == "transaction")
+    DATABASES["replica"]["TEST"] = {"MIRROR": "default"}
+    DATABASE_ROUTERS = ["project.replica.Router"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Django --------------------------------------------------------------------------------------
@@ -200,6 +208,7 @@ MIDDLEWARE = [
     "project.middleware.body_limit",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    *(["project.replica.ReplicaMiddleware"] if DATABASE_REPLICA_URL else []),
     "project.middleware.redirect",
     # Only for pages and the API:
     "django.contrib.sessions.middleware.SessionMiddleware",

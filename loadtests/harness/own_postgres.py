@@ -7,6 +7,7 @@ until it is started.
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -141,6 +142,33 @@ def own_postgres(
             left = postgres.read_pid_file(server.data)
             if left is not None:
                 postgres.remove_leftovers(server.data)
+
+
+@contextmanager
+def own_replica(primary: OwnPostgres) -> Iterator[OwnPostgres]:
+    """Start a streaming replica of `primary` in a temporary directory; remove it after the block.
+
+    Raises what OwnPostgres.start() does, and CalledProcessError when there can be no copy.
+    """
+    with TemporaryDirectory(prefix="replica-") as name:
+        directory = Path(name)
+        owner = primary.data.stat()
+        os.chown(directory, owner.st_uid, owner.st_gid)
+        replica = OwnPostgres(directory)
+        command = [str(postgres.programs() / "pg_basebackup"), "--write-recovery-conf"]
+        command += ["--host", primary.address["host"], "--username", postgres.USER]
+        command += ["--pgdata", str(replica.data), "--checkpoint=fast"]
+        # Who runs PostgreSQL owns its files.
+        account = owner.st_uid if os.getuid() == 0 else None
+        subprocess.run(command, check=True, capture_output=True, cwd="/", user=account)  # noqa: S603
+        # Copied along: the primary has its socket beside its data.
+        (replica.data / f"{primary.socket.name}.lock").unlink(missing_ok=True)
+        directory.chmod(0o711)
+        try:
+            replica.start()
+            yield replica
+        finally:
+            replica.stop(Shutdown.IMMEDIATE)
 
 
 def _wait(condition: Callable[[], bool], what: str) -> None:

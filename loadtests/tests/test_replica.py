@@ -1,0 +1,139 @@
+"""The service with a streaming replica: what is read there, and who notices."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import pytest
+
+from loadtests.harness.own_postgres import OwnPostgres, Shutdown, own_postgres, own_replica
+from loadtests.harness.serving import NotServed, serving
+
+pytestmark = pytest.mark.exhaustive
+
+OLD, NEW = "https://old.example/", "https://new.example/"
+ONE_WORKER = {"WORKERS": "1", "SHORTURL_LAB": "off"}
+
+
+class Answered(NamedTuple):
+    """An answer, with the cookie to bring along."""
+
+    status: int
+    location: str
+    body: str
+    cookie: str
+
+
+class Client:
+    """A browser that keeps its cookie, or with `keeps=False` a program that keeps none."""
+
+    def __init__(self, url: str, *, keeps: bool = True) -> None:
+        self.address, self.keeps, self.cookie = urlsplit(url).netloc, keeps, ""
+
+    def ask(self, method: str, path: str, content: object = None, token: str = "") -> Answered:
+        headers = {"Cookie": self.cookie} if self.cookie else {}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        body = None if content is None else json.dumps(content)
+        if body:
+            headers["Content-Type"] = "application/json"
+        with closing(HTTPConnection(self.address, timeout=60)) as http:
+            http.request(method, path, body, headers)
+            answer = http.getresponse()
+            cookie = (answer.headers.get("Set-Cookie") or "").partition(";")[0]
+            text = answer.read().decode()
+        if self.keeps and cookie.startswith("written="):
+            self.cookie = cookie
+        return Answered(answer.status, answer.headers.get("Location", ""), text, cookie)
+
+    def target(self, key: str) -> str:
+        """Return where the link leads by the API, or the status."""
+        answer = self.ask("GET", f"/api/links/{key}")
+        return json.loads(answer.body)["target_url"] if answer.status == 200 else str(answer.status)
+
+
+@contextmanager
+def both() -> Iterator[tuple[OwnPostgres, OwnPostgres]]:
+    with own_postgres() as primary, own_replica(primary) as replica:
+        yield primary, replica
+
+
+def tell(server: OwnPostgres, statement: str) -> None:
+    with closing(server.connect()) as connection, connection.cursor() as cursor:
+        connection.autocommit = True
+        cursor.execute(statement)
+
+
+def has(server: OwnPostgres, key: str) -> bool:
+    with closing(server.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT FROM {of(key)}")
+        return bool(cursor.rowcount)
+
+
+def of(key: str) -> str:
+    return f"shorturl_shorturl WHERE key = '{key}'"
+
+
+def edit(key: str) -> str:
+    return f"UPDATE shorturl_shorturl SET target_url = '{NEW}' WHERE key = '{key}'"
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Ask again, up to a bound, as each asks the service."""
+    assert any(condition() for _ in range(2000))
+
+
+def test_what_is_read_there_and_what_is_not() -> None:
+    with both() as (primary, replica):
+        settings = {"DATABASE_URL": primary.url, "DATABASE_REPLICA_URL": replica.url, **ONE_WORKER}
+        with serving(**settings, DATABASE_REPLICA_LAG="3600") as service:
+            mine, other = Client(service.url), Client(service.url, keeps=False)
+            made = mine.ask("POST", "/api/links", {"target_url": OLD})
+            key = json.loads(made.body)["key"]
+            until(lambda: has(replica, key))
+            # The replica stands still from here on, and the allowed lag is an hour.
+            tell(replica, "SELECT pg_wal_replay_pause()")
+            tell(primary, edit(key))
+            until(lambda: other.target(key) == OLD)
+            assert other.ask("HEAD", f"/{key}").location == OLD
+            # A redirect never reads it, and is counted.
+            for _ in range(5):
+                assert other.ask("GET", f"/{key}").location == NEW
+            tell(primary, f"DO $$ BEGIN ASSERT (SELECT hits = 5 FROM {of(key)}); END $$")
+            # One's own writing is seen, and what the replica does not have yet is found.
+            again = json.loads(mine.ask("POST", "/api/links", {"target_url": NEW}).body)["key"]
+            assert mine.target(key) == NEW
+            assert mine.ask("GET", f"/{again}/stats").status == 200
+            assert other.target(again) == NEW
+            assert other.target(key) == OLD
+            # It is killed, and nobody notices but by newer answers.
+            replica.stop(Shutdown.IMMEDIATE)
+            assert [other.target(key) for _ in range(20)] == [NEW] * 20
+            assert other.ask("GET", f"/{key}").location == NEW
+            replica.start()
+            tell(replica, "SELECT pg_wal_replay_resume()")
+            until(lambda: other.target(key) == NEW)
+
+
+def test_one_that_lags_is_not_read() -> None:
+    with both() as (primary, replica):
+        settings = {"DATABASE_URL": primary.url, "DATABASE_REPLICA_URL": replica.url, **ONE_WORKER}
+        with serving(**settings, DATABASE_REPLICA_LAG="1") as service:
+            client = Client(service.url, keeps=False)
+            key = json.loads(client.ask("POST", "/api/links", {"target_url": OLD}).body)["key"]
+            tell(replica, "SELECT pg_wal_replay_pause()")
+            tell(primary, edit(key))
+            until(lambda: client.target(key) == NEW)
+
+
+def test_one_of_another_database_is_refused() -> None:
+    with own_postgres() as primary, own_postgres() as other:
+        settings = {"DATABASE_URL": primary.url, "DATABASE_REPLICA_URL": other.url, **ONE_WORKER}
+        with (
+            pytest.raises(NotServed, match="Name the same database on a server"),
+            serving(**settings),
+        ):
+            pass

@@ -1,0 +1,156 @@
+"""What may be a few seconds old is read from a replica, where DATABASE_REPLICA_URL names one.
+
+That is what a GET or HEAD reads of short URLs: pages, lists, the admin. A redirect, whatever
+writes, and all else, such as sessions and tokens, is the primary's. Who has written something reads
+the primary until the replica has that, too: a cookie says how far the write-ahead log was. And
+what the replica does not have, or cannot answer, the primary is asked for again.
+"""
+
+import logging
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError, connections
+from django.db.models import Model
+from django.http import HttpRequest, HttpResponse
+
+from shorturl.keys import key_of
+from shorturl.models import PartialCount, ShortUrl
+
+READ_THERE = (ShortUrl, PartialCount)
+COOKIE = "written"
+COOKIE_AGE = 60 * 60  # seconds; a replica that is further behind is not read anyway
+LSN = re.compile(r"([0-9A-F]{1,8})/([0-9A-F]{1,8})")
+CHECK_INTERVAL = 1.0  # seconds
+RETRY_INTERVAL = 5.0  # seconds, after it did not answer
+# The same server, as pg_basebackup copies its number, and the same database in it.
+IDENTITY = "SELECT system_identifier, current_database() FROM pg_control_system()"
+POSITION = "SELECT pg_current_wal_insert_lsn()"
+REPLAYED = "SELECT pg_is_in_recovery(), pg_last_wal_replay_lsn()"
+
+logger = logging.getLogger(__name__)
+_thread = threading.local()
+
+
+class Router:
+    """Sends what this thread's request reads of short URLs to the replica, and the rest not."""
+
+    def db_for_read(self, model: type[Model], **hints: Any) -> str:
+        """Return where to read."""
+        if getattr(_thread, "reads", False) and issubclass(model, READ_THERE):
+            _thread.used = True
+            return "replica"
+        return "default"
+
+    def db_for_write(self, model: type[Model], **hints: Any) -> str:
+        """Return the primary, also for what was read elsewhere."""
+        return "default"
+
+    def allow_relation(self, one: Model, other: Model, **hints: Any) -> bool:
+        """Allow all: it is one database."""
+        return True
+
+    def allow_migrate(self, database: str, app_label: str, **hints: Any) -> bool:
+        """Have only the primary migrated."""
+        return database != "replica"
+
+
+class Replica:
+    """What this process knows of the replica: how much of the write-ahead log it has replayed."""
+
+    def __init__(self) -> None:
+        self.replayed = 0
+        self._is_copy: bool | None = None  # unknown
+        self._due = 0.0
+        self._lock = threading.Lock()
+        # When the primary was where: the replica is as old as the newest of these that it has.
+        self._written: deque[tuple[float, int]] = deque(maxlen=1000)
+
+    def has(self, position: int) -> bool:
+        """Return whether to read it: it has replayed `position`, and is no older than allowed."""
+        self._check()
+        since = time.monotonic() - settings.DATABASE_REPLICA_LAG
+        recent = any(at >= since and there <= self.replayed for at, there in list(self._written))
+        return recent and position <= self.replayed
+
+    def failed(self) -> None:
+        """Do not read it for a while."""
+        self._written.clear()
+        self._due = time.monotonic() + RETRY_INTERVAL
+
+    def _check(self) -> None:
+        """Ask both servers where they are, one thread at a time and once a second."""
+        if time.monotonic() < self._due or not self._lock.acquire(blocking=False):
+            return
+        try:
+            self._due = time.monotonic() + CHECK_INTERVAL
+            now = time.monotonic()
+            [position] = row("default", POSITION)
+            if self._is_copy is None:
+                self._is_copy = row("default", IDENTITY) == row("replica", IDENTITY)
+            in_recovery, replayed = row("replica", REPLAYED)
+            if self._is_copy and in_recovery:
+                self._written.append((now, number(position)))
+                self.replayed = number(replayed)
+        except DatabaseError as error:
+            self.failed()
+            connections["replica"].close()
+            logger.warning("The replica is not read: %s", str(error).strip())
+        finally:
+            self._lock.release()
+
+
+class ReplicaMiddleware:
+    """Decides for each request where it reads; what the replica did not know, the primary may."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response, self.replica = get_response, Replica()
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.method not in ("GET", "HEAD"):
+            response = self.get_response(request)
+            remember(response, request)
+            return response
+        redirects = request.method == "GET" and key_of(request.path_info) is not None
+        if redirects or not self.replica.has(number(request.COOKIES.get(COOKIE, ""))):
+            return self.get_response(request)
+        _thread.reads, _thread.used = True, False
+        try:
+            response = self.get_response(request)
+        finally:
+            _thread.reads = False
+        if _thread.used and (response.status_code == 404 or response.status_code >= 500):
+            if response.status_code >= 500:
+                self.replica.failed()
+            response.close()
+            return self.get_response(request)
+        return response
+
+
+def remember(response: HttpResponse, request: HttpRequest) -> None:
+    """Have the client bring along how far the write-ahead log was after its request."""
+    try:
+        [position] = row("default", POSITION)
+    except DatabaseError:
+        return  # and the response says so
+    secure = settings.SESSION_COOKIE_SECURE
+    response.set_cookie(COOKIE, position, COOKIE_AGE, httponly=True, samesite="Lax", secure=secure)
+
+
+def row(alias: str, statement: str) -> tuple[Any, ...]:
+    """Return the one row of `statement`."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute(statement)
+        found: tuple[Any, ...] = cursor.fetchone()
+    return found
+
+
+def number(position: str | None) -> int:
+    """Return a position in the write-ahead log as a number; 0 for what is none."""
+    found = LSN.fullmatch(position or "")
+    return (int(found[1], 16) << 32) + int(found[2], 16) if found else 0
