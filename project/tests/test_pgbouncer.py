@@ -1,5 +1,8 @@
 """The service's connection through a PgBouncer in transaction mode, where one is installed."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -15,7 +18,7 @@ from django.test import override_settings
 
 from loadtests.harness.own_pgbouncer import PGBOUNCER, own_pgbouncer
 from loadtests.harness.own_postgres import own_postgres
-from project.tests.conftest import ROOT, run_in
+from project.tests.conftest import ROOT
 from project.tests.test_settings import Load, load
 
 __all__ = ["load"]  # a fixture
@@ -129,6 +132,7 @@ def test_commands_go_past_it(load: Load, monkeypatch: pytest.MonkeyPatch) -> Non
         load(**variables | {"DATABASE_DIRECT_URL": "mysql://a@db/x"})
 
 
+TIMEOUT = 600  # seconds, many times what the tests take
 SETS_A_LIMIT = "test_the_batch_behind_a_locked_row_does_not_wait_as_long_again"  # of its session
 
 
@@ -137,10 +141,14 @@ def test_the_services_own_tests_through_it() -> None:
     """All but those of the explorer, which are skipped: see conftest.py."""
     with own_postgres() as postgres, own_pgbouncer(postgres.address) as pgbouncer:
         url = pgbouncer.url.replace("/pooled", "/shorturl")
-        ended = run_in(
-            ROOT, "-m", "pytest", "-q", "--reuse-db", "shorturl/tests",
-            "--ignore=shorturl/tests/browser", "-k", f"not {SETS_A_LIMIT}",
-            DATABASE_URL=url, DATABASE_POOLER="transaction", SHORTURL_LOCAL="on",
+        through = {"DATABASE_URL": url, "DATABASE_POOLER": "transaction", "SHORTURL_LOCAL": "on"}
+        ended = subprocess.run(
+            [
+                sys.executable, "-m", "pytest", "-q", "--reuse-db", "shorturl/tests",
+                "--ignore=shorturl/tests/browser", "-k", f"not {SETS_A_LIMIT}",
+            ],
+            cwd=ROOT, env={"PATH": os.environ["PATH"], **through},
+            capture_output=True, text=True, check=False, timeout=TIMEOUT,
         )  # fmt: skip
     assert ended.returncode == 0, ended.stdout[-3000:]
     assert " passed" in ended.stdout
