@@ -158,3 +158,13 @@ def test_how_long_a_body_may_be(client: Client, settings: Settings) -> None:
 def test_no_key_hides_behind_the_path(client: Client) -> None:
     response = client.post("/api/links", {"target_url": TARGET, "key": "bulk"}, content_type=JSON)
     assert (response.status_code, fields(response)) == (422, {"key": "reserved"})
+
+
+def test_sent_again_with_its_idempotency_key(client: Client) -> None:
+    ShortUrl.objects.create(key="theirs", target_url=OTHER)
+    headers = {"Idempotency-Key": "again"}
+    query, kind = {"atomic": "false"}, bulk_body.CSV
+    sent = [client.post(PATH, ROWS, kind, query_params=query, headers=headers) for _ in range(2)]
+    assert [response.status_code for response in sent] == [207, 207]
+    assert sent[0].json() == sent[1].json()
+    assert ShortUrl.objects.count() == 3
