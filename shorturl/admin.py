@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -19,8 +20,14 @@ from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
+from shorturl import operations
 from shorturl.models import ApiToken, ShortUrl, ShortUrlQuerySet
-from shorturl.validators import shortened, validate_foreign, validate_target_url
+from shorturl.validators import (
+    shortened,
+    validate_expiry,
+    validate_foreign,
+    validate_target_url,
+)
 
 
 class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
@@ -49,7 +56,7 @@ class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
 
 class TargetForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The form of a short URL, of which only the target can be edited."""
+    """The form of a short URL, with what can be edited of it."""
 
     own_host: str
 
@@ -63,6 +70,20 @@ class TargetForm(forms.ModelForm):  # type: ignore[type-arg]
         target_url: str = self.cleaned_data["target_url"]
         validate_foreign(target_url, self.own_host, settings.ALLOWED_HOSTS)
         return target_url
+
+    def clean_expires_at(self) -> datetime | None:
+        """Return the expiry; raise ValidationError for a new one in the past."""
+        expires_at: datetime | None = self.cleaned_data["expires_at"]
+        if expires_at and "expires_at" in self.changed_data:
+            validate_expiry(expires_at)
+        return expires_at
+
+    def clean_max_hits(self) -> int | None:
+        """Return the limit; raise ValidationError for one below the hits that the form shows."""
+        max_hits: int | None = self.cleaned_data["max_hits"]
+        if max_hits is not None and max_hits < self.instance.total_hits:
+            raise ValidationError(str(ShortUrl.LimitTooLow(max_hits)), code="too_low")
+        return max_hits
 
 
 class DeletedFilter(admin.SimpleListFilter):
@@ -85,10 +106,13 @@ class ShortUrlAdmin(CheckedAdmin):
     """Short URLs: to look for, to lead elsewhere, to delete. They are created on the front page."""
 
     form = TargetForm
-    fields = ("key", "target_url", "owner", "total_hits", "created_at", "deleted_at")
+    fields = (
+        *("key", "target_url", "owner", "max_hits", "expires_at"),
+        *("total_hits", "created_at", "deleted_at"),
+    )
     raw_id_fields = ("owner",)
     readonly_fields = ("key", "total_hits", "created_at", "deleted_at")
-    list_display = ("key", "target", "owner", "total_hits", "created_at", "in_service")
+    list_display = ("key", "target", "owner", "total_hits", "created_at", "state", "in_service")
     list_select_related = ("owner",)
     list_filter = (DeletedFilter, "created_at")
     search_fields = ("key", "target_url", "owner__username")
@@ -99,13 +123,18 @@ class ShortUrlAdmin(CheckedAdmin):
     show_full_result_count = False
 
     def get_queryset(self, request: HttpRequest) -> ShortUrlQuerySet:
-        """Return all short URLs, with all of their hits."""
-        return ShortUrl.objects.with_total_hits()
+        """Return all short URLs, with all of their hits, and what became of them."""
+        return ShortUrl.objects.with_total_hits().with_state()
 
     @admin.display(description="hits", ordering="total_hits")
     def total_hits(self, short_url: ShortUrl) -> int:
         """Return how often the short URL was followed."""
         return short_url.total_hits
+
+    @admin.display(description="state")
+    def state(self, short_url: ShortUrl) -> str:
+        """Return whether it leads anywhere, and otherwise why not."""
+        return short_url.state
 
     @admin.display(description="target URL", ordering="target_url")
     def target(self, short_url: ShortUrl) -> str:
@@ -143,7 +172,12 @@ class ShortUrlAdmin(CheckedAdmin):
         The other columns are as old as the form, and a bare save() would write them back: the hits
         that were counted while it was open would be lost, and a deletion undone.
         """
-        obj.save(update_fields=form.changed_data)
+        changes = {name: form.cleaned_data[name] for name in form.changed_data}
+        try:
+            if changes:
+                operations.change(ShortUrl.objects.filter(pk=obj.pk), **changes)
+        except ShortUrl.LimitTooLow as error:  # by hits that were counted since the form was read
+            raise BadRequest(str(error)) from error
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Return what a deletion takes out of service; nothing hangs on a short URL."""

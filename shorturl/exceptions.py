@@ -50,6 +50,15 @@ class Gone(ShortUrlError):
         super().__init__(f"The short URL {key!r} {'has' if state == 'expired' else 'is'} {state}.")
 
 
+class LimitTooLow(ShortUrlError):
+    """A limit below the hits that were counted already."""
+
+    def __init__(self, max_hits: int) -> None:
+        super().__init__(
+            f"The limit {max_hits:,} is below the hits that were counted: use a higher one."
+        )
+
+
 class Contended(ShortUrlError):
     """An optimistic strategy lost against other processes as often as it may try."""
 

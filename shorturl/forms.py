@@ -1,5 +1,6 @@
 """The forms that create a short URL and change one."""
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -7,7 +8,7 @@ from django.conf import settings
 
 from shorturl import keys, operations
 from shorturl.models import ShortUrl
-from shorturl.validators import validate_foreign, validate_target_url
+from shorturl.validators import validate_expiry, validate_foreign, validate_target_url
 
 # A key is typed as it is meant: no phone is to capitalise or correct it.
 AS_TYPED = {
@@ -18,8 +19,17 @@ AS_TYPED = {
 }
 
 
+class LocalDateTime(forms.DateTimeInput):
+    """A date and a time, which the browser helps to choose."""
+
+    input_type = "datetime-local"
+
+
 class TargetForm(forms.Form):
-    """A target URL. `own_host` is the Host of the request, to which none may lead."""
+    """A target URL, a limit and an expiry.
+
+    `own_host` is the Host of the request, to which no target may lead.
+    """
 
     # No maxlength: a browser would cut what is pasted without a word.
     target_url = forms.CharField(
@@ -27,6 +37,23 @@ class TargetForm(forms.Form):
         validators=[validate_target_url],
         error_messages={"required": "Enter the target URL, for example https://example.com/page."},
         widget=forms.URLInput(attrs={"placeholder": "https://example.com/a/long/page", **AS_TYPED}),
+    )
+
+    max_hits = forms.IntegerField(
+        label="Limit",
+        help_text="How often it leads there. Leave it empty for always.",
+        required=False,
+        min_value=1,
+        max_value=2**63 - 1,
+        error_messages={"invalid": "Enter a whole number, or leave it empty for no limit."},
+        widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
+    )
+    expires_at = forms.DateTimeField(
+        label="Expiry",
+        help_text="Until when it leads there, in UTC. Leave it empty for always.",
+        required=False,
+        error_messages={"invalid": "Enter a date and a time, for example 2030-12-31 23:59."},
+        widget=LocalDateTime(format="%Y-%m-%dT%H:%M:%S", attrs={"step": 1}),
     )
 
     def __init__(self, data: object = None, *, own_host: str, **options: Any) -> None:
@@ -39,6 +66,13 @@ class TargetForm(forms.Form):
         validate_foreign(target_url, self.own_host, settings.ALLOWED_HOSTS)
         return target_url
 
+    def clean_expires_at(self) -> datetime | None:
+        """Return the expiry; raise ValidationError for a new one in the past."""
+        expires_at: datetime | None = self.cleaned_data["expires_at"]
+        if expires_at and "expires_at" in self.changed_data:
+            validate_expiry(expires_at)
+        return expires_at
+
     def focus_first_error(self) -> None:
         """Have the browser put the cursor where there is something to correct."""
         wrong = [name for name in self.fields if name in self.errors]
@@ -46,7 +80,9 @@ class TargetForm(forms.Form):
 
 
 class ShortUrlForm(TargetForm):
-    """A target URL and, optionally, a custom key."""
+    """What makes a short URL: a target URL, and what is optional."""
+
+    field_order = ("target_url", "key")
 
     key = forms.CharField(
         label="Custom key",
@@ -62,16 +98,18 @@ class ShortUrlForm(TargetForm):
     )
 
     def clean(self) -> None:
-        """Add an error where a key is asked for, and a short URL that has one already."""
-        if self.cleaned_data.get("reuse") and self.cleaned_data.get("key"):
-            self.add_error("key", "Leave it empty, or uncheck the box: what is reused has a key.")
+        """Add an error to what is asked of a short URL that is there already."""
+        for name in ("key", "max_hits", "expires_at"):
+            if self.cleaned_data.get("reuse") and self.cleaned_data.get(name):
+                message = "Leave it empty, or uncheck the box: what is reused keeps its own."
+                self.add_error(name, message)
 
     def save(self, owner_id: int | None) -> tuple[ShortUrl, bool]:
         """Return a short URL of this account, and whether it is new.
 
         Raises what operations.create() and operations.reuse() raise.
         """
-        target_url, key = self.cleaned_data["target_url"], self.cleaned_data["key"]
-        if self.cleaned_data["reuse"] and owner_id:
-            return operations.reuse(target_url, owner_id=owner_id)
-        return operations.create(target_url, key=key or None, owner_id=owner_id), True
+        values = {name: value or None for name, value in self.cleaned_data.items()}
+        if values.pop("reuse") and owner_id:
+            return operations.reuse(values["target_url"], owner_id=owner_id)
+        return operations.create(**values, owner_id=owner_id), True

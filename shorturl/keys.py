@@ -100,10 +100,15 @@ def validate_custom_key(key: str) -> None:
 
 
 def is_collision(error: IntegrityError) -> bool:
-    """Return whether `error` says that the key is taken, and not that something else is wrong.
+    """Return whether `error` says that the key is taken, and not that something else is wrong."""
+    return violates(error, KEY_CONSTRAINT)
 
-    Both psycopg2 and psycopg 3 name the violated constraint in the diagnostics of their own error,
-    which Django keeps as the cause.
+
+def violates(error: IntegrityError, constraint: str) -> bool:
+    """Return whether it is the constraint of this name that was violated.
+
+    Both psycopg2 and psycopg 3 name it in the diagnostics of their own error, which Django keeps as
+    the cause.
     """
     diagnostics = getattr(error.__cause__, "diag", None)
-    return getattr(diagnostics, "constraint_name", None) == KEY_CONSTRAINT
+    return getattr(diagnostics, "constraint_name", None) == constraint

@@ -98,6 +98,7 @@ class ShortUrl(models.Model):
     KeySpaceExhausted = exceptions.KeySpaceExhausted
     Contended = exceptions.Contended
     Gone = exceptions.Gone
+    LimitTooLow = exceptions.LimitTooLow
 
     key = models.CharField(max_length=keys.MAX_LENGTH, editable=False)
     target_url = models.CharField(
@@ -126,7 +127,7 @@ class ShortUrl(models.Model):
     expires_at = models.DateTimeField("expiry", null=True, blank=True)
 
     total_hits: int  # after with_total_hits()
-    state: str  # after with_state()
+    state: str = State.LIVE  # after with_state(); before, what a new one is
 
     objects = ShortUrlQuerySet.as_manager()
 

@@ -16,6 +16,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
+from shorturl import operations
 from shorturl.forms import TargetForm
 from shorturl.models import ShortUrl, ShortUrlQuerySet
 from shorturl.views import refuse_other_encodings, see_other
@@ -57,10 +58,14 @@ def edit(request: HttpRequest, key: str) -> HttpResponse:
     if request.method == "POST":
         refuse_other_encodings(request)
         if form.is_valid():
-            if not mine(request).filter(key=key).update(**form.cleaned_data):
-                raise Http404
-            messages.success(request, f"/{key} is changed.")
-            return see_other("my_links")
+            try:
+                changes = {name: form.cleaned_data[name] for name in form.changed_data}
+                if changes and not operations.change(mine(request).filter(key=key), **changes):
+                    raise Http404
+                messages.success(request, f"/{key} is changed.")
+                return see_other("my_links")
+            except ShortUrl.LimitTooLow as error:
+                form.add_error("max_hits", str(error))
         status = HTTPStatus.UNPROCESSABLE_ENTITY
     form.focus_first_error()
     context = {"form": form, "short_url": short_url}

@@ -4,14 +4,18 @@ The strategies in the folders only import the model; an application calls what i
 """
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 from django.conf import settings
+from django.db import IntegrityError, transaction
 
 from shorturl import bulk, creating, idempotency, keys, resolving, reusing
 from shorturl.exceptions import ShortUrlError
-from shorturl.models import KeptAnswer, ShortUrl, State
+from shorturl.keys import violates
+from shorturl.models import LIMIT_CONSTRAINT, KeptAnswer, ShortUrl, ShortUrlQuerySet, State
+from shorturl.roll_up import gather
 from shorturl.strategies import Strategy
 from shorturl.validators import validate_target_url
 
@@ -29,26 +33,35 @@ def setting(operation: str) -> str:
     return f"SHORTURL_{operation.upper()}"
 
 
-def create(target_url: str, *, key: str | None = None, owner_id: int | None = None) -> ShortUrl:
+def create(
+    target_url: str,
+    *,
+    key: str | None = None,
+    owner_id: int | None = None,
+    max_hits: int | None = None,
+    expires_at: datetime | None = None,
+) -> ShortUrl:
     """Return a new short URL that leads to `target_url`.
 
     `key` is a custom key; without it a random one is drawn. `owner_id` is the account that it
-    belongs to; without it, it is nobody's. Safe to call inside atomic().
+    belongs to; without it, it is nobody's. `max_hits` is how often it leads there, and `expires_at`
+    until when. Safe to call inside atomic().
 
     Raises ValidationError for an invalid target URL or custom key, ShortUrl.KeyTaken for a custom
     key that is or was in use, ShortUrl.KeySpaceExhausted when no random key was free.
     """
     validate_target_url(target_url)
+    values = {"owner_id": owner_id, "max_hits": max_hits, "expires_at": expires_at}
     strategy = creating.STRATEGIES[settings.SHORTURL_CREATING]
     if key is None:
-        return strategy.function(target_url, keys=keys.candidates(), owner_id=owner_id)
+        return strategy.function(target_url, keys=keys.candidates(), **values)
     keys.validate_custom_key(key)
     if not strategy.draws_keys:
         strategy = creating.STRATEGIES["on_conflict"]
     # A custom key is the only candidate, so that a taken one is never retried, and the strategy
     # decides between two people who want the same one.
     try:
-        return strategy.function(target_url, keys=[key], owner_id=owner_id)
+        return strategy.function(target_url, keys=[key], **values)
     except ShortUrl.KeySpaceExhausted as error:
         raise ShortUrl.KeyTaken(key, deleted=bool(deleted([key]))) from error
 
@@ -91,6 +104,31 @@ def reuse(target_url: str, *, owner_id: int) -> tuple[ShortUrl, bool]:
     strategy = reusing.STRATEGIES[settings.SHORTURL_REUSING]
     made = partial(create, target_url, owner_id=owner_id)
     return strategy.function(target_url, owner_id=owner_id, create=made)
+
+
+def change(links: ShortUrlQuerySet, **values: Any) -> bool:
+    """Change a short URL, and return whether there was one; `links` is that one, or none.
+
+    Hits go on arriving meanwhile. A limit applies to all that was counted, whichever strategy did;
+    only a hit in another table that is under way at this moment is not among them.
+
+    Raises ShortUrl.LimitTooLow for a limit below the hits.
+    """
+    limit = values.get("max_hits")
+    if limit is None:
+        return bool(links.update(**values))
+    try:
+        with transaction.atomic():
+            for pk in links.values_list("pk", flat=True):
+                gather(pk, limit)
+            changed = bool(links.update(**values))
+            # Somebody has deleted it, or given it to somebody else, since the look at its id.
+            transaction.set_rollback(not changed)
+            return changed
+    except IntegrityError as error:
+        if not violates(error, LIMIT_CONSTRAINT):
+            raise
+        raise ShortUrl.LimitTooLow(limit) from error
 
 
 def resolve(key: str) -> ShortUrl:

@@ -9,7 +9,10 @@ BATCH = 10_000  # rows of one statement: some 50 ms of a lock on the links that 
 
 MOVE = sql.SQL("""
     WITH free AS MATERIALIZED (
-        SELECT id FROM {counts} ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED
+        SELECT id FROM {counts} AS counts WHERE NOT EXISTS (
+            SELECT FROM {links} AS link
+            WHERE link.id = counts.short_url_id AND link.max_hits IS NOT NULL
+        ) ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED
     ), taken AS (
         DELETE FROM {counts} AS counts USING free WHERE counts.id = free.id
         RETURNING counts.short_url_id, counts.hits
@@ -28,6 +31,29 @@ MOVE = sql.SQL("""
     links=sql.Identifier(ShortUrl._meta.db_table),
 )
 
+# In the same order as above, the counts before the link, so that the two cannot deadlock.
+GATHER = sql.SQL("""
+    WITH taken AS (
+        DELETE FROM {counts} WHERE short_url_id = %s RETURNING hits
+    )
+    UPDATE {links} SET
+        hits = hits + (SELECT coalesce(sum(hits), 0) FROM taken),
+        max_hits = %s
+    WHERE id = %s
+""").format(
+    counts=sql.Identifier(PartialCount._meta.db_table),
+    links=sql.Identifier(ShortUrl._meta.db_table),
+)
+
+
+def gather(pk: int, max_hits: int) -> None:
+    """Give a link a limit, and its own counter all that was counted elsewhere, in one statement.
+
+    Raises IntegrityError when that is more than the limit.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(GATHER, [pk, max_hits, pk])
+
 
 def roll_up(batch: int = BATCH) -> int:
     """Move the partial counts there are into their links' own counters; return how many hits.
@@ -36,6 +62,9 @@ def roll_up(batch: int = BATCH) -> int:
     has each hit once, and a roll-up that is killed has moved a batch or not. Any number may run at
     once, at any time: each skips the rows that another one, or a hit, has locked, and they lock
     links in one order. Ends with the first batch that is not full.
+
+    Links with a limit are left out: gather() has moved what they had, and what was under way at
+    that moment may not fit into the limit any more. with_total_hits() has it all the same.
     """
     moved = 0
     while True:

@@ -4,11 +4,13 @@ import ipaddress
 import re
 import socket
 import unicodedata
+from datetime import datetime
 from urllib.parse import SplitResult, urlsplit
 
 import idna
 from django.core.exceptions import ValidationError
 from django.http.request import split_domain_port, validate_host
+from django.utils import timezone
 
 # PostgreSQL moves the long columns of a row past about 2 kB out of line (TOAST), and from then on
 # every redirect reads two tables. A URL of this length compresses to less than that; only one of
@@ -105,6 +107,15 @@ def validate_foreign(target_url: str, own_host: str, allowed_hosts: list[str]) -
             f"{shortened(target_url)!r} is an address of this service: "
             "link to the page it leads to.",
             code="own_host",
+        )
+
+
+def validate_expiry(expires_at: datetime) -> None:
+    """Raise ValidationError unless a link that ends then leads anywhere first."""
+    if expires_at <= timezone.now():
+        raise ValidationError(
+            f"The expiry {expires_at:%Y-%m-%d %H:%M:%S %Z} is in the past: use a time to come.",
+            code="past",
         )
 
 

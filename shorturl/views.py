@@ -169,7 +169,7 @@ def gone(request: HttpRequest, error: Gone) -> HttpResponse:
 @never_cache
 def stats(request: HttpRequest, key: str) -> HttpResponse:
     """Show where `key` leads, how often it was followed, and since when, to whoever may know."""
-    links = owners.visible_to(request.user).with_total_hits()
+    links = owners.visible_to(request.user).with_total_hits().with_state()
     short_url = get_object_or_404(links, key=key, deleted_at=None)
     context = {
         "short_url": short_url,
@@ -177,6 +177,7 @@ def stats(request: HttpRequest, key: str) -> HttpResponse:
         "public": settings.SHORTURL_PUBLIC_STATS,
         "address": address(request, key),
         "hits": f"{short_url.total_hits:,}",
+        "limit": f"{short_url.max_hits or 0:,}",
         "target_href": ascii_url(short_url.target_url),
     }
     return render(request, "shorturl/stats.html", context)

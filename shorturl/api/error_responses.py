@@ -25,6 +25,7 @@ from shorturl.exceptions import (
     KeySpaceExhausted,
     KeyTaken,
     LeftOut,
+    LimitTooLow,
 )
 from shorturl.outages import is_outage
 from shorturl.validators import shortened
@@ -126,6 +127,8 @@ def describe(error: object) -> ApiError | None:
             message = f"{error} Send another key with this one."
             reused = ("Idempotency-Key", "reused", message)
             return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, reused)
+        case LimitTooLow():
+            return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("max_hits", "too_low", str(error)))
         case KeySpaceExhausted() | Contended():
             headers = {"Retry-After": str(RETRY_AFTER)}
             return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, f"{error} Try again.", headers=headers)

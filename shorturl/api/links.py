@@ -11,7 +11,7 @@ from ninja import Query, Router, Status
 from shorturl import keys, operations, owners
 from shorturl.api import access
 from shorturl.api.error_responses import ApiError, unauthorized, wrong_input
-from shorturl.api.schemas import Error, Link, LinkPage, NewLink, PageQuery, Target
+from shorturl.api.schemas import Change, Error, Link, LinkPage, NewLink, PageQuery
 from shorturl.models import ShortUrl, ShortUrlQuerySet
 from shorturl.validators import shortened
 
@@ -47,7 +47,7 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
     if body.reuse:
         short_url, created = reused(body, owner_id)
     else:
-        short_url = operations.create(body.target_url, key=body.key, owner_id=owner_id)
+        short_url = operations.create(**body.model_dump(exclude={"reuse"}), owner_id=owner_id)
         created = True
     location = reverse("api:get_link", args=[short_url.key])
     response["Location"] = request.build_absolute_uri(location)
@@ -82,7 +82,7 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
     fast as the first. There is no total: counting would read the whole table for every page.
     """
     known = owners.links_of(access.caller(request), "view")
-    links = known.filter(deleted_at=None).with_total_hits().order_by("-id")
+    links = known.filter(deleted_at=None).with_total_hits().with_state().order_by("-id")
     if query.after is not None:
         # A deleted link still marks its place.
         last = known.filter(key=query.after).values_list("id", flat=True).first()
@@ -118,13 +118,16 @@ def get_link(request: HttpRequest, key: str) -> Link:
     auth=[access.Token("edit"), access.Login()],
     response={200: Link, UNREADABLE | {401, 403, 404, 503}: Error},
     operation_id="change_link",
-    summary="Change the target",
+    summary="Change a short URL",
 )
-def change_link(request: HttpRequest, key: str, body: Target) -> Link:
-    """Change the target of a short URL, which keeps its key and its hits."""
-    # One statement, so that no hit, no deletion and no other owner can come in between.
+def change_link(request: HttpRequest, key: str, body: Change) -> Link:
+    """Change the target, the limit or the expiry of a short URL, which keeps its key and its hits.
+
+    What is left out stays as it is; a limit or an expiry of `null` is removed.
+    """
+    # The condition is in the statement, so that no deletion and no other owner can come in between.
     links = owners.links_of(access.caller(request), "change")
-    if not of_key(links, key).update(target_url=body.target_url):
+    if not operations.change(of_key(links, key), **body.model_dump(exclude_unset=True)):
         raise no_such_link(key)
     short_url = existing(links, key)
     return Link.of(short_url, request, hits=short_url.total_hits)
@@ -152,7 +155,7 @@ def delete_link(request: HttpRequest, key: str) -> Status[None]:
 def existing(links: ShortUrlQuerySet, key: str) -> ShortUrl:
     """Return the short URL of `key`; raise a 404 where it is none of the `links`."""
     try:
-        return of_key(links, key).with_total_hits().get()
+        return of_key(links, key).with_total_hits().with_state().get()
     except ShortUrl.DoesNotExist as error:
         raise no_such_link(key) from error
 

@@ -2,17 +2,30 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any, Literal, Self
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from shorturl import keys
 from shorturl.models import ShortUrl
-from shorturl.validators import TARGET_URL_MAX_LENGTH, validate_foreign, validate_target_url
+from shorturl.validators import (
+    TARGET_URL_MAX_LENGTH,
+    validate_expiry,
+    validate_foreign,
+    validate_target_url,
+)
 from shorturl.views import address
 
 # Links. A page of a hundred of the longest is some 250 kB of JSON.
@@ -21,10 +34,10 @@ PAGE_DEFAULT, PAGE_MAX = 50, 100
 TARGET = "https://example.com/a/long/page"
 
 
-def checked(validate: Callable[[str, HttpRequest], None]) -> AfterValidator:
+def checked(validate: Callable[[Any, HttpRequest], None]) -> AfterValidator:
     """Return Pydantic's kind of validator for one of ours, which keeps its code and its words."""
 
-    def check(value: str, info: ValidationInfo) -> str:
+    def check(value: Any, info: ValidationInfo) -> Any:
         try:
             validate(value, info.context["request"])  # type: ignore[index]  # ninja sees to it
         except ValidationError as error:
@@ -62,23 +75,49 @@ CustomKey = Annotated[
 ]
 
 
-class Target(BaseModel):
-    """Where a short URL is to lead from now on."""
+MaxHits = Annotated[
+    int,
+    Field(ge=1, le=2**63 - 1, description="How often it leads there, then 410.", examples=[100]),
+]
+ExpiresAt = Annotated[
+    AwareDatetime,
+    checked(lambda expires_at, request: validate_expiry(expires_at)),
+    Field(description="Until when it leads there, then 410.", examples=["2030-12-31T23:59:59Z"]),
+]
+
+
+class Change(BaseModel):
+    """What is to be changed of a short URL."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"minProperties": 1})
+
+    target_url: TargetUrl = ""  # which is left out, or valid
+    max_hits: MaxHits | None = None
+    expires_at: ExpiresAt | None = None
+
+    @model_validator(mode="after")
+    def something(self) -> Self:
+        """Raise ValueError when there is nothing to change."""
+        if not self.model_fields_set:
+            names = ", ".join(type(self).model_fields)
+            raise PydanticCustomError("nothing", "{message}", {"message": f"Send any of {names}"})
+        return self
+
+
+class NewLink(BaseModel):
+    """What makes a short URL."""
 
     model_config = ConfigDict(extra="forbid")
 
     target_url: TargetUrl
-
-
-class NewLink(Target):
-    """What makes a short URL."""
-
     key: CustomKey | None = Field(
         None,
         description=f"A custom key: 1 to {keys.MAX_LENGTH} letters, digits, `-` and `_`. "
         "Without one, a random key is drawn.",
         examples=["my-page"],
     )
+    max_hits: MaxHits | None = None
+    expires_at: ExpiresAt | None = None
     reuse: bool = Field(
         False,
         strict=True,
@@ -103,6 +142,9 @@ class Link(BaseModel):
     target_url: str = Field(examples=[TARGET])
     hits: int = Field(description="How often it was followed.", examples=[42])
     created_at: datetime
+    max_hits: int | None = Field(description="How often it leads there; null: always.")
+    expires_at: datetime | None = Field(description="Until when it does; null: always.")
+    state: Literal["live", "expired", "used up"]
 
     @classmethod
     def of(cls, short_url: ShortUrl, request: HttpRequest, *, hits: int) -> "Link":
@@ -113,6 +155,9 @@ class Link(BaseModel):
             target_url=short_url.target_url,
             hits=hits,
             created_at=short_url.created_at,
+            max_hits=short_url.max_hits,
+            expires_at=short_url.expires_at,
+            state=short_url.state,  # type: ignore[arg-type]  # no deleted one is shown
         )
 
 

@@ -71,7 +71,7 @@ def test_a_deletion_is_final(headers: dict[str, str], rival: str, answers: set[i
 @pytest.mark.parametrize(
     ("body", "codes"),
     [
-        ({}, {"target_url": "missing"}),
+        ({}, {"body": "nothing"}),
         ({"target_url": "javascript:alert(1)"}, {"target_url": "scheme"}),
         ({"target_url": "http://testserver/"}, {"target_url": "own_host"}),
         ({"target_url": OTHER, "key": "mine"}, {"key": "extra_forbidden"}),

@@ -25,6 +25,9 @@ def test_makes_a_short_url(client: Client, django_assert_num_queries: Any) -> No
         "short_url": f"http://testserver/{stored.key}",
         "target_url": TARGET,
         "hits": 0,
+        "max_hits": None,
+        "expires_at": None,
+        "state": "live",
     }
     assert client.get(f"/{stored.key}")["Location"] == TARGET
     assert client.get(response["Location"]).json()["hits"] == 1
