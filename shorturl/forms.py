@@ -109,7 +109,7 @@ class ShortUrlForm(TargetForm):
 
         Raises what operations.create() and operations.reuse() raise.
         """
-        values = {name: value or None for name, value in self.cleaned_data.items()}
+        values: dict[str, Any] = {name: found or None for name, found in self.cleaned_data.items()}
         if values.pop("reuse") and owner_id:
             return operations.reuse(values["target_url"], owner_id=owner_id)
         return operations.create(**values, owner_id=owner_id), True
