@@ -253,6 +253,11 @@ admin.site.unregister([User, Group])
 class CheckedUserAdmin(CheckedAdmin, UserAdmin):  # type: ignore[type-arg]
     """Django's users."""
 
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Return what a deletion removes: the tokens of a user too, which alone nobody deletes."""
+        removed, counts, lacking, protected = super().get_deleted_objects(objs, request)
+        return removed, counts, lacking - {ApiToken._meta.verbose_name}, protected
+
 
 @admin.register(Group)
 class CheckedGroupAdmin(CheckedAdmin, GroupAdmin):

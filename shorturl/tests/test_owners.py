@@ -109,7 +109,10 @@ def test_without_their_account_links_go_on_and_tokens_do_not(client: Client) -> 
     User.objects.update(is_active=False)
     assert client.get("/api/links/known", headers=headers).status_code == 401
     User.objects.update(is_active=True)
-    owner.delete()
+    boss = Client()
+    boss.force_login(User.objects.create_superuser("boss"))
+    assert boss.post(f"/admin/auth/user/{owner.pk}/delete/", {"post": "yes"}).status_code == 302
+    assert not User.objects.filter(pk=owner.pk).exists()
     assert not ApiToken.objects.exists()
     assert client.get("/api/links/known", headers=headers).status_code == 401
     assert client.get("/known").status_code == 302
