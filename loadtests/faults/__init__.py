@@ -18,12 +18,14 @@ from loadtests.faults.experiment import (
     QUEUE_TIMEOUT,
     QUICK,
     REQUEST_TIMEOUT,
+    RESPAWN,
     InjectedFault,
 )
 from loadtests.faults.frozen_postgres import frozen_postgres
 from loadtests.faults.full_disk import full_disk, small_disk
 from loadtests.faults.half_bodies import half_bodies
 from loadtests.faults.half_headers import half_headers
+from loadtests.faults.kill_answer import kill_answer
 from loadtests.faults.kill_pgbouncer import kill_pgbouncer, pgbouncer_before_postgres
 from loadtests.faults.kill_roll_up import appending, kill_roll_up
 from loadtests.faults.kill_service import kill_service, two_services
@@ -157,6 +159,15 @@ FAULTS = (
         "every hit stays where it is or is moved, and no request notices",
         QUICK,
         place=appending,
+        quick=True,
+    ),
+    InjectedFault(
+        kill_answer,
+        "kill -9 of all workers before and after a COMMIT; the same Idempotency-Key again",
+        "the request is carried out once, and gets its answer",
+        RESPAWN,
+        affects=True,
+        probes=False,  # nobody answers meanwhile
         quick=True,
     ),
     InjectedFault(

@@ -24,6 +24,7 @@ QUEUE_TIMEOUT, LOCK_TIMEOUT, CONNECT_TIMEOUT = 0.5, 1.0, 3.0
 RECEIVE_TIMEOUT, REQUEST_TIMEOUT, KEEPALIVE = 5.0, 12.0, 30.0
 # What a machine that is busy with the load, too, may add to a limit that has passed.
 MARGIN = 0.5
+RESPAWN = 10.0  # seconds for gunicorn to replace all workers, and for them to import Django
 QUICK = 1.0  # seconds for what waits for nothing but a thread
 
 
