@@ -35,7 +35,7 @@ def mine(request: HttpRequest) -> ShortUrlQuerySet:
 def index(request: HttpRequest) -> HttpResponse:
     """List them, newest first, or those of which the key or the target contains what is sought."""
     sought = request.GET.get("q", "").replace("\0", "").strip()  # which no statement can hold
-    links = mine(request).with_total_hits().order_by("-id")
+    links = mine(request).with_state().with_total_hits().order_by("-id")
     if sought:
         links = links.filter(Q(key__icontains=sought) | Q(target_url__icontains=sought))
     page = Paginator(links, PER_PAGE).get_page(request.GET.get("page"))

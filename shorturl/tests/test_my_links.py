@@ -46,6 +46,8 @@ def test_lists_ones_own_newest_first(client: Client, owner: User) -> None:
     assertContains(response, "<span>1 hit</span>")
     assertContains(response, "<span>0 hits</span>")
     assertNotContains(response, "/admin/shorturl/shorturl/")
+    ShortUrl.objects.filter(key="known").update(hits=2, max_hits=2)
+    assertContains(client.get("/links"), "<span>used up, 2 of 2 hits</span>")
     client.force_login(user(staff=True))
     assertContains(client.get("/links"), "You have made no short URL yet.")
     assertContains(client.get("/links"), 'href="/admin/shorturl/shorturl/"')
