@@ -49,9 +49,10 @@ def create(request: HttpRequest, strategy: str) -> HttpResponse:
     if not 0 <= number < key_spaces.ROUNDS:
         detail = f"round: {number} is out of range: use 0 to {key_spaces.ROUNDS - 1}."
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
+    limit = {"max_hits": field(content, "max_hits", int)} if content.get("max_hits") else {}
     candidates = key_spaces.SpaceCandidates(space.name, space.key_length, number)
     try:
-        short_url = chosen.function(target_url, keys=candidates)
+        short_url = chosen.function(target_url, keys=candidates, **limit)
     except Exception as error:  # whatever it is, it is what this strategy does
         return failure(error, chosen)
     answer = {"key": short_url.key, "target_url": short_url.target_url}
@@ -204,12 +205,12 @@ def space(request: HttpRequest, name: str) -> HttpResponse:
 @for_programs
 @require_GET
 def links(request: HttpRequest, name: str) -> HttpResponse:
-    """List links of a space, as [key, target URL, hits]; `next` is the page after this one."""
+    """List links of a space, as [key, target URL, hits, limit]; `next` is the page after it."""
     after = request.GET.get("after", "0")
     if not after.isdecimal() or len(after) > 18:
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "after: send the number from `next`.")
     found = key_spaces.links(key_space(name).name).filter(id__gt=int(after)).order_by("id")
     page = list(found.with_total_hits()[:PAGE])
     following = f"{request.path}?after={page[-1].pk}" if len(page) == PAGE else None
-    rows = [(link.key, link.target_url, link.total_hits) for link in page]
+    rows = [(link.key, link.target_url, link.total_hits, link.max_hits) for link in page]
     return JsonResponse({"links": rows, "next": following})

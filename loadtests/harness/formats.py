@@ -52,9 +52,9 @@ def harm(result: LoadResult) -> list[tuple[str, str]]:
         interval = f"95 % interval {percent(result.low)} to {percent(result.high)}"
         lost += f" = {percent(result.share)} ({interval})"
     table = [(OPERATIONS[result.operation].lost, lost)]
-    if result.operation == "creating":
+    if result.operation in ("creating", "last_use"):
         table.append(("… that failed", f"{result.failed:,}"))
-    if result.operation != "resolving":
+    if result.operation not in ("resolving", "last_use"):
         table += [
             ("… with another's key", f"{result.stolen:,}"),
             ("… not in the database", f"{result.missing:,}"),

@@ -21,6 +21,7 @@ class StoredLink(NamedTuple):
     key: str
     target_url: str
     hits: int
+    max_hits: int | None = None
 
 
 class Lab:
@@ -46,9 +47,11 @@ class Lab:
         """
         return self._call("POST", "/lab/spaces", {"key_length": key_length})
 
-    def create(self, space: str, strategy: str, target_url: str) -> str:
-        """Return the key of a new link in `space`."""
-        content = {"space": space, "round": 0, "target_url": target_url}
+    def create(
+        self, space: str, strategy: str, target_url: str, max_hits: int | None = None
+    ) -> str:
+        """Return the key of a new link in `space`, with that limit."""
+        content = {"space": space, "round": 0, "target_url": target_url, "max_hits": max_hits}
         return str(self._call("POST", f"/lab/create/{strategy}", content)["key"])
 
     def links(self, space: str) -> Iterator[StoredLink]:

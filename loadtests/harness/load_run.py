@@ -14,7 +14,7 @@ import psutil
 from loadtests.harness import formats
 from loadtests.harness.lab_api import Lab, LabError, StoredLink
 from loadtests.harness.ledger import Ledger
-from loadtests.harness.measured_operations import WRITES_LATER
+from loadtests.harness.measured_operations import OPERATIONS, WRITES_LATER
 from loadtests.harness.reconciliation import LoadResult, reconcile
 
 # Seconds: the timeout of a request, and of a worker's last report, which waits for the requests in
@@ -76,6 +76,8 @@ class LoadRun:
         if self.operation == "service":
             used = [opened["operations"][name].get(one) for name, one in opened["service"].items()]
             return "wrong" if "wrong" in used else "right"
+        if wrong := OPERATIONS[self.operation].wrong:
+            return "wrong" if self.strategy in wrong else "right"
         strategies = opened["operations"][self.operation]
         if self.strategy not in strategies:
             known = ", ".join(strategies)

@@ -12,6 +12,7 @@ class MeasuredOperation:
     """An operation: the script that makes it race, and the words of its reports.
 
     `unit` is what is measured, `lost` what a race does to it, and `doubled` what took effect twice.
+    `wrong` are the strategies that it harms, where that is not what the service's table says.
     """
 
     title: str
@@ -20,9 +21,26 @@ class MeasuredOperation:
     doubled: str
     script: str = ""
     strategies: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
 
 
-# A row for each operation of the service, and one for the service as a whole.
+RESOLVING = (
+    "naive",
+    "atomic_only",
+    "select_for_update",
+    "f_expression",
+    "f_expression_full_save",
+    "update_returning",
+    "compare_and_swap",
+    "repeatable_read",
+    "advisory_lock",
+    "combined",
+    "slotted_counter",
+    "append_only",
+    "in_memory",
+)
+
+# A row for each operation of the service, one for a limit, and one for the service as a whole.
 OPERATIONS = {
     "creating": MeasuredOperation(
         "To create a short URL",
@@ -49,21 +67,7 @@ OPERATIONS = {
         "hits lost",
         "hits counted twice",
         "lost_update",
-        (
-            "naive",
-            "atomic_only",
-            "select_for_update",
-            "f_expression",
-            "f_expression_full_save",
-            "update_returning",
-            "compare_and_swap",
-            "repeatable_read",
-            "advisory_lock",
-            "combined",
-            "slotted_counter",
-            "append_only",
-            "in_memory",
-        ),
+        RESOLVING,
     ),
     "reusing": MeasuredOperation(
         "To reuse a link to the same target",
@@ -81,11 +85,27 @@ OPERATIONS = {
         "repeated_request",
         ("look_up_then_store", "insert_first", "advisory_lock"),
     ),
+    "last_use": MeasuredOperation(
+        "To use a link no more often than its limit says",
+        "redirects",
+        "uses oversold or failed",
+        "uses counted twice",
+        "last_use",
+        RESOLVING,
+        wrong=(
+            "naive",
+            "atomic_only",
+            "f_expression",
+            "f_expression_full_save",
+            "slotted_counter",
+            "append_only",
+            "in_memory",
+        ),
+    ),
     "service": MeasuredOperation(
         "The service", "requests", "requests lost", "counted or made twice"
     ),
 }
-RESOLVING = OPERATIONS["resolving"].strategies
 WRONG_RESOLVING = ("naive", "atomic_only", "f_expression_full_save", "in_memory")
 # Seconds after which they have written what they answered; what is not there by then is lost.
 WRITES_LATER = {"in_memory": 3.0}

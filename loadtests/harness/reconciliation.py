@@ -146,6 +146,14 @@ def reconcile(
     if operation == "creating":  # where a failure is the loss; a redirect that fails is an error
         result.lost += result.failed
         result.of += result.failed
+    if operation == "last_use":  # a hit that is lost lets a use be sold again, and is one of these
+        result.lost = sum(
+            max(0, ledger.redirects[key] - link.max_hits)
+            for key, link in by_key.items()
+            if link.max_hits
+        )
+        result.lost += result.failed
+        result.of += result.failed
     result.share = result.lost / result.of if result.of else 0.0
     result.low, result.high = wilson(min(result.lost, result.of), result.of)
     cases = _second_links(by_key) if operation in ONE_LINK_EACH else _proofs(ledger, by_key)

@@ -64,6 +64,7 @@ class LedgerUser(FastHttpUser):
         *,
         name: str,
         expected: int,
+        or_else: int = 0,
         unknown: Callable[[], None],
         complete: Callable[[Any], bool] = lambda response: True,
         json: Any = None,
@@ -72,9 +73,10 @@ class LedgerUser(FastHttpUser):
         """Send one request, and return the response if it is what was asked for.
 
         That is the case with the status `expected`, and where it is `complete` and the answer to
-        this very request. Any other answer is recorded as an error and returned as None, and unless
-        the lab says in it why the strategy failed, `unknown` is called: the work may have been
-        done. `measured` says whether the request counts for the throughput and the times.
+        this very request; or with the status `or_else`, which is as right an answer. Any other
+        answer is recorded as an error and returned as None, and unless the lab says in it why the
+        strategy failed, `unknown` is called: the work may have been done. `measured` says whether
+        the request counts for the throughput and the times.
         """
         load = self.load
         if load.stopping or load.total >= MAX_REQUESTS:
@@ -101,7 +103,7 @@ class LedgerUser(FastHttpUser):
                     load.ledger.took(milliseconds, time.time())
                 # The service's own pages do not send it back.
                 own = not status or response.headers.get(REQUEST_ID, request_id) == request_id
-                if status == expected and own and complete(response):
+                if own and (status == or_else or (status == expected and complete(response))):
                     response.success()
                     return response
                 kind = self.kind(response) if own else str(status)
@@ -144,20 +146,21 @@ class LedgerUser(FastHttpUser):
             f"answered {clock}.{int(now % 1 * 1000):03}"
         )
 
-    def follow(self, path: str, key: str, *, name: str) -> Any:
-        """Follow `key` at `path`; return the response when it is a redirect, and record it."""
+    def follow(self, path: str, key: str, *, name: str, or_else: int = 0) -> Any:
+        """Follow `key` at `path`; return the response, and record it when it is a redirect."""
         response = self.ask(
             "GET",
             path,
             name=name,
             expected=302,
+            or_else=or_else,
             unknown=lambda: self.load.ledger.unknown_redirects.update([key]),
             # Not to the log-in page of a network, for example.
             complete=lambda response: response.headers.get("Location", "").startswith(
                 self.load.given["targets"]
             ),
         )
-        if response is not None:
+        if response is not None and response.status_code == 302:
             hits = response.headers.get("X-Hits")
             self.load.ledger.redirected(key, hits=hits, request=self.label(path))
         return response
