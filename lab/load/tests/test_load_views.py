@@ -111,7 +111,7 @@ def test_a_space_is_listed_page_by_page_and_removed_with_its_links(
     for number in range(3):
         target_url = f"https://{space}.invalid/{number}"
         answer = create(client, space, "permuted_sequence", target_url=target_url).json()
-        expected.append([answer["key"], target_url, 0])
+        expected.append([answer["key"], target_url, 0, None])
     listed: list[Any] = []
     path = f"/lab/spaces/{space}/links"
     while path:
