@@ -1,0 +1,118 @@
+"""`manage.py sizing`: how many machines a load takes."""
+
+import argparse
+import secrets
+from statistics import median
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError, connection
+from django.db.backends.postgresql.psycopg_any import sql
+
+from project import sizing
+from shorturl.models import ShortUrl
+
+ROWS, HITS = 20_000, 2_000
+TARGET = "https://example.com/".ljust(60, "x")
+MAKE = "CREATE TABLE {} (LIKE {} INCLUDING ALL EXCLUDING IDENTITY)"
+FILL = """
+    INSERT INTO {} (id, key, target_url)
+    SELECT n, left(md5(n::text), 7), %s FROM generate_series(1, %s) n ON CONFLICT DO NOTHING
+"""
+HIT = "UPDATE {} SET hits = hits + 1 WHERE id = %s"
+
+
+class Command(BaseCommand):
+    """Prints the arithmetic of project/sizing.py, or measures its bytes."""
+
+    help = "Say what a load takes: machines, shards, disks, network, and what is used up first."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add the load, and the machines."""
+        machine = sizing.Machine()
+        parser.add_argument("--redirects", type=positive, default=1_000.0, help="per second")
+        parser.add_argument("--creates", type=positive, help="per second; 1 for 100 redirects")
+        parser.add_argument("--links", type=positive, default=1e6, help="in all, for example 1e9")
+        parser.add_argument("--cores", type=positive, default=machine.cores, help="of a machine")
+        parser.add_argument("--disk", type=positive, default=machine.disk / 1e12, help="in TB")
+        parser.add_argument(
+            "--measure", action="store_true", help="measure bytes in a table of its own instead"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Print one or the other; raise CommandError when the database cannot."""
+        if options["measure"]:
+            try:
+                self.stdout.write(measured())
+            except DatabaseError as error:
+                (reason, *_) = str(error).splitlines()
+                raise CommandError(f"The database: {reason}.") from error
+            return
+        redirects, links = options["redirects"], options["links"]
+        creates = options["creates"] or redirects / 100
+        machine = sizing.Machine(cores=int(options["cores"]), disk=options["disk"] * 1e12)
+        found = sizing.sizing(redirects, links, creates, machine)
+        service, postgres = sizing.cores(redirects, creates)
+        at_once = settings.SHORTURL_REQUESTS_PER_KEY
+        lines = [
+            f"{redirects:,.0f} redirects and {creates:,.0f} creates per second, {links:,.0f} links",
+            f"service      {found.service_machines} × {machine.cores} cores, of which "
+            f"{service:,.1f} are busy",
+            f"PostgreSQL   {found.shards} × {machine.cores} cores, of which "
+            f"{postgres:,.1f} are busy",
+            f"disk         {found.disk / 1e9:,.1f} GB; in memory the indexes, "
+            f"{found.index / 1e9:,.1f} GB",
+            f"WAL          {found.wal / 1e6:,.1f} MB/s, of which "
+            f"{found.full_pages / 1e6:,.1f} MB/s are whole pages",
+            f"network      {found.network * 8 / 1e6:,.0f} Mbit/s",
+            f"first        {found.first}; one PostgreSQL has "
+            f"{', '.join(f'{need:.0%} of {name}' for name, need in found.needs.items())} in use",
+            f"a hot key    {sizing.ROW_RATE:,} statements per second on its row, each with up to "
+            f"{at_once} hits by `combined`: {sizing.ROW_RATE * at_once:,}",
+        ]
+        self.stdout.write("\n".join(lines))
+
+
+def positive(text: str) -> float:
+    """Return `text` as a number above 0; raise ArgumentTypeError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1e15:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0, for example 1e9")
+    return value
+
+
+def measured() -> str:
+    """Return bytes per link, and of the write-ahead log per hit and create.
+
+    In a table like that of the links, which is removed again. Each hit is a transaction.
+    """
+    name = f"sizing_{secrets.token_hex(4)}"
+    table, like = sql.Identifier(name), sql.Identifier(ShortUrl._meta.db_table)
+    with connection.cursor() as cursor:
+
+        def written(statement: sql.Composed, *parameters: object) -> int:
+            """Run a statement; return the bytes that the write-ahead log has grown by."""
+            cursor.execute("SELECT pg_current_wal_insert_lsn()")
+            before = cursor.fetchone()
+            cursor.execute(statement, parameters)
+            cursor.execute("SELECT pg_current_wal_insert_lsn() - %s::pg_lsn", before)
+            return int(cursor.fetchone()[0])
+
+        cursor.execute(sql.SQL(MAKE).format(table, like))
+        try:
+            created = written(sql.SQL(FILL).format(table), TARGET, ROWS)
+            hit = sql.SQL(HIT).format(table)
+            # Not the mean: a checkpoint meanwhile has pages written whole.
+            per_hit = median(written(hit, 1 + secrets.randbelow(ROWS)) for _ in range(HITS))
+            cursor.execute("SELECT pg_table_size(%s), pg_indexes_size(%s)", [name, name])
+            rows, indexes = cursor.fetchone()
+        finally:
+            cursor.execute(sql.SQL("DROP TABLE {}").format(table))
+    return (
+        f"bytes of a row {rows / ROWS:.0f}, of its indexes {indexes / ROWS:.0f}; "
+        f"write-ahead log of a hit {per_hit:.0f}, of a create {created / ROWS:.0f}"
+    )

@@ -1,0 +1,95 @@
+"""How many machines: a plain arithmetic model, from figures that were measured.
+
+The processor times are those of docs/benchmarks.md, which a test compares; the bytes are those of
+`manage.py sizing --measure`. What is assumed, and not measured, has a name here.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+# Measured: microseconds of processor time, of the workers and of PostgreSQL's sessions.
+REDIRECT_WORKER, REDIRECT_POSTGRES = 207, 77  # random keys, 16 connections
+CREATE_WORKER, CREATE_POSTGRES = 618, 78
+# Measured: bytes, without full-page images. A link has a target of 60 characters.
+ROW_BYTES, INDEX_BYTES = 138, 55
+HIT_WAL, CREATE_WAL = 184, 351
+# Measured: hits per second on one row, 16 clients of pgbench, a statement each.
+ROW_RATE = 11_292
+
+# Assumed.
+USABLE = 0.6  # of a processor: the rest is for peaks, vacuum, checkpoints, the kernel
+REDIRECT_BYTES = 1_500  # both ways, with TCP and TLS
+CHECKPOINT = 300  # seconds, PostgreSQL's checkpoint_timeout
+PAGE = 8_192
+DISK_HEADROOM = 2.0  # dead rows, write-ahead log, a table that is rebuilt
+
+
+class Machine(NamedTuple):
+    """What one machine has, for the service or for PostgreSQL."""
+
+    cores: int = 16
+    disk: float = 4e12  # bytes
+    wal: float = 200e6  # bytes per second that its disk takes beside everything else
+    network: float = 10e9 / 8  # bytes per second
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """What a load takes. Machines are whole ones; everything else is an average."""
+
+    service_machines: int
+    shards: int
+    disk: float
+    index: float
+    wal: float
+    full_pages: float
+    network: float
+    needs: dict[str, float]  # shards that each limit alone would ask for
+
+    @property
+    def first(self) -> str:
+        """What is used up first on one PostgreSQL."""
+        return max(self.needs, key=self.needs.__getitem__)
+
+
+def full_page_images(redirects: float, links: float) -> float:
+    """Return bytes per second of pages that are written whole after each checkpoint.
+
+    With keys at random, the worst case: who follows few links touches few pages.
+    """
+    pages = max(1.0, links * ROW_BYTES / PAGE)
+    touched = pages * -math.expm1(-redirects * CHECKPOINT / pages)
+    return touched * PAGE / CHECKPOINT
+
+
+def cores(redirects: float, creates: float) -> tuple[float, float]:
+    """Return the processors that are busy: of the service, of PostgreSQL."""
+    service = redirects * REDIRECT_WORKER + creates * CREATE_WORKER
+    postgres = redirects * REDIRECT_POSTGRES + creates * CREATE_POSTGRES
+    return service / 1e6, postgres / 1e6
+
+
+def sizing(redirects: float, links: float, creates: float, machine: Machine) -> Sizing:
+    """Return what so many redirects and creates per second, and links in all, take."""
+    service, postgres = cores(redirects, creates)
+    network = redirects * REDIRECT_BYTES
+    images = full_page_images(redirects, links)
+    wal = redirects * HIT_WAL + creates * CREATE_WAL + images
+    disk = links * (ROW_BYTES + INDEX_BYTES) * DISK_HEADROOM
+    needs = {
+        "the processors": postgres / (machine.cores * USABLE),
+        "the disk space": disk / machine.disk,
+        "the write-ahead log": wal / machine.wal,
+    }
+    machines = max(service / (machine.cores * USABLE), network / (machine.network * USABLE))
+    return Sizing(
+        service_machines=max(1, math.ceil(machines)),
+        shards=max(1, math.ceil(max(needs.values()))),
+        disk=disk,
+        index=links * INDEX_BYTES,
+        wal=wal,
+        full_pages=images,
+        network=network,
+        needs=needs,
+    )

@@ -1,0 +1,60 @@
+"""The model of `manage.py sizing`, against what was measured."""
+
+import re
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from project import sizing
+from project.tests.conftest import ROOT
+
+
+def measured(row: str, keys: str) -> list[str]:
+    """Return the cells of a row of docs/benchmarks.md."""
+    text = (ROOT / "docs" / "benchmarks.md").read_text()
+    (line,) = re.findall(rf"^\| {row} +\| {keys} +\| +16 \|.*$", text, re.MULTILINE)
+    return [cell.strip().replace(",", "") for cell in line.strip("|").split("|")]
+
+
+def test_the_processor_times_are_those_of_the_benchmark() -> None:
+    redirect, create = measured("service", "random of 10,000"), measured("on_conflict", "new")
+    assert redirect[7:9] == [str(sizing.REDIRECT_WORKER), str(sizing.REDIRECT_POSTGRES)]
+    assert create[7:9] == [str(sizing.CREATE_WORKER), str(sizing.CREATE_POSTGRES)]
+    assert measured("update_returning", "one key of 10,000")[9] == str(sizing.ROW_RATE)
+
+
+@pytest.mark.parametrize(
+    ("row", "keys", "creates"),
+    [("service", "random of 10,000", False), ("on_conflict", "new", True)],
+)
+def test_two_measured_points_are_within_a_third(row: str, keys: str, creates: bool) -> None:
+    """On 2 cores, which the load generator and what writes ahead had a share of, too."""
+    rate = float(measured(row, keys)[3])
+    busy = sum(sizing.cores(0, rate) if creates else sizing.cores(rate, 0))
+    assert 2 / 1.5 < busy < 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_bytes_are_those_that_it_measures(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("sizing", "--measure")
+    found = [float(each) for each in re.findall(r" (\d+)", capsys.readouterr().out)]
+    expected = [sizing.ROW_BYTES, sizing.INDEX_BYTES, sizing.HIT_WAL, sizing.CREATE_WAL]
+    assert found == pytest.approx(expected, rel=0.25)
+
+
+def test_what_grows_and_what_is_first(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("sizing", "--redirects", "100000", "--links", "1e9")
+    assert "first        the write-ahead log" in capsys.readouterr().out
+    machine = sizing.Machine()
+    small = sizing.sizing(1_000, 1e6, 10, machine)
+    assert (small.service_machines, small.shards) == (1, 1)
+    # All pages are written whole after each checkpoint, and never more than all of them.
+    pages = 1e6 * sizing.ROW_BYTES
+    assert sizing.full_page_images(1e6, 1e6) == pytest.approx(pages / sizing.CHECKPOINT, rel=0.01)
+    assert sizing.sizing(1e5, 1e9, 1e3, machine).shards > 1
+
+
+@pytest.mark.parametrize("option", ["--redirects=0", "--links=many", "--cores=nan"])
+def test_what_is_no_number_is_told_one_that_is(option: str) -> None:
+    with pytest.raises(CommandError, match="is not a number above 0, for example 1e9"):
+        call_command("sizing", option)
