@@ -94,7 +94,7 @@ def measured() -> str:
     table, like = sql.Identifier(name), sql.Identifier(ShortUrl._meta.db_table)
     with connection.cursor() as cursor:
 
-        def written(statement: sql.Composed, *parameters: object) -> int:
+        def written(statement: Any, *parameters: int | str) -> int:
             """Run a statement; return the bytes that the write-ahead log has grown by."""
             cursor.execute("SELECT pg_current_wal_insert_lsn()")
             before = cursor.fetchone()
