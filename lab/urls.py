@@ -37,6 +37,7 @@ if settings.SHORTURL_LAB_LOAD:
         path("answer/<str:strategy>", load.answer),
         path("reuse/<str:strategy>", load.reuse),
         path("resolve/<str:strategy>/<str:key>", load.resolve),
+        path("spend/<str:strategy>", load.spend),
         path("edit/<str:key>", load.edit),
         path("spaces", load.spaces),
         path("spaces/<str:name>", load.space),

@@ -5,7 +5,6 @@ places must not take the threads and processors that redirects need.
 """
 
 import fcntl
-import ipaddress
 import os
 import tempfile
 import threading
@@ -85,18 +84,3 @@ def try_later(template: str, status: HTTPStatus, seconds: int, **context: object
     """Return a page that says to try again after so many seconds."""
     page = render_to_string(template, context)
     return HttpResponse(page, status=status, headers={"Retry-After": str(seconds)})
-
-
-def client_address(request: HttpRequest) -> str | None:
-    """Return the address that a login comes from.
-
-    That is the proxy's, unless PROXY_CLIENT_ADDRESS says that the proxy tells the client's: as the
-    last one of X-Forwarded-For, the only one that the client cannot have written itself.
-    """
-    address = str(request.META.get("REMOTE_ADDR", ""))
-    if settings.PROXY_CLIENT_ADDRESS:
-        address = request.headers.get("X-Forwarded-For", address).rpartition(",")[2].strip()
-    try:
-        return str(ipaddress.ip_address(address))
-    except ValueError:
-        return None

@@ -33,6 +33,7 @@ from project.environment import (
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 LOOPBACK = "127.0.0.1,localhost,[::1]"
+QUOTA_MAX = 1_000_000_000  # what a counter holds without an overflow, also twice
 
 read_env_file(BASE_DIR / ".env")
 
@@ -61,6 +62,7 @@ SHORTURL_CREATING = text("SHORTURL_CREATING", default="on_conflict")
 SHORTURL_RESOLVING = text("SHORTURL_RESOLVING", default="combined")
 SHORTURL_REUSING = text("SHORTURL_REUSING", default="advisory_lock")
 SHORTURL_IDEMPOTENCY = text("SHORTURL_IDEMPOTENCY", default="advisory_lock")
+SHORTURL_SPENDING = text("SHORTURL_SPENDING", default="reservation")
 SHORTURL_KEY_LENGTH = number("SHORTURL_KEY_LENGTH", default=7, least=1, most=20)
 # One for each core; few workers with many threads combine more hits than many with few.
 WORKERS = number("WORKERS", default=2, least=1, most=64)
@@ -74,6 +76,19 @@ SHORTURL_PUBLIC_CREATE = flag("SHORTURL_PUBLIC_CREATE", default=LOCAL)
 SHORTURL_PUBLIC_STATS = flag("SHORTURL_PUBLIC_STATS", default=LOCAL)
 # What Prometheus sends to read /metrics; without it nothing is counted, and the path is not there.
 SHORTURL_METRICS_TOKEN = text("SHORTURL_METRICS_TOKEN")
+# For each token or account, and for each address where anybody may create; 0 is no limit.
+SHORTURL_LINKS_PER_DAY = number(
+    "SHORTURL_LINKS_PER_DAY", default=0 if LOCAL else 10_000, most=QUOTA_MAX
+)
+SHORTURL_CREATES_PER_MINUTE = number(
+    "SHORTURL_CREATES_PER_MINUTE", default=0 if LOCAL else 300, most=QUOTA_MAX
+)
+SHORTURL_PUBLIC_LINKS_PER_DAY = number(
+    "SHORTURL_PUBLIC_LINKS_PER_DAY", default=0 if LOCAL else 100, most=QUOTA_MAX
+)
+SHORTURL_PUBLIC_CREATES_PER_MINUTE = number(
+    "SHORTURL_PUBLIC_CREATES_PER_MINUTE", default=0 if LOCAL else 10, most=QUOTA_MAX
+)
 # Off wherever others rely on the service, and an installation can be without it. A checkout has a
 # folder pginterleave, too: without an origin, it is not the package.
 LAB_INSTALLED = all((spec := find_spec(name)) and spec.origin for name in ("lab", "pginterleave"))
@@ -247,7 +262,7 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 # What is refused does not make the pause longer, and the right password ends the count.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_RESET_ON_SUCCESS = True
-AXES_CLIENT_IP_CALLABLE = "project.login.client_address"
+AXES_CLIENT_IP_CALLABLE = "shorturl.client_address.client_address"
 AXES_LOCKOUT_CALLABLE = "project.login.locked_out"
 AXES_SENSITIVE_PARAMETERS = ["username"]  # which may be a password in the wrong field
 AXES_DISABLE_ACCESS_LOG = True

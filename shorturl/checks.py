@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
+from django.core import checks
 from django.core.checks import CheckMessage, Error, register
 from django.urls import URLPattern, URLResolver, get_resolver
 
@@ -76,3 +77,19 @@ def first_segments(patterns: list[URLPattern | URLResolver], prefix: str) -> set
         else:
             segments.add(re.split(r"[/$]", route.removeprefix("^"))[0])
     return segments
+
+
+@register()
+def check_client_address(**kwargs: Any) -> list[CheckMessage]:
+    """Warn where anybody may create, and all come from the address of the proxy."""
+    limited = settings.SHORTURL_PUBLIC_LINKS_PER_DAY or settings.SHORTURL_PUBLIC_CREATES_PER_MINUTE
+    behind_a_proxy = settings.SECURE_PROXY_SSL_HEADER and not settings.PROXY_CLIENT_ADDRESS
+    if not (settings.SHORTURL_PUBLIC_CREATE and limited and behind_a_proxy):
+        return []
+    return [
+        checks.Warning(
+            "All visitors spend one quota: they come from the address of the proxy.",
+            hint="Have the proxy set X-Forwarded-For, and set PROXY_CLIENT_ADDRESS=on.",
+            id="shorturl.W001",
+        )
+    ]

@@ -1,7 +1,8 @@
-"""What can go wrong with the two operations. The views say which HTTP status each one is."""
+"""What can go wrong with the operations. The views say which HTTP status each one is."""
 
 from collections import Counter
 from collections.abc import Iterable
+from datetime import timedelta
 
 
 class ShortUrlError(Exception):
@@ -89,3 +90,25 @@ class InFlight(ShortUrlError):
     def __init__(self, key: str) -> None:
         self.key = key
         super().__init__(f"The request with the Idempotency-Key {key!r} is still in progress.")
+
+
+class QuotaExceeded(ShortUrlError):
+    """A spender has used up what it may create in this period of time."""
+
+    def __init__(self, spender: str, *, limit: int, period: timedelta) -> None:
+        self.spender, self.limit, self.period = spender, limit, period
+        super().__init__(f"{spender!r} has used up its quota of {limit:,} in {period}.")
+
+
+class TooManyCreates(ShortUrlError):
+    """A quota is used up until its next period begins, in so many `seconds`.
+
+    `what` is that of which there are only `limit`; `headers` say it all to programs.
+    """
+
+    def __init__(self, limit: int, what: str, *, seconds: int, headers: dict[str, str]) -> None:
+        self.seconds, self.headers = seconds, headers
+        units = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
+        length, unit = next(pair for pair in units if seconds >= 2 * pair[0] or pair[0] == 1)
+        wait = f"{-(-seconds // length)} {unit}"
+        super().__init__(f"The quota of {limit:,} {what} is used up. Try again in {wait}.")

@@ -99,6 +99,7 @@ class ShortUrl(models.Model):
     Contended = exceptions.Contended
     Gone = exceptions.Gone
     LimitTooLow = exceptions.LimitTooLow
+    QuotaExceeded = exceptions.QuotaExceeded
 
     key = models.CharField(max_length=keys.MAX_LENGTH, editable=False)
     target_url = models.CharField(
@@ -232,6 +233,31 @@ class KeptAnswer(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key} of {self.caller}"
+
+
+class Spending(models.Model):
+    """What a spender has used of a quota; `manage.py forget_spending` removes it after a day.
+
+    Periods are the same for everybody and end by the database's clock: a day begins at midnight
+    UTC, a minute at its first second. A row with a period is a counter of the one that began at
+    `since`; a row without is a single create (`count_then_insert`).
+    """
+
+    spender = models.CharField(max_length=100)
+    period = models.DurationField(null=True)
+    since = models.DateTimeField(db_default=Now())
+    spent = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        # NULLs are distinct: single creates are many.
+        constraints = [
+            models.UniqueConstraint(
+                fields=["spender", "period", "since"], name="shorturl_spending_period_uk"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.spent} by {self.spender} since {self.since}"
 
 
 class ApiToken(models.Model):

@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
-from shorturl import bulk, creating, idempotency, keys, resolving, reusing
+from shorturl import bulk, creating, idempotency, keys, resolving, reusing, spending
 from shorturl.exceptions import ShortUrlError
 from shorturl.keys import violates
 from shorturl.models import LIMIT_CONSTRAINT, KeptAnswer, ShortUrl, ShortUrlQuerySet, State
@@ -25,6 +25,7 @@ STRATEGIES: dict[str, dict[str, Strategy[Any]]] = {
     "resolving": resolving.STRATEGIES,
     "reusing": reusing.STRATEGIES,
     "idempotency": idempotency.STRATEGIES,
+    "spending": spending.STRATEGIES,
 }
 
 

@@ -24,8 +24,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
-from shorturl import operations, owners
-from shorturl.exceptions import Gone, RowLocked
+from shorturl import operations, owners, quotas
+from shorturl.exceptions import Gone, RowLocked, TooManyCreates
 from shorturl.forms import ShortUrlForm
 from shorturl.key_gate import KeyGate
 from shorturl.models import ShortUrl
@@ -64,13 +64,26 @@ def submit(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return show_form(request, form, HTTPStatus.UNPROCESSABLE_ENTITY)
     try:
-        short_url, created = form.save(request.user.pk)
+        spender = quotas.spender_of(request.user, request)
+
+        def create() -> tuple[ShortUrl, bool]:
+            short_url, created = form.save(request.user.pk)
+            quotas.give_back(spender, links=0 if created else 1)
+            return short_url, created
+
+        short_url, created = quotas.spend(spender, create)
     except ShortUrl.KeyTaken as error:
         form.add_error("key", f"{error} Choose another one, or leave it empty for a random key.")
         return show_form(request, form, HTTPStatus.CONFLICT)
     except ShortUrl.KeySpaceExhausted as error:
         form.add_error(None, f"{error} Choose a custom key, or try again later.")
         return show_form(request, form, HTTPStatus.SERVICE_UNAVAILABLE)
+    except TooManyCreates as error:
+        form.add_error(None, str(error))
+        response = show_form(request, form, HTTPStatus.TOO_MANY_REQUESTS)
+        for name, value in error.headers.items():
+            response[name] = value
+        return response
     if owners.visible_to(request.user).filter(pk=short_url.pk).exists():
         ready = "Your short URL is ready." if created else "You have had this short URL before."
         messages.success(request, ready)

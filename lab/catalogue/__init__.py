@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass
 
-from lab.catalogue import creating_races, idempotency_races, resolving_races, reusing_races
+from lab.catalogue import (
+    creating_races,
+    idempotency_races,
+    resolving_races,
+    reusing_races,
+    spending_races,
+)
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import Race
 from lab.catalogue.write_skew import WRITE_SKEW
@@ -22,6 +28,7 @@ OPERATIONS: dict[str, Operation] = {
     "resolving": Operation("To resolve a key and count the hit", resolving_races.RACES),
     "reusing": Operation("To reuse a link to the same target", reusing_races.RACES),
     "idempotency": Operation("To answer a repeated request once", idempotency_races.RACES),
+    "spending": Operation("To spend a quota on a create", spending_races.RACES),
 }
 
 RACES: dict[str, Race] = {race.name: race for one in OPERATIONS.values() for race in one.races}

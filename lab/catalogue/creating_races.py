@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import Model
 
 from lab.catalogue.race_definition import Process, Race
 from lab.models import Notification
@@ -52,11 +53,11 @@ def no_links(strategy: Strategy[Any]) -> None:
     next_id(1)
 
 
-def next_id(number: int) -> None:
-    """Set the id's sequence to `number`, so that every schedule makes the same links."""
+def next_id(number: int, model: type[Model] = ShortUrl) -> None:
+    """Set the id's sequence to `number`, so that every schedule makes the same rows."""
     with connection.cursor() as cursor:
         sequence = "setval(pg_get_serial_sequence(%s, 'id'), %s, false)"
-        cursor.execute(f"SELECT {sequence}", [ShortUrl._meta.db_table, number])
+        cursor.execute(f"SELECT {sequence}", [model._meta.db_table, number])
 
 
 def first_key_taken(strategy: Strategy[Any]) -> None:

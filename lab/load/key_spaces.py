@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from lab.models import KeySpace
 from shorturl import keys
-from shorturl.models import KeptAnswer, ShortUrl, ShortUrlQuerySet
+from shorturl.models import KeptAnswer, ShortUrl, ShortUrlQuerySet, Spending
 
 NAME = re.compile(r"lab-[a-z0-9]{5}")
 RANDOM = string.ascii_lowercase + string.digits  # a host's name knows no capitals
@@ -105,10 +105,11 @@ def links(name: str) -> ShortUrlQuerySet:
 
 
 def close(space: KeySpace) -> int:
-    """Remove `space` with its links, tombstones and all; return how many there were."""
+    """Remove `space` with its links, tombstones and all, and counters; return how many links."""
     with transaction.atomic():
         count = links(space.name).erase()
         KeptAnswer.objects.filter(caller=space.name).delete()
+        Spending.objects.filter(spender__startswith=f"{space.name} ").delete()
         space.delete()
     remembered.cache_clear()
     return count

@@ -6,6 +6,7 @@ the service's own does: no more statements, no delay.
 
 import platform
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
 from importlib import metadata
@@ -20,7 +21,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from lab.load import key_spaces
 from lab.load.inputs import body, check_target, field, for_programs, key_space, own, strategy_named
 from lab.models import KeySpace
-from shorturl import creating, idempotency, operations, resolving, reusing
+from shorturl import creating, idempotency, operations, resolving, reusing, spending
 from shorturl.api.error_responses import ApiError
 from shorturl.creating import on_conflict
 from shorturl.models import KeptAnswer, ShortUrl
@@ -30,6 +31,9 @@ from shorturl.validators import ascii_url, shortened
 
 # Links to a page of a space. A thousand are some 80 kB of JSON.
 PAGE = 1_000
+
+# So long that none ends during a load run: they begin in 1970, 1997, 2024 and 2052.
+PERIOD = timedelta(days=10_000)
 
 UNAVAILABLE = (ShortUrl.KeySpaceExhausted, ShortUrl.Contended)
 
@@ -88,6 +92,27 @@ def answer(request: HttpRequest, strategy: str) -> HttpResponse:
     try:
         key = chosen.function(space.name, target_url, "", work=work).body
     except KeptAnswer.InFlight:
+        key = ""
+    except Exception as error:  # whatever it is, it is what this strategy does
+        return failure(error, chosen)
+    return JsonResponse({"key": key, "target_url": target_url})
+
+
+@for_programs
+@require_POST
+def spend(request: HttpRequest, strategy: str) -> HttpResponse:
+    """Create a link in a space, if its spender has one left by `strategy`.
+
+    {"space": …, "target_url": …, "spender": …, "limit": …}; the last two are numbers. The key of
+    the link is empty when the quota is used up.
+    """
+    chosen = strategy_named(strategy, spending.STRATEGIES)
+    space, target_url, make = link_in_a_space(request)
+    content = body(request)
+    spender, limit = f"{space.name} {field(content, 'spender', int)}", field(content, "limit", int)
+    try:
+        key = chosen.function(spender, make, limit=limit, period=PERIOD).key
+    except ShortUrl.QuotaExceeded:
         key = ""
     except Exception as error:  # whatever it is, it is what this strategy does
         return failure(error, chosen)

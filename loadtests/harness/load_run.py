@@ -138,6 +138,7 @@ class LoadRun:
             operation=self.operation,
             verdict=self.given.get("verdict", "unknown"),
             seeds=self.given.get("seeds", ()),
+            limit=self.given.get("limit"),
             faults=bool(self.options.faults or self.options.kill_worker_of),
             reason=reason,
         )

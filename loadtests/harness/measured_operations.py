@@ -102,6 +102,21 @@ OPERATIONS = {
             "in_memory",
         ),
     ),
+    "spending": MeasuredOperation(
+        "To spend a quota on a create",
+        "creates",
+        "links beyond the quota",
+        "links made twice",
+        "last_link",
+        (
+            "count_then_insert",
+            "read_modify_write",
+            "f_expression",
+            "conditional_update",
+            "row_lock",
+            "reservation",
+        ),
+    ),
     "service": MeasuredOperation(
         "The service", "requests", "requests lost", "counted or made twice"
     ),

@@ -34,7 +34,8 @@ class LoadResult:
 
     `verdict` is the one of the strategies' table. `lost` is the number of requests that the
     strategy harmed, out of `of`: acknowledged redirects that were not counted, creates that failed
-    or whose key is not the client's, or links beyond the one that was asked for. With requests
+    or whose key is not the client's, or links beyond the one that was asked for,
+    or beyond a quota. With requests
     whose outcome is unknown, it is a lower bound. `reason` says why the run is inconclusive, or is
     empty; with a reason, nothing is counted as lost, doubled or undone.
     """
@@ -124,12 +125,14 @@ def reconcile(
     operation: str,
     verdict: str,
     seeds: Iterable[str] = (),
+    limit: int | None = None,
     faults: bool = False,
     reason: str = "",
 ) -> LoadResult:
     """Return the result of a run.
 
     `links` are those of its key space, `seeds` the keys that were made for the run and not by it.
+    `limit` is the quota of each spender, whose number is the first part of a target's path.
     With `faults`, which are injected on purpose, answers that the service is unavailable leave the
     result conclusive. `reason` says why the run is inconclusive, if it is.
     """
@@ -141,6 +144,8 @@ def reconcile(
     _measure(result, ledger)
     if operation in ONE_LINK_EACH:
         result.extra = sum(count - 1 for count in _links_by_target(by_key).values())
+    if limit is not None:
+        result.extra = _beyond(by_key, limit)
     result.lost = result.lost_hits + result.stolen + result.missing + result.extra
     result.of = ledger.redirects.total() + sum(map(len, ledger.creates.values()))
     if operation == "creating":  # where a failure is the loss; a redirect that fails is an error
@@ -194,6 +199,12 @@ def _count_creates(
 
 def _links_by_target(links: dict[str, StoredLink]) -> Counter[str]:
     return Counter(link.target_url for link in links.values())
+
+
+def _beyond(links: dict[str, StoredLink], limit: int) -> int:
+    # Links of the database: however often a request was repeated on its way, a quota is a quota.
+    made = Counter(link.target_url.split("/")[3] for link in links.values())
+    return sum(max(0, count - limit) for count in made.values())
 
 
 def _count_edits(result: LoadResult, ledger: Ledger, links: dict[str, StoredLink]) -> None:

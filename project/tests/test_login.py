@@ -10,6 +10,7 @@ from django.test import Client, RequestFactory
 
 from project import login
 from project.tests.conftest import ROOT, run_in
+from shorturl.client_address import client_address
 
 PASSWORD = "the right one of them"
 LOGINS = ("/login", "/admin/login/")
@@ -67,7 +68,7 @@ def test_a_forwarded_address_is_the_last_and_only_when_the_proxy_is_trusted(
 ) -> None:
     settings.PROXY_CLIENT_ADDRESS = trusted
     headers = {"X-Forwarded-For": header} if header else {}
-    assert login.client_address(RequestFactory().get("/login", headers=headers)) == address
+    assert client_address(RequestFactory().get("/login", headers=headers)) == address
 
 
 # --- One hash at a time --------------------------------------------------------------------------

@@ -8,10 +8,10 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 from pydantic import BaseModel, Field, ValidationError
 
-from shorturl import operations, owners
+from shorturl import operations, owners, quotas
 from shorturl.api import access, bulk_body
 from shorturl.api.error_responses import ApiError, describe, wrong_input
-from shorturl.api.links import OPTIONAL, UNREADABLE
+from shorturl.api.links import OPTIONAL, RATE_LIMIT, UNREADABLE
 from shorturl.api.schemas import Error, Link, NewLink
 from shorturl.bulk import Wanted
 from shorturl.exceptions import LeftOut
@@ -63,12 +63,16 @@ class BulkError(Error):
     response={
         frozenset({201, 207}): BulkResult,
         frozenset({409, 422, 503}): BulkError,
-        UNREADABLE - {422} | {401, 403}: Error,
+        UNREADABLE - {422} | {401, 403, 429}: Error,
     },
     exclude_unset=True,
     operation_id="create_links",
     summary="Create many short URLs",
-    openapi_extra={**OPTIONAL, "requestBody": {"required": True, "content": bulk_body.CONTENT}},
+    openapi_extra={
+        **OPTIONAL,
+        "requestBody": {"required": True, "content": bulk_body.CONTENT},
+        "responses": {429: {"headers": RATE_LIMIT}},
+    },
 )
 def create_links(request: HttpRequest, query: Query[BulkQuery]) -> Status[Any]:
     """Create up to 1,000 short URLs, all or nothing or entry by entry.
@@ -92,8 +96,16 @@ def create_links(request: HttpRequest, query: Query[BulkQuery]) -> Status[Any]:
             )
             for link in links
         ]
-        owner_id = owners.owner_id(access.caller(request))
-        outcomes = operations.create_many(wanted, all_or_nothing=atomic, owner_id=owner_id)
+        who = access.caller(request)
+        spender = quotas.spender_of(who, request)
+
+        def create() -> Sequence[Any]:
+            owner_id = owners.owner_id(who)
+            outcomes = operations.create_many(wanted, all_or_nothing=atomic, owner_id=owner_id)
+            quotas.give_back(spender, sum(not isinstance(each, ShortUrl) for each in outcomes))
+            return outcomes
+
+        outcomes = quotas.spend(spender, create, links=len(wanted))
     created = iter(outcomes)
     items = [
         item(number, next(created) if isinstance(each, NewLink) else each, request)

@@ -26,6 +26,7 @@ from shorturl.exceptions import (
     KeyTaken,
     LeftOut,
     LimitTooLow,
+    TooManyCreates,
 )
 from shorturl.outages import is_outage
 from shorturl.validators import shortened
@@ -129,6 +130,8 @@ def describe(error: object) -> ApiError | None:
             return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, reused)
         case LimitTooLow():
             return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("max_hits", "too_low", str(error)))
+        case TooManyCreates():
+            return ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), headers=error.headers)
         case KeySpaceExhausted() | Contended():
             headers = {"Retry-After": str(RETRY_AFTER)}
             return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, f"{error} Try again.", headers=headers)

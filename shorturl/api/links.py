@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import Query, Router, Status
 
-from shorturl import keys, operations, owners
+from shorturl import keys, operations, owners, quotas
 from shorturl.api import access
 from shorturl.api.error_responses import ApiError, unauthorized, wrong_input
 from shorturl.api.schemas import Change, Error, Link, LinkPage, NewLink, PageQuery
@@ -24,15 +24,31 @@ LOCATION = {
     "description": "Where this API shows the new short URL.",
     "schema": {"type": "string", "format": "uri"},
 }
+RATE_LIMIT = {
+    "Retry-After": {"description": "In how many seconds.", "schema": {"type": "integer"}},
+    "RateLimit-Policy": {
+        "description": "The quotas (draft-ietf-httpapi-ratelimit-headers): `q` in `w` seconds.",
+        "schema": {"type": "string"},
+        "example": '"day";q=10000;w=86400, "minute";q=300;w=60',
+    },
+    "RateLimit": {
+        "description": "What remains (`r`) of the one that is used up, for `t` seconds.",
+        "schema": {"type": "string"},
+        "example": '"minute";r=0;t=17',
+    },
+}
 
 
 @router.post(
     "/links",
     auth=[access.Token("create"), access.Login(), access.anyone_where_public],
-    response={frozenset({200, 201}): Link, UNREADABLE | {401, 403, 409, 503}: Error},
+    response={frozenset({200, 201}): Link, UNREADABLE | {401, 403, 409, 429, 503}: Error},
     operation_id="create_link",
     summary="Create a short URL",
-    openapi_extra={**OPTIONAL, "responses": {201: {"headers": {"Location": LOCATION}}}},
+    openapi_extra={
+        **OPTIONAL,
+        "responses": {201: {"headers": {"Location": LOCATION}}, 429: {"headers": RATE_LIMIT}},
+    },
 )
 def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> Status[Link]:
     """Create a short URL, with a key of your choice or a random one.
@@ -43,12 +59,18 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
     With `reuse` the answer is 200 and your own short URL to the same target, if there is a live
     one, and 201 and a new one if not. Two such calls at the same moment get the same short URL.
     """
-    owner_id = owners.owner_id(access.caller(request))
-    if body.reuse:
+    who = access.caller(request)
+    spender, owner_id = quotas.spender_of(who, request), owners.owner_id(who)
+
+    def create() -> tuple[ShortUrl, bool]:
+        if not body.reuse:
+            fields = body.model_dump(exclude={"reuse"})
+            return operations.create(**fields, owner_id=owner_id), True
         short_url, created = reused(body, owner_id)
-    else:
-        short_url = operations.create(**body.model_dump(exclude={"reuse"}), owner_id=owner_id)
-        created = True
+        quotas.give_back(spender, links=0 if created else 1)
+        return short_url, created
+
+    short_url, created = quotas.spend(spender, create)
     location = reverse("api:get_link", args=[short_url.key])
     response["Location"] = request.build_absolute_uri(location)
     hits = 0 if created else ShortUrl.objects.with_total_hits().get(pk=short_url.pk).total_hits

@@ -8,6 +8,7 @@ from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 
 from shorturl import keys
+from shorturl.checks import check_client_address
 
 
 def messages() -> str:
@@ -42,3 +43,11 @@ def test_a_path_of_the_service_that_could_be_a_key_is_refused(
     for word in ("admin", "api", "login"):
         assert f"The path /{word} hides a key" in messages()
     assert "logout" not in messages()
+
+
+def test_a_quota_that_all_visitors_share_is_warned_of(settings: Any) -> None:
+    settings.SHORTURL_PUBLIC_CREATE, settings.SHORTURL_PUBLIC_LINKS_PER_DAY = True, 100
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    assert [each.id for each in check_client_address()] == ["shorturl.W001"]
+    settings.PROXY_CLIENT_ADDRESS = True
+    assert check_client_address() == []

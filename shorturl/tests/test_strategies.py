@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 import shorturl
 from shorturl.models import ShortUrl
 from shorturl.operations import STRATEGIES
+from shorturl.spending import reservation
 from shorturl.strategies import Strategy, Verdict
 
 PACKAGE = Path(shorturl.__path__[0])
@@ -53,6 +55,7 @@ def test_nothing_of_ours_but_the_model_and_keys(strategy: Strategy[Any]) -> None
         *(
             "collections",
             "concurrent",
+            "datetime",
             "django",
             "hashlib",
             "random",
@@ -122,6 +125,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
         owner_id=None,
         create=partial(ShortUrl.objects.create, key="new", target_url="https://example.com/new"),
     ),
+    "spend": lambda function: function("somebody", list, limit=2, period=timedelta(days=10_000)),
 }
 
 
@@ -129,6 +133,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
 @pytest.mark.django_db(transaction=True)
 def test_the_docstring_shows_the_sql_that_is_sent(strategy: Strategy[Any]) -> None:
     ShortUrl.objects.create(id=10**6, key="hot", target_url="https://example.com/")
+    CALLS["spend"](reservation.spend)  # so that there is a counter
     with CaptureQueriesContext(connection) as captured:
         CALLS[strategy.function.__name__](strategy.function)
     statements = " ".join(query["sql"] for query in captured)

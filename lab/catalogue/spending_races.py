@@ -1,0 +1,148 @@
+"""The races of spending: who creates how many links, and how many the quota has left."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from lab.catalogue.creating_races import next_id
+from lab.catalogue.race_definition import Process, Race
+from pginterleave import Outcome
+from shorturl import spending
+from shorturl.models import ShortUrl, Spending
+from shorturl.strategies import Strategy
+
+SPENDER, LIMIT = "somebody", 2
+# So long that none ends during an exploration: they begin in 1970, 1997, 2024 and 2052.
+PERIOD = timedelta(days=10_000)
+IN_THE_PERIOD_BEFORE = datetime(1997, 5, 19, tzinfo=UTC)
+TAKEN = "taken"
+
+
+def nothing_spent(strategy: Strategy[Any]) -> None:
+    Spending.objects.all().delete()
+    next_id(1, Spending)
+
+
+def one_left(strategy: Strategy[Any]) -> None:
+    nothing_spent(strategy)
+    spend(strategy)
+
+
+def used_up_in_the_period_before(strategy: Strategy[Any]) -> None:
+    nothing_spent(strategy)
+    spent = partial(Spending, spender=SPENDER, since=IN_THE_PERIOD_BEFORE)
+    Spending.objects.bulk_create([spent(period=PERIOD, spent=LIMIT), *[spent()] * LIMIT])
+
+
+def spend(strategy: Strategy[Any], key: str = "free", limit: int = LIMIT) -> ShortUrl:
+    """Have a link made with this key by `strategy`; raise QuotaExceeded or KeyTaken.
+
+    Nothing is stored of it: the race is for the quota, whatever is paid for.
+    """
+
+    def create() -> ShortUrl:
+        if key == TAKEN:
+            raise ShortUrl.KeyTaken(key)
+        return ShortUrl(key=key)
+
+    short_url: ShortUrl = strategy.function(SPENDER, create, limit=limit, period=PERIOD)
+    return short_url
+
+
+def spend_each_once(limit: int = LIMIT) -> Callable[[Strategy[Any], int], list[Process]]:
+    """Return processes that each make one link."""
+    return lambda strategy, number: [partial(spend, strategy, limit=limit)] * number
+
+
+def the_first_fails(strategy: Strategy[Any], number: int) -> list[Process]:
+    """Return processes of which the first asks for a key that is taken.
+
+    It returns what it would do next: the same with another key.
+    """
+
+    def run() -> Process:
+        try:
+            spend(strategy, TAKEN)
+        except ShortUrl.KeyTaken:
+            return partial(spend, strategy)
+        raise AssertionError(f"{TAKEN} is taken, and a link is made")
+
+    return [run, *spend_each_once()(strategy, number)[1:]]
+
+
+def one_gets_a_link(outcomes: list[Outcome]) -> str:
+    made = sum(outcome.returned is not None for outcome in outcomes)
+    return "" if made == 1 else f"{made} links are made where the quota has one left"
+
+
+def one_gets_a_link_in_the_end(outcomes: list[Outcome]) -> str:
+    """Let the first process try again, and then count."""
+    try_again = outcomes[0].returned
+    try:
+        again = [Outcome(returned=try_again())] if try_again else []
+    except ShortUrl.QuotaExceeded:
+        again = []
+    return one_gets_a_link(outcomes[1:] + again)
+
+
+def spent() -> str:
+    rows = Spending.objects.filter(since__gt=IN_THE_PERIOD_BEFORE)
+    return f"spent = {sum(rows.values_list('spent', flat=True))}"
+
+
+_race = partial(
+    Race,
+    operation="spending",
+    strategies=spending.STRATEGIES,
+    signature=(
+        "spend(spender: str, create: Callable[[], T], *, limit: int, period: timedelta,"
+        " amount: int = 1) -> T"
+    ),
+    setup=one_left,
+    processes=spend_each_once(),
+    invariant=one_gets_a_link,
+    observe=spent,
+    expected=(ShortUrl.QuotaExceeded,),
+)
+
+RACES = (
+    _race(
+        name="last_link",
+        situation="Everybody creates a link with the same token, whose quota has one left.",
+        must_hold="One gets a link, and the others are told that the quota is used up.",
+        story=(
+            "A program sends two creates at the same moment, with a token that may make one more "
+            "link today. Each process looks how many were made, finds one left, and makes a link."
+            " A counter that counts right is no help when it is looked at before."
+        ),
+    ),
+    _race(
+        name="new_period",
+        situation="The same when a day has just begun and nothing is spent, with a quota of one.",
+        must_hold="One gets a link, and the others are told that the quota is used up.",
+        story=(
+            "Midnight has passed, the quota is whole again, and there is no counter of the new day"
+            " yet. A row lock on a row that is not there keeps nobody out: it has to be made "
+            "first, and by everybody."
+        ),
+        # f_expression has 870 schedules of a get_or_create(), and the same to show as in last_link.
+        strategies={n: s for n, s in spending.STRATEGIES.items() if n != "f_expression"},
+        setup=used_up_in_the_period_before,
+        processes=spend_each_once(limit=1),
+    ),
+    _race(
+        name="given_back",
+        situation=(
+            "One link is left; the first process asks for a key that is taken, then for another."
+        ),
+        must_hold="One gets a link: what the create that failed has spent is given back.",
+        story=(
+            "Somebody asks for a custom key that is taken, and then for another one, while the "
+            "quota has one link left. The first create came to nothing: what it has spent must "
+            "be there for the second, or for whoever comes in between."
+        ),
+        processes=the_first_fails,
+        invariant=one_gets_a_link_in_the_end,
+    ),
+)

@@ -1,0 +1,30 @@
+"""`manage.py forget_spending`: remove the counters of quotas whose periods are over."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
+from django.db.models.functions import Now
+
+from shorturl.models import Spending
+
+KEPT_FOR = timedelta(days=1)  # as long as the longest period
+
+
+class Command(BaseCommand):
+    """Removes what is old; for a timer, every hour."""
+
+    help = (
+        "Remove the counters of quotas that are older than a day, and with them the hashes of "
+        "networks. Safe at any time."
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Remove, and say how many; raise CommandError when the database cannot."""
+        try:
+            old = Spending.objects.filter(since__lt=Now() - KEPT_FOR)
+            self.stdout.write(f"{old._raw_delete(old.db):,} counters removed.")
+        except DatabaseError as error:
+            (reason, *_) = str(error).splitlines()
+            raise CommandError(f"The database: {reason}. Try again.") from error

@@ -1,0 +1,165 @@
+"""Links per day and creates per minute: who spends them, and what a 429 says."""
+
+import re
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.core.management import call_command
+from django.db.models.functions import Now
+from django.test import Client, RequestFactory
+from pytest_django import Settings
+
+from shorturl import quotas
+from shorturl.exceptions import TooManyCreates
+from shorturl.models import ShortUrl, Spending
+from shorturl.quotas import DAY, MINUTE
+from shorturl.tests.api import JSON, TARGET, bearer, create, user
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
+
+
+@pytest.fixture(autouse=True)
+def limits(settings: Settings) -> None:
+    settings.SHORTURL_LINKS_PER_DAY, settings.SHORTURL_CREATES_PER_MINUTE = 3, 0
+    settings.SHORTURL_PUBLIC_LINKS_PER_DAY, settings.SHORTURL_PUBLIC_CREATES_PER_MINUTE = 2, 0
+
+
+def spent(period: timedelta = DAY) -> list[int]:
+    return list(
+        Spending.objects.filter(period=period).order_by("id").values_list("spent", flat=True)
+    )
+
+
+def test_each_token_account_and_network_has_its_own(client: Client, settings: Settings) -> None:
+    first, second = bearer("first"), bearer("second")
+    for headers in (first, second):
+        made = [create(client, {"target_url": TARGET}, headers=headers) for _ in range(4)]
+        assert [response.status_code for response in made] == [201, 201, 201, 429]
+    person = Client()
+    person.force_login(user())
+    posted = [person.post("/", {"target_url": TARGET}) for _ in range(4)]
+    assert [response.status_code for response in posted] == [303, 303, 303, 429]
+    for address in ("192.0.2.1", "198.51.100.7"):
+        public = [create(client, {"target_url": TARGET}, REMOTE_ADDR=address) for _ in range(3)]
+        assert [response.status_code for response in public] == [201, 201, 429]
+    neighbour = create(client, {"target_url": TARGET}, REMOTE_ADDR="192.0.2.200")
+    assert neighbour.status_code == 429
+    assert spent() == [3, 3, 3, 2, 2]
+    assert ShortUrl.objects.count() == sum(spent())
+    assert not Spending.objects.filter(spender__contains="192.0.2").exists()
+
+
+def test_what_a_429_says_to_programs(client: Client, settings: Settings) -> None:
+    settings.SHORTURL_CREATES_PER_MINUTE = 1
+    headers = bearer()
+    assert create(client, {"target_url": TARGET}, headers=headers).status_code == 201
+    response = create(client, {"target_url": TARGET}, headers=headers)
+    seconds = int(response["Retry-After"])
+    assert 1 <= seconds <= 60
+    assert response["RateLimit-Policy"] == '"minute";q=1;w=60, "day";q=3;w=86400'
+    assert response["RateLimit"] == f'"minute";r=0;t={seconds}'
+    assert re.fullmatch(
+        r"The quota of 1 creates a minute is used up\. Try again in \d+ seconds\.",
+        response.json()["detail"],
+    )
+    assert spent(), "the day's quota is whole: what it had reserved is given back"
+    assert spent() == [1]
+
+
+def test_the_form_keeps_what_was_typed_and_says_when(client: Client) -> None:
+    for _ in range(2):
+        assert client.post("/", {"target_url": TARGET}).status_code == 303
+    response = client.post("/", {"target_url": TARGET, "key": "mine"})
+    page = response.content.decode()
+    assert response.status_code == 429
+    assert int(response["Retry-After"]) <= 86_400
+    assert response["RateLimit-Policy"] == '"day";q=2;w=86400'
+    assert "The quota of 2 links a day from one network is used up. Try again in" in page
+    assert 'value="mine"' in page
+
+
+def test_a_create_that_fails_costs_nothing(client: Client) -> None:
+    headers = bearer()
+    for expected in (201, 409, 409, 409):
+        response = create(client, {"target_url": TARGET, "key": "mine"}, headers=headers)
+        assert response.status_code == expected
+    assert spent() == [1]
+
+
+def test_bulk_spends_a_link_for_each_that_it_makes(client: Client) -> None:
+    headers = bearer()
+
+    def post(*keys: str | None, atomic: bool) -> int:
+        body = {"links": [{"target_url": TARGET, "key": key} for key in keys], "atomic": atomic}
+        response = client.post("/api/links/bulk", body, content_type=JSON, headers=headers)
+        return response.status_code
+
+    assert post("a", None, None, None, atomic=True) == 429  # one more than there are
+    assert not ShortUrl.objects.exists()
+    assert post("a", atomic=True) == 201
+    assert post("a", "b", atomic=True) == 409
+    assert spent() == [1]
+    assert post("a", "b", atomic=False) == 207
+    assert spent() == [2]
+    assert post("c", atomic=True) == 201
+    assert post("d", atomic=False) == 429
+    assert spent() == [3] == [ShortUrl.objects.count()]
+
+
+def test_without_limits_nothing_is_counted(
+    client: Client, settings: Settings, django_assert_num_queries: Any
+) -> None:
+    settings.SHORTURL_PUBLIC_LINKS_PER_DAY = 0
+    with django_assert_num_queries(1):
+        assert create(client, {"target_url": TARGET}).status_code == 201
+    assert not Spending.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wait"),
+    [(1, "1 seconds"), (119, "119 seconds"), (120, "2 minutes"), (7_199, "120 minutes")],
+)
+def test_the_wait_in_words(seconds: int, wait: str) -> None:
+    error = TooManyCreates(5, "links a day", seconds=seconds, headers={})
+    assert str(error) == f"The quota of 5 links a day is used up. Try again in {wait}."
+
+
+@pytest.mark.parametrize(
+    ("address", "other", "same"),
+    [
+        ("192.0.2.1", "192.0.2.255", True),
+        ("192.0.2.1", "192.0.3.1", False),
+        ("192.0.2.1", "::ffff:192.0.2.9", True),
+        ("2001:db8::1", "2001:db8::ffff:0:0:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2", True),
+        ("", "not an address", True),
+    ],
+)
+def test_addresses_of_one_network_spend_together(address: str, other: str, same: bool) -> None:
+    spenders = []
+    for each in (address, other):
+        request = RequestFactory().post("/", REMOTE_ADDR=each)
+        spenders.append(quotas.spender_of(AnonymousUser(), request))
+    assert (spenders[0] == spenders[1]) is same
+    assert all(len(one) <= 100 for one in spenders)
+
+
+def test_another_secret_key_makes_another_hash(settings: Settings) -> None:
+    request = RequestFactory().post("/")
+    before = quotas.spender_of(AnonymousUser(), request)
+    settings.SECRET_KEY = "another"
+    assert quotas.spender_of(AnonymousUser(), request) != before
+
+
+def test_forget_spending_forgets_what_is_older_than_a_day() -> None:
+    for number, age in enumerate((timedelta(hours=23), timedelta(hours=25), timedelta(days=400))):
+        for period in (MINUTE, None):
+            Spending.objects.create(spender=str(number), period=period, since=Now() - age)
+    out = StringIO()
+    call_command("forget_spending", stdout=out)
+    assert out.getvalue() == "4 counters removed.\n"
+    assert set(Spending.objects.values_list("spender", flat=True)) == {"0"}

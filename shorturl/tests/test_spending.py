@@ -1,0 +1,91 @@
+"""What every way to spend promises; lab/catalogue has the races of two at once."""
+
+from datetime import UTC, datetime, timedelta
+from typing import NoReturn
+
+import pytest
+from django.db import connection, transaction
+from django.db.models import Sum
+
+from shorturl.models import ShortUrl, Spending
+from shorturl.spending import STRATEGIES, Spend
+from shorturl.strategies import Strategy, Verdict
+
+# It began in 2024, and ends in 2052.
+PERIOD = timedelta(days=10_000)
+BEFORE = datetime(1997, 5, 19, tzinfo=UTC)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+each = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
+right = pytest.mark.parametrize(
+    "strategy",
+    [one for one in STRATEGIES.values() if one.verdict is Verdict.RIGHT],
+    ids=lambda strategy: strategy.name,
+)
+
+
+def spent(spender: str) -> int:
+    return Spending.objects.filter(spender=spender).aggregate(sum=Sum("spent"))["sum"] or 0
+
+
+def fail() -> NoReturn:
+    raise ShortUrl.KeyTaken("mine")
+
+
+@each
+def test_so_much_and_no_more(strategy: Strategy[Spend]) -> None:
+    """Each spender and each period has its own, and a refusal costs nothing."""
+    Spending.objects.create(spender="one", period=PERIOD, since=BEFORE, spent=3)
+    for number, spender in enumerate(("one", "other")):
+        assert strategy.function(spender, lambda: "made", limit=3, period=PERIOD) == "made"
+        assert strategy.function(spender, lambda: "two", limit=3, period=PERIOD, amount=2) == "two"
+        with pytest.raises(ShortUrl.QuotaExceeded) as raised:
+            strategy.function(spender, fail, limit=3, period=PERIOD)
+        assert str(raised.value) == f"{spender!r} has used up its quota of 3 in {PERIOD}."
+        assert spent(spender) == (3, 6)[number == 0]
+
+
+@each
+def test_more_at_once_than_is_left(strategy: Strategy[Spend]) -> None:
+    """Also where there is no counter yet."""
+    for made in (0, 1):
+        with pytest.raises(ShortUrl.QuotaExceeded):
+            strategy.function("one", fail, limit=3, period=PERIOD, amount=4 - made)
+        assert spent("one") == made
+        strategy.function("one", list, limit=3, period=PERIOD)
+
+
+@right
+def test_what_fails_is_given_back_and_a_callers_transaction_goes_on(
+    strategy: Strategy[Spend],
+) -> None:
+    def create_in_vain() -> NoReturn:
+        ShortUrl.objects.create(key="half", target_url="https://example.com/")
+        fail()
+
+    with transaction.atomic():
+        with pytest.raises(ShortUrl.KeyTaken):
+            strategy.function("one", fail, limit=1, period=PERIOD)
+        assert spent("one") == 0
+        strategy.function("one", list, limit=1, period=PERIOD)
+        with pytest.raises(ShortUrl.QuotaExceeded):
+            strategy.function("one", fail, limit=1, period=PERIOD)
+        assert spent("one") == 1
+    if strategy.name != "conditional_update":  # which has no transaction
+        with pytest.raises(ShortUrl.KeyTaken):
+            strategy.function("other", create_in_vain, limit=1, period=PERIOD)
+        assert not ShortUrl.objects.exists()
+
+
+def test_a_session_that_is_killed_gives_back_what_it_has_reserved() -> None:
+    """With conditional_update, which says so, it stays spent: nobody is there to take it back."""
+
+    def killed() -> NoReturn:
+        connection.connection.close()
+        raise SystemExit
+
+    for name, left in ("reservation", 0), ("row_lock", 0), ("conditional_update", 1):
+        with pytest.raises(SystemExit):
+            STRATEGIES[name].function(name, killed, limit=1, period=PERIOD)
+        connection.close()
+        assert spent(name) == left
