@@ -42,7 +42,7 @@ def exploration(request: HttpRequest, name: str, strategy: str, processes: int) 
         hidden_after = number_in(request, "predict", most=len(kept.schedule.steps) - 1)
         context["changed"] = kept.recording.source not in ("", digest(job.strategy))
         context |= {"orders": kept.orders, "schedule": kept.schedule, **around(kept)}
-        context |= shown(kept, hidden_after) | {"groups": groups(kept.orders)}
+        context |= shown(kept, hidden_after) | {"groups": groups(kept.orders, kept.schedule.order)}
         context["guess"] = request.GET.get("guess", "")[:100]
         context["parts"] = parts(job.strategy, told=hidden_after is None)
     return render(request, "lab/exploration.html", context)

@@ -9,13 +9,16 @@ from django.db.models.functions import JSONObject
 from lab.models import RecordedSchedule, Recording
 from lab.pages.picture.cells import Sheet
 from lab.pages.picture.conflicts import Conflict, conflicts, marks
-from lab.pages.picture.grid import DENSE, MANY, NARROW, WIDE
+from lab.pages.picture.grid import DENSE, NARROW, TALL, WIDE
 from lab.pages.picture.layout import Drawing, draw
 from lab.pages.picture.spans import prefix
 from lab.recording.jobs import READ_COMMITTED, Job
 
 HEADS = ("flow", "wait", "bad")  # the kinds of arrowheads in a picture
 FIELDS = ("number", "order", "violation", "steps", "outcomes")
+# Of the list of schedules on a laptop, in characters: how long a line is, and what the outcome, the
+# frame of each schedule and the offer to show more take of it. And how many lines there are.
+LINE, OUTCOME, AROUND, MORE, LINES = 140, 30, 3, 10, 3
 
 
 class RecordedExploration(NamedTuple):
@@ -78,19 +81,45 @@ def around(shown: RecordedExploration) -> dict[str, Any]:
 
 
 class Group(NamedTuple):
-    """The schedules that end alike."""
+    """The schedules that end alike: those listed at first, among them the one shown, and `more`."""
 
     violation: str
-    orders: list[str]
+    listed: list[str]
+    more: list[str]
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return len(self.listed) + len(self.more)
+
+    @property
+    def outcome(self) -> str:
+        """How they end, in words."""
+        return self.violation or "the invariant holds"
 
 
-def groups(orders: list[tuple[str, str]]) -> list[Group]:
-    """Return the schedules grouped by outcome, those that violate the invariant first."""
+def groups(orders: list[tuple[str, str]], current: str) -> list[Group]:
+    """Return the schedules grouped by outcome, those that violate the invariant first.
+
+    So many are listed at first that the picture below begins at about the same height everywhere.
+    """
     found: dict[str, list[str]] = {}
     for order, violation in orders:
         found.setdefault(violation, []).append(order)
     by_violation = sorted(found.items(), key=lambda item: (not item[0], -len(item[1])))
-    return [Group(*each) for each in by_violation]
+    lines = max(1, LINES // len(found))
+    grouped = []
+    for violation, all_of_them in by_violation:
+        width = max(map(len, all_of_them)) + AROUND
+        fit = max(1, (lines * LINE - OUTCOME) // width)
+        if len(all_of_them) > fit:
+            fit = max(1, fit - MORE // width)
+        listed = all_of_them[:fit]
+        if current in all_of_them[fit:]:
+            listed[-1] = current
+        more = [order for order in all_of_them if order not in listed]
+        grouped.append(Group(violation, listed, more))
+    return grouped
 
 
 def shown(kept: RecordedExploration, hidden_after: int | None) -> dict[str, Any]:
@@ -142,7 +171,8 @@ def drawings(
     sheet = Sheet(
         steps, prefix(steps, taken), recording.processes, recording.initial, found, outcomes, hidden
     )
-    return [draw(sheet, DENSE if len(sheet.rows) > MANY else WIDE), draw(sheet, NARROW)]
+    wide = draw(sheet, WIDE)
+    return [wide if wide.height < TALL else draw(sheet, DENSE), draw(sheet, NARROW)]
 
 
 def table_rows(

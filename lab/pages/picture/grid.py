@@ -23,7 +23,7 @@ class Size(NamedTuple):
 WIDE = Size("wide", 760, 14, 12, 26, 20, 7)
 DENSE = Size("dense", 760, 12, 11, 26, 20, 3.5)  # the same, for many steps
 NARROW = Size("narrow", 344, 10.5, 9.5, 13, 9, 4)
-MANY = 10  # steps, which WIDE shows without scrolling
+TALL = 440  # of WIDE, which a laptop shows without scrolling
 
 BAR = 6.0  # the width of a lock
 ROWS_SHARE = 0.72  # the width of the lane of the rows, in those of a process
