@@ -1,8 +1,9 @@
 """Real threads beside the exploration, at each level: `python -m benchmarks.isolation_levels`.
 
-Some threads call a strategy at once, on one link, with nothing that orders them. What the
-exploration calls safe must end without an error and without a lost hit; what it calls broken must
-not. The table has both, a row for each strategy of `lost_update`.
+Some threads call a strategy at once, with nothing that orders them. What the exploration calls safe
+must end without an error and without a violation; what it calls broken must not. The tables have
+both, a row for each strategy: of `lost_update`, where all threads follow one link, and of
+`write_skew`, where two switch off a link each, again and again.
 """
 
 import argparse
@@ -50,18 +51,62 @@ def errors(strategy: Any, level: str, threads: int, calls: int) -> tuple[int, in
     return len(raised), threads * calls - len(raised) - counted
 
 
-def measured(threads: int, calls: int) -> Iterator[tuple[str, str, str, tuple[int, int]]]:
-    """Yield the strategy, the level, what the exploration counts, and what the threads met."""
-    from lab.catalogue import RACES
+def skews(strategy: Any, level: str, rounds: int) -> tuple[int, int]:
+    """Return how many of 2 × `rounds` calls raised an error, and how many rounds left no link."""
+    from lab.catalogue.write_skew import TeamLink, two_active_links
+
+    two_active_links(strategy)
+    together, raised, left_none = threading.Barrier(3), [], 0
+
+    def run(key: str) -> None:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET default_transaction_isolation = '{level}'")
+            for _ in range(rounds):
+                together.wait()
+                try:
+                    strategy.function(key)
+                except Exception as error:
+                    raised.append(error)
+                together.wait()
+        finally:
+            connections.close_all()
+
+    running = [threading.Thread(target=run, args=[key]) for key in ("a", "b")]
+    for each in running:
+        each.start()
+    for _ in range(rounds):
+        TeamLink.objects.update(active=True)
+        together.wait()  # both begin
+        together.wait()  # both have ended
+        left_none += not TeamLink.objects.filter(active=True).exists()
+    for each in running:
+        each.join()
+    return len(raised), left_none
+
+
+def measured(threads: int, calls: int) -> Iterator[tuple[str, str, str, str, int, str]]:
+    """Yield the race, the strategy, the level, and what the exploration counts.
+
+    And of what the threads met, how many errors and violations, and the same in words.
+    """
+    from lab.catalogue import EVERY_RACE
     from lab.recording.jobs import LEVELS
 
-    race = RACES["lost_update"]
-    for name, strategy in race.strategies.items():
-        for level in LEVELS if name != WRITES_LATER else ():
-            found = race.explore(strategy, 2, reduce=True, isolation_level=level)
-            assert found.complete
-            count = f"{found.violating} / {found.schedules}"
-            yield name, level, count, errors(strategy, level, threads, calls)
+    for name in "lost_update", "write_skew":
+        race = EVERY_RACE[name]
+        for strategy in race.strategies.values():
+            for level in LEVELS if strategy.name != WRITES_LATER else ():
+                found = race.explore(strategy, 2, reduce=True, isolation_level=level)
+                assert found.complete
+                count = f"{found.violating} / {found.schedules}"
+                if name == "lost_update":
+                    raised, violated = errors(strategy, level, threads, calls)
+                    said = f"{raised} errors, {violated} lost"
+                else:
+                    raised, violated = skews(strategy, level, calls)
+                    said = f"{raised} errors, {violated} skewed"
+                yield name, strategy.name, level, count, raised + violated, said
 
 
 def main() -> None:
@@ -73,14 +118,15 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--calls", type=int, default=200, help="by each thread")
     options = parser.parse_args()
-    rows: dict[str, list[str]] = {}
+    tables: dict[str, dict[str, list[str]]] = {}
     disagree = []
     with scratch_database():
-        for name, level, count, (raised, lost) in measured(options.threads, options.calls):
-            rows.setdefault(name, [name]).append(f"{count}; {raised} errors, {lost} lost")
-            if count.startswith("0 /") is not (raised == lost == 0):
-                disagree.append(f"{name} under {level}: {count}, and {raised} errors, {lost} lost")
-    print(table(["strategy", *LEVELS], list(rows.values())))
+        for race, name, level, count, met, said in measured(options.threads, options.calls):
+            rows = tables.setdefault(race, {})
+            rows.setdefault(name, [name]).append(f"{count}; {said}")
+            if count.startswith("0 /") is not (met == 0):
+                disagree.append(f"{race} × {name} under {level}: {count}, and {said}")
+    print("\n".join(table([race, *LEVELS], list(rows.values())) for race, rows in tables.items()))
     sys.exit("\n".join(disagree) or 0)
 
 

@@ -28,6 +28,7 @@ WHAT = (
     "lost_update/atomic_only",
     "row_lock_on_no_row/as_found",
     "limited_use/as_found",
+    "crossed_locks/update_returning",
 )
 
 NAIVE = "/lab/races/lost_update/naive/2/"

@@ -1,6 +1,8 @@
 """The visitor as the scheduler: the recorded schedules as a tree, walked one step at a time."""
 
+import re
 from collections.abc import Iterator
+from string import ascii_lowercase
 from typing import Any, NamedTuple
 
 from lab.models import RecordedSchedule, Recording
@@ -19,10 +21,12 @@ EQUIVALENT = "can go too, which leads to the same as an order in which it goes e
 class Choice(NamedTuple):
     """A process at a branch of the tree: `order` is what is taken when it goes next, or "".
 
-    Where it cannot go, `state` says why.
+    `state` says why it cannot go, or whom PostgreSQL ends as its step closes a deadlock. `key` is
+    what chooses it on a keyboard: the process, or the letter of whoever is ended instead of it.
     """
 
     process: int
+    key: str
     order: str
     state: str
 
@@ -36,7 +40,7 @@ def reach(job: Job, taken: str) -> RecordedExploration | None:
     try:
         return read(job, taken, begins=True)
     except ValueError:
-        kept = read(job, "", begins=True) if taken.isdecimal() else None
+        kept = read(job, "", begins=True) if "".join(each_step(taken)) == taken else None
         found = kept and next(equivalents(kept.recording, taken), None)
         if not kept or not found:
             raise
@@ -52,58 +56,75 @@ def equivalents(recording: Recording, taken: str) -> Iterator[tuple[RecordedSche
     serializable = recording.isolation == SERIALIZABLE
     if recording.truncated or not recording.explored < recording.schedules:
         return
+    wanted = each_step(taken)
     for schedule in recording.recorded.all()[:MOST]:
-        if steps := begun(schedule.steps, taken, recording.initial, serializable=serializable):
-            ran, order = schedule.order, "".join(str(each["process"]) for each in steps)
+        named = zip(schedule.steps, each_step(schedule.order), strict=True)
+        recorded = [{**step, "name": name} for step, name in named]
+        if steps := begun(recorded, wanted, recording.initial, serializable=serializable):
+            ran, order = schedule.order, "".join(step["name"] for step in steps)
             schedule.steps, schedule.order = steps, order
             yield schedule, ran
 
 
+def each_step(order: str) -> list[str]:
+    """Return the steps of an order: "2" is process 2, and in "2a" process 1 (a) is ended by it.
+
+    That is the step that closes a deadlock; without a letter, whoever takes it is ended.
+    """
+    return re.findall(r"\d[a-z]?", order)
+
+
 def choices(kept: RecordedExploration, taken: str) -> list[Choice]:
     """Return who may go next after the steps `taken`, and what keeps the others from it."""
-    steps = kept.schedule.steps
-    found = []
+    number, found = len(each_step(taken)), list[Choice]()
+    waiting = [each for each in waits(prefix(kept.schedule.steps, number)) if each.last > number]
     for process in range(1, kept.recording.processes + 1):
-        order = f"{taken}{process}"
-        left = str(process) in kept.schedule.order[len(taken) :]
-        blocked = [
-            each
-            for each in waits(prefix(steps, len(taken)))
-            if each.process == process and each.last > len(taken)
-        ]
-        if any(each.startswith(order) for each, _ in kept.orders) or any(
-            equivalents(kept.recording, order)
-        ):
-            found.append(Choice(process, order, ""))
-        elif blocked:
-            for_whom = " and ".join(map(str, blocked[0].waited_for))
-            found.append(Choice(process, "", f"waits for process {for_whom}"))
-        else:
+        ended = {f"{process}": process}
+        ended |= {f"{process}{ascii_lowercase[each.process - 1]}": each.process for each in waiting}
+        ways = [name for name in ended if leads_on(kept, taken + name)]
+        blocked = next((each for each in waiting if each.process == process), None)
+        for name in ways:
+            deadlock = f"closes a deadlock, and PostgreSQL ends process {ended[name]}"
+            state = deadlock if len(ways) > 1 else ""
+            found.append(Choice(process, name[-1], taken + name, state))
+        if not ways and blocked:
+            for_whom = " and ".join(map(str, blocked.waited_for))
+            found.append(Choice(process, "", "", f"waits for process {for_whom}"))
+        elif not ways:
+            left = f"{process}" in kept.schedule.order[len(taken) :]
             unexplored = "was not explored from here" if kept.recording.truncated else EQUIVALENT
-            found.append(Choice(process, "", unexplored if left else "has ended"))
+            found.append(Choice(process, "", "", unexplored if left else "has ended"))
     return found
+
+
+def leads_on(kept: RecordedExploration, taken: str) -> bool:
+    """Return whether an order that ran begins with `taken`, or is equivalent to one that does."""
+    wanted = each_step(taken)
+    if not any(wanted[-1] in order for order, _ in kept.orders):
+        return False
+    return any(each_step(order)[: len(wanted)] == wanted for order, _ in kept.orders) or any(
+        equivalents(kept.recording, taken)
+    )
 
 
 def branch(kept: RecordedExploration, taken: str) -> dict[str, Any]:
     """Return what the page shows after the steps `taken`; all is told when there are no more."""
-    recording, schedule = kept.recording, kept.schedule
-    ended, found = len(taken) == len(schedule.order), list[Conflict]()
+    recording, schedule, number = kept.recording, kept.schedule, len(each_step(taken))
+    ended, found = number == len(schedule.steps), list[Conflict]()
     if ended and schedule.violation:
         found = conflicts(schedule.steps, snapshots=recording.isolation != READ_COMMITTED)
     return {
         "taken": taken,
         "ran": kept.ran or schedule.order,
-        "before": taken[:-1],
+        "before": "".join(each_step(taken)[:-1]),
         "ended": ended,
         "choices": [] if ended else choices(kept, taken),
-        "drawings": drawings(recording, schedule, len(taken), found),
+        "drawings": drawings(recording, schedule, number, found),
         "heads": HEADS,
         "described": f"The steps taken so far: {taken or 'none'}",
-        "lines": current_lines(schedule, len(taken)),
-        "held": schedule.steps[len(taken) - 1]["observed"] if taken else recording.initial,
-        "waiting": [
-            each for each in waits(prefix(schedule.steps, len(taken))) if each.last > len(taken)
-        ],
+        "lines": current_lines(schedule, number),
+        "held": schedule.steps[number - 1]["observed"] if taken else recording.initial,
+        "waiting": [each for each in waits(prefix(schedule.steps, number)) if each.last > number],
     }
 
 

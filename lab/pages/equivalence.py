@@ -36,10 +36,13 @@ def _uncommitted(step: Step) -> bool:
     return step["kind"] in WRITES and step["process"] in step["in_transaction"]
 
 
-def begun(steps: list[Step], taken: str, initial: str, *, serializable: bool) -> list[Step] | None:
+def begun(
+    steps: list[Step], taken: list[str], initial: str, *, serializable: bool
+) -> list[Step] | None:
     """Return the steps in an equivalent order that begins with `taken`; None if there is none.
 
-    `initial` is what the rows hold at first, and `serializable` whether all transactions are.
+    Of each step, `name` says how it is written in `taken`. `initial` is what the rows hold at
+    first, and `serializable` whether all transactions are.
     """
     places = _places(steps, taken)
     if places is None:
@@ -55,13 +58,16 @@ def begun(steps: list[Step], taken: str, initial: str, *, serializable: bool) ->
     return _in_order(steps, order, initial)
 
 
-def _places(steps: list[Step], taken: str) -> list[int] | None:
-    """Return which step each of `taken` is; None where a process has not so many."""
-    own = {process: [n for n, step in enumerate(steps) if str(step["process"]) == process]
-           for process in set(taken)}  # fmt: skip
-    if any(len(own[process]) < taken.count(process) for process in own):
-        return None
-    return [own[process].pop(0) for process in taken]
+def _places(steps: list[Step], taken: list[str]) -> list[int] | None:
+    """Return which step each of `taken` is; None where a process takes no such step."""
+    found = list[int]()
+    for name in taken:
+        own = (n for n, step in enumerate(steps) if n not in found and step["name"][0] == name[0])
+        place = next(own, None)
+        if place is None or steps[place]["name"] != name:
+            return None
+        found.append(place)
+    return found
 
 
 def _in_order(steps: list[Step], order: list[int], initial: str) -> list[Step]:

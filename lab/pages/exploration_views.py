@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 from lab.pages.decisions import branch, reach
 from lab.pages.lock_queue import moments
-from lab.pages.requested import job_of, may_explore, number_in
+from lab.pages.requested import exploring, job_of, number_in
 from lab.pages.schedules import (
     HEADS,
     RecordedExploration,
@@ -96,5 +96,5 @@ def about(request: HttpRequest, job: Job, kept: RecordedExploration | None) -> d
         "job": job,
         "recording": kept and kept.recording,
         "source": source(job.strategy),
-        "may_explore": may_explore(request),
+        **exploring(request, None if kept else job),
     }

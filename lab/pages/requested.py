@@ -1,4 +1,4 @@
-"""What a request asks for: which exploration, which number; and whether it may start one."""
+"""What a request asks for, which exploration or number; and what of it is going on."""
 
 from typing import Any
 
@@ -7,13 +7,27 @@ from django.http import Http404, HttpRequest
 
 from lab.catalogue import EVERY_RACE
 from lab.catalogue.race_definition import Race
-from lab.recording.jobs import LEVELS, READ_COMMITTED, Job
+from lab.models import Batch
+from lab.recording import batches
+from lab.recording.jobs import LEVELS, READ_COMMITTED, Job, jobs_named
 from shorturl.strategies import Strategy
 
 
 def may_explore(request: HttpRequest) -> bool:
     """Return whether the visitor may start an exploration: everybody locally, else the staff."""
     return settings.LOCAL or request.user.is_staff
+
+
+def exploring(request: HttpRequest, job: Job | None = None) -> dict[str, Any]:
+    """Return for a page which batch `goes_on`, or None, and whether the visitor `may_explore`.
+
+    A page of one exploration, `job`, is not concerned by a batch without it.
+    """
+    newest = Batch.objects.order_by("-pk").first()
+    goes_on = newest and not batches.is_over(newest)
+    if newest and goes_on and job:
+        goes_on = str(job) in map(str, jobs_named(newest.what))
+    return {"goes_on": newest if goes_on else None, "may_explore": may_explore(request)}
 
 
 def job_of(request: HttpRequest, name: str, strategy: str, processes: int) -> Job:

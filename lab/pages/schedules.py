@@ -49,7 +49,8 @@ def read(job: Job, order: str, *, begins: bool = False) -> RecordedExploration |
     listed = JSONBAgg(JSONObject(order="order", violation="violation"), order_by="number")
     wanted = Q(order=order) if order else Q(order=OuterRef("counterexample")) | Q(number=0)
     if begins:
-        chosen = schedules.filter(order__startswith=order).order_by("number")[:1]
+        # A letter belongs to the digit before it.
+        chosen = schedules.filter(order__regex=f"^{order}(?![a-z])").order_by("number")[:1]
     else:
         chosen = schedules.filter(wanted).order_by("-number")[:1]
     recording = (
@@ -88,7 +89,7 @@ class Group(NamedTuple):
     more: list[str]
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """How many they are."""
         return len(self.listed) + len(self.more)
 

@@ -10,12 +10,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from lab.catalogue import OPERATIONS, RACES
+from lab.catalogue import EVERY_RACE, OPERATIONS, RACES
 from lab.catalogue.museum import MUSEUM
 from lab.exceptions import AlreadyExploring
 from lab.models import Batch, Recording
 from lab.pages import measured
-from lab.pages.requested import may_explore, race_named, strategy_of
+from lab.pages.requested import exploring, may_explore, race_named, strategy_of
 from lab.pages.tables import Recorded, RecordedCell
 from lab.recording import batches
 from lab.recording.jobs import ISOLATED, READ_COMMITTED, jobs_named
@@ -32,16 +32,14 @@ def index(request: HttpRequest) -> HttpResponse:
     """
     if settings.LOCAL and request.method == "GET":
         batches.start_the_first()
-    batch = Batch.objects.order_by("-pk").first()
     recorded = Recorded(Recording.objects.all())
     context = {
-        "races": RACES.values(),
+        "races": [each for name, each in EVERY_RACE.items() if name not in MUSEUM],
         "tables": [recorded.matrix(operation) for operation in OPERATIONS],
         "newest": newest(race__in=RACES, isolation=READ_COMMITTED),
         "load": measured.last_run(recorded),
-        "batch": batch,
-        "goes_on": batch and not batches.is_over(batch),
-        "may_explore": may_explore(request),
+        "last_run": Batch.objects.order_by("-pk").first(),
+        **exploring(request),
     }
     return render(request, "lab/index.html", context)
 
@@ -64,6 +62,7 @@ def race(request: HttpRequest, name: str) -> HttpResponse:
         "race": found,
         "exhibit": exhibit,
         "table": Recorded(Recording.objects.filter(race=name)).of_race(found),
+        **exploring(request),
         "choices": [("left", sides[0].name), ("right", sides[1].name)],
         "paths": [each.path for each in sources],
         "diff": diff(*sources),
@@ -79,7 +78,7 @@ def isolation(request: HttpRequest) -> HttpResponse:
     context = {
         "tables": recorded.isolation(),
         "newest": newest(race__in=ISOLATED),
-        "may_explore": may_explore(request),
+        **exploring(request),
     }
     return render(request, "lab/isolation.html", context)
 
@@ -92,7 +91,7 @@ def museum(request: HttpRequest) -> HttpResponse:
     context = {
         "exhibits": recorded.museum(),
         "newest": newest(race__in=MUSEUM),
-        "may_explore": may_explore(request),
+        **exploring(request),
     }
     return render(request, "lab/museum.html", context)
 

@@ -31,6 +31,25 @@ HINTS = {
         "ON CONFLICT."
     ),
 }
+# By the kind of a conflict, where no error explains the schedule.
+MEANT = {
+    picture.STALE: (
+        "Between the read and the write, somebody else has written. Let one UPDATE compute the new "
+        "value from the row that it changes, or lock the row before it is read."
+    ),
+    picture.UNSEEN: (
+        "A subquery reads what was there when its statement began, and is not read again after a "
+        "wait: only the row that the UPDATE changes is."
+    ),
+    picture.FOREIGN: (
+        "To find a row is not to have made it: let the statement that writes say whether it has."
+    ),
+}
+DECIDED = (
+    "Nothing is overwritten, and nobody gets an error. So a decision was made by what was read "
+    "before, and was no longer true when it was acted upon: let the write itself decide, or lock "
+    "before the first look."
+)
 NEEDS_TRANSACTION = (
     "A row lock is held until the transaction ends, and outside atomic() that is at once: put "
     "`with transaction.atomic():` round the SELECT and the write. This is no race."
@@ -47,7 +66,12 @@ OPEN = "{} ends in the middle of a transaction, which is rolled back with all th
 def explanations(schedule: Schedule) -> list[str]:
     """Return why the schedule violates its invariant; nothing where it cannot be told."""
     told = hints(schedule)
-    return told if told == [NEEDS_TRANSACTION] else [*conflicts(schedule), *told]
+    if told == [NEEDS_TRANSACTION] or len(schedule.outcomes) == 1:
+        return told
+    found = picture.conflicts(written(schedule, 0, "").steps)
+    kinds = {each.kind for each in found}
+    meant = [said for kind, said in MEANT.items() if kind in kinds][:1]
+    return [*look_at(found), *(told or meant or [DECIDED])]
 
 
 def hints(schedule: Schedule) -> list[str]:
@@ -63,9 +87,9 @@ def hints(schedule: Schedule) -> list[str]:
     return found
 
 
-def conflicts(schedule: Schedule) -> list[str]:
-    """Return the stale reads and the lost writes of the schedule, as one sentence or none."""
-    marked = picture.marks(picture.conflicts(written(schedule, 0, "").steps))
+def look_at(found: list[picture.Conflict]) -> list[str]:
+    """Return the stale reads and the lost writes of a schedule, as one sentence or none."""
+    marked = picture.marks(found)
     told = [f"step {number}, {mark}" for number in sorted(marked) for mark in marked[number]]
     return [f"Look at {'; '.join(told)}."] if told else []
 

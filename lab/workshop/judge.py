@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from lab.catalogue.race_definition import Race
@@ -9,7 +10,15 @@ from lab.exceptions import CannotJudge
 from lab.workshop.explanations import explanations, hints, left_behind
 from lab.workshop.requirements import requirements
 from lab.workshop.submission import Submission
-from pginterleave import Exploration, InterleaveError, NotDeterministic, Schedule, StepTimeout
+from pginterleave import (
+    Exploration,
+    InterleaveError,
+    NotDeterministic,
+    Outcome,
+    Schedule,
+    StepTimeout,
+)
+from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy, Verdict
 
 # What no race is the cause of.
@@ -73,7 +82,8 @@ def judge(
             f"invariant, and there are more: {result.truncated}. The fewer statements a function "
             "sends, the fewer schedules it has."
         )
-    return True, f"{title}: holds. {result}."
+    more = MORE_PROCESSES.format(processes, processes + 1) if max(race.counts) > 1 else ""
+    return True, f"{title}: holds. {result}. {more}".rstrip()
 
 
 def search(
@@ -94,7 +104,7 @@ def search(
     mine: Strategy[Any] = Strategy(submission.path, submission, Verdict.RIGHT, "–", "")
     found: Exploration | Schedule
     try:
-        found = race.explore(
+        found = with_new_processes(race, submission).explore(
             mine,
             processes,
             each=each,
@@ -119,17 +129,45 @@ def search(
     return found
 
 
+def with_new_processes(race: Race, submission: Submission) -> Race:
+    """Return the race, before each schedule of which all processes are started anew."""
+
+    def setup(strategy: Strategy[Any]) -> None:
+        submission.start_anew()
+        race.setup(strategy)
+
+    return replace(race, setup=setup)
+
+
 def report(title: str, race: Race, submission: Submission, schedule: Schedule, draw: Draw) -> str:
     """Return the drawing of a schedule, what it violates, and why, as far as can be told."""
     mine: Strategy[Any] = Strategy(submission.path, submission, Verdict.RIGHT, "–", "")
     shown = schedule
     if schedule.order:  # once more, and this time with what the rows hold after each step
-        shown = race.run(mine, len(schedule.outcomes), schedule.order)
-    why = explanations(shown)
-    if len(shown.outcomes) > 1 and (names := submission.locks()):
-        why.append(PYTHON_LOCK.format(", ".join(names)))
-    violation = left_behind(shown) or shown.violation or schedule.violation
+        again = with_new_processes(race, submission)
+        shown = again.run(mine, len(schedule.outcomes), schedule.order)
+    left = left_behind(shown)
+    why = [] if left else explanations(shown)
+    if len(shown.outcomes) > 1:
+        why += submission.warnings
+    elif not left:
+        why = [*mistaken(race, shown.outcomes[0]), *why]
+    violation = left or shown.violation or schedule.violation
     return "\n\n".join([title, draw(shown), f"Violated: {violation}.", *why])
+
+
+def mistaken(race: Race, outcome: Outcome) -> list[str]:
+    """Return which exception the only process had to raise, or what it had to return."""
+    if race.expected:
+        due = " or ".join(each.__qualname__ for each in race.expected)
+        raised = type(outcome.raised).__name__ if outcome.raised else "nothing"
+        return (
+            [EXCEPTION.format(due, raised)] if not isinstance(outcome.raised, race.expected) else []
+        )
+    returns = race.signature.endswith("-> ShortUrl")
+    if returns and not outcome.raised and not isinstance(outcome.returned, ShortUrl):
+        return [RETURNED.format(outcome.returned)]
+    return []
 
 
 @contextmanager
@@ -168,14 +206,18 @@ OWN_CONNECTION = (
     "schedule says when it happens, so nothing is proven: use Django's `connection`, in the thread "
     "that calls you."
 )
-PYTHON_LOCK = (
-    "{} is a lock of Python's. Each process has one of its own, as each worker of a service has, "
-    "on whichever machine: it keeps nobody else out. What all of them share is the database."
+EXCEPTION = (
+    "Who calls it waits for {}, and takes any other end for a failure of the service: it raises {}."
+)
+RETURNED = "Who calls it needs the ShortUrl, to read its target_url: it returns {!r}."
+MORE_PROCESSES = (
+    "That is for {} processes. A function that gives up after some tries can fail with more: try "
+    "--processes {}."
 )
 STUCK = (
     "Either this loop never ends, or it waits in Python for what another process holds. A lock of "
-    "Python's is known to one process alone, and not to the other workers of a service: lock in "
-    "the database."
+    "Python's is known to one process alone, that of a file to one machine, and the database knows "
+    "of neither. What all workers of a service share is the database: lock there."
 )
 ENDLESS = (
     "{} may try for ever: a loop in it ends only when somebody else lets go of a lock or of a key. "

@@ -39,6 +39,15 @@ def one_call(*arguments: Any, **keywords: Any) -> Any:
     return lambda strategy, number: [partial(strategy.function, *arguments, **keywords)]
 
 
+def follows_twice(strategy: Strategy[Any], number: int) -> list[Process]:
+    return [lambda: [strategy.function("a") for _ in range(2)]]
+
+
+def both_are_counted(outcomes: list[Outcome]) -> str:
+    hits = resolving_races.hits_by_key()["a"]
+    return "" if hits == 2 else f"hits = {hits}, not 2"
+
+
 def says_that_there_is_none(outcomes: list[Outcome]) -> str:
     if outcomes[0].raised:  # the one that is expected
         return ""
@@ -104,6 +113,15 @@ REQUIRED: dict[str, list[Race]] = {
             _resolve,
             "One process follows a link, alone.",
             "It is redirected, this hit is counted, and no other link's.",
+        ),
+        replace(
+            alone(
+                _resolve,
+                "One process follows a link twice, one time after the other.",
+                "Both hits are counted: what it remembers of the first must not spare the second.",
+            ),
+            processes=follows_twice,
+            invariant=both_are_counted,
         ),
         replace(
             alone(

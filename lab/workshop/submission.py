@@ -1,7 +1,6 @@
 """A function of the user's own, as a process of a service that runs it has it."""
 
 import importlib.util
-import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -13,62 +12,63 @@ from django.db.backends.signals import connection_created
 from django.db.models.base import ModelBase
 from django.test.utils import override_settings
 
-LOCKS = (
-    type(threading.Lock()),
-    type(threading.RLock()),
-    threading.Condition,
-    threading.Semaphore,
-)
+from lab.workshop.python_names import locks_of_its_own, warnings
+
 PATIENCE = 0.2  # seconds for a thread that a call has started, to end
 
 
 class Submission:
     """What was handed in to be judged, and what it does that no schedule shows.
 
-    `path` is the name it was handed in by, package.module:function. After a call, `drew` says
-    whether it has used the candidate keys that it was handed, and `connected` whether it has opened
-    a database connection of its own, in a thread of its own or not.
+    `path` is the name it was handed in by, package.module:function, and `warnings` are what to know
+    of what it uses of Python's. After a call, `drew` says whether it has used the candidate keys
+    that it was handed, and `connected` whether it has opened a database connection of its own, in a
+    thread of its own or not.
     """
 
     def __init__(self, path: str, function: Callable[..., Any]) -> None:
         self.path = path
         self.function: Callable[..., Any] = function
+        self.warnings = warnings(function)
         self.drew = self.connected = False
+        self._copies: dict[int, Callable[..., Any]] = {}
         self._module = sys.modules.get(function.__module__ or "")
         self._judges_thread = threading.current_thread()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function in a module of its own, and wait for the threads that it starts."""
+        """Call the function as this process has it, and wait for the threads that it starts."""
         if "keys" in kwargs:
             kwargs["keys"] = CandidateKeys(kwargs["keys"], self)
         before = set(threading.enumerate())
         try:
-            return self._as_another_process_has_it()(*args, **kwargs)
+            process = threading.get_ident()
+            if process not in self._copies:
+                self._copies[process] = self._as_another_process_has_it()
+            return self._copies[process](*args, **kwargs)
         finally:
             for thread in set(threading.enumerate()) - before:
                 thread.join(PATIENCE)
 
+    def start_anew(self) -> None:
+        """Forget what each process has in Python, as if all had just been started."""
+        self._copies.clear()
+
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Within the block, note each connection that it opens.
+        """Within the block, note each connection that it opens; each process has its own locks.
 
         What it may call resolves with one statement: threads of a process share the batches of
         the strategy `combined`, and the processes of an exploration, which are threads, must not.
         """
         connection_created.connect(self._note)
         try:
-            with override_settings(SHORTURL_RESOLVING="update_returning"):
+            with (
+                override_settings(SHORTURL_RESOLVING="update_returning"),
+                locks_of_its_own(self._module),
+            ):
                 yield
         finally:
             connection_created.disconnect(self._note)
-
-    def locks(self) -> list[str]:
-        """Return the names of the locks of Python's that the function uses."""
-        found = vars(self._module) if self._module else {}
-        code = getattr(inspect.unwrap(self.function), "__code__", None)
-        return (
-            [name for name in code.co_names if isinstance(found.get(name), LOCKS)] if code else []
-        )
 
     def _note(self, connection: Any, **_: Any) -> None:
         watched = getattr(connection, "session", None)  # the explorer's

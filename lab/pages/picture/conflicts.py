@@ -139,17 +139,14 @@ def _stale(history: History) -> Iterator[Conflict]:
         if not between:
             continue
         process = history.step(between[0])["process"]
+        said = f"rests on the stale read of step {read}"
+        nothing = own["error"] or own["rows"] == 0
+        if nothing:
+            said = f"{'fails' if own['error'] else 'changes no row'}: what it read is out of date"
         if read != write:
-            yield Conflict(
-                STALE,
-                read,
-                write,
-                f"stale read: process {process} commits a change after it",
-                "fails: what it read is out of date"
-                if own["error"]
-                else f"rests on the stale read of step {read}",
-            )
-        for number in () if own["error"] else between:
+            stale = f"stale read: process {process} commits a change after it"
+            yield Conflict(STALE, read, write, stale, said)
+        for number in () if nothing else between:
             if overwrites(history.step(read), history.step(number), own):
                 said = f"lost update: overwritten by step {write}"
                 yield Conflict(LOST, number, write, said, f"overwrites step {number}")

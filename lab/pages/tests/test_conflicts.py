@@ -7,9 +7,13 @@ import pytest
 from lab.conftest import Kept
 from lab.pages.picture.conflicts import conflicts, marks
 from lab.pages.picture.wording import Step
+from lab.pages.schedules import drawings
 from lab.recording import store
 from lab.recording.jobs import READ_COMMITTED, Job, jobs_named
 from lab.scratch_database import scratch_database
+
+# What is left of 800 pixels below the title and the list of schedules, in the units of a picture.
+LAPTOP = 590
 
 pytestmark = pytest.mark.django_db  # else there is no database to explore in
 
@@ -90,18 +94,22 @@ def test_each_that_violates_its_invariant_is_explained(explored: dict[str, Kept]
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("job", jobs_named("all"), ids=str)
 @pytest.mark.django_db(transaction=True)
-def test_every_violation_of_every_race_is_explained(
+def test_every_violation_of_every_race_is_explained_on_one_screen(
     job: Job, monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any
 ) -> None:
     explained = 0
 
-    def look(_: Job, recording: Any, schedules: list[Any]) -> None:
+    def look(_: Job, of: Any, schedules: list[Any]) -> None:
         nonlocal explained
         snapshots = job.isolation != READ_COMMITTED
         for schedule in schedules:
+            found = []
             if schedule.violation:
-                assert conflicts(schedule.steps, snapshots=snapshots), schedule.order
+                found = conflicts(schedule.steps, snapshots=snapshots)
+                assert found, schedule.order
                 explained += 1
+            wide, _narrow = drawings(of, schedule, len(schedule.steps), found)
+            assert wide.height < LAPTOP, schedule.order
 
     monkeypatch.setattr(store, "replace", look)
     with django_db_blocker.unblock(), scratch_database():
@@ -186,6 +194,13 @@ def test_what_is_said_of_the_steps() -> None:
         3: ["lost update: overwritten by step 4"],
         4: ["rests on the stale read of step 2", "overwrites step 3"],
     }
+
+
+def test_what_finds_no_row_overwrites_nothing() -> None:
+    """A compare-and-swap that has lost: who does not look at the count has lost the hit."""
+    found = conflicts(numbered(read(1), read(2), write(1), write(2, rows=0)))
+    assert [each.kind for each in found] == ["stale"]
+    assert marks(found)[4] == ["changes no row: what it read is out of date"]
 
 
 def test_what_is_added_is_not_lost() -> None:

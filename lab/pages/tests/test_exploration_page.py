@@ -5,6 +5,7 @@ from django.test import Client
 
 from lab.conftest import NAIVE, RIGHT, Kept, get
 from lab.models import Recording
+from lab.pages.schedules import groups
 
 pytestmark = pytest.mark.django_db
 
@@ -40,8 +41,8 @@ def test_a_strategy_that_violates_the_invariant(client: Client, recorded: dict[s
 
 def test_all_schedules_are_grouped_by_outcome(client: Client, recorded: dict[str, Kept]) -> None:
     kept = recorded["lost_update/naive"]
-    page = get(client, NAIVE).split('aria-label="Schedules"')[1].split("</div>")[0]
-    violating, holding = page.split("</p>")[:2]
+    page = get(client, NAIVE).split('aria-label="Schedules"')[1].split("<nav")[0]
+    violating, holding = page.split("</div>")[:2]
     assert f"<b>{kept.recording.violating} <span" in violating
     assert "hits = 1, not 2</b>" in violating
     assert "the invariant holds</b>" in holding
@@ -52,6 +53,21 @@ def test_all_schedules_are_grouped_by_outcome(client: Client, recorded: dict[str
             not schedule.violation,
         )
     assert page.count('aria-current="true"') == 1
+
+
+def test_of_many_schedules_some_are_listed_and_the_others_counted() -> None:
+    every = [(f"{number:010b}", "lost" if number % 3 else "") for number in range(200)]
+    current = every[199][0]
+    for group in groups(every, current):
+        shown = [*group.listed, *group.more]
+        assert sorted(shown) == [
+            order for order, violation in every if violation == group.violation
+        ]
+        assert group.size == len(shown)
+        assert 5 < len(group.listed) < 12  # in one line
+        assert current not in group.more
+    (few,) = groups(every[:1], every[0][0])
+    assert (few.listed, few.more, few.outcome) == ([every[0][0]], [], "the invariant holds")
 
 
 def test_a_strategy_that_holds(client: Client, recorded: dict[str, Kept]) -> None:

@@ -59,6 +59,21 @@ def test_the_first_visit_has_everything_explored(
     assert started.call_count == 1
 
 
+def test_every_page_that_waits_for_an_exploration_shows_its_progress(client: Client) -> None:
+    batch = Batch.objects.create(what="matrix", total=70, done=3)
+    said = "<b>The races are being explored</b>: 3 of 70."
+    for page in "", "isolation/", "museum/", "races/lost_update/", "races/lost_update/naive/2/":
+        shown = get(client, f"/lab/{page}")
+        assert said in shown, page
+        assert "lab/batch.js" in shown
+    for page in "queue/", "races/lost_update/naive/3/":  # of which the matrix has nothing
+        shown = get(client, f"/lab/{page}")
+        assert "This has not been explored" in shown, page
+        assert "lab/batch.js" not in shown
+    Batch.objects.filter(pk=batch.pk).update(what="all")
+    assert said in get(client, "/lab/queue/")
+
+
 def test_index_before_anything_was_explored(client: Client) -> None:
     page = get(client, "/lab/")
     assert "Nothing has been explored on this machine yet." in page
@@ -66,6 +81,7 @@ def test_index_before_anything_was_explored(client: Client) -> None:
     assert "schedules violate the invariant</span>" not in page
     assert f'href="{NAIVE}">not explored</a>' in page
     assert "The last run" not in page
+    assert 'href="/lab/races/write_skew/"' in page
     for race in RACES.values():
         assert f'href="/lab/races/{race.name}/"' in page
         assert escape(race.situation) in page

@@ -9,6 +9,7 @@ from django.test import Client
 from lab.catalogue import EVERY_RACE
 from lab.conftest import NAIVE, Kept, get
 from lab.models import RecordedSchedule, Recording
+from lab.pages.decisions import each_step
 from lab.pages.equivalence import begun, independent
 from lab.recording import store
 from lab.recording.jobs import jobs_named
@@ -16,7 +17,8 @@ from lab.scratch_database import scratch_database
 
 pytestmark = pytest.mark.django_db
 SCHEDULER = f"{NAIVE}scheduler/"
-CHOICE = re.compile(r'data-process="\d" href="\?taken=(\d+)"')
+DEADLOCK = "crossed_locks/update_returning"
+CHOICE = re.compile(r'data-key="\w" href="\?taken=(\w+)"')
 
 
 def walk(client: Client, path: str, taken: str = "") -> list[str]:
@@ -35,7 +37,7 @@ def walk(client: Client, path: str, taken: str = "") -> list[str]:
 def test_the_links_lead_to_every_schedule_and_to_no_other(
     client: Client, recorded: dict[str, Kept]
 ) -> None:
-    for what in ("lost_update/naive", "lost_update/select_for_update"):
+    for what in ("lost_update/naive", "lost_update/select_for_update", DEADLOCK):
         orders = sorted(each.order for each in recorded[what].schedules)
         assert walk(client, f"/lab/races/{what}/2/scheduler/") == orders
 
@@ -61,6 +63,18 @@ def test_who_waits_cannot_go(client: Client, recorded: dict[str, Kept]) -> None:
     assert "Process 2 waits for process 1." in page
     page = get(client, "/lab/races/lost_update/select_for_update/2/scheduler/?taken=111")
     assert '<span class="blocked">process 1 has ended</span>' in page
+
+
+def test_whom_postgresql_ends_is_chosen_too(client: Client, recorded: dict[str, Kept]) -> None:
+    scheduler = f"/lab/races/{DEADLOCK}/2/scheduler/"
+    page = get(client, f"{scheduler}?taken=121")
+    assert CHOICE.findall(page) == ["1212", "1212a"]
+    for process in 1, 2:
+        assert f"closes a deadlock, and PostgreSQL ends process {process}</a>" in page
+    ended = get(client, f"{scheduler}?taken=1212a")
+    assert ">process 2</a>" in ended
+    assert 'href="?taken=121">one step back' in ended
+    assert client.get(f"{scheduler}?taken=121a").status_code == 404
 
 
 def test_orders_that_reduction_has_left_out_are_those_that_it_stands_for(
@@ -100,10 +114,7 @@ def ran_with_reduction(schedule: RecordedSchedule) -> bool:
 def test_equivalence_completes_the_schedules_that_ran(
     what: str, monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any
 ) -> None:
-    """As many orders as the explorer has found without reduction, and as many that violate.
-
-    But for those in which a deadlock has another victim, which the page does not offer.
-    """
+    """As many orders as the explorer has found without reduction, and as many that violate."""
     ran: list[RecordedSchedule] = []
     monkeypatch.setattr(store, "replace", lambda _job, _recording, kept: ran.extend(kept))
     with django_db_blocker.unblock(), scratch_database():
@@ -114,24 +125,25 @@ def test_equivalence_completes_the_schedules_that_ran(
             race.strategies[recording.strategy], 2, max_seconds=600, max_schedules=20_000
         )
     assert len(ran) < recording.schedules == every.schedules
-    orders = [order for order in every.orders if order.isdecimal()]
-    violating = [each for each in every.violations if each.order.isdecimal()]
+    for schedule in ran:
+        for step, name in zip(schedule.steps, each_step(schedule.order), strict=True):
+            step["name"] = name
 
-    def count(taken: str, candidates: list[RecordedSchedule]) -> tuple[int, int]:
-        if any(len(each.order) == len(taken) for each in candidates):
+    def count(taken: list[str], candidates: list[RecordedSchedule]) -> tuple[int, int]:
+        if any(len(each.steps) == len(taken) for each in candidates):
             (violates,) = {bool(each.violation) for each in candidates}
             return 1, violates
         counts = []
-        for order in (f"{taken}1", f"{taken}2"):
+        for name in ("1", "1b", "2", "2a"):
             left = [
                 each
                 for each in candidates
-                if begun(each.steps, order, recording.initial, serializable=False)
+                if begun(each.steps, [*taken, name], recording.initial, serializable=False)
             ]
-            counts += [count(order, left)] if left else []
+            counts += [count([*taken, name], left)] if left else []
         return sum(every for every, _ in counts), sum(violating for _, violating in counts)
 
-    assert count("", ran) == (len(orders), len(violating))
+    assert count([], ran) == (every.schedules, every.violating)
 
 
 def test_what_a_truncated_search_has_not_reached_is_said(

@@ -1,5 +1,6 @@
 """Explorations that are kept, and `manage.py record`, which keeps them."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from io import StringIO
@@ -45,7 +46,7 @@ def test_every_schedule_is_kept_and_counted(explored: dict[str, Kept]) -> None:
         assert sum(bool(each.violation) for each in kept.schedules) == recording.violating
         for schedule in kept.schedules:
             taken = "".join(str(step["process"]) for step in schedule.steps)
-            assert schedule.order == taken
+            assert re.sub("[a-z]", "", schedule.order) == taken  # letters: who a deadlock ended
             assert len(schedule.outcomes) == recording.processes
     assert counts["lost_update/naive"] == (12, 14, 0)
     assert counts["toctou/check_first"] == (12, 14, 12)

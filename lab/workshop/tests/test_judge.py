@@ -84,6 +84,22 @@ def locked_for_the_session(key: str) -> ShortUrl:
     return short_url
 
 
+class Merging:
+    """An object that is called, and a statement that few write."""
+
+    def __call__(self, key: str) -> ShortUrl:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "MERGE INTO shorturl_shorturl AS target USING (SELECT %s AS key) AS asked"
+                " ON target.key = asked.key WHEN MATCHED THEN UPDATE SET hits = target.hits + 1",
+                [key],
+            )
+        return ShortUrl.objects.get(key=key)
+
+
+merging = Merging()
+
+
 def without_autocommit(key: str) -> ShortUrl:
     transaction.set_autocommit(False)
     try:
@@ -105,6 +121,7 @@ def without_autocommit(key: str) -> ShortUrl:
         ("lost_update", "asynchronous"),  # whose event loop is in a thread of its own
         ("lost_update", "locked_for_the_session"),
         ("lost_update", "without_autocommit"),
+        ("lost_update", "merging"),
         ("lost_update", "lab.workshop.solutions.resolve:resolve"),
     ],
 )

@@ -77,3 +77,13 @@ def ignore_conflicts(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
         )
         return ShortUrl.objects.get(key=key)
     raise ShortUrl.KeySpaceExhausted(keys)
+
+
+def another_exception(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
+    for key in keys:
+        try:
+            with transaction.atomic():
+                return ShortUrl.objects.create(key=key, target_url=target_url)
+        except IntegrityError:
+            pass
+    raise ValueError("no key is left")

@@ -47,3 +47,14 @@ def count_and_put_back(key: str) -> bool:
         LimitedLink.objects.filter(key=key).update(uses=F("uses") - 1)
         return False
     return True
+
+
+def looks_before_it_locks(key: str) -> bool:
+    link = LimitedLink.objects.get(key=key)
+    if link.uses >= link.max_uses:
+        return False
+    with transaction.atomic():
+        link = LimitedLink.objects.select_for_update().get(key=key)
+        link.uses += 1
+        link.save(update_fields=["uses"])
+    return True

@@ -1,10 +1,14 @@
 """What people hand in as a resolve, and the judge refuses; WORKSHOP.md says with which words."""
 
 import threading
+import time
+from functools import cache
 
 from django.db import OperationalError, connection, transaction
 from django.db.models import F
+from django.http import Http404
 
+from lab.workshop.wrong_solutions.locks import IMPORTED
 from shorturl.models import ShortUrl
 
 LOCK = threading.Lock()
@@ -25,6 +29,45 @@ def a_python_lock(key: str) -> ShortUrl:
         short_url = ShortUrl.objects.get(key=key)
         short_url.hits += 1
         short_url.save(update_fields=["hits"])
+    return short_url
+
+
+def an_imported_lock(key: str) -> ShortUrl:
+    with IMPORTED:
+        short_url = ShortUrl.objects.get(key=key)
+        short_url.hits += 1
+        short_url.save(update_fields=["hits"])
+    return short_url
+
+
+def sleep_and_read(key: str) -> ShortUrl:
+    time.sleep(0.01)
+    short_url = ShortUrl.objects.get(key=key)
+    short_url.hits += 1
+    short_url.save(update_fields=["hits"])
+    return short_url
+
+
+@cache
+def remembered(key: str) -> ShortUrl:
+    ShortUrl.objects.filter(key=key).update(hits=F("hits") + 1)
+    return ShortUrl.objects.get(key=key)
+
+
+def another_exception(key: str) -> ShortUrl:
+    if not ShortUrl.objects.filter(key=key).update(hits=F("hits") + 1):
+        raise Http404
+    return ShortUrl.objects.get(key=key)
+
+
+def the_number(key: str) -> int:
+    ShortUrl.objects.filter(key=key).update(hits=F("hits") + 1)
+    return ShortUrl.objects.get(key=key).hits
+
+
+def compared_once(key: str) -> ShortUrl:
+    short_url = ShortUrl.objects.get(key=key)
+    ShortUrl.objects.filter(key=key, hits=short_url.hits).update(hits=F("hits") + 1)
     return short_url
 
 

@@ -145,7 +145,7 @@ def test_a_run_is_followed(new_page: NewPage, page: Page, somebody_explores: Non
     """With JavaScript the page keeps itself up to date; without, there is a link."""
     Batch.objects.create(what="matrix", total=70)
     plain = new_page(java_script_enabled=False)
-    plain.goto(RIGHT)
+    plain.goto(f"{RIGHT}?level=serializable")  # which is not in it
     plain.get_by_role("button", name="Explore it").click()
     page.goto(plain.url)
     for each in (page, plain):
@@ -230,7 +230,7 @@ def test_keyboard_only(page: Page, recorded: dict[str, Kept]) -> None:
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(NAIVE))
     schedule = counterexample("naive")
-    tab_to(page.get_by_role("region", name="Schedules"))
+    tab_to(page.get_by_role("group", name="Schedules").get_by_role("link").first)
     forward = page.get_by_role("button", name="Forward")
     tab_to(forward)
     page.keyboard.press("Enter")

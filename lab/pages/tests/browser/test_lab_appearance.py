@@ -67,13 +67,12 @@ def test_stepping_is_readable_and_nothing_is_wider_than_the_window(page: Page) -
         fits(page, 320)
 
 
-def test_nothing_of_the_source_and_the_schedules_is_cut_off_on_paper(page: Page) -> None:
+def test_nothing_of_the_source_is_cut_off_on_paper(page: Page) -> None:
     page.set_viewport_size({"width": 1280, "height": 400})
     page.emulate_media(media="print")
     page.goto(EXPLORATION.format("select_for_update"))
     page.get_by_text("docstring").click()
-    for name in (".schedules", ".source .scroll"):
-        hidden = page.locator(name).evaluate(
-            "e => [e.scrollWidth - e.clientWidth, e.scrollHeight - e.clientHeight]"
-        )
-        assert hidden == [0, 0], name
+    hidden = page.locator(".source .scroll").evaluate(
+        "e => [e.scrollWidth - e.clientWidth, e.scrollHeight - e.clientHeight]"
+    )
+    assert hidden == [0, 0]
