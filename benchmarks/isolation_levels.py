@@ -126,7 +126,7 @@ def main() -> None:
             rows.setdefault(name, [name]).append(f"{count}; {said}")
             if count.startswith("0 /") is not (met == 0):
                 disagree.append(f"{race} × {name} under {level}: {count}, and {said}")
-    print("\n".join(table([race, *LEVELS], list(rows.values())) for race, rows in tables.items()))
+    print("\n\n".join(table([race, *LEVELS], list(rows.values())) for race, rows in tables.items()))
     sys.exit("\n".join(disagree) or 0)
 
 

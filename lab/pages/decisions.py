@@ -84,7 +84,7 @@ def choices(kept: RecordedExploration, taken: str) -> list[Choice]:
         ways = [name for name in ended if leads_on(kept, taken + name)]
         blocked = next((each for each in waiting if each.process == process), None)
         for name in ways:
-            deadlock = f"closes a deadlock, and PostgreSQL ends process {ended[name]}"
+            deadlock = f"closes a deadlock that ends process {ended[name]}"
             state = deadlock if len(ways) > 1 else ""
             found.append(Choice(process, name[-1], taken + name, state))
         if not ways and blocked:

@@ -40,7 +40,6 @@ def exploration(request: HttpRequest, name: str, strategy: str, processes: int) 
     context = about(request, job, kept)
     if kept:
         hidden_after = number_in(request, "predict", most=len(kept.schedule.steps) - 1)
-        context["changed"] = kept.recording.source not in ("", digest(job.strategy))
         context |= {"orders": kept.orders, "schedule": kept.schedule, **around(kept)}
         context |= shown(kept, hidden_after) | {"groups": groups(kept.orders, kept.schedule.order)}
         context["guess"] = request.GET.get("guess", "")[:100]
@@ -95,6 +94,7 @@ def about(request: HttpRequest, job: Job, kept: RecordedExploration | None) -> d
         "query": "" if standard else f"{urlencode({'level': job.isolation})}&",
         "job": job,
         "recording": kept and kept.recording,
+        "changed": kept and kept.recording.source not in ("", digest(job.strategy)),
         "source": source(job.strategy),
         **exploring(request, None if kept else job),
     }

@@ -70,7 +70,7 @@ def test_whom_postgresql_ends_is_chosen_too(client: Client, recorded: dict[str, 
     page = get(client, f"{scheduler}?taken=121")
     assert CHOICE.findall(page) == ["1212", "1212a"]
     for process in 1, 2:
-        assert f"closes a deadlock, and PostgreSQL ends process {process}</a>" in page
+        assert f"closes a deadlock that ends process {process}</a>" in page
     ended = get(client, f"{scheduler}?taken=1212a")
     assert ">process 2</a>" in ended
     assert 'href="?taken=121">one step back' in ended
