@@ -5,10 +5,12 @@ in the order of adjacent independent steps. Here, fewer steps count as independe
 knows of: what cannot be told from a recording depends on everything.
 """
 
+import re
 from itertools import combinations
 
 from lab.pages.picture.wording import WRITES, Step
 
+CLOCKS = {"statement_timestamp", "clock_timestamp", "now"}  # what a read may call
 LOCAL = ("SAVEPOINT", "RELEASE")  # who waits goes on to wait for the whole transaction
 
 
@@ -29,7 +31,8 @@ def independent(one: Step, two: Step, *, serializable: bool) -> bool:
 
 
 def _only_reads(step: Step) -> bool:
-    return step["kind"] == "SELECT" and not step["lock"] and "(" not in step["sql"]
+    calls = {name.lower() for name in re.findall(r"(\w+)\(", step["sql"])}
+    return step["kind"] == "SELECT" and not step["lock"] and calls <= CLOCKS
 
 
 def _uncommitted(step: Step) -> bool:
