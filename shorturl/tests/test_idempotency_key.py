@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 from django.db.models.functions import Now
 from django.test import Client
 
@@ -69,6 +70,23 @@ def test_a_key_is_its_callers_own(client: Client) -> None:
     refused = send(client, Authorization="Bearer shorturl_nobodys")
     assert refused.status_code == 401
     assert KeptAnswer.objects.count() == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_request_that_is_still_in_progress(client: Client) -> None:
+    first, lock = connection.copy(), ["anybody a-key"]
+    try:
+        with first.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", lock)
+            response = send(client)
+            assert (response.status_code, fields(response)) == (
+                409,
+                {"Idempotency-Key": "in_progress"},
+            )
+            cursor.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", lock)
+    finally:
+        first.close()
+    assert send(client).status_code == 201
 
 
 @pytest.mark.parametrize("key", ["", '""', "ä", '"half', 'in"side', "a b", "x" * 256, "\x7f"])
