@@ -45,6 +45,7 @@ ALONE = [
     Attack("check_first", repeat, TWICE, script="toctou"),
     Attack("check_first", replace, UNKNOWN, script="toctou"),
     Attack("check_first", replay, UNKNOWN, script="toctou"),
+    Attack("count_then_insert", repeat, TWICE, script="last_link"),
 ]
 MANY = [
     Attack("naive", repeat, BROKE),
@@ -53,6 +54,8 @@ MANY = [
     Attack("update_returning", drop, "right, and the invariant held"),
     Attack("update_returning", replay, UNKNOWN),
     Attack("on_conflict", drop, "right, and the invariant held", script="toctou"),
+    Attack("count_then_insert", repeat, BROKE, script="last_link"),
+    Attack("reservation", drop, "right, and the invariant held", script="last_link"),
 ]
 
 

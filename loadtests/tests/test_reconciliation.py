@@ -191,3 +191,17 @@ def test_an_edit_and_a_redirect_prove_that_it_was_undone() -> None:
             f"and afterwards led to {HOT}",
         ]
     ]
+
+
+def test_links_beyond_a_quota_are_those_in_the_database() -> None:
+    """Each spender has its own; a request that a proxy repeated made a link within the quota."""
+    made = Ledger(sent=4)
+    found = []
+    for key, spender in (("a", 0), ("b", 0), ("c", 0), ("d", 1)):
+        target_url = f"https://lab-aaaaa.invalid/{spender}/{key}"
+        made.created(key, target_url)
+        found.append(StoredLink(key, target_url, 0))
+    changes = {"operation": "spending", "verdict": "wrong", "seeds": ()}
+    result = reconciled(made, found, limit=2, **changes)
+    assert (result.lost, result.of, result.exit_code) == (1, 4, ExitCode.AS_EXPECTED)
+    assert reconciled(made, found, limit=3, **changes).lost == 0

@@ -14,7 +14,7 @@ from pytest_django import Settings
 
 from shorturl import quotas
 from shorturl.exceptions import TooManyCreates
-from shorturl.models import ShortUrl, Spending
+from shorturl.models import ApiToken, ShortUrl, Spending
 from shorturl.quotas import DAY, MINUTE
 from shorturl.tests.api import JSON, TARGET, bearer, create, user
 
@@ -85,6 +85,18 @@ def test_a_create_that_fails_costs_nothing(client: Client) -> None:
     headers = bearer()
     for expected in (201, 409, 409, 409):
         response = create(client, {"target_url": TARGET, "key": "mine"}, headers=headers)
+        assert response.status_code == expected
+    assert spent() == [1]
+
+
+def test_a_link_that_is_reused_costs_nothing(client: Client) -> None:
+    person = user()
+    token = ApiToken(name="reuse", user=person)
+    token.draw()
+    token.save()
+    headers = {"Authorization": f"Bearer {token.text}"}
+    for expected in (201, 200, 200):
+        response = create(client, {"target_url": TARGET, "reuse": True}, headers=headers)
         assert response.status_code == expected
     assert spent() == [1]
 

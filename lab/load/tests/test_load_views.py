@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from lab import urls
 from lab.load import views
 from shorturl import creating, keys, resolving
-from shorturl.models import ShortUrl
+from shorturl.models import ShortUrl, Spending
 from shorturl.operations import STRATEGIES
 from shorturl.resolving import compare_and_swap
 
@@ -209,3 +209,12 @@ def test_only_where_it_is_on(settings: Settings) -> None:
         settings.SHORTURL_LAB_LOAD = on
         patterns = runpy.run_path(urls.__file__)["urlpatterns"]
         assert any(each.callback.__module__ == views.__name__ for each in patterns) is on
+
+
+def test_a_spender_has_so_many_links(client: Client, space: str) -> None:
+    content = {"space": space, "spender": 7, "limit": 2, "target_url": f"https://{space}.invalid/a"}
+    answers = [post(client, "spend/reservation", content).json() for _ in range(3)]
+    assert [bool(answer["key"]) for answer in answers] == [True, True, False]
+    assert post(client, "spend/reservation", {**content, "spender": 8}).json()["key"]
+    assert client.delete(f"/lab/spaces/{space}").json() == {"removed": 3}
+    assert not Spending.objects.exists()
