@@ -233,7 +233,7 @@ def sessions(event: str = "") -> bool:
         cursor.execute("SELECT pg_stat_clear_snapshot()")  # which a transaction keeps
         cursor.execute(
             "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
-            " AND application_name = 'imports' AND coalesce(wait_event_type, '') ~ %s",
+            " AND application_name = 'imports' AND coalesce(wait_event, '') ~ %s",
             [event],
         )
         return cursor.fetchone() is not None
@@ -250,7 +250,7 @@ def test_kill_9_half_way_and_again(tmp_path: Path) -> None:
     with transaction.atomic():
         operations.create(OTHER, key=f"k{2 * BULK_MAX + 500:05}")
         with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
-            wait_for(lambda: sessions("Lock"), "it does not wait for the key")
+            wait_for(lambda: sessions("transactionid"), "it does not wait for the key")
             process.send_signal(signal.SIGKILL)
         assert process.returncode == -signal.SIGKILL
         assert ShortUrl.objects.count() == 2 * BULK_MAX + 1
