@@ -136,7 +136,7 @@ def waiting() -> int:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)"
-            " WHERE NOT granted AND datname = current_database()"
+            " WHERE locktype = 'transactionid' AND NOT granted AND datname = current_database()"
         )
         return int(cursor.fetchone()[0])
 
