@@ -67,10 +67,10 @@ def tell(server: OwnPostgres, statement: str) -> None:
         cursor.execute(statement)
 
 
-def has(server: OwnPostgres, key: str) -> bool:
+def ask(server: OwnPostgres, query: str) -> str:
     with closing(server.connect()) as connection, connection.cursor() as cursor:
-        cursor.execute(f"SELECT FROM {of(key)}")
-        return bool(cursor.rowcount)
+        cursor.execute(query)
+        return str(cursor.fetchone()[0])
 
 
 def of(key: str) -> str:
@@ -93,7 +93,9 @@ def test_what_is_read_there_and_what_is_not() -> None:
             mine, other = Client(service.url), Client(service.url, keeps=False)
             made = mine.ask("POST", "/api/links", {"target_url": OLD})
             key = json.loads(made.body)["key"]
-            until(lambda: has(replica, key))
+            assert other.target(key) == OLD  # with it, the service notes where the primary is
+            written = ask(primary, "SELECT pg_current_wal_insert_lsn()")
+            until(lambda: ask(replica, f"SELECT pg_last_wal_replay_lsn() >= '{written}'") == "True")
             # The replica stands still from here on, and the allowed lag is an hour.
             tell(replica, "SELECT pg_wal_replay_pause()")
             tell(primary, edit(key))
