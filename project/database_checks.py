@@ -16,7 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ConnectionHandler
 from psycopg2 import extensions
 
-from project import deadlines, replica
+from project import citus, deadlines, replica
 
 # In front of what PostgreSQL keeps for superusers and, from 16 on, for pg_use_reserved_connections.
 LIMITS = """
@@ -185,3 +185,26 @@ def check_replica(*, databases: Sequence[str] | None = None, **kwargs: Any) -> l
             )
         ]
     return []
+
+
+@register(Tags.database)
+def check_citus(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Refuse a strategy that cannot run on a Citus cluster, where the database is one."""
+    if "default" not in (databases or ()):
+        return []
+    try:
+        if not citus.is_installed():
+            return []
+    except DatabaseError:
+        return []
+    chosen = {"SHORTURL_CREATING": citus.CREATING, "SHORTURL_RESOLVING": citus.RESOLVING}
+    return [
+        Error(
+            f"{name}={getattr(settings, name)!r} cannot run on Citus: {why}.",
+            hint="Choose on_conflict to create, and combined or update_returning to resolve.",
+            id="project.E005",
+        )
+        for name, strategies in chosen.items()
+        for how, why in [strategies.get(getattr(settings, name), ("", ""))]
+        if how == citus.REFUSED
+    ]

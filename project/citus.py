@@ -1,0 +1,137 @@
+"""The tables on a Citus cluster: links distributed by key, everything else on every node.
+
+https://docs.citusdata.com/en/stable/develop/api_udf.html has the functions. All of it is one
+transaction, so that what is interrupted has done nothing.
+"""
+
+from collections.abc import Iterator
+
+from django.apps import apps
+from django.db import connection
+from django.db.models import Model
+
+from shorturl.keys import KEY_CONSTRAINT
+from shorturl.models import ShortUrl
+
+LINKS = ShortUrl._meta.db_table
+PRIMARY_KEY = f"{LINKS}_pkey"
+# A foreign key to a reference table allows no parallel statements beside it in one transaction.
+SEQUENTIAL = "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'"
+INSTALLED = "SELECT FROM pg_extension WHERE extname = 'citus'"
+DISTRIBUTED = "SELECT logicalrelid::regclass::text FROM pg_dist_partition"
+DUPLICATES = f"SELECT key FROM {LINKS} GROUP BY key HAVING count(*) > 1 LIMIT 1"  # noqa: S608
+REFERRING = f"""
+    SELECT conrelid::regclass::text FROM pg_constraint
+    WHERE contype = 'f' AND confrelid = '{LINKS}'::regclass LIMIT 1
+"""  # noqa: S608
+
+UNCHANGED, EVERY_SHARD, REFUSED = "single-shard", "runs on every shard", "refused"
+ROW_BY_ID = "its UPDATE names the id and not the key"
+ONE_NODE = "the lock is the coordinator's alone: with several, it keeps nobody out"
+PARTS = "partial counts are on every node, so each hit would be a commit on all of them"
+CREATING = {
+    "naive": (UNCHANGED, "INSERT with its key"),
+    "check_first": (UNCHANGED, "SELECT and INSERT with the key"),
+    "table_lock": (EVERY_SHARD, "LOCK TABLE locks all shards"),
+    "forgiveness": (UNCHANGED, "INSERT with its key"),
+    "savepoint": (UNCHANGED, "INSERT with its key, in a savepoint"),
+    "on_conflict": (UNCHANGED, "the unique key is the distribution column"),
+    "get_or_create": (UNCHANGED, "SELECT and INSERT with the key"),
+    "timestamp_key": (UNCHANGED, "INSERT with its key"),
+    "advisory_lock": (REFUSED, ONE_NODE),
+    "permuted_sequence": (UNCHANGED, "nextval on the coordinator, INSERT with its key"),
+}
+RESOLVING = {
+    "naive": (EVERY_SHARD, ROW_BY_ID),
+    "atomic_only": (EVERY_SHARD, ROW_BY_ID),
+    "select_for_update": (EVERY_SHARD, ROW_BY_ID),
+    "f_expression": (EVERY_SHARD, ROW_BY_ID),
+    "f_expression_full_save": (REFUSED, "a save() of all columns writes the distribution column"),
+    "update_returning": (UNCHANGED, "UPDATE … WHERE key"),
+    "compare_and_swap": (EVERY_SHARD, ROW_BY_ID),
+    "repeatable_read": (REFUSED, "there is no snapshot of several nodes"),
+    "advisory_lock": (REFUSED, ONE_NODE),
+    "combined": (UNCHANGED, "UPDATE … WHERE key"),
+    "slotted_counter": (REFUSED, PARTS),
+    "append_only": (REFUSED, PARTS),
+    "in_memory": (UNCHANGED, "UPDATE … WHERE key, later"),
+}
+
+
+class NotPossible(Exception):
+    """The tables cannot be distributed. The message says why, and what would be right."""
+
+
+def is_installed() -> bool:
+    """Return whether the database has the extension."""
+    return bool(rows(INSTALLED))
+
+
+def statements(*, undo: bool) -> list[str]:
+    """Return what has to be sent, as one transaction; nothing where it is done already.
+
+    Raises NotPossible.
+    """
+    if not is_installed():
+        raise NotPossible(
+            "This database has no Citus: have it in shared_preload_libraries of all nodes, and "
+            "CREATE EXTENSION citus"
+        )
+    done = {name.removeprefix("public.") for (name,) in rows(DISTRIBUTED)}
+    needed = [*(undoing(done) if undo else doing(done))]
+    return [SEQUENTIAL, *needed] if needed else []
+
+
+def doing(done: set[str]) -> Iterator[str]:
+    """Yield what distributes the tables that are not yet in `done`."""
+    for duplicate in rows(DUPLICATES):
+        raise NotPossible(
+            f"The key {duplicate[0]!r} is there more than once: restore {KEY_CONSTRAINT} first"
+        )
+    for referring in rows(REFERRING) if LINKS not in done else ():
+        raise NotPossible(
+            f"The table {referring[0]} refers to a link by its id, and Citus needs the key in it"
+        )
+    for model in reference_models():
+        if model._meta.db_table not in done:
+            yield f"SELECT create_reference_table('{model._meta.db_table}')"
+    if LINKS not in done:
+        yield f"ALTER TABLE {LINKS} DROP CONSTRAINT {PRIMARY_KEY}, ADD PRIMARY KEY (key, id)"
+        yield f"SELECT create_distributed_table('{LINKS}', 'key')"
+
+
+def undoing(done: set[str]) -> Iterator[str]:
+    """Yield what makes the tables in `done` plain ones again."""
+    if LINKS in done:
+        yield f"SELECT undistribute_table('{LINKS}')"
+        yield f"ALTER TABLE {LINKS} DROP CONSTRAINT {PRIMARY_KEY}, ADD PRIMARY KEY (id)"
+    for model in reversed(reference_models()):
+        if model._meta.db_table in done:
+            yield f"SELECT undistribute_table('{model._meta.db_table}')"
+
+
+def reference_models() -> list[type[Model]]:
+    """Return all models but the links, each after those that it refers to."""
+    left = [
+        model
+        for model in apps.get_models(include_auto_created=True)
+        if model is not ShortUrl and model._meta.managed and not model._meta.proxy
+    ]
+    ordered: list[type[Model]] = []
+    while left:
+        model = next(each for each in left if not refers_to(each) & {*left} - {each})
+        left.remove(model)
+        ordered.append(model)
+    return ordered
+
+
+def refers_to(model: type[Model]) -> set[object]:
+    """Return the models that its foreign keys lead to."""
+    return {field.related_model for field in model._meta.fields if field.remote_field}
+
+
+def rows(query: str) -> list[tuple[str, ...]]:
+    """Return all rows of a query."""
+    with connection.cursor() as cursor:
+        cursor.execute(query)
+        return list(cursor.fetchall())

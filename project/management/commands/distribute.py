@@ -1,0 +1,53 @@
+"""`manage.py distribute`: the tables over a Citus cluster, and back."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError, connection, transaction
+
+from project import citus
+
+
+class Command(BaseCommand):
+    """Distributes in one transaction; a second time, it finds nothing to do."""
+
+    help = "Distribute the links by key over the nodes of Citus; all other tables are on each."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add the two switches."""
+        parser.add_argument("--dry-run", action="store_true", help="print the SQL, and send none")
+        parser.add_argument("--undo", action="store_true", help="make them plain tables again")
+        parser.add_argument(
+            "--strategies", action="store_true", help="print which strategies run there instead"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Send it or print it; raise CommandError when it cannot be, with nothing done."""
+        if options["strategies"]:
+            self.stdout.write("\n".join(table()))
+            return
+        try:
+            with transaction.atomic():
+                needed = citus.statements(undo=options["undo"])
+                if not needed:
+                    self.stdout.write("Nothing to do.")
+                for statement in needed:
+                    self.stdout.write(f"{statement};")
+                    if not options["dry_run"]:
+                        with connection.cursor() as cursor:
+                            cursor.execute(statement)
+        except citus.NotPossible as error:
+            raise CommandError(f"{error}.") from error
+        except DatabaseError as error:
+            (reason, *_) = str(error).splitlines()
+            raise CommandError(f"The database: {reason}. Nothing was done.") from error
+
+
+def table() -> Iterator[str]:
+    """Yield a Markdown table of the strategies on a cluster."""
+    yield "| operation | strategy | on Citus | because |"
+    yield "| --- | --- | --- | --- |"
+    for operation, strategies in (("create", citus.CREATING), ("resolve", citus.RESOLVING)):
+        for name, (how, why) in strategies.items():
+            yield f"| {operation} | `{name}` | {how} | {why} |"
