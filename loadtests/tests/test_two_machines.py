@@ -80,4 +80,3 @@ def test_counts_are_exact_and_no_key_is_stolen_with_one_of_them_killed_midway() 
         hits, result = traffic.reconciled()
         assert traffic.ledger.redirects.total() <= hits <= traffic.followed
         assert harm(result) == {}
-        print(f"{traffic.ledger.redirects.total()} ≤ {hits} ≤ {traffic.followed}, {result.errors}")
