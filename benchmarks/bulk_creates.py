@@ -28,7 +28,7 @@ BULKS, ROUNDS, CLIENTS = 10, 10, 8
 TIMEOUT = 60  # seconds of a request, many times what it takes
 
 
-class Client:
+class KeptConnection:
     """A connection to the service, which is kept."""
 
     def __init__(self, url: str) -> None:
@@ -63,7 +63,7 @@ def main() -> int:
             return processor.of_workers(service.process.pid).total() + sessions.total()
 
         rows = []
-        client = Client(service.url)
+        client = KeptConnection(service.url)
         for name, requests, links in ("single", SINGLE, 1), ("bulk", BULKS, BULK):
             started, before = time.monotonic(), spent()
             for number in range(requests):
@@ -83,7 +83,7 @@ def main() -> int:
     return 1 if wrong or deadlocks else 0
 
 
-def create(client: Client, targets: list[str]) -> None:
+def create(client: KeptConnection, targets: list[str]) -> None:
     """Create one link, or several in one request."""
     links = [{"target_url": target} for target in targets]
     path, body = (
@@ -99,7 +99,7 @@ def crossed(url: str) -> tuple[dict[str, int], int]:
 
     A request that was not answered entry by entry counts for all of its entries.
     """
-    clients = [Client(url) for _ in range(CLIENTS)]
+    clients = [KeptConnection(url) for _ in range(CLIENTS)]
     statuses: Counter[str] = Counter()
     wrong = 0
     for number in range(ROUNDS):
@@ -109,12 +109,14 @@ def crossed(url: str) -> tuple[dict[str, int], int]:
     return dict(statuses), wrong
 
 
-def one_round(clients: list[Client], keys: list[str], statuses: "Counter[str]") -> "Counter[str]":
+def one_round(
+    clients: list[KeptConnection], keys: list[str], statuses: "Counter[str]"
+) -> "Counter[str]":
     """Have all clients ask for the keys at once; add up the statuses, return how often each won."""
     winners: Counter[str] = Counter()
     together = threading.Barrier(len(clients))
 
-    def ask(client: Client, order: list[str]) -> None:
+    def ask(client: KeptConnection, order: list[str]) -> None:
         links = [{"target_url": "https://example.com/", "key": key} for key in order]
         together.wait(TIMEOUT)
         status, content = client.post("/api/links/bulk?atomic=false", {"links": links})

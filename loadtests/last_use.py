@@ -43,7 +43,7 @@ load = LoadRun("last_use", "last_use", prepare=prepare, key_length=3)
 Hooks(load)
 
 
-class Follower(LedgerUser):
+class UseTaker(LedgerUser):
     """Follows each link in turn, until it is used up."""
 
     load = load

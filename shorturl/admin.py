@@ -55,7 +55,7 @@ class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return super().response_action(request, queryset, *args, **kwargs)
 
 
-class TargetForm(forms.ModelForm):  # type: ignore[type-arg]
+class AdminForm(forms.ModelForm):  # type: ignore[type-arg]
     """The form of a short URL, with what can be edited of it."""
 
     own_host: str
@@ -105,7 +105,7 @@ class DeletedFilter(admin.SimpleListFilter):
 class ShortUrlAdmin(CheckedAdmin):
     """Short URLs: to look for, to lead elsewhere, to delete. They are created on the front page."""
 
-    form = TargetForm
+    form = AdminForm
     fields = (
         *("key", "target_url", "owner", "max_hits", "expires_at"),
         *("total_hits", "created_at", "deleted_at"),

@@ -23,7 +23,7 @@ LIMIT_CONSTRAINT = "shorturl_shorturl_limit_ck"
 CLOCK: models.Func = models.Func(function="clock_timestamp", output_field=models.DateTimeField())
 
 
-class State(models.TextChoices):
+class LinkState(models.TextChoices):
     """What became of a short URL."""
 
     LIVE = "live"
@@ -55,10 +55,10 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
     def with_state(self) -> "ShortUrlQuerySet":
         """Add `state`, which says why a short URL leads nowhere; LIVE are those of live()."""
         why = Case(
-            When(deleted_at__isnull=False, then=Value(State.DELETED)),
-            When(expires_at__lte=CLOCK, then=Value(State.EXPIRED)),
-            When(hits__gte=F("max_hits"), then=Value(State.USED_UP)),
-            default=Value(State.LIVE),
+            When(deleted_at__isnull=False, then=Value(LinkState.DELETED)),
+            When(expires_at__lte=CLOCK, then=Value(LinkState.EXPIRED)),
+            When(hits__gte=F("max_hits"), then=Value(LinkState.USED_UP)),
+            default=Value(LinkState.LIVE),
         )
         state = {"state": why}
         return self.annotate(**state)  # as in with_total_hits()
@@ -128,7 +128,7 @@ class ShortUrl(models.Model):
     expires_at = models.DateTimeField("expiry", null=True, blank=True)
 
     total_hits: int  # after with_total_hits()
-    state: str = State.LIVE  # after with_state(); before, what a new one is
+    state: str = LinkState.LIVE  # after with_state(); before, what a new one is
 
     objects = ShortUrlQuerySet.as_manager()
 

@@ -14,7 +14,7 @@ from django.db import IntegrityError, transaction
 from shorturl import bulk, creating, idempotency, keys, resolving, reusing, spending
 from shorturl.exceptions import ShortUrlError
 from shorturl.keys import violates
-from shorturl.models import LIMIT_CONSTRAINT, KeptAnswer, ShortUrl, ShortUrlQuerySet, State
+from shorturl.models import LIMIT_CONSTRAINT, KeptAnswer, LinkState, ShortUrl, ShortUrlQuerySet
 from shorturl.roll_up import gather
 from shorturl.strategies import Strategy
 from shorturl.validators import validate_target_url
@@ -157,7 +157,7 @@ def resolve_by(function: resolving.Resolve, key: str) -> ShortUrl:
 def look_up(key: str) -> ShortUrl:
     """Return the short URL of `key` if it is live, without counting a hit; raise as resolve()."""
     short_url = ShortUrl.objects.with_state().get(key=key, deleted_at=None)
-    if short_url.state != State.LIVE:
+    if short_url.state != LinkState.LIVE:
         raise ShortUrl.Gone(key, short_url.state)
     return short_url
 

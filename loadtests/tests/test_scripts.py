@@ -120,7 +120,8 @@ def test_the_naive_way_loses_hits_and_says_which(races: list[Path]) -> None:
 
 def test_uses_are_sold_beyond_the_limit(races: list[Path]) -> None:
     found = of(races, "last_use", "naive")
-    assert found["lost"] > found["failed"] == 0
+    # A hit that is refused, and whose link is live when it is looked up, as somebody wrote less.
+    assert found["lost"] > found["failed"]
     found = of(races, "last_use", "f_expression_full_save")
     assert found["lost"] == found["failed"] == found["errors"]["500 IntegrityError"] > 0
 

@@ -91,7 +91,7 @@ def test_index_before_anything_was_explored(client: Client) -> None:
 def test_index_shows_what_was_explored(client: Client, recorded: dict[str, Kept]) -> None:
     batch = Batch.objects.create(what="matrix")
     page = get(client, "/lab/")
-    newest = recorded["toctou/on_conflict"].recording
+    newest = max((each.recording for each in recorded.values()), key=lambda one: one.recorded_at)
     assert f"{newest.recorded_at:%Y-%m-%d %H:%M}" in page
     assert newest.postgresql in page
     violating = '<a class="count violates" href="{}"><span aria-hidden="true">✗</span> 12 / 14'

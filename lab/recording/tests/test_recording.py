@@ -63,7 +63,7 @@ def test_a_step_has_what_was_sent_what_came_back_and_what_the_rows_held(
     read, _, write, commit, *_ = explored["lost_update/naive"].schedule("121122").steps
     assert (read["kind"], read["process"], read["rows"]) == ("SELECT", 1, 1)
     assert (read["until"], read["waited_for"], read["error"], read["message"]) == (1, [], "", "")
-    assert read["sql"].startswith("SELECT … FROM shorturl_shorturl WHERE key = ")
+    assert read["sql"].startswith("SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND ")
     observed = [each["observed"] for each in (read, write, commit)]
     assert observed == ["hits = 0", "hits = 0", "hits = 1"]
     lines = (ROOT / "shorturl" / "resolving" / "naive.py").read_text().splitlines()
