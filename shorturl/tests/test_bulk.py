@@ -134,6 +134,8 @@ def test_two_in_every_order_when_what_they_draw_crosses() -> None:
 def waiting() -> int:
     """Return how many sessions wait for another one's transaction."""
     with connection.cursor() as cursor:
+        # Or pg_stat_activity is what it was when this transaction saw it first.
+        cursor.execute("SELECT pg_stat_clear_snapshot()")
         cursor.execute(
             "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)"
             " WHERE locktype = 'transactionid' AND NOT granted AND datname = current_database()"

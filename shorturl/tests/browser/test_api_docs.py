@@ -32,7 +32,7 @@ def test_shows_every_operation_and_calls_it(page: Page, log_in: LogIn, settings:
     page.wait_for_load_state("networkidle")
 
     create = try_out("create_link")  # as the one who is logged in
-    create.get_by_role("textbox").fill(json.dumps({"target_url": TARGET, "key": "mine"}))
+    create.locator("textarea").fill(json.dumps({"target_url": TARGET, "key": "mine"}))
     expect(answer(create)).to_contain_text('"key": "mine"')
     assert ShortUrl.objects.get().target_url == TARGET
 

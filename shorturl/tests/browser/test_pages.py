@@ -79,6 +79,8 @@ def test_keyboard_only(page: Page, target_url: str) -> None:
     page.keyboard.press("Tab")
     page.keyboard.type("spring")
     page.keyboard.press("Tab")
+    expect(page.get_by_text("Limit and expiry")).to_be_focused()
+    page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="/spring")).to_be_visible()
 
