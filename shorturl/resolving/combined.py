@@ -1,5 +1,6 @@
 import os
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
 
 from django.db import OperationalError, connection
@@ -21,17 +22,18 @@ UPDATE = f"""
 """  # noqa: S608
 
 Row = tuple[object, ...]
-Counted = list[tuple[Row, int]]  # for each hit in turn the row, and how many hits of it came later
+Counted = tuple[Row, int]  # of a hit: the row, and how many hits of it came later
 
 
 class Batch:
     """Hits of one key that one statement counts; the first of them sends it."""
 
     def __init__(self, before: "Batch | None") -> None:
-        self.before = before and before.counted
+        self.before = before and before.ended
         self.hits = 0
         self.sent = False
-        self.counted: Future[Counted] = Future()
+        self.counted: list[Counted] = []
+        self.ended: Future[None] = Future()
 
 
 class Batches:
@@ -70,9 +72,9 @@ def resolve(key: str, *, shared: Batches = SHARED) -> ShortUrl:
     Why nothing can go wrong: the database adds to what it has and looks whether the link is live,
     as in `update_returning`, and no hit is answered before the statement that counts it is
     committed. A killed process takes only hits with it that nobody was told of. An error is raised
-    for every hit of its batch, and an OperationalError, as of a locked row, for those who wait
-    behind it, too. Each key has batches of its own: one whose row is locked stops no other, and as
-    a statement locks one row, no two can deadlock.
+    for every hit of its batch that is not counted, and an OperationalError, as of a locked row, for
+    those who wait behind it, too. Each key has batches of its own: one whose row is locked stops no
+    other, and as a statement locks one row, no two can deadlock.
 
     What it costs: a hit may wait for the statement before its own. A row is locked, written and
     committed once for many hits, and only one connection of a process waits for it.
@@ -80,7 +82,7 @@ def resolve(key: str, *, shared: Batches = SHARED) -> ShortUrl:
     When to use it: for links that many follow at once, where a process has several threads.
     """
     if connection.in_atomic_block:
-        return as_counted(key, count_batch(key, 1), number=1)
+        return as_counted(key, list(count_batch(key, 1)), number=1)
     with shared.lock:
         batch = shared.last.get(key)
         leads = batch is None or batch.sent
@@ -91,10 +93,12 @@ def resolve(key: str, *, shared: Batches = SHARED) -> ShortUrl:
     if leads:
         send(key, batch, shared)
     try:
-        counted = batch.counted.result(LONGEST)
-    except TimeoutError as error:  # of a statement that may be committed yet
-        raise OperationalError(f"A hit of {key!r} was sent, and no answer came.") from error
-    return as_counted(key, counted, number)
+        error = batch.ended.exception(LONGEST)
+    except TimeoutError as late:  # of a statement that may be committed yet
+        raise OperationalError(f"A hit of {key!r} was sent, and no answer came.") from late
+    if error and number > len(batch.counted):
+        raise error
+    return as_counted(key, batch.counted, number)
 
 
 def send(key: str, batch: Batch, shared: Batches) -> None:
@@ -104,16 +108,18 @@ def send(key: str, batch: Batch, shared: Batches) -> None:
             wait_for(batch.before, key)
         with shared.lock:
             batch.sent = True
-        batch.counted.set_result(count_batch(key, batch.hits))
+        for counted in count_batch(key, batch.hits):  # kept when the next one fails
+            batch.counted.append(counted)
+        batch.ended.set_result(None)
     except BaseException as error:
-        batch.counted.set_exception(error)
+        batch.ended.set_exception(error)
     finally:
         with shared.lock:
             if shared.last.get(key) is batch:
                 del shared.last[key]
 
 
-def wait_for(before: Future[Counted], key: str) -> None:
+def wait_for(before: Future[None], key: str) -> None:
     """Return when the statement before has ended; raise what the next one would end in, too."""
     try:
         error = before.exception(PATIENCE)
@@ -123,17 +129,16 @@ def wait_for(before: Future[Counted], key: str) -> None:
         raise error  # the next one would wait for the same lock, and as long again
 
 
-def count_batch(key: str, hits: int) -> Counted:
+def count_batch(key: str, hits: int) -> Iterator[Counted]:
     """Count all the hits of a batch, or, where not all have a use left, one after the other."""
     if row := count(key, hits):
-        return [(row, later) for later in reversed(range(hits))]
-    counted: Counted = []
+        yield from ((row, later) for later in reversed(range(hits)))
+        return
     for _ in range(hits if hits > 1 else 0):
         row = count(key, 1)
         if row is None:
-            break
-        counted.append((row, 0))
-    return counted
+            return
+        yield row, 0
 
 
 def count(key: str, hits: int) -> Row | None:
@@ -143,7 +148,7 @@ def count(key: str, hits: int) -> Row | None:
         return cursor.fetchone()  # type: ignore[no-any-return]
 
 
-def as_counted(key: str, counted: Counted, number: int) -> ShortUrl:
+def as_counted(key: str, counted: list[Counted], number: int) -> ShortUrl:
     """Return the short URL as it was when this hit of its batch was counted."""
     if number > len(counted):
         raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r}.")

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count
 from typing import Any
 
 import pytest
@@ -30,15 +31,18 @@ class Threads:
         self.arrived, self.go = threading.Semaphore(0), threading.Event()
 
     def resolve(
-        self, key: str = "hot", *, fails: bool = False, lock_timeout: str = f"{TIMEOUT}s"
+        self, key: str = "hot", *, fails: int = 0, lock_timeout: str = f"{TIMEOUT}s"
     ) -> "Future[ShortUrl]":
-        """Resolve `key` in a thread of its own; `fails` sends a number that is none."""
+        """Resolve `key` in a thread of its own; its statement `fails` sends what is no number."""
+        statements = count(1)
 
         def gate(execute: Callable[..., Any], sql: Any, params: Any, *rest: Any) -> Any:
             self.sent.append(params)
             self.arrived.release()
             assert self.go.wait(TIMEOUT)
-            return execute(sql, ["x" if fails else params[0], *params[1:]], *rest)
+            return execute(
+                sql, ["x" if next(statements) == fails else params[0], *params[1:]], *rest
+            )
 
         def run() -> ShortUrl:
             try:
@@ -57,7 +61,7 @@ class Threads:
         assert self.arrived.acquire(timeout=TIMEOUT)
         return future
 
-    def behind(self, *fails: bool) -> "list[Future[ShortUrl]]":
+    def behind(self, *fails: int) -> "list[Future[ShortUrl]]":
         """Resolve the key in as many threads, one after the other, which wait on return."""
         futures = []
         deadline = time.monotonic() + TIMEOUT
@@ -119,6 +123,16 @@ def test_an_error_is_for_every_hit_of_its_batch(threads: Threads) -> None:
     assert first.result(TIMEOUT).hits == 1
     assert all(isinstance(future.exception(TIMEOUT), DataError) for future in batch)
     assert threads.resolve().result(TIMEOUT).hits == hits() == 2
+
+
+def test_what_is_counted_before_an_error_stays_counted(threads: Threads) -> None:
+    """Of a batch of three with two uses left, the third statement fails, after one is counted."""
+    ShortUrl.objects.update(max_hits=3)
+    first, *batch = [threads.first(), *threads.behind(3, 0, 0)]
+    threads.go.set()
+    assert [future.result(TIMEOUT).hits for future in (first, batch[0])] == [1, 2]
+    assert all(isinstance(future.exception(TIMEOUT), DataError) for future in batch[1:])
+    assert hits() == 2
 
 
 def test_the_batch_behind_an_error_is_counted(threads: Threads) -> None:
