@@ -25,8 +25,9 @@ who may do the same in the admin, and tokens without a user, have all. Where the
 page (`SHORTURL_PUBLIC_STATS`). An unknown or revoked token is refused everywhere.
 
 **Repeated requests.** Every POST takes an `Idempotency-Key`: sent again with the same key, a
-request is carried out once and gets the same answer. Keys are each token's and each account's own;
-without either, all callers share theirs, so draw them at random.
+request is carried out once and gets the same answer; after an error, it is tried anew. Keys are
+each token's and each account's own; without either, all callers share theirs, so draw them at
+random.
 
 **Errors** are JSON, always of the same shape: `detail` is a sentence for people, and `errors`,
 where an input is invalid, names each `field`, with a `code` for programs and a `message`.

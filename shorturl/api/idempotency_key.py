@@ -20,8 +20,6 @@ from shorturl.models import IDEMPOTENCY_KEY_MAX_LENGTH, KeptAnswer
 HEADER = "Idempotency-Key"
 # A string as the draft has it, in quotation marks, or without them, as many clients send it.
 KEY = re.compile(r'"(?P<quoted>[ !#-\[\]-~]+)"|(?P<bare>[!#-\[\]-~]+)')
-# The errors that are the request's own. After any other one it may be carried out when sent again.
-FINAL_ERRORS = {400, 409, 413, 415, 422}
 
 PARAMETER = {
     "name": HEADER,
@@ -30,7 +28,8 @@ PARAMETER = {
     "description": "A random text of your own for this request, for example a UUID. When no answer "
     "arrives, send the same request with the same key: it is carried out once, and gets the same "
     "answer for 24 hours. Another request with that key has 422, and one that comes while the "
-    "first is in progress 409, code `in_progress`.",
+    "first is in progress 409, code `in_progress`. After an error nothing was done, and the "
+    "request is carried out when it is sent again.",
     "schema": {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_MAX_LENGTH},
     "example": "8e03978e-40d5-43e8-bc93-6894a57f9324",
 }
@@ -56,7 +55,7 @@ def idempotent(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]
 
         def work() -> dict[str, Any]:
             response = view(request, *args, **kwargs)
-            if response.status_code >= 400 and response.status_code not in FINAL_ERRORS:
+            if response.status_code >= 400:  # nothing was done, and nothing spent
                 raise NotKept(response)
             made.append(response)
             return {
