@@ -73,6 +73,7 @@ USES = "the function add_once is part of the step that uses "
 
 CALLS = {
     "SELECT add_once(8)": FUNCTION,
+    """SELECT hits AS "it's", add_once(8) AS "o'clock" FROM interleave_counter""": FUNCTION,
     "TABLE shown": USES + "shown",
     "SELECT * FROM stacked": USES + "stacked",
     "VALUES (add_once(8))": FUNCTION,

@@ -54,6 +54,17 @@ def test_an_operator_that_calls_a_function() -> None:
     assert statements.only_reads("SELECT a + 1, '+!' FROM t", special)
 
 
+def test_an_apostrophe_in_a_name_begins_no_string() -> None:
+    called = """SELECT hits AS "link's hits", add_once(7) AS "owner's turn" FROM link"""
+    assert statements.calls(called) == {"add_once"}
+    assert statements.commits_apart(called)
+    locking = """SELECT "it's" FROM t WHERE id = 1 FOR UPDATE -- it's"""
+    assert not statements.only_reads(locking)
+    assert statements.commits_apart(locking)
+    assert statements.locked_tables(locking) == {"t"}
+    assert statements.only_reads("""SELECT "it's", 'add_once(7)' FROM t""")
+
+
 def test_a_read_of_the_clock_keeps_its_place() -> None:
     assert statements.only_reads("SELECT hits, 'now' FROM t")
     assert not statements.only_reads("SELECT now()")

@@ -12,7 +12,6 @@ _STATEMENT = re.compile(_COMMENTS + r"(rollback\s+to|\w+)", re.IGNORECASE | re.D
 _SEVERAL = re.compile(r";\s*\S")
 _STRINGS = r"""[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$"""
 _QUOTED = re.compile(rf"""{_STRINGS}|"[^"]*\"""", re.DOTALL)
-_CONSTANTS = re.compile(_STRINGS, re.DOTALL)  # names in quotes stay
 _SET_ISOLATION = re.compile(r"SET\s+TRANSACTION\s+ISOLATION\s+LEVEL[\s\w]+;?\s*", re.IGNORECASE)
 _LOCKS_OR_WRITES = re.compile(r"\b(FOR|INTO|INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
 _CALL = re.compile(r'([\w.]+|"[^"]*")?\s*\(')
@@ -51,6 +50,11 @@ DEFINITIONS = {"CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "COMMENT", "SECURIT
 _CONTROL = {"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE", "SET"}
 
 
+def _without_constants(sql: str) -> str:
+    """Return it without strings and comments; a name in quotes stays, also with a ' in it."""
+    return _QUOTED.sub(lambda match: match[0] if match[0].startswith('"') else " ", sql)
+
+
 @functools.lru_cache(maxsize=1024)
 def kind(sql: str) -> str:
     """Return its first word, in capitals, or ROLLBACK TO."""
@@ -87,7 +91,7 @@ def marks_session(sql: str) -> bool:
 @functools.lru_cache(maxsize=1024)
 def words(sql: str) -> frozenset[str]:
     """Return its names and keywords in small letters, without what stands in constants."""
-    return frozenset(re.findall(r"\w+", _CONSTANTS.sub(" ", sql).lower()))
+    return frozenset(re.findall(r"\w+", _without_constants(sql).lower()))
 
 
 def uses(sql: str, special: Set[str]) -> bool:
@@ -113,7 +117,7 @@ def writes(sql: str) -> bool:
 @functools.lru_cache(maxsize=1024)
 def calls(sql: str) -> frozenset[str]:
     """Return the names in front of a parenthesis that may be those of functions."""
-    found = _CALL.findall(_INTO.sub(" ", _CONSTANTS.sub(" ", sql).lower()))
+    found = _CALL.findall(_INTO.sub(" ", _without_constants(sql).lower()))
     called = {name.strip('"').removeprefix("pg_catalog.") for name in found}
     return frozenset(called - names.KEYWORDS - {""})
 
@@ -133,7 +137,7 @@ def only_reads(sql: str, special: Set[str] = frozenset()) -> bool:
     used = words(sql)
     return (
         kind(sql) == "SELECT"
-        and not _LOCKS_OR_WRITES.search(_CONSTANTS.sub(" ", sql))
+        and not _LOCKS_OR_WRITES.search(_without_constants(sql))
         and "u&" not in sql.lower()
         and calls_only_pure(sql)
         and used.isdisjoint(names.SYSTEM_COLUMNS | names.CLOCKS)
@@ -170,7 +174,7 @@ def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = 
 
 def locked_tables(sql: str) -> frozenset[str]:
     """Return the names of tables of which it may lock rows; none if it locks no rows."""
-    text = _CONSTANTS.sub(" ", sql).lower()
+    text = _without_constants(sql).lower()
     if kind(sql) not in ROW_CHANGES and not _ROW_LOCK.search(text):
         return frozenset()
     return frozenset(_TABLE.findall(text))
