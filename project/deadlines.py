@@ -37,13 +37,15 @@ def install() -> None:
 def answered_within(seconds: float) -> Iterator[None]:
     """Limit all that this thread waits for PostgreSQL in the block; 0 is no limit.
 
-    A wait beyond it raises psycopg2's OperationalError, and closes the connection.
+    A wait beyond it raises psycopg2's OperationalError, and closes the connection. A block within
+    another can only shorten the limit, and what it leaves of the time is the other's.
     """
-    _thread.deadline = time.monotonic() + seconds if seconds else math.inf
+    before = getattr(_thread, "deadline", math.inf)
+    _thread.deadline = min(before, time.monotonic() + seconds if seconds else math.inf)
     try:
         yield
     finally:
-        _thread.deadline = math.inf
+        _thread.deadline = before
 
 
 def wait(connection: Any) -> None:

@@ -3,7 +3,8 @@
 That is what a GET or HEAD reads of short URLs: pages, lists, the admin. A redirect, whatever
 writes, and all else, such as sessions and tokens, is the primary's. Who has written something reads
 the primary until the replica has that, too: a cookie says how far the write-ahead log was. And
-what the replica does not have, or cannot answer, the primary is asked for again.
+what the replica does not have, or cannot answer in time, the primary is asked for again. The lab's
+endpoints never read it: they count by GET, too.
 """
 
 import logging
@@ -15,16 +16,18 @@ from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, connections
+from django.db import Error, connections
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 
+from project import deadlines
 from shorturl.keys import key_of
 from shorturl.models import PartialCount, ShortUrl
 
 READ_THERE = (ShortUrl, PartialCount)
 COOKIE = "written"
 COOKIE_AGE = 60 * 60  # seconds; a replica that is further behind is not read anyway
+UNKNOWN = "FFFFFFFF/FFFFFFFF"  # a position that no replica has
 LSN = re.compile(r"([0-9A-F]{1,8})/([0-9A-F]{1,8})")
 CHECK_INTERVAL = 1.0  # seconds
 RETRY_INTERVAL = 5.0  # seconds, after it did not answer
@@ -91,13 +94,17 @@ class Replica:
             self._due = time.monotonic() + CHECK_INTERVAL
             now = time.monotonic()
             [position] = row("default", POSITION)
-            if self._is_copy is None:
-                self._is_copy = row("default", IDENTITY) == row("replica", IDENTITY)
-            in_recovery, replayed = row("replica", REPLAYED)
+            identity = row("default", IDENTITY) if self._is_copy is None else None
+            with deadlines.answered_within(patience()):
+                if identity:
+                    self._is_copy = identity == row("replica", IDENTITY)
+                    if not self._is_copy:
+                        logger.warning("The replica is not read: it is another database")
+                in_recovery, replayed = row("replica", REPLAYED)
             if self._is_copy and in_recovery:
                 self._written.append((now, number(position)))
                 self.replayed = number(replayed)
-        except DatabaseError as error:
+        except Error as error:
             self.failed()
             connections["replica"].close()
             logger.warning("The replica is not read: %s", str(error).strip())
@@ -116,18 +123,19 @@ class ReplicaMiddleware:
             response = self.get_response(request)
             remember(response, request)
             return response
-        redirects = request.method == "GET" and key_of(request.path_info) is not None
-        if redirects or not self.replica.has(number(request.COOKIES.get(COOKIE, ""))):
+        path = request.path_info
+        counts = path.startswith("/lab/") or (request.method == "GET" and key_of(path) is not None)
+        if counts or not self.replica.has(number(request.COOKIES.get(COOKIE, ""))):
             return self.get_response(request)
         _thread.reads, _thread.used = True, False
         try:
-            response = self.get_response(request)
+            with deadlines.answered_within(patience()):
+                response = self.get_response(request)
         finally:
             _thread.reads = False
         if _thread.used and (response.status_code == 404 or response.status_code >= 500):
-            if response.status_code >= 500:
+            if response.status_code == 503:  # an outage; a 500 may be a mistake of the service
                 self.replica.failed()
-            response.close()
             return self.get_response(request)
         return response
 
@@ -136,10 +144,16 @@ def remember(response: HttpResponse, request: HttpRequest) -> None:
     """Have the client bring along how far the write-ahead log was after its request."""
     try:
         [position] = row("default", POSITION)
-    except DatabaseError:
-        return  # and the response says so
+    except Error:
+        position = UNKNOWN  # what the request has written may be there all the same
     secure = settings.SESSION_COOKIE_SECURE
     response.set_cookie(COOKIE, position, COOKIE_AGE, httponly=True, samesite="Lax", secure=secure)
+
+
+def patience() -> float:
+    """Return how many seconds to wait for the replica, so that the primary still has its time."""
+    limits = settings.DATABASE_CONNECT_TIMEOUT, settings.DATABASE_REQUEST_TIMEOUT / 2
+    return min(limit for limit in limits if limit)
 
 
 def row(alias: str, statement: str) -> tuple[Any, ...]:

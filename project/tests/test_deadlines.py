@@ -39,6 +39,24 @@ def test_a_statement_ends_at_the_deadline_and_takes_its_connection_along() -> No
         cursor.execute("SELECT pg_sleep(%s)", [2 * LIMIT])
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_block_within_another_shortens_the_limit_and_leaves_the_rest() -> None:
+    with deadlines.answered_within(2 * LIMIT):
+        with (
+            deadlines.answered_within(LIMIT),
+            deadlines.answered_within(3600),
+            pytest.raises(OperationalError, match="has not answered within"),
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(FOREVER)
+        connection.close()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+            with pytest.raises(OperationalError, match="has not answered within"):
+                cursor.execute(FOREVER)
+    connection.close()
+
+
 def full(listening: socket.socket) -> socket.socket:
     """Fill the queue of a socket that nobody accepts from: the next client gets no answer."""
     filler = socket.socket()
