@@ -3,7 +3,7 @@
 The strategies in the folders only import the model; an application calls what is here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -13,10 +13,10 @@ from django.db import IntegrityError, transaction
 
 from shorturl import bulk, creating, idempotency, keys, resolving, reusing, spending
 from shorturl.exceptions import ShortUrlError
-from shorturl.keys import violates
+from shorturl.keys import is_collision, violates
 from shorturl.models import LIMIT_CONSTRAINT, KeptAnswer, LinkState, ShortUrl, ShortUrlQuerySet
 from shorturl.roll_up import gather
-from shorturl.strategies import Strategy
+from shorturl.strategies import Strategy, Verdict
 from shorturl.validators import validate_target_url
 
 # A row for each operation, by its folder. The setting SHORTURL_CREATING chooses a strategy of it.
@@ -55,16 +55,32 @@ def create(
     values = {"owner_id": owner_id, "max_hits": max_hits, "expires_at": expires_at}
     strategy = creating.STRATEGIES[settings.SHORTURL_CREATING]
     if key is None:
-        return strategy.function(target_url, keys=keys.candidates(), **values)
+        return create_by(strategy, target_url, keys=keys.candidates(), **values)
     keys.validate_custom_key(key)
     if not strategy.draws_keys:
         strategy = creating.STRATEGIES["on_conflict"]
     # A custom key is the only candidate, so that a taken one is never retried, and the strategy
     # decides between two people who want the same one.
     try:
-        return strategy.function(target_url, keys=[key], **values)
+        return create_by(strategy, target_url, keys=[key], **values)
     except ShortUrl.KeySpaceExhausted as error:
         raise ShortUrl.KeyTaken(key, deleted=bool(deleted([key]))) from error
+
+
+def create_by(
+    strategy: Strategy[creating.Create], target_url: str, *, keys: Iterable[str], **values: Any
+) -> ShortUrl:
+    """Return a new short URL, by one of the strategies.
+
+    create_many() and an import ask for no lock by name: one of theirs can be in the way of
+    `advisory_lock`, which then leaves it to `on_conflict`. An exhibit is shown as it is.
+    """
+    try:
+        return strategy.function(target_url, keys=keys, **values)
+    except IntegrityError as error:
+        if strategy.verdict is not Verdict.RIGHT or not is_collision(error):
+            raise
+    return creating.STRATEGIES["on_conflict"].function(target_url, keys=keys, **values)
 
 
 def create_many(

@@ -6,9 +6,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
 
 from pginterleave import explore
-from shorturl import keys
+from shorturl import bulk, keys, operations
 from shorturl.creating import STRATEGIES, Create, permuted_sequence, timestamp_key
 from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
@@ -116,6 +117,22 @@ def test_another_violation_is_raised_and_not_retried(strategy: Strategy[Create])
         strategy.function(MINE, keys=["one", "two", "three"])
     assert not keys.is_collision(raised.value)
     assert sum("INSERT" in query["sql"] for query in sent) == 1
+
+
+def test_a_bulk_takes_the_key_behind_the_lock(settings: Settings) -> None:
+    """It asks for no lock by name, as everybody else who creates does with advisory_lock."""
+    settings.SHORTURL_CREATING = "advisory_lock"
+    result = explore(
+        [
+            lambda: operations.create(MINE, key="wanted"),
+            lambda: bulk.create_many([bulk.Wanted(YOURS, "wanted")], all_or_nothing=False),
+        ],
+        setup=ShortUrl.objects.all().erase,
+        invariant=lambda _: "" if ShortUrl.objects.count() == 1 else "not one link",
+        expected=ShortUrl.KeyTaken,
+    )
+    assert result.complete
+    assert not result.violations
 
 
 def usable() -> bool:
