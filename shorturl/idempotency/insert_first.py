@@ -35,17 +35,17 @@ def answer(
 
     When to use it: where a short wait is better for the caller than to be told to come back.
     """
-    try:
-        with transaction.atomic():
+    with transaction.atomic():
+        try:
             kept, is_new = KeptAnswer.objects.get_or_create(
                 caller=caller, key=key, defaults={"fingerprint": fingerprint}
             )
-            if is_new:
-                for name, value in work().items():
-                    setattr(kept, name, value)
-                kept.save()
-            return kept
-    except OperationalError as error:
-        if not isinstance(error.__cause__, errors.LockNotAvailable):
-            raise
-        raise KeptAnswer.InFlight(key) from error
+        except OperationalError as error:
+            if not isinstance(error.__cause__, errors.LockNotAvailable):
+                raise
+            raise KeptAnswer.InFlight(key) from error
+        if is_new:
+            for name, value in work().items():
+                setattr(kept, name, value)
+            kept.save()
+        return kept

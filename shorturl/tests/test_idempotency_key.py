@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
+from django.db import OperationalError, connection, transaction
 from django.db.models.functions import Now
 from django.test import Client
 
@@ -127,6 +127,28 @@ def test_every_way_keeps_the_first_answer(strategy: Strategy[Answer]) -> None:
 
     assert [answer(201).status, answer(422).status] == [201, 201]
     assert KeptAnswer.objects.get().status == 201
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
+def test_a_lock_that_the_work_waits_for_is_no_request_in_progress(
+    strategy: Strategy[Answer],
+) -> None:
+    other = connection.copy()
+
+    def work() -> dict[str, int]:
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL lock_timeout = '10ms'")
+            cursor.execute("SELECT pg_advisory_xact_lock(1)")
+        return {"status": 201}
+
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(1)")
+        with pytest.raises(OperationalError), transaction.atomic():
+            strategy.function("me", "key", "0", work=work)
+    finally:
+        other.close()
 
 
 def test_answers_are_kept_for_a_day(client: Client) -> None:
