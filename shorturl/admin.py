@@ -72,10 +72,10 @@ class AdminForm(forms.ModelForm):  # type: ignore[type-arg]
         return target_url
 
     def clean_expires_at(self) -> datetime | None:
-        """Return the expiry; raise ValidationError for a new one in the past."""
+        """Return the expiry; raise ValidationError for a new one that is invalid."""
         expires_at: datetime | None = self.cleaned_data["expires_at"]
         if expires_at and "expires_at" in self.changed_data:
-            validate_expiry(expires_at)
+            return validate_expiry(expires_at)
         return expires_at
 
     def clean_max_hits(self) -> int | None:

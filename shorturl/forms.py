@@ -67,10 +67,10 @@ class TargetForm(forms.Form):
         return target_url
 
     def clean_expires_at(self) -> datetime | None:
-        """Return the expiry; raise ValidationError for a new one in the past."""
+        """Return the expiry; raise ValidationError for a new one that is invalid."""
         expires_at: datetime | None = self.cleaned_data["expires_at"]
         if expires_at and "expires_at" in self.changed_data:
-            validate_expiry(expires_at)
+            return validate_expiry(expires_at)
         return expires_at
 
     def focus_first_error(self) -> None:

@@ -25,7 +25,7 @@ from django.core.exceptions import ValidationError
 from django.utils.dateparse import parse_datetime
 
 from shorturl.keys import validate_custom_key
-from shorturl.validators import shortened, validate_target_url
+from shorturl.validators import in_utc, shortened, validate_target_url
 
 TIMES = ("created_at", "deleted_at", "expires_at")
 COLUMNS = ("key", "target_url", "hits", "max_hits", "owner", *TIMES)
@@ -140,7 +140,7 @@ def number(name: str, value: object) -> int | None:
 
 
 def moment(name: str, value: object) -> datetime | None:
-    """Return a time, which without an offset is UTC, or None where nothing is said."""
+    """Return a time in UTC, as it is without an offset, or None where nothing is said."""
     if value is None or value == "":
         return None
     try:
@@ -152,7 +152,7 @@ def moment(name: str, value: object) -> datetime | None:
         raise ValidationError(
             f"{name} is {quoted(value)}: use a date and a time, such as {example}."
         )
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+    return in_utc(time if time.tzinfo else time.replace(tzinfo=UTC))
 
 
 def listed(fields: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ import ipaddress
 import re
 import socket
 import unicodedata
-from datetime import datetime
+from datetime import UTC, datetime
 from urllib.parse import SplitResult, urlsplit
 
 import idna
@@ -110,13 +110,26 @@ def validate_foreign(target_url: str, own_host: str, allowed_hosts: list[str]) -
         )
 
 
-def validate_expiry(expires_at: datetime) -> None:
-    """Raise ValidationError unless a link that ends then leads anywhere first."""
+def in_utc(time: datetime) -> datetime:
+    """Return a time in UTC, as PostgreSQL takes no offset of 16 hours; raise ValidationError."""
+    try:
+        return time.astimezone(UTC)
+    except OverflowError as error:
+        raise ValidationError(
+            f"The time {time.isoformat()} is outside the years 1 to 9999 in UTC: use another one.",
+            code="year",
+        ) from error
+
+
+def validate_expiry(expires_at: datetime) -> datetime:
+    """Return it in UTC; raise ValidationError unless a link that ends then leads anywhere first."""
+    expires_at = in_utc(expires_at)
     if expires_at <= timezone.now():
         raise ValidationError(
             f"The expiry {expires_at:%Y-%m-%d %H:%M:%S %Z} is in the past: use a time to come.",
             code="past",
         )
+    return expires_at
 
 
 def ascii_host(host: str) -> str:

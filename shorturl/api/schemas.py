@@ -22,6 +22,7 @@ from shorturl import keys
 from shorturl.models import ShortUrl
 from shorturl.validators import (
     TARGET_URL_MAX_LENGTH,
+    in_utc,
     validate_expiry,
     validate_foreign,
     validate_target_url,
@@ -34,7 +35,7 @@ PAGE_DEFAULT, PAGE_MAX = 50, 100
 TARGET = "https://example.com/a/long/page"
 
 
-def checked(validate: Callable[[Any, HttpRequest], None]) -> AfterValidator:
+def checked(validate: Callable[[Any, HttpRequest], object]) -> AfterValidator:
     """Return Pydantic's kind of validator for one of ours, which keeps its code and its words."""
 
     def check(value: Any, info: ValidationInfo) -> Any:
@@ -82,6 +83,7 @@ MaxHits = Annotated[
 ExpiresAt = Annotated[
     AwareDatetime,
     checked(lambda expires_at, request: validate_expiry(expires_at)),
+    AfterValidator(in_utc),
     Field(description="Until when it leads there, then 410.", examples=["2030-12-31T23:59:59Z"]),
 ]
 

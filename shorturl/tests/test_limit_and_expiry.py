@@ -7,10 +7,10 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.test import Client
 
-from shorturl import operations
+from shorturl import link_files, operations
 from shorturl.models import CLOCK, PartialCount, ShortUrl
 from shorturl.roll_up import roll_up
-from shorturl.tests.api import TARGET, bearer, change, create, fields, user
+from shorturl.tests.api import JSON, TARGET, bearer, change, create, fields, user
 
 pytestmark = pytest.mark.django_db
 
@@ -53,6 +53,7 @@ def test_by_the_api(client: Client, headers: dict[str, str]) -> None:
         ({"max_hits": "many"}, {"max_hits": "int_parsing"}),
         ({"expires_at": PAST}, {"expires_at": "past"}),
         ({"expires_at": "2099-01-01T00:00:00"}, {"expires_at": "timezone_aware"}),
+        ({"expires_at": "9999-12-31T23:59:59-14:00"}, {"expires_at": "year"}),
         ({"expires_at": "soon"}, {"expires_at": "datetime_from_date_parsing"}),
     ],
 )
@@ -64,6 +65,20 @@ def test_what_the_api_refuses(
     ShortUrl.objects.create(key="known", target_url=TARGET)
     response = change(client, "known", values, headers=headers)
     assert (response.status_code, fields(response)) == (422, faults)
+
+
+def test_any_offset_is_utc(client: Client, headers: dict[str, str]) -> None:
+    """PostgreSQL itself takes less than 16 hours."""
+    said = "2099-01-02T00:00:00+23:59"
+    body = {"target_url": TARGET, "key": "one", "expires_at": said}
+    assert create(client, body).json()["expires_at"] == "2099-01-01T00:01:00Z"
+    body["key"] = "two"
+    bulk = client.post("/api/links/bulk", {"links": [body]}, content_type=JSON, headers=headers)
+    assert bulk.status_code == 201
+    posted = client.post("/", {"target_url": TARGET, "key": "three", "expires_at": said})
+    assert posted.status_code == 303
+    assert ShortUrl.objects.values("expires_at").distinct().count() == 1
+    assert str(link_files.moment("expires_at", said)) == "2099-01-01 00:01:00+00:00"
 
 
 def test_a_limit_below_what_was_counted(client: Client, headers: dict[str, str]) -> None:

@@ -188,6 +188,11 @@ def test_what_is_wrong_is_said_by_line(tmp_path: Path) -> None:
     ("line", "says"),
     [
         ('{"key": "a", "target_url": "https://a.example", "created_at": "soon"}', "such as 2026-"),
+        (
+            '{"key": "a", "target_url": "https://a.example",'
+            ' "created_at": "9999-12-31T23:59:59-14:00"}',
+            "outside the years 1 to 9999",
+        ),
         ('{"key": "a", "target_url": "https://a.example", "owner": "x"}', "no account 'x'"),
         ('{"key": "a", "target_url": "https://a.example", "hits": 5, "max_hits": 4}', "at least 1"),
         ('{"key": "a", "target_url": "https://a.example", "hit": 5}', "Unknown: 'hit'."),
