@@ -12,7 +12,7 @@ from django.db.backends.postgresql.psycopg_any import is_psycopg3
 from pginterleave import Outcome
 
 from . import counter
-from .counter import Counter, explored, sql
+from .counter import Counter, explored, replayed, sql
 
 OBJECTS = """
 CREATE SCHEMA attack;
@@ -186,6 +186,37 @@ def test_a_clock_that_was_set_before_is_named() -> None:
     assert explored(reads_then_dates, reduce=True).limits == limit
     assert explored(says_begin).limits == limit
     assert explored(reads_then_dates).limits == ()
+
+
+@pytest.mark.skipif(is_psycopg3, reason="psycopg 3 takes no SQL for a parameter")
+@pytest.mark.usefixtures("objects")
+def test_what_a_parameter_of_psycopg2_calls_is_seen() -> None:
+    """AsIs is sent as it is, also from within a list."""
+    from psycopg2.extensions import AsIs
+
+    def called(cursor: Any, params: Any) -> None:
+        cursor.callproc("lower", params)
+
+    def many(cursor: Any, params: Any) -> None:
+        cursor.executemany("SELECT %s", iter([params]))
+
+    add: Any = AsIs("attack.add_once(8)")
+    sent: list[Callable[[Any], object]] = [
+        lambda cursor: cursor.execute("SELECT %s", [add]),
+        lambda cursor: cursor.execute("SELECT %(a)s", {"a": [add]}),
+        lambda cursor: cursor.execute("SELECT 1 %s", [AsIs("FROM attack.shown")]),
+        lambda cursor: many(cursor, [add]),
+        lambda cursor: called(cursor, [AsIs("attack.add_once(8)::text")]),
+    ]
+
+    def process(send: Callable[[Any], object]) -> None:
+        with transaction.atomic(), connection.cursor() as cursor:
+            send(cursor)
+
+    for send in sent:
+        assert "add_once" in "; ".join(explored(partial(process, send)).limits)
+    locks = partial(sql, "SELECT 1 FROM interleave_counter WHERE id = 1 %s", AsIs("FOR UPDATE"))
+    assert [each.kind for each in replayed("11", locks).timeline] == ["SELECT", "COMMIT"]
 
 
 def inserts_values() -> None:

@@ -1,12 +1,16 @@
 """Django's cursors, with each statement as a step."""
 
 import contextlib
+import datetime
+import decimal
 import functools
 import re
+import uuid
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from django.db.backends.postgresql.psycopg_any import is_psycopg3
 from django.db.backends.utils import CursorDebugWrapper
 
 from pginterleave import statements
@@ -14,6 +18,18 @@ from pginterleave.django.private import Send, SendingCursor
 from pginterleave.session import Session
 
 ROWS_KEPT = 10  # of what a statement returned, for the timeline
+# The types of parameters that psycopg2 sends as constants.
+CONSTANTS = {type(None), bool, int, float, str, bytes, bytearray, memoryview, decimal.Decimal}
+CONSTANTS |= {datetime.date, datetime.time, datetime.datetime, datetime.timedelta, uuid.UUID}
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether it is known to be sent as a constant, unlike an AsIs, which may be any SQL."""
+    if type(value) is dict:
+        return all(map(_is_constant, value.values()))
+    if type(value) in (list, tuple):
+        return all(map(_is_constant, value))
+    return type(value) in CONSTANTS
 
 
 class SteppingCursor(SendingCursor):
@@ -26,8 +42,12 @@ class SteppingCursor(SendingCursor):
         session: Session = self.db.session
         return session
 
-    def _text(self, sql: Any) -> str:
-        text = sql.as_string(self.cursor) if hasattr(sql, "as_string") else sql
+    def _text(self, sql: Any, params: Any = None) -> str:
+        """Return the statement, with its parameters if one may be more than a constant."""
+        if is_psycopg3 or _is_constant(params):
+            text = sql.as_string(self.cursor) if hasattr(sql, "as_string") else sql
+        else:
+            text = self.driver("mogrify")(sql, params)
         return text.decode() if isinstance(text, bytes) else str(text)  # execute_values() has bytes
 
     def close(self) -> None:
@@ -36,16 +56,20 @@ class SteppingCursor(SendingCursor):
             self.driver("close")()
 
     def callproc(self, procname: Any, params: Any = None, kparams: Any = None) -> Any:
-        name = self._text(procname)
-        sql = f"SELECT * FROM {name}()"  # noqa: S608 - what it sends, for the timeline
-        with self._session.statement(sql, params) as self._last:
+        given = [*params.values()] if isinstance(params, dict) else [*(params or ())]
+        places = ", ".join(["%s"] * len(given))
+        # What it sends, for the timeline.
+        sql = f"SELECT * FROM {self._text(procname)}({places})"  # noqa: S608
+        with self._session.statement(self._text(sql, given), given) as self._last:
             return super().callproc(procname, params, kparams)
 
     def sends(self, send: Send, sql: Any, params: Any, *, many: bool) -> Any:
         session = self._session
         if many:
             session.catalogue.limit("what executemany() sends is one step")
-        text = self._text(sql)
+            params = list(params)  # which may be an iterator
+        rows = params if many and not _is_constant(params) else [params]
+        text = "; ".join(self._text(sql, each) for each in rows)
         if session.connecting or statements.only_begins(text):
             with session.begins(text):
                 return send(sql, params)
