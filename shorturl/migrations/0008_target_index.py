@@ -13,6 +13,10 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        # What an attempt that was interrupted has left, which no query uses.
+        migrations.RunSQL(
+            "DROP INDEX CONCURRENTLY IF EXISTS shorturl_shorturl_target_ix", migrations.RunSQL.noop
+        ),
         AddIndexConcurrently(
             model_name="shorturl",
             index=HashIndex(
