@@ -20,14 +20,24 @@ SEQUENTIAL = "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'"
 INSTALLED = "SELECT FROM pg_extension WHERE extname = 'citus'"
 DISTRIBUTED = "SELECT logicalrelid::regclass::text FROM pg_dist_partition"
 DUPLICATES = f"SELECT key FROM {LINKS} GROUP BY key HAVING count(*) > 1 LIMIT 1"  # noqa: S608
+# With all that foreign keys tie to it, so that a later table may be a plain one by then.
+UNDISTRIBUTE = """SELECT undistribute_table(logicalrelid, cascade_via_foreign_keys => true)
+    FROM pg_dist_partition WHERE logicalrelid = '{}'::regclass"""
 REFERRING = f"""
     SELECT conrelid::regclass::text FROM pg_constraint
     WHERE contype = 'f' AND confrelid = '{LINKS}'::regclass LIMIT 1
 """  # noqa: S608
 
 UNCHANGED, EVERY_SHARD, REFUSED = "single-shard", "runs on every shard", "refused"
+EVERY_NODE, UNKNOWN = "runs on every node", "not known to run"
 ROW_BY_ID = "its UPDATE names the id and not the key"
 ONE_NODE = "the lock is the coordinator's alone: with several, it keeps nobody out"
+WHOLE_ROW = "a save() of all columns writes the distribution column"
+VOLATILE = "clock_timestamp() in its WHERE is VOLATILE, which Citus takes in no UPDATE"
+SNAPSHOT = "there is no snapshot of several nodes"
+BY_TARGET = "its SELECT names the target and not the key"
+REFERENCE = "its table is on every node, and so is each write"
+FROM_SELECT = "INSERT … SELECT … ON CONFLICT into a table that is on every node"
 PARTS = "partial counts are on every node, so each hit would be a commit on all of them"
 CREATING = {
     "naive": (UNCHANGED, "INSERT with its key"),
@@ -42,19 +52,47 @@ CREATING = {
     "permuted_sequence": (UNCHANGED, "nextval on the coordinator, INSERT with its key"),
 }
 RESOLVING = {
-    "naive": (EVERY_SHARD, ROW_BY_ID),
-    "atomic_only": (EVERY_SHARD, ROW_BY_ID),
+    "naive": (REFUSED, WHOLE_ROW),
+    "atomic_only": (REFUSED, WHOLE_ROW),
     "select_for_update": (EVERY_SHARD, ROW_BY_ID),
     "f_expression": (EVERY_SHARD, ROW_BY_ID),
-    "f_expression_full_save": (REFUSED, "a save() of all columns writes the distribution column"),
-    "update_returning": (UNCHANGED, "UPDATE … WHERE key"),
-    "compare_and_swap": (EVERY_SHARD, ROW_BY_ID),
-    "repeatable_read": (REFUSED, "there is no snapshot of several nodes"),
+    "f_expression_full_save": (REFUSED, WHOLE_ROW),
+    "update_returning": (REFUSED, VOLATILE),
+    "compare_and_swap": (REFUSED, VOLATILE),
+    "repeatable_read": (REFUSED, SNAPSHOT),
     "advisory_lock": (REFUSED, ONE_NODE),
-    "combined": (UNCHANGED, "UPDATE … WHERE key"),
+    "combined": (REFUSED, VOLATILE),
     "slotted_counter": (REFUSED, PARTS),
     "append_only": (REFUSED, PARTS),
-    "in_memory": (UNCHANGED, "UPDATE … WHERE key, later"),
+    "in_memory": (EVERY_SHARD, ROW_BY_ID),
+}
+REUSING = {
+    "find_then_create": (EVERY_SHARD, BY_TARGET),
+    "get_or_create": (EVERY_SHARD, BY_TARGET),
+    "on_conflict": (EVERY_SHARD, BY_TARGET),
+    "advisory_lock": (REFUSED, ONE_NODE),
+    "serializable": (REFUSED, SNAPSHOT),
+}
+IDEMPOTENCY = {
+    "look_up_then_store": (EVERY_NODE, REFERENCE),
+    "insert_first": (EVERY_NODE, REFERENCE),
+    "advisory_lock": (REFUSED, ONE_NODE),
+}
+SPENDING = {
+    "count_then_insert": (EVERY_NODE, REFERENCE),
+    "read_modify_write": (EVERY_NODE, REFERENCE),
+    "f_expression": (EVERY_NODE, REFERENCE),
+    "row_lock": (EVERY_NODE, REFERENCE),
+    "conditional_update": (UNKNOWN, FROM_SELECT),
+    "reservation": (UNKNOWN, FROM_SELECT),
+}
+# By the statements and the documentation: nothing of it was run on a cluster.
+TABLES = {
+    "creating": CREATING,
+    "resolving": RESOLVING,
+    "reusing": REUSING,
+    "idempotency": IDEMPOTENCY,
+    "spending": SPENDING,
 }
 
 
@@ -65,6 +103,11 @@ class NotPossible(Exception):
 def is_installed() -> bool:
     """Return whether the database has the extension."""
     return bool(rows(INSTALLED))
+
+
+def is_distributed() -> bool:
+    """Return whether the database has Citus, and tables distributed by it."""
+    return is_installed() and bool(rows(DISTRIBUTED))
 
 
 def statements(*, undo: bool) -> list[str]:
@@ -103,11 +146,11 @@ def doing(done: set[str]) -> Iterator[str]:
 def undoing(done: set[str]) -> Iterator[str]:
     """Yield what makes the tables in `done` plain ones again."""
     if LINKS in done:
-        yield f"SELECT undistribute_table('{LINKS}')"
+        yield UNDISTRIBUTE.format(LINKS)
         yield f"ALTER TABLE {LINKS} DROP CONSTRAINT {PRIMARY_KEY}, ADD PRIMARY KEY (id)"
     for model in reversed(reference_models()):
         if model._meta.db_table in done:
-            yield f"SELECT undistribute_table('{model._meta.db_table}')"
+            yield UNDISTRIBUTE.format(model._meta.db_table)
 
 
 def reference_models() -> list[type[Model]]:

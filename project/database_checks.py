@@ -17,6 +17,7 @@ from django.db.utils import ConnectionHandler
 from psycopg2 import extensions
 
 from project import citus, deadlines, replica
+from shorturl import operations
 
 # In front of what PostgreSQL keeps for superusers and, from 16 on, for pg_use_reserved_connections.
 LIMITS = """
@@ -189,19 +190,19 @@ def check_replica(*, databases: Sequence[str] | None = None, **kwargs: Any) -> l
 
 @register(Tags.database)
 def check_citus(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """Refuse a strategy that cannot run on a Citus cluster, where the database is one."""
+    """Refuse a strategy that cannot run on a Citus cluster, where tables are distributed."""
     if "default" not in (databases or ()):
         return []
     try:
-        if not citus.is_installed():
+        if not citus.is_distributed():
             return []
     except DatabaseError:
         return []
-    chosen = {"SHORTURL_CREATING": citus.CREATING, "SHORTURL_RESOLVING": citus.RESOLVING}
+    chosen = {operations.setting(name): strategies for name, strategies in citus.TABLES.items()}
     return [
         Error(
             f"{name}={getattr(settings, name)!r} cannot run on Citus: {why}.",
-            hint="Choose on_conflict to create, and combined or update_returning to resolve.",
+            hint="manage.py distribute --strategies has those that can.",
             id="project.E005",
         )
         for name, strategies in chosen.items()

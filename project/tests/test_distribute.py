@@ -14,7 +14,7 @@ from django.db import connection
 
 from project import citus
 from project.tests.conftest import run_in
-from shorturl import creating, resolving
+from shorturl import operations
 from shorturl.keys import KEY_CONSTRAINT
 
 STANDS_IN = """
@@ -23,8 +23,8 @@ STANDS_IN = """
         AS 'INSERT INTO pg_dist_partition VALUES ($1::regclass)';
     CREATE FUNCTION create_distributed_table(text, text) RETURNS void LANGUAGE sql
         AS 'INSERT INTO pg_dist_partition VALUES ($1::regclass)';
-    CREATE FUNCTION undistribute_table(text) RETURNS void LANGUAGE sql
-        AS 'DELETE FROM pg_dist_partition WHERE logicalrelid = $1::regclass'
+    CREATE FUNCTION undistribute_table(regclass, cascade_via_foreign_keys bool) RETURNS void
+        LANGUAGE sql AS 'DELETE FROM pg_dist_partition'
 """
 PRIMARY_KEY = f"""
     SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = '{citus.PRIMARY_KEY}'
@@ -56,13 +56,16 @@ def test_there_twice_and_back_twice(capsys: pytest.CaptureFixture[str]) -> None:
     planned = printed(capsys, "--dry-run")
     assert citus.rows(PRIMARY_KEY) == [("PRIMARY KEY (id)",)]
     assert printed(capsys) == planned
+    assert citus.rows("SHOW statement_timeout") == citus.rows("SHOW lock_timeout") == [("0",)]
     assert planned[0].startswith("SET LOCAL")
     assert planned[-1] == "SELECT create_distributed_table('shorturl_shorturl', 'key');"
     users = planned.index("SELECT create_reference_table('auth_user');")
     assert users < planned.index("SELECT create_reference_table('shorturl_apitoken');")
     assert citus.rows(PRIMARY_KEY) == [("PRIMARY KEY (key, id)",)]
     assert printed(capsys) == ["Nothing to do."]
-    assert len(printed(capsys, "--undo")) == len(planned)
+    undone = " ".join(" ".join(printed(capsys, "--undo")).split())
+    assert undone.count("cascade_via_foreign_keys => true") == len(planned) - 2
+    assert citus.rows(citus.DISTRIBUTED) == []
     assert citus.rows(PRIMARY_KEY) == [("PRIMARY KEY (id)",)]
     assert printed(capsys, "--undo") == ["Nothing to do."]
 
@@ -88,15 +91,29 @@ def test_duplicate_keys_are_told() -> None:
 
 
 def test_every_strategy_has_a_line_in_the_tables() -> None:
-    assert citus.CREATING.keys() == creating.STRATEGIES.keys()
-    assert citus.RESOLVING.keys() == resolving.STRATEGIES.keys()
+
+    assert {name: sorted(lines) for name, lines in citus.TABLES.items()} == {
+        name: sorted(strategies) for name, strategies in operations.STRATEGIES.items()
+    }
 
 
 @pytest.mark.usefixtures("stands_in")
 def test_a_strategy_that_cannot_run_there_is_refused(settings: object) -> None:
-    settings.SHORTURL_RESOLVING = "advisory_lock"  # type: ignore[attr-defined]
-    found = [each.id for each in run_checks(tags=[Tags.database], databases=["default"])]
-    assert found == ["project.E005"]
+    """The clock that decides whether a link has expired is not allowed in an UPDATE of Citus."""
+
+    def refused() -> list[str]:
+        found = run_checks(tags=[Tags.database], databases=["default"])
+        return [each.msg.partition(":")[0] for each in found if each.id == "project.E005"]
+
+    settings.SHORTURL_RESOLVING = "combined"  # type: ignore[attr-defined]
+    settings.SHORTURL_IDEMPOTENCY = "advisory_lock"  # type: ignore[attr-defined]
+    settings.SHORTURL_REUSING = "on_conflict"  # type: ignore[attr-defined]
+    assert refused() == []
+    call_command("distribute")
+    assert refused() == [
+        "SHORTURL_RESOLVING='combined' cannot run on Citus",
+        "SHORTURL_IDEMPOTENCY='advisory_lock' cannot run on Citus",
+    ]
 
 
 @pytest.mark.skipif("CITUS_URL" not in os.environ, reason="it takes a cluster, named by CITUS_URL")

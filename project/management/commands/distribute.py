@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection, transaction
 
 from project import citus
+from project.management.commands.migrate import NO_TIMEOUTS
 
 
 class Command(BaseCommand):
@@ -29,6 +30,8 @@ class Command(BaseCommand):
             return
         try:
             with transaction.atomic():
+                with connection.cursor() as cursor:
+                    cursor.execute(NO_TIMEOUTS)  # moving the rows takes as long as it takes
                 needed = citus.statements(undo=options["undo"])
                 if not needed:
                     self.stdout.write("Nothing to do.")
@@ -48,6 +51,6 @@ def table() -> Iterator[str]:
     """Yield a Markdown table of the strategies on a cluster."""
     yield "| operation | strategy | on Citus | because |"
     yield "| --- | --- | --- | --- |"
-    for operation, strategies in (("create", citus.CREATING), ("resolve", citus.RESOLVING)):
+    for operation, strategies in citus.TABLES.items():
         for name, (how, why) in strategies.items():
             yield f"| {operation} | `{name}` | {how} | {why} |"
