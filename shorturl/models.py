@@ -218,7 +218,7 @@ class KeptAnswer(models.Model):
     KeyReused = exceptions.KeyReused
     InFlight = exceptions.InFlight
 
-    caller = models.CharField(max_length=30)  # whose keys these are
+    caller = models.CharField(max_length=100)  # whose keys these are
     key = models.CharField(max_length=IDEMPOTENCY_KEY_MAX_LENGTH)
     fingerprint = models.CharField(max_length=64)  # of what was asked for
     status = models.PositiveSmallIntegerField(null=True)

@@ -26,8 +26,8 @@ page (`SHORTURL_PUBLIC_STATS`). An unknown or revoked token is refused everywher
 
 **Repeated requests.** Every POST takes an `Idempotency-Key`: sent again with the same key, a
 request is carried out once and gets the same answer; after an error, it is tried anew. Keys are
-each token's and each account's own; without either, all callers share theirs, so draw them at
-random.
+each token's and each account's own; without either, all callers of one network share theirs, so
+draw them at random.
 
 **Errors** are JSON, always of the same shape: `detail` is a sentence for people, and `errors`,
 where an input is invalid, names each `field`, with a `code` for programs and a `message`.

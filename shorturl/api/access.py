@@ -3,12 +3,12 @@
 from http import HTTPStatus
 
 from django.conf import settings
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest
 from ninja.security.base import AuthBase
 from ninja.utils import check_csrf
 
-from shorturl import owners
+from shorturl import owners, quotas
 from shorturl.api.error_responses import ApiError, unauthorized
 from shorturl.models import ApiToken
 
@@ -79,11 +79,9 @@ def caller(request: HttpRequest) -> owners.Who:
 
 
 def sender(request: HttpRequest) -> str:
-    """Return who sends a POST, before it is admitted; all without a token or a login are one.
+    """Return who sends a POST, before it is admitted: who would spend, see quotas.spender_of().
 
     Raises ApiError for an invalid token, or without the CSRF token of a login.
     """
-    if token := Token("create")(request):
-        return f"token {token.pk}"
-    user = Login()(request)
-    return f"user {user.pk}" if user else "anybody"
+    who = Token("create")(request) or Login()(request) or AnonymousUser()
+    return quotas.spender_of(who, request)

@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
                         auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                     ),
                 ),
-                ("caller", models.CharField(max_length=30)),
+                ("caller", models.CharField(max_length=100)),
                 ("key", models.CharField(max_length=255)),
                 ("fingerprint", models.CharField(max_length=64)),
                 ("status", models.PositiveSmallIntegerField(null=True)),

@@ -5,12 +5,13 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import AnonymousUser
 from django.core.management import call_command
 from django.db import OperationalError, connection, transaction
 from django.db.models.functions import Now
-from django.test import Client
+from django.test import Client, RequestFactory
 
-from shorturl import operations
+from shorturl import operations, quotas
 from shorturl.creating import on_conflict
 from shorturl.idempotency import STRATEGIES, Answer
 from shorturl.models import KeptAnswer, ShortUrl
@@ -22,8 +23,11 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 BODY = {"target_url": TARGET}
 
 
-def send(client: Client, body: Any = BODY, key: str = "a-key", **headers: str) -> Any:
-    return create(client, body, headers={"Idempotency-Key": key, **headers})
+def send(
+    client: Client, body: Any = BODY, key: str = "a-key", remote: str = "127.0.0.1", **headers: str
+) -> Any:
+    headers = {"Idempotency-Key": key, **headers}
+    return create(client, body, headers=headers, REMOTE_ADDR=remote)
 
 
 def seen(response: Any) -> tuple[Any, ...]:
@@ -67,12 +71,15 @@ def test_a_key_is_its_callers_own(client: Client) -> None:
     assert send(client, **mine).json()["key"] in keys
     refused = send(client, Authorization="Bearer shorturl_nobodys")
     assert refused.status_code == 401
-    assert KeptAnswer.objects.count() == 3
+    elsewhere = send(client, remote="198.51.100.7")
+    assert elsewhere.json()["key"] not in keys
+    assert KeptAnswer.objects.count() == 4
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_request_that_is_still_in_progress(client: Client) -> None:
-    first, lock = connection.copy(), ["anybody a-key"]
+    visitor = quotas.spender_of(AnonymousUser(), RequestFactory().post("/"))
+    first, lock = connection.copy(), [f"{visitor} a-key"]
     try:
         with first.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", lock)
