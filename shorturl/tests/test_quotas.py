@@ -14,6 +14,7 @@ from pytest_django import Settings
 
 from shorturl import quotas
 from shorturl.exceptions import TooManyCreates
+from shorturl.management.forgetting import forget
 from shorturl.models import ApiToken, ShortUrl, Spending
 from shorturl.quotas import DAY, MINUTE
 from shorturl.tests.api import JSON, TARGET, bearer, create, user
@@ -167,7 +168,9 @@ def test_another_secret_key_makes_another_hash(settings: Settings) -> None:
     assert quotas.spender_of(AnonymousUser(), request) != before
 
 
-def test_forget_spending_forgets_what_is_older_than_a_day() -> None:
+def test_forget_spending_forgets_what_is_older_than_a_day(
+    django_assert_num_queries: Any,
+) -> None:
     for number, age in enumerate((timedelta(hours=23), timedelta(hours=25), timedelta(days=400))):
         for period in (MINUTE, None):
             Spending.objects.create(spender=str(number), period=period, since=Now() - age)
@@ -175,3 +178,6 @@ def test_forget_spending_forgets_what_is_older_than_a_day() -> None:
     call_command("forget_spending", stdout=out)
     assert out.getvalue() == "4 counters removed.\n"
     assert set(Spending.objects.values_list("spender", flat=True)) == {"0"}
+    with django_assert_num_queries(3):  # of at most one row each
+        assert forget(Spending.objects.all(), batch=1) == 2
+    assert not Spending.objects.exists()

@@ -3,10 +3,10 @@
 from datetime import timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError
+from django.core.management.base import BaseCommand
 from django.db.models.functions import Now
 
+from shorturl.management.forgetting import forget
 from shorturl.models import Spending
 
 KEPT_FOR = timedelta(days=1)  # as long as the longest period
@@ -22,9 +22,5 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Remove, and say how many; raise CommandError when the database cannot."""
-        try:
-            old = Spending.objects.filter(since__lt=Now() - KEPT_FOR)
-            self.stdout.write(f"{old._raw_delete(old.db):,} counters removed.")
-        except DatabaseError as error:
-            (reason, *_) = str(error).splitlines()
-            raise CommandError(f"The database: {reason}. Try again.") from error
+        old = Spending.objects.filter(since__lt=Now() - KEPT_FOR)
+        self.stdout.write(f"{forget(old):,} counters removed.")

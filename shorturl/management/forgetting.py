@@ -1,0 +1,28 @@
+"""The removal of old rows, for the commands that a timer runs."""
+
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.db import DatabaseError
+from django.db.models import QuerySet
+
+BATCH = 10_000  # rows of one statement, which ends long before statement_timeout
+
+
+def forget(old: QuerySet[Any], batch: int = BATCH) -> int:
+    """Delete the rows of `old`, and return how many; raise CommandError when the database cannot.
+
+    One statement deletes up to `batch` rows, so that an attempt that fails has still removed the
+    batches before. Ends with the first batch that is not full.
+    """
+    removed = 0
+    try:
+        while True:
+            some = old.model._base_manager.filter(pk__in=old.values("pk")[:batch])
+            rows: int = some._raw_delete(some.db)
+            removed += rows
+            if rows < batch:
+                return removed
+    except DatabaseError as error:
+        (reason, *_) = str(error).splitlines()
+        raise CommandError(f"The database: {reason}. Try again.") from error
