@@ -34,7 +34,7 @@ class Command(BaseCommand):
         parser.add_argument("--redirects", type=positive, default=1_000.0, help="per second")
         parser.add_argument("--creates", type=positive, help="per second; 1 for 100 redirects")
         parser.add_argument("--links", type=positive, default=1e6, help="in all, for example 1e9")
-        parser.add_argument("--cores", type=positive, default=machine.cores, help="of a machine")
+        parser.add_argument("--cores", type=whole, default=machine.cores, help="of a machine")
         parser.add_argument("--disk", type=positive, default=machine.disk / 1e12, help="in TB")
         parser.add_argument(
             "--measure", action="store_true", help="measure bytes in a table of its own instead"
@@ -51,7 +51,7 @@ class Command(BaseCommand):
             return
         redirects, links = options["redirects"], options["links"]
         creates = options["creates"] or redirects / 100
-        machine = sizing.Machine(cores=int(options["cores"]), disk=options["disk"] * 1e12)
+        machine = sizing.Machine(cores=options["cores"], disk=options["disk"] * 1e12)
         found = sizing.sizing(redirects, links, creates, machine)
         service, postgres = sizing.cores(redirects, creates)
         at_once = settings.SHORTURL_REQUESTS_PER_KEY
@@ -82,6 +82,14 @@ def positive(text: str) -> float:
         value = 0.0
     if not 0 < value <= 1e15:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0, for example 1e9")
+    return value
+
+
+def whole(text: str) -> int:
+    """Return `text` as a whole number of at least 1; raise ArgumentTypeError."""
+    value = int(text) if text.isascii() and text.isdigit() and len(text) <= 6 else 0
+    if not value:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 1 or more")
     return value
 
 
