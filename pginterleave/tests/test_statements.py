@@ -12,6 +12,9 @@ from pginterleave.catalogue import Catalogue
         "GRANT SELECT ON t TO PUBLIC",
         "REFRESH MATERIALIZED VIEW v",
         "EXPLAIN (ANALYZE) INSERT INTO t VALUES (1)",
+        "EXPLAIN ANALYZE EXECUTE prepared",
+        "EXPLAIN ANALYSE CREATE TABLE t AS SELECT 1",
+        "EXPLAIN (COSTS, ANALYZE) REFRESH MATERIALIZED VIEW v",
         "UPDATE subscription SET system = 1",
         "IMPORT FOREIGN SCHEMA a FROM SERVER b INTO c",
         "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
@@ -38,6 +41,7 @@ def test_what_may_not_be_in_a_transaction(sql: str) -> None:
         "SELECT 'CONCURRENTLY'",
         "NOTIFY a",
         "LOCK TABLE t",
+        "EXPLAIN SELECT 1",
         "DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1",
     ],
 )

@@ -152,6 +152,8 @@ def commits_apart(sql: str, special: Set[str] = frozenset()) -> bool:
     first = kind(sql)
     if _SEVERAL.search(bare) or first in _WITHOUT_COMMIT or _OUTSIDE_TRANSACTIONS.match(bare):
         return False
+    if first == "EXPLAIN" and not words(sql).isdisjoint(("analyze", "analyse")):
+        return True  # it runs the statement, such as an EXECUTE of which the text does not tell
     if first in _QUERIES:
         known = names.PURE | names.NOT_TRANSACTIONAL
         harmless = calls(sql) <= known and not uses(sql, special)
