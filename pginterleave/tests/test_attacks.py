@@ -34,6 +34,8 @@ CREATE FUNCTION unwrap(wrapped) RETURNS int LANGUAGE sql
 CREATE CAST (wrapped AS int) WITH FUNCTION unwrap AS IMPLICIT;
 CREATE DOMAIN small AS int CHECK (is_small(VALUE));
 CREATE TABLE with_domain (id small);
+CREATE DOMAIN given AS text DEFAULT add_once(8);
+CREATE TABLE with_given (id given, name text);
 CREATE TABLE with_cast (id wrapped);
 CREATE TABLE with_default (id int DEFAULT add_once(8), name text);
 CREATE TABLE with_generated (id int, twice int GENERATED ALWAYS AS (add_quietly(id)) STORED);
@@ -85,6 +87,7 @@ CALLS = {
     "SELECT 1 + id FROM with_cast": "the function unwrap is part",
     "SELECT 8::small": "the function is_small is part of the step that uses small",
     "INSERT INTO with_domain VALUES (8)": "the function is_small is part",
+    "INSERT INTO with_given (name) VALUES ('a')": USES + "with_given",
     "INSERT INTO with_default (name) VALUES ('a')": USES + "with_default",
     'INSERT INTO "old orders" (name) VALUES (1)': USES + "old orders",
     "INSERT INTO with_generated VALUES (8)": "the function add_quietly is part",
@@ -105,7 +108,12 @@ CALLS = {
 }
 
 # What is no limit: a SELECT calls neither the default nor the trigger of what it reads.
-PLAIN = ["SELECT * FROM with_default", "SELECT * FROM with_trigger", "SELECT hits + 8 FROM parent"]
+PLAIN = [
+    "SELECT * FROM with_default",
+    "SELECT * FROM with_given",
+    "SELECT * FROM with_trigger",
+    "SELECT hits + 8 FROM parent",
+]
 
 
 def send(statement: str) -> None:

@@ -73,11 +73,13 @@ WITH RECURSIVE called (class, object, kind, name) AS (
         '\\m(now|transaction_timestamp|current_(date|time|timestamp)|local(time|timestamp))\\M'
 ), uses (class, object, used_class, used_object, by_writing) AS (
     -- What an expression, an operator, a cast, a view or an aggregate is made of.
-    SELECT class, objid, used_class, refobjid, false
+    -- A domain is made of its default, which only who writes calls.
+    SELECT class, objid, used_class, refobjid, class = 'pg_type'
+        AND EXISTS (SELECT FROM pg_type WHERE oid = objid AND typtype = 'd')
     FROM pg_depend, text(classid::regclass) AS class, text(refclassid::regclass) AS used_class
     WHERE objid >= 16384 AND refobjid >= 16384 AND (
         used_class IN ('pg_proc', 'pg_operator', 'pg_type') AND class IN ('pg_attrdef', 'pg_cast',
-            'pg_class', 'pg_constraint', 'pg_operator', 'pg_policy', 'pg_rewrite')
+            'pg_class', 'pg_constraint', 'pg_operator', 'pg_policy', 'pg_rewrite', 'pg_type')
         OR (class, used_class) IN (('pg_proc', 'pg_proc'), ('pg_rewrite', 'pg_class')))
     -- What a table or a type has.
     UNION ALL SELECT 'pg_class', adrelid, 'pg_attrdef', oid, true FROM pg_attrdef
