@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -21,13 +19,9 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from shorturl import operations
+from shorturl.forms import LinkForm
 from shorturl.models import ApiToken, ShortUrl, ShortUrlQuerySet
-from shorturl.validators import (
-    shortened,
-    validate_expiry,
-    validate_foreign,
-    validate_target_url,
-)
+from shorturl.validators import shortened, validate_target_url
 
 
 class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
@@ -55,28 +49,13 @@ class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return super().response_action(request, queryset, *args, **kwargs)
 
 
-class AdminForm(forms.ModelForm):  # type: ignore[type-arg]
+class AdminForm(LinkForm, forms.ModelForm):  # type: ignore[type-arg]
     """The form of a short URL, with what can be edited of it."""
-
-    own_host: str
 
     # Without the model's maxlength, at which a browser cuts what is pasted without a word.
     target_url = forms.CharField(
         label="Target URL", widget=AdminTextInputWidget, validators=[validate_target_url]
     )
-
-    def clean_target_url(self) -> str:
-        """Return the target URL; raise ValidationError when it leads to this service."""
-        target_url: str = self.cleaned_data["target_url"]
-        validate_foreign(target_url, self.own_host, settings.ALLOWED_HOSTS)
-        return target_url
-
-    def clean_expires_at(self) -> datetime | None:
-        """Return the expiry; raise ValidationError for a new one that is invalid."""
-        expires_at: datetime | None = self.cleaned_data["expires_at"]
-        if expires_at and "expires_at" in self.changed_data:
-            return validate_expiry(expires_at)
-        return expires_at
 
     def clean_max_hits(self) -> int | None:
         """Return the limit; raise ValidationError for one below the hits that the form shows."""
@@ -174,8 +153,9 @@ class ShortUrlAdmin(CheckedAdmin):
         """
         changes = {name: form.cleaned_data[name] for name in form.changed_data}
         try:
-            if changes:
-                operations.change(ShortUrl.objects.filter(pk=obj.pk), **changes)
+            links = ShortUrl.objects.filter(pk=obj.pk, deleted_at=None)
+            if changes and not operations.change(links, **changes):
+                raise BadRequest(f"/{obj.key} was deleted meanwhile, and is not changed.")
         except ShortUrl.LimitTooLow as error:  # by hits that were counted since the form was read
             raise BadRequest(str(error)) from error
 

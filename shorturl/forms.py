@@ -1,5 +1,6 @@
 """The forms that create a short URL and change one."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -25,11 +26,49 @@ class LocalDateTime(forms.DateTimeInput):
     input_type = "datetime-local"
 
 
-class TargetForm(forms.Form):
+class LinkForm(forms.Form):
+    """What the pages and the admin have in common; `own_host` is where no target may lead.
+
+    A form that changes something holds what it showed: only what differs from that is changed, and
+    not what somebody else has changed since.
+    """
+
+    own_host: str
+
+    expires_at = forms.DateTimeField(
+        label="Expiry",
+        help_text="Until when it leads there, in UTC. Leave it empty for always.",
+        required=False,
+        error_messages={"invalid": "Enter a date and a time, for example 2030-12-31 23:59."},
+        widget=LocalDateTime(format="%Y-%m-%dT%H:%M:%S", attrs={"step": 1}),
+    )
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for field in self.fields.values():
+            field.show_hidden_initial = bool(self.initial)
+
+    def clean_target_url(self) -> str:
+        """Return the target URL; raise ValidationError when it leads to this service."""
+        target_url: str = self.cleaned_data["target_url"]
+        validate_foreign(target_url, self.own_host, settings.ALLOWED_HOSTS)
+        return target_url
+
+    def clean_expires_at(self) -> datetime | None:
+        """Return the expiry; raise ValidationError for a new one that is invalid."""
+        expires_at: datetime | None = self.cleaned_data["expires_at"]
+        if expires_at and "expires_at" in self.changed_data:
+            return validate_expiry(expires_at)
+        return expires_at
+
+
+class TargetForm(LinkForm):
     """A target URL, a limit and an expiry.
 
     `own_host` is the Host of the request, to which no target may lead.
     """
+
+    field_order: Sequence[str] = ("target_url", "max_hits", "expires_at")
 
     # No maxlength: a browser would cut what is pasted without a word.
     target_url = forms.CharField(
@@ -48,30 +87,10 @@ class TargetForm(forms.Form):
         error_messages={"invalid": "Enter a whole number, or leave it empty for no limit."},
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
     )
-    expires_at = forms.DateTimeField(
-        label="Expiry",
-        help_text="Until when it leads there, in UTC. Leave it empty for always.",
-        required=False,
-        error_messages={"invalid": "Enter a date and a time, for example 2030-12-31 23:59."},
-        widget=LocalDateTime(format="%Y-%m-%dT%H:%M:%S", attrs={"step": 1}),
-    )
 
     def __init__(self, data: object = None, *, own_host: str, **options: Any) -> None:
-        super().__init__(data, **options)  # type: ignore[arg-type]
+        super().__init__(data, **options)
         self.own_host = own_host
-
-    def clean_target_url(self) -> str:
-        """Return the target URL; raise ValidationError when it leads to this service."""
-        target_url: str = self.cleaned_data["target_url"]
-        validate_foreign(target_url, self.own_host, settings.ALLOWED_HOSTS)
-        return target_url
-
-    def clean_expires_at(self) -> datetime | None:
-        """Return the expiry; raise ValidationError for a new one that is invalid."""
-        expires_at: datetime | None = self.cleaned_data["expires_at"]
-        if expires_at and "expires_at" in self.changed_data:
-            return validate_expiry(expires_at)
-        return expires_at
 
     def focus_first_error(self) -> None:
         """Have the browser put the cursor where there is something to correct."""
@@ -82,7 +101,7 @@ class TargetForm(forms.Form):
 class ShortUrlForm(TargetForm):
     """What makes a short URL: a target URL, and what is optional."""
 
-    field_order = ("target_url", "key")
+    field_order = ("target_url", "key", "max_hits", "expires_at")
 
     key = forms.CharField(
         label="Custom key",

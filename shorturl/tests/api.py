@@ -53,3 +53,11 @@ def text(response: Any) -> str:
     """Return the words of a page."""
     assert response.status_code == 200
     return " ".join(re.sub(r"<[^>]+>", " ", response.content.decode()).split())
+
+
+def shown(response: Any) -> dict[str, str]:
+    """Return what a browser sends of a form that changes something, as long as nobody types."""
+    hidden = r'<input type="hidden" name="initial-(\w+)"(?: value="([^"]*)")?'
+    values = dict(re.findall(hidden, response.content.decode()))
+    assert values
+    return values | {f"initial-{name}": value for name, value in values.items()}

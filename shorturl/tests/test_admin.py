@@ -124,6 +124,18 @@ def test_a_deleted_one_can_only_be_looked_at(admin_client: Client, link: ShortUr
     assert ShortUrl.objects.values().get() == before
 
 
+def test_one_that_is_deleted_while_it_is_edited(admin_client: Client, link: ShortUrl) -> None:
+    def delete_first(execute: Any, sql: str, *rest: Any) -> Any:
+        if sql.startswith('UPDATE "shorturl_shorturl" SET "target_url"'):
+            link.delete()
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(delete_first):
+        response = admin_client.post(page(link), {"target_url": OTHER})
+    assert (response.status_code, "was deleted meanwhile" in response.text) == (400, True)
+    assert ShortUrl.objects.get().target_url == TARGET
+
+
 def test_who_may_only_look(client: Client, link: ShortUrl) -> None:
     client.force_login(user("view_shorturl", staff=True))
     assert rows(client.get(LIST)) == ["known"]
