@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Status
 from pydantic import BaseModel, Field, ValidationError
 
 from shorturl import operations, owners, quotas
 from shorturl.api import access, bulk_body
-from shorturl.api.error_responses import ApiError, describe, wrong_input
+from shorturl.api.error_responses import RETRY_AFTER, ApiError, describe, wrong_input
 from shorturl.api.links import OPTIONAL, RATE_LIMIT, UNREADABLE
 from shorturl.api.schemas import Error, Link, NewLink
 from shorturl.bulk import Wanted
@@ -74,13 +74,15 @@ class BulkError(Error):
         "responses": {429: {"headers": RATE_LIMIT}},
     },
 )
-def create_links(request: HttpRequest, query: Query[BulkQuery]) -> Status[Any]:
+def create_links(
+    request: HttpRequest, response: HttpResponse, query: Query[BulkQuery]
+) -> Status[Any]:
     """Create up to 1,000 short URLs, all or nothing or entry by entry.
 
     Each entry has the fields of *Create a short URL*, and each has a status of its own in the
     answer: 201, 409 or 422. The answer is 201 when all were created, and 207 when only some were.
-    With `atomic`, one entry at fault is enough that nothing is created: the answer then has the
-    status of the first of them, and the entries that nothing is wrong with have 424.
+    When nothing was created, because every entry is at fault or, with `atomic`, a single one, the
+    answer has the status of the first of them, and the entries that nothing is wrong with have 424.
 
     Of entries with the same key the first one gets it, and the others have 409, code `duplicate`.
     """
@@ -114,9 +116,11 @@ def create_links(request: HttpRequest, query: Query[BulkQuery]) -> Status[Any]:
     at_fault = [each for each in items if each["status"] not in FAULTLESS]
     if not at_fault:
         return Status(201, {"items": items})
-    if not atomic:
+    if not atomic and len(at_fault) < len(items):
         return Status(207, {"items": items})
     first = at_fault[0]
+    if first["status"] == HTTPStatus.SERVICE_UNAVAILABLE:
+        response["Retry-After"] = str(RETRY_AFTER)
     detail = (
         f"Nothing was created, because of {len(at_fault):,} of {len(items):,} entries. "
         f"The first is number {first['number']}: {first['error']['detail']}"

@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from shorturl import views
+from shorturl import operations, views
 from shorturl.api import bulk_body
 from shorturl.bulk import BULK_MAX
 from shorturl.models import ShortUrl
@@ -140,7 +140,16 @@ def test_what_an_entry_may_hold(client: Client) -> None:
     links = [1, {"target_url": TARGET, "hits": 5}, {"target_url": "http://testserver/a"}, {}]
     response = post(client, {"links": links, "atomic": False})
     refused = [(422, code) for code in ("model_type", "extra_forbidden", "own_host", "missing")]
-    assert (response.status_code, outcomes(response)) == (207, refused)
+    assert (response.status_code, outcomes(response)) == (422, refused)  # nothing was created
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_no_key_is_free(client: Client, monkeypatch: pytest.MonkeyPatch, atomic: bool) -> None:
+    none_free = [ShortUrl.KeySpaceExhausted([])]
+    monkeypatch.setattr(operations, "create_many", lambda *args, **options: none_free)
+    response = post(client, {"links": [{"target_url": TARGET}], "atomic": atomic})
+    assert (response.status_code, outcomes(response)) == (503, [(503, "")])
+    assert response["Retry-After"] == "5"
 
 
 def test_how_long_a_body_may_be(client: Client, settings: Settings) -> None:
