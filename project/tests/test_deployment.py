@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
 
 from project.tests.conftest import ROOT, image_sources, run_in
+from shorturl import operations
 
 # --- Packages ------------------------------------------------------------------------------------
 
@@ -113,4 +114,6 @@ def test_compose_has_no_default_secret_no_open_port_and_profiles_of_their_own() 
         assert profile != [""] or name in {"web", "migrate", "db"}
         # Compose copies an inline config into the container, and `up` refuses to where it is.
         assert not (service.get("configs") and service.get("read_only")), name
-    assert "loadtest-db" in compose["loadtest-web"]["environment"]["DATABASE_URL"]
+    tried = compose["loadtest-web"]["environment"]
+    assert "loadtest-db" in tried["DATABASE_URL"]
+    assert {operations.setting(name) for name in operations.STRATEGIES} <= {*tried}
