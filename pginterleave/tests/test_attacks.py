@@ -57,6 +57,10 @@ CREATE TABLE parent (id int PRIMARY KEY);
 CREATE TABLE child (id int REFERENCES parent ON DELETE CASCADE);
 CREATE TRIGGER of_child BEFORE DELETE ON child FOR EACH ROW EXECUTE FUNCTION nothing();
 CREATE TABLE with_clock (id int, made timestamptz DEFAULT now());
+CREATE TABLE with_check_of_clock (made timestamptz CHECK (made <= now()));
+CREATE VIEW clock AS SELECT LOCALTIMESTAMP;
+CREATE TABLE with_policy (made timestamptz);
+CREATE POLICY of_clock ON with_policy USING (made < 'now'::text::timestamptz);
 CREATE TABLE "old orders" (id int DEFAULT add_once(8), name text);
 """
 
@@ -176,10 +180,10 @@ def test_what_is_called_unseen_is_committed_in_a_step_of_its_own(
     assert (found.violating, found.schedules) == (4, 6)
 
 
-def reads_then_dates() -> None:
+def reads_then_dates(*statement: str) -> None:
     with transaction.atomic():
         counter.hits()
-        sql("INSERT INTO attack.with_clock VALUES (1)")
+        sql(*statement)
 
 
 def says_begin() -> None:
@@ -191,9 +195,31 @@ def says_begin() -> None:
 def test_a_clock_that_was_set_before_is_named() -> None:
     """Which of two began first is explored if their first statements, and not BEGIN, are steps."""
     limit = ("which transaction began first, as their clocks tell",)
-    assert explored(reads_then_dates, reduce=True).limits == limit
+    dated: list[tuple[str, ...]] = [
+        ("INSERT INTO attack.with_clock VALUES (1)",),
+        ("INSERT INTO attack.with_check_of_clock VALUES (NULL)",),
+        ("SELECT FROM attack.clock",),
+        ("SELECT FROM attack.with_policy",),
+        ("SELECT 'now'::timestamptz",),
+        ("SELECT %s::timestamptz", "today"),
+    ]
+    for each in dated:
+        assert limit[0] in explored(partial(reads_then_dates, *each), reduce=True).limits, each
     assert explored(says_begin).limits == limit
-    assert explored(reads_then_dates).limits == ()
+    assert explored(partial(reads_then_dates, *dated[0])).limits == ()
+
+
+@pytest.mark.usefixtures("counter_table")
+@pytest.mark.parametrize(
+    "statement", [["SELECT 'now'::timestamptz"], ["SELECT %s::timestamptz", "now"]]
+)
+def test_two_that_read_the_clock_by_a_text_are_not_independent(statement: list[str]) -> None:
+    def in_order(outcomes: list[Outcome]) -> str:
+        (first,), (second,) = (each.returned[0] for each in outcomes)
+        return "" if first <= second else "the second read first"
+
+    found = explored(*[partial(sql, *statement)] * 2, invariant=in_order, reduce=True)
+    assert (found.violating, found.schedules) == (1, 2)
 
 
 @pytest.mark.skipif(is_psycopg3, reason="psycopg 3 takes no SQL for a parameter")

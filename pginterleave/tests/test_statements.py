@@ -70,7 +70,9 @@ def test_an_apostrophe_in_a_name_begins_no_string() -> None:
 
 
 def test_a_read_of_the_clock_keeps_its_place() -> None:
-    assert statements.only_reads("SELECT hits, 'now' FROM t")
+    assert statements.only_reads("SELECT hits, 'unknown' FROM t")
+    assert not statements.only_reads("SELECT 'now'::timestamptz")
+    assert not statements.only_reads("SELECT timestamp 'Tomorrow 9:00'")
     assert not statements.only_reads("SELECT now()")
     assert not statements.only_reads("SELECT CURRENT_TIMESTAMP")
 

@@ -45,7 +45,8 @@ class Catalogue:
         self._hidden = [
             HiddenCall(_parts(name), name, *rest) for name, *rest in ask(queries.HIDDEN_CALLS)
         ]
-        called = [each for each in self._hidden if each.kind != "clock"]
+        # Writing depends on whatever asks for the time, so also if a default does.
+        called = [each for each in self._hidden if each.kind != "clock" or not each.by_writing]
         special = [_parts(name) for name, *_ in rows]
         special += [each.parts for each in called if not each.by_writing]
         self.special = frozenset().union(*special)
@@ -91,7 +92,7 @@ class Catalogue:
                     f"the {each.kind} {each.called} is part of the step that uses {each.name}"
                 )
         if clock:
-            self.limit("which transaction began first, as their clocks tell")
+            self.limit_clock()
 
     def note_rows(self, sql: str, rows: int, process: int) -> None:
         """Note the tables of which a process has locked several rows in one step."""
@@ -105,6 +106,10 @@ class Catalogue:
     def limit(self, what: str) -> None:
         """Note a limit of the proof."""
         self.limits[what] = None
+
+    def limit_clock(self) -> None:
+        """Note that it is not explored which time a transaction reads as that of its beginning."""
+        self.limit("which transaction began first, as their clocks tell")
 
     def commits_unseen(self, sql: str) -> None:
         """Note a statement that commits within its step, so that nothing is proven."""

@@ -50,7 +50,7 @@ def effect(
     serializable = serializable or any(
         "SERIALIZABLE" in f"{each.sql} {each.params}".upper() for each in earlier
     )
-    if statements.only_reads(sql, special):
+    if statements.only_reads(sql, special) and not statements.has_clock_text(f"{step.params}"):
         return GLOBAL if serializable else READ
     if kind in ("INSERT", "UPDATE", "DELETE"):
         plain = statements.calls_only_pure(sql) and not statements.uses(

@@ -68,9 +68,17 @@ WITH RECURSIVE called (class, object, kind, name) AS (
     UNION ALL
     SELECT 'pg_class', oid, 'foreign table', relname FROM pg_class WHERE relkind = 'f'
     UNION ALL
-    SELECT 'pg_attrdef', oid, 'clock', '' FROM pg_attrdef
-    WHERE pg_get_expr(adbin, adrelid) ~*
-        '\\m(now|transaction_timestamp|current_(date|time|timestamp)|local(time|timestamp))\\M'
+    SELECT class, object, 'clock', '' FROM (
+        SELECT 'pg_attrdef', oid, pg_get_expr(adbin, adrelid) FROM pg_attrdef
+        UNION ALL SELECT 'pg_type', oid, typdefault FROM pg_type
+        UNION ALL SELECT 'pg_constraint', oid, pg_get_constraintdef(oid) FROM pg_constraint
+            WHERE contype = 'c'
+        UNION ALL SELECT 'pg_rewrite', oid, pg_get_ruledef(oid) FROM pg_rewrite WHERE oid >= 16384
+        UNION ALL SELECT 'pg_policy', oid, concat(pg_get_expr(polqual, polrelid), ' ',
+            pg_get_expr(polwithcheck, polrelid)) FROM pg_policy
+    ) AS expressions (class, object, definition)
+    WHERE definition ~* ('\\m(now|today|tomorrow|yesterday|transaction_timestamp'
+        '|current_(date|time|timestamp)|local(time|timestamp))\\M')
 ), uses (class, object, used_class, used_object, by_writing) AS (
     -- What an expression, an operator, a cast, a view or an aggregate is made of.
     -- A domain is made of its default, which only who writes calls.

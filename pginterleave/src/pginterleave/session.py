@@ -78,7 +78,10 @@ class Session(abc.ABC):
         `may_split` says that it is one statement, and that it does not outlive its transaction.
         """
         alone, special = not self.in_transaction(), self.catalogue.special
-        self.catalogue.note(sql, alone=alone, later=self._began_unseen())
+        later = self._began_unseen()
+        self.catalogue.note(sql, alone=alone, later=later)
+        if later and statements.has_clock_text(f"{params}"):
+            self.catalogue.limit_clock()
         commits = alone and self.current() is not None and self.split_autocommit
         split = self.commit_is_a_step = (
             commits and may_split and statements.commits_apart(sql, special)

@@ -21,6 +21,8 @@ _INTO = re.compile(r'\binto\s+[\w."]+\s*\(')  # the columns of an INSERT
 _MARKS_SESSION = re.compile(
     r"\b(LISTEN|set_config|SET\s+(SESSION\s+|LOCAL\s+)?\w+\.\w)", re.IGNORECASE
 )
+# Texts that PostgreSQL reads as a time, by its clock.
+_CLOCK_TEXTS = re.compile(r"(?<![a-z])(now|today|tomorrow|yesterday)(?![a-z])", re.IGNORECASE)
 _WITH_HOLD = re.compile(r"\bWITH\s+HOLD\b", re.IGNORECASE)
 # What PostgreSQL refuses in a transaction, or may refuse.
 _OUTSIDE_TRANSACTIONS = re.compile(
@@ -101,9 +103,14 @@ def uses(sql: str, special: Set[str]) -> bool:
     )
 
 
+def has_clock_text(text: str) -> bool:
+    """Whether a statement, or its parameters, has a text such as 'now' or 'tomorrow 9:00'."""
+    return bool(_CLOCK_TEXTS.search(text))
+
+
 def reads_transaction_clock(sql: str) -> bool:
     """Whether it asks at what time the transaction began."""
-    return not words(sql).isdisjoint(names.TRANSACTION_CLOCKS)
+    return has_clock_text(sql) or not words(sql).isdisjoint(names.TRANSACTION_CLOCKS)
 
 
 def writes(sql: str) -> bool:
@@ -140,6 +147,7 @@ def only_reads(sql: str, special: Set[str] = frozenset()) -> bool:
         and not _LOCKS_OR_WRITES.search(_without_constants(sql))
         and "u&" not in sql.lower()
         and calls_only_pure(sql)
+        and not has_clock_text(sql)
         and used.isdisjoint(names.SYSTEM_COLUMNS | names.CLOCKS)
         and not uses(sql, special)
         and not any(name.startswith(("pg_", "information_schema")) for name in used)
