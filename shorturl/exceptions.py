@@ -100,6 +100,15 @@ class QuotaExceeded(ShortUrlError):
         super().__init__(f"{spender!r} has used up its quota of {limit:,} in {period}.")
 
 
+class MoreThanQuota(ShortUrlError):
+    """More links at once than there are in a whole quota, so that no waiting helps."""
+
+    def __init__(self, links: int, limit: int, what: str) -> None:
+        super().__init__(
+            f"{links:,} links are more than the quota of {limit:,} {what}: send fewer at once."
+        )
+
+
 class TooManyCreates(ShortUrlError):
     """A quota is used up until its next period begins, in so many `seconds`.
 

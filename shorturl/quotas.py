@@ -17,7 +17,7 @@ from django.http import HttpRequest
 
 from shorturl import spending
 from shorturl.client_address import client_address, hashed_network
-from shorturl.exceptions import QuotaExceeded, TooManyCreates
+from shorturl.exceptions import MoreThanQuota, QuotaExceeded, TooManyCreates
 from shorturl.models import ApiToken, Spending
 from shorturl.owners import Who
 
@@ -63,11 +63,14 @@ def quotas_of(spender: str) -> list[Quota]:
 def spend(spender: str, create: Callable[[], T], *, links: int = 1) -> T:
     """Return what `create` returns, which makes up to so many `links`; raise TooManyCreates.
 
+    Raises MoreThanQuota, without a look at what is spent, for more links than a quota has.
     By default they are made and paid for in one transaction. All spend in one order, the day's
     quota first, so that two creates cannot deadlock over their counters.
     """
     for quota in quotas_of(spender):
         amount = links if quota.period == DAY else 1
+        if amount > quota.limit:
+            raise MoreThanQuota(amount, quota.limit, quota.what)
         create = partial(_within, quota, spender, create, amount)
     return create()
 

@@ -26,6 +26,7 @@ from shorturl.exceptions import (
     KeyTaken,
     LeftOut,
     LimitTooLow,
+    MoreThanQuota,
     TooManyCreates,
 )
 from shorturl.outages import is_outage
@@ -130,6 +131,9 @@ def describe(error: object) -> ApiError | None:
             return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, reused)
         case LimitTooLow():
             return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("max_hits", "too_low", str(error)))
+        case MoreThanQuota():
+            over = ("links", "over_quota", str(error))
+            return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, over)
         case TooManyCreates():
             return ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), headers=error.headers)
         case KeySpaceExhausted() | Contended():

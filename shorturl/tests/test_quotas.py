@@ -17,7 +17,7 @@ from shorturl.exceptions import TooManyCreates
 from shorturl.management.forgetting import forget
 from shorturl.models import ApiToken, ShortUrl, Spending
 from shorturl.quotas import DAY, MINUTE
-from shorturl.tests.api import JSON, TARGET, bearer, create, user
+from shorturl.tests.api import JSON, TARGET, bearer, create, fields, user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -105,12 +105,17 @@ def test_a_link_that_is_reused_costs_nothing(client: Client) -> None:
 def test_bulk_spends_a_link_for_each_that_it_makes(client: Client) -> None:
     headers = bearer()
 
-    def post(*keys: str | None, atomic: bool) -> int:
+    def answer(*keys: str | None, atomic: bool) -> Any:
         body = {"links": [{"target_url": TARGET, "key": key} for key in keys], "atomic": atomic}
-        response = client.post("/api/links/bulk", body, content_type=JSON, headers=headers)
-        return response.status_code
+        return client.post("/api/links/bulk", body, content_type=JSON, headers=headers)
 
-    assert post("a", None, None, None, atomic=True) == 429  # one more than there are
+    def post(*keys: str | None, atomic: bool) -> int:
+        return int(answer(*keys, atomic=atomic).status_code)
+
+    for atomic in (True, False):
+        never = answer("a", None, None, None, atomic=atomic)
+        assert (never.status_code, fields(never)) == (422, {"links": "over_quota"})
+        assert "4 links are more than the quota of 3 links a day" in never.json()["detail"]
     assert not ShortUrl.objects.exists()
     assert post("a", atomic=True) == 201
     assert post("a", "b", atomic=True) == 409
