@@ -12,6 +12,8 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from shorturl import keys, operations
 from shorturl.strategies import Strategy, Verdict
 
+REUSING = operations.setting("reusing")
+
 
 @register()
 def check_strategies(**kwargs: Any) -> list[CheckMessage]:
@@ -26,7 +28,8 @@ def check_strategies(**kwargs: Any) -> list[CheckMessage]:
 def _check_strategy(setting: str, strategies: dict[str, Strategy[Any]]) -> Iterator[CheckMessage]:
     name = getattr(settings, setting)
     right = [s.name for s in strategies.values() if s.verdict is Verdict.RIGHT]
-    hint = f"Choose one of {', '.join(right)}."
+    refused = [s.name for s in strategies.values() if setting == REUSING and not s.nests]
+    hint = f"Choose one of {', '.join(name for name in right if name not in refused)}."
     if name not in strategies:
         yield Error(f"{setting}={name!r} is not a strategy.", hint=hint, id="shorturl.E001")
     elif name not in right and not settings.SHORTURL_EXHIBITS:

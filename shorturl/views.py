@@ -208,11 +208,6 @@ def qr_code(request: HttpRequest, key: str) -> HttpResponse:
     return HttpResponse(svg.getvalue(), content_type="image/svg+xml")
 
 
-def get_or_404(key: str) -> ShortUrl:
-    """Return the short URL of `key` without counting a hit; raises Http404 when there is none."""
-    return get_object_or_404(ShortUrl, key=key, deleted_at=None)
-
-
 def address(request: HttpRequest, key: str) -> str:
     """Return the short URL as people pass it on, with scheme and host."""
     return request.build_absolute_uri(reverse("resolve", args=[key]))

@@ -194,6 +194,11 @@ def test_what_is_wrong_is_said_by_line(tmp_path: Path) -> None:
             "outside the years 1 to 9999",
         ),
         ('{"key": "a", "target_url": "https://a.example", "owner": "x"}', "no account 'x'"),
+        (
+            '{"key": "a", "target_url": "https://a.example", "owner": "\\u0000"}',
+            "no account '\\x00'",
+        ),
+        ('{"key": "a", "target_url": "https://a.example", "owner": "\\ud800"}', "no account"),
         ('{"key": "a", "target_url": "https://a.example", "hits": 5, "max_hits": 4}', "at least 1"),
         ('{"key": "a", "target_url": "https://a.example", "hit": 5}', "Unknown: 'hit'."),
         ('{"address": "a", "target": "https://a.example", "password": true}', "'password' there"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.core.exceptions import ValidationError
+from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 from django.utils import timezone
@@ -132,9 +132,10 @@ class Command(BaseCommand):
 
 def owner_id(name: str) -> int:
     """Return the account of this name; raise ValidationError without one."""
-    found = get_user_model().objects.filter(username=name).values_list("pk", flat=True).first()
-    if found is None:
+    accounts = get_user_model().objects.filter(username=name)
+    try:
+        return accounts.values_list("pk", flat=True).get()
+    except (ObjectDoesNotExist, ValueError) as error:  # ValueError: a NUL, or a lone surrogate
         raise ValidationError(
             f"There is no account {shortened(name)!r}: create it first, or leave the owner out."
-        )
-    return found
+        ) from error
