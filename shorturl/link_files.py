@@ -56,10 +56,14 @@ Record = Mapping[str, Any]
 def csv_records(lines: Iterable[str]) -> Iterator[tuple[int, Record | ValidationError]]:
     """Yield each row of a CSV file with the number of its line, or what is wrong with it.
 
-    Raises ValidationError for columns that are nobody's; csv.Error where it is no CSV any more.
+    Raises ValidationError for columns that are nobody's, or there more than once; csv.Error where
+    it is no CSV any more.
     """
     rows = csv.DictReader(lines, strict=True)
-    names(rows.fieldnames or ())
+    columns = list(rows.fieldnames or ())
+    names(columns)
+    if repeated := {name for name in columns if columns.count(name) > 1}:
+        raise ValidationError(f"More than once: {listed(repeated)}. Leave one of each out.")
     for row in rows:
         if None in row or None in row.values():
             wrong = "The row has not as many fields as the first line has names."

@@ -96,10 +96,14 @@ def csv_entries(body: bytes, columns: Collection[str]) -> Iterator[Any]:
     """Return the rows without their empty fields; raise ApiError for what is no CSV."""
     try:
         rows = csv.DictReader(io.StringIO(body.decode("utf-8-sig"), newline=""), strict=True)
-        for name in rows.fieldnames or []:
+        names = list(rows.fieldnames or [])
+        for name in names:
             if name not in columns:
                 message = f"{shortened(name)!r} is not a column: use {', '.join(columns)}."
                 raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("header", "unknown", message))
+            if names.count(name) > 1:
+                message = f"The column {name!r} is there more than once: leave one of them out."
+                raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("header", "repeated", message))
         for row in rows:
             if None in row or None in row.values():
                 yield unreadable("The row has not as many fields as the first line has names.")

@@ -223,6 +223,7 @@ def test_a_line_of_json(line: str, says: str, tmp_path: Path) -> None:
     ("name", "text", "says"),
     [
         ("links.csv", "a,b\n1,2\n", "name the columns at least key and target_url."),
+        ("links.csv", "key,target_url,key\n", "More than once: 'key'."),
         ("links.csv", 'key,target_url\n"a', "unexpected end of data."),
         ("links.txt", "", "Say --format csv or --format jsonl"),
         ("missing.csv", None, "cannot be read: No such file"),
