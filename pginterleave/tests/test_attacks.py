@@ -57,6 +57,12 @@ CREATE TABLE parent (id int PRIMARY KEY);
 CREATE TABLE child (id int REFERENCES parent ON DELETE CASCADE);
 CREATE TRIGGER of_child BEFORE DELETE ON child FOR EACH ROW EXECUTE FUNCTION nothing();
 CREATE TABLE with_clock (id int, made timestamptz DEFAULT now());
+CREATE TABLE other_parent (id int PRIMARY KEY);
+CREATE TABLE other_child (id int REFERENCES other_parent);
+CREATE TRIGGER of_truncate BEFORE TRUNCATE ON other_child EXECUTE FUNCTION nothing();
+CREATE MATERIALIZED VIEW refreshed AS SELECT 1;
+CREATE FUNCTION noted() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN END $$;
+CREATE EVENT TRIGGER defined ON ddl_command_end EXECUTE FUNCTION noted();
 CREATE TABLE with_check_of_clock (made timestamptz CHECK (made <= now()));
 CREATE VIEW clock AS SELECT LOCALTIMESTAMP;
 CREATE TABLE with_policy (made timestamptz);
@@ -104,6 +110,10 @@ CALLS = {
     "INSERT INTO over_trigger VALUES (8)": "the trigger fired is part",
     "INSERT INTO parted VALUES (8)": "the trigger of_part is part",
     "DELETE FROM parent": "the trigger of_child is part",
+    "TRUNCATE other_parent CASCADE": "the trigger of_truncate is part",
+    "SELECT 1 INTO TEMP made": "the event trigger defined is part",
+    "WITH a AS (SELECT 1) SELECT * INTO TEMP made FROM a": "the event trigger defined is part",
+    "REFRESH MATERIALIZED VIEW refreshed": "the event trigger defined is part",
     "COPY (SELECT add_once(8)) TO STDOUT": FUNCTION,
     "DECLARE held CURSOR WITH HOLD FOR SELECT add_once(8)": FUNCTION,
     "CREATE TEMP TABLE made AS SELECT add_once(8)": FUNCTION,
@@ -117,6 +127,7 @@ PLAIN = [
     "SELECT * FROM with_given",
     "SELECT * FROM with_trigger",
     "SELECT hits + 8 FROM parent",
+    "DELETE FROM other_parent",
 ]
 
 

@@ -45,8 +45,13 @@ class Catalogue:
         self._hidden = [
             HiddenCall(_parts(name), name, *rest) for name, *rest in ask(queries.HIDDEN_CALLS)
         ]
-        # Writing depends on whatever asks for the time, so also if a default does.
-        called = [each for each in self._hidden if each.kind != "clock" or not each.by_writing]
+        # Writing depends on whatever asks for the time, so also if a default does; and TRUNCATE
+        # on everything.
+        called = [
+            each
+            for each in self._hidden
+            if not (each.kind == "clock" and each.by_writing) and each.kind != "trigger of TRUNCATE"
+        ]
         special = [_parts(name) for name, *_ in rows]
         special += [each.parts for each in called if not each.by_writing]
         self.special = frozenset().union(*special)
@@ -67,7 +72,7 @@ class Catalogue:
                 self.limit(f"the statements in the function {name} are one step")
         self._note_hidden(sql, later)
         kind = statements.kind(sql)
-        if kind in statements.DEFINITIONS:
+        if statements.fires_event_triggers(sql):
             for name in self._event_triggers:
                 self.limit(f"the event trigger {name} is part of the step that fires it")
         if kind in ("CALL", "DO"):
@@ -85,7 +90,9 @@ class Catalogue:
                 continue
             if each.kind == "clock":
                 clock = clock or later
-            elif each.kind == "trigger":
+            elif each.kind == "trigger of TRUNCATE" and not statements.truncates_referencing(sql):
+                continue
+            elif each.kind.startswith("trigger"):
                 self.limit(f"the trigger {each.called} is part of the step that fires it")
             else:
                 self.limit(

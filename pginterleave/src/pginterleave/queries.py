@@ -116,6 +116,14 @@ WITH RECURSIVE called (class, object, kind, name) AS (
     SELECT uses.class, uses.object, uses.by_writing OR reaching.by_writing, kind, name
     FROM uses JOIN reaching ON used_class = reaching.class AND used_object = reaching.object
     WHERE uses.object <> 0
+), truncating (object, name) AS (
+    -- TRUNCATE … CASCADE goes on along every foreign key.
+    SELECT tgrelid, tgname FROM pg_trigger WHERE NOT tgisinternal AND tgtype & 32 <> 0
+    UNION
+    SELECT above, name FROM truncating JOIN (
+        SELECT confrelid, conrelid FROM pg_constraint WHERE contype = 'f'
+        UNION ALL SELECT inhparent, inhrelid FROM pg_inherits
+    ) AS tables (above, below) ON below = object
 )
 SELECT lower(coalesce(relname, typname, oprname, proname)), kind, reaching.name,
     bool_and(by_writing)
@@ -126,5 +134,9 @@ FROM reaching
     LEFT JOIN pg_proc ON class = 'pg_proc' AND pg_proc.oid = object
 WHERE coalesce(relname, typname, oprname, proname) IS NOT NULL
     AND NOT (class = 'pg_proc' AND kind = 'function' AND proname = reaching.name)
-GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+GROUP BY 1, 2, 3
+UNION ALL
+SELECT lower(relname), 'trigger of TRUNCATE', name, true
+FROM truncating JOIN pg_class ON pg_class.oid = object
+ORDER BY 1, 2, 3
 """

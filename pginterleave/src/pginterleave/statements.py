@@ -48,7 +48,8 @@ _WITHOUT_COMMIT |= {
 }
 _WITHOUT_COMMIT |= {"RESET", "ROLLBACK", "ROLLBACK TO", "SAVEPOINT", "SET", "SHOW", "START"}
 _WITHOUT_COMMIT |= {"UNLISTEN"}
-DEFINITIONS = {"CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "COMMENT", "SECURITY", "IMPORT"}
+_DEFINITIONS = {"CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "COMMENT", "SECURITY", "IMPORT"}
+_DEFINITIONS |= {"REFRESH", "REINDEX"}
 _CONTROL = {"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE", "SET"}
 
 
@@ -111,6 +112,17 @@ def has_clock_text(text: str) -> bool:
 def reads_transaction_clock(sql: str) -> bool:
     """Whether it asks at what time the transaction began."""
     return has_clock_text(sql) or not words(sql).isdisjoint(names.TRANSACTION_CLOCKS)
+
+
+def fires_event_triggers(sql: str) -> bool:
+    """Whether it may define something, also with SELECT … INTO."""
+    first = kind(sql)
+    return first in _DEFINITIONS or (first in ("SELECT", "WITH") and "into" in words(sql))
+
+
+def truncates_referencing(sql: str) -> bool:
+    """Whether it is TRUNCATE … CASCADE, which goes on to the tables that refer to these."""
+    return {"truncate", "cascade"} <= words(sql)
 
 
 def writes(sql: str) -> bool:
