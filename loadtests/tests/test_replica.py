@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
 
 from loadtests.harness.own_postgres import OwnPostgres, Shutdown, own_postgres, own_replica
@@ -118,6 +119,29 @@ def test_what_is_read_there_and_what_is_not() -> None:
             replica.start()
             tell(replica, "SELECT pg_wal_replay_resume()")
             until(lambda: other.target(key) == NEW)
+
+
+def test_the_primary_answers_for_one_that_is_frozen() -> None:
+    with both() as (primary, replica):
+        settings = {"DATABASE_URL": primary.url, "DATABASE_REPLICA_URL": replica.url, **ONE_WORKER}
+        with serving(**settings, DATABASE_CONNECT_TIMEOUT="2", THREADS="2") as service:
+            client = Client(service.url, keeps=False)
+            key = json.loads(client.ask("POST", "/api/links", {"target_url": OLD}).body)["key"]
+            read_there = (
+                "SELECT count(*) > 0 FROM pg_stat_activity "
+                "WHERE query LIKE 'SELECT%target_url%' AND pid <> pg_backend_pid()"
+            )
+            until(lambda: client.target(key) == OLD and ask(replica, read_there) == "True")
+            frozen = replica.processes()
+            try:
+                for process in frozen:
+                    with suppress(psutil.NoSuchProcess):  # the session that has just looked
+                        process.suspend()
+                assert [client.target(key) for _ in range(20)] == [OLD] * 20
+            finally:
+                for process in frozen:
+                    with suppress(psutil.NoSuchProcess):
+                        process.resume()
 
 
 def test_one_that_lags_is_not_read() -> None:
