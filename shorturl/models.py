@@ -18,6 +18,8 @@ IDEMPOTENCY_KEY_MAX_LENGTH = 255
 
 # The name of the CHECK that no code gets past, which is how a limit that is too low is told.
 LIMIT_CONSTRAINT = "shorturl_shorturl_limit_ck"
+# Django's name for the foreign key, checked at COMMIT: an owner may have been removed until then.
+OWNER_CONSTRAINT = "shorturl_shorturl_owner_id_9c798b6c_fk_auth_user_id"
 # The database's, at the moment that a row is looked at: a statement that had to wait for the row is
 # older than that, and a transaction older still.
 CLOCK: models.Func = models.Func(function="clock_timestamp", output_field=models.DateTimeField())

@@ -14,6 +14,7 @@ from django.core.exceptions import (
     TooManyFilesSent,
     ValidationError,
 )
+from django.db import IntegrityError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import get_object_or_404, redirect, render
@@ -28,7 +29,8 @@ from shorturl import operations, owners, quotas
 from shorturl.exceptions import Gone, RowLocked, TooManyCreates
 from shorturl.forms import ShortUrlForm
 from shorturl.key_gate import KeyGate
-from shorturl.models import ShortUrl
+from shorturl.keys import violates
+from shorturl.models import OWNER_CONSTRAINT, ShortUrl
 from shorturl.validators import ascii_url
 
 FOUND = "shorturl.found"  # in the WSGI environ: what follow() has returned or raised
@@ -47,8 +49,7 @@ def index(request: HttpRequest) -> HttpResponse:
     allowed = settings.SHORTURL_PUBLIC_CREATE or request.user.is_authenticated
     if request.method == "POST":
         if not allowed:
-            context = {"exception": "Log in to create a short URL.", "log_in": True}
-            return render(request, "403.html", context, status=HTTPStatus.FORBIDDEN)
+            return log_in_first(request, "Log in to create a short URL.")
         return submit(request)
     form = ShortUrlForm(own_host=request.get_host()) if allowed else None
     return show_form(request, form, HTTPStatus.OK)
@@ -84,6 +85,10 @@ def submit(request: HttpRequest) -> HttpResponse:
         for name, value in error.headers.items():
             response[name] = value
         return response
+    except IntegrityError as error:
+        if not violates(error, OWNER_CONSTRAINT):
+            raise
+        return log_in_first(request, "Your account was removed meanwhile; nothing was created.")
     if owners.visible_to(request.user).filter(pk=short_url.pk).exists():
         ready = "Your short URL is ready." if created else "You have had this short URL before."
         messages.success(request, ready)
@@ -91,6 +96,12 @@ def submit(request: HttpRequest) -> HttpResponse:
     # Of a visitor, who will not see its hits.
     messages.success(request, f"Your short URL is ready: {address(request, short_url.key)}")
     return see_other("index")
+
+
+def log_in_first(request: HttpRequest, reason: str) -> HttpResponse:
+    """Return the page, 403, that says why somebody may not create, with the way to log in."""
+    context = {"exception": reason, "log_in": True}
+    return render(request, "403.html", context, status=HTTPStatus.FORBIDDEN)
 
 
 def see_other(to: str, *args: str) -> HttpResponse:

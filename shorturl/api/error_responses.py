@@ -12,6 +12,7 @@ from typing import Any
 
 from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.core.signals import got_request_exception
+from django.db import IntegrityError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 from django.http.multipartparser import MultiPartParserError
 from django.http.request import RawPostDataException
@@ -29,6 +30,8 @@ from shorturl.exceptions import (
     MoreThanQuota,
     TooManyCreates,
 )
+from shorturl.keys import violates
+from shorturl.models import OWNER_CONSTRAINT
 from shorturl.outages import is_outage
 from shorturl.validators import shortened
 
@@ -134,6 +137,8 @@ def describe(error: object) -> ApiError | None:
         case MoreThanQuota():
             over = ("links", "over_quota", str(error))
             return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, over)
+        case IntegrityError() if violates(error, OWNER_CONSTRAINT):
+            return unauthorized("The account was removed meanwhile, and nothing was created.")
         case TooManyCreates():
             return ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), headers=error.headers)
         case KeySpaceExhausted() | Contended():
