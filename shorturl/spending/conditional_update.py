@@ -1,8 +1,9 @@
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import F
 
@@ -25,8 +26,7 @@ def spend(
 
     What it does: upserts the counter of this period, with the limit as the condition, and creates.
     It returns what `create` returns, and raises ShortUrl.QuotaExceeded when no row came back: the
-    quota is used up. It needs a unique constraint on spender, period and
-    since.
+    quota is used up. It needs a unique constraint on spender, period and since.
 
     SQL:
         INSERT INTO shorturl_spending AS counter (spender, period, since, spent)
@@ -42,6 +42,8 @@ def spend(
     What it costs: one round trip, and the row is locked for no longer than the statement takes. A
     create that fails takes two, and until the second others are refused what it gives back; a
     process that is killed in between never does, so that its spender has one less in this period.
+    Inside a caller's transaction the row is locked until that ends, and `create` has a savepoint
+    (two more round trips), as nothing can be given back after an error of the database without.
 
     When to use it: where what is paid for is slow or happens elsewhere, such as an e-mail or a
     call of another service, and no transaction can be kept open for it.
@@ -53,7 +55,8 @@ def spend(
     if row is None:
         raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
     try:
-        return create()
+        with transaction.atomic() if connection.in_atomic_block else nullcontext():
+            return create()
     except Exception:
         Spending.objects.filter(pk=row[0]).update(spent=F("spent") - amount)
         raise

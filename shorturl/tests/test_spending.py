@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
 import pytest
-from django.db import connection, transaction
+from django.db import DataError, connection, transaction
 from django.db.models import Sum
 
 from shorturl.models import ShortUrl, Spending
@@ -63,7 +63,13 @@ def test_what_fails_is_given_back_and_a_callers_transaction_goes_on(
         ShortUrl.objects.create(key="half", target_url="https://example.com/")
         fail()
 
+    def refused() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 / 0")
+
     with transaction.atomic():
+        with pytest.raises(DataError):
+            strategy.function("one", refused, limit=1, period=PERIOD)
         with pytest.raises(ShortUrl.KeyTaken):
             strategy.function("one", fail, limit=1, period=PERIOD)
         assert spent("one") == 0
