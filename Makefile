@@ -25,7 +25,10 @@ lint: .venv/installed  ## style, types, imports, migrations, and what a producti
 	$(PRODUCTION) $(BIN)/python -W error manage.py check --deploy --fail-level WARNING
 
 prove: .venv/installed  ## what takes long: every schedule of every race, against the tables and the README
-	$(BIN)/python -m pytest -m exhaustive --numprocesses=logical --maxprocesses=4 --dist=worksteal
+	$(BIN)/python -m pytest -m "exhaustive and not marathon" --numprocesses=logical --maxprocesses=4 --dist=worksteal
+
+marathon: .venv/installed  ## the few of those that take minutes each
+	$(BIN)/python -m pytest -m marathon --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
 explorer:  ## the explorer's own tests, with each Python, Django, driver and PostgreSQL that is here
 	pginterleave/run-matrix
@@ -94,4 +97,4 @@ lock:  ## lock what requirements*.txt need, for every platform; UPGRADE=--upgrad
 COMPILE := .local/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-package pginterleave --no-annotate --custom-compile-command "make lock"
 
-.PHONY: run handout workshop room test explorer copies prove lint races faults bench docs screenshots lock
+.PHONY: run handout workshop room test explorer copies prove marathon lint races faults bench docs screenshots lock

@@ -64,7 +64,7 @@ class LedgerUser(FastHttpUser):
         *,
         name: str,
         expected: int,
-        or_else: int = 0,
+        or_else: int | None = None,
         unknown: Callable[[], None],
         complete: Callable[[Any], bool] = lambda response: True,
         json: Any = None,
@@ -146,7 +146,7 @@ class LedgerUser(FastHttpUser):
             f"answered {clock}.{int(now % 1 * 1000):03}"
         )
 
-    def follow(self, path: str, key: str, *, name: str, or_else: int = 0) -> Any:
+    def follow(self, path: str, key: str, *, name: str, or_else: int | None = None) -> Any:
         """Follow `key` at `path`; return the response, and record it when it is a redirect."""
         response = self.ask(
             "GET",

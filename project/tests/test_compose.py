@@ -16,7 +16,12 @@ from project.tests.containers import TIMEOUT, Composed, composed
 pytestmark = pytest.mark.exhaustive
 
 LINK = '{"target_url": "https://target.example/"}'
-OPEN = {"HTTPS": "off", "SHORTURL_PUBLIC_CREATE": "on", "WORKERS": "1"}
+OPEN = {
+    "HTTPS": "off",
+    "SHORTURL_PUBLIC_CREATE": "on",
+    "SHORTURL_PUBLIC_STATS": "on",
+    "WORKERS": "1",
+}
 
 
 def filled_in(copy: Path, **more: str) -> dict[str, str]:

@@ -96,6 +96,13 @@ def test_what_it_says_of_schedules_and_whole_races(cells: Cells) -> None:
         assert cells[race, "in_memory"].violating == cells[race, "in_memory"].schedules
 
 
+MARATHON = {
+    ("lost_update", "compare_and_swap"),
+    ("lost_update", "repeatable_read"),
+    ("toctou_in_a_transaction", "permuted_sequence"),
+}
+
+
 def three_processes() -> list[Any]:
     """Return race, strategy and count of each cell of the tables for three processes."""
     cases: list[Any] = []
@@ -107,6 +114,7 @@ def three_processes() -> list[Any]:
         for race, count in zip(races, rest.split(" | "), strict=True):
             few = len(count.strip("*").split(" / ")[1]) < 3
             marks = [] if few else [pytest.mark.exhaustive]
+            marks += [pytest.mark.marathon] if (race, first) in MARATHON else []
             cases.append(pytest.param(race, first, count, marks=marks))
     return cases
 

@@ -7,6 +7,12 @@ import pytest
 from lab.catalogue import EVERY_RACE
 from lab.scratch_database import scratch_database
 
+# Two statements that overlap: what one has not committed, the other one's snapshot does not show.
+HIDDEN = {
+    ("write_skew", "one_statement"),
+    ("expiry", "append_only"),
+    ("expiry", "slotted_counter"),
+}
 EXHAUSTIVE = [
     *(
         (name, tuple(race.strategies), race.counts[0])
@@ -48,7 +54,7 @@ def test_it_is_the_same(race: str, strategies: tuple[str, ...], processes: int) 
                 assert coarse.complete
                 assert coarse.schedules <= every.schedules
                 hides = bool(coarse.violations) is not bool(every.violations)
-                assert hides is ((race, name) == ("write_skew", "one_statement")), name
+                assert hides is ((race, name) in HIDDEN), name
 
 
 @pytest.mark.django_db(transaction=True)

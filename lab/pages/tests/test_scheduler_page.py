@@ -109,7 +109,11 @@ def ran_with_reduction(schedule: RecordedSchedule) -> bool:
 @pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
-    "what", ["next_id_written_back/as_found", "crossed_locks/select_for_update"]
+    "what",
+    [
+        "next_id_written_back/as_found",
+        pytest.param("crossed_locks/select_for_update", marks=pytest.mark.marathon),
+    ],
 )
 def test_equivalence_completes_the_schedules_that_ran(
     what: str, monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any
