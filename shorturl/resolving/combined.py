@@ -96,9 +96,7 @@ def resolve(key: str, *, shared: Batches = SHARED) -> ShortUrl:
         error = batch.ended.exception(LONGEST)
     except TimeoutError as late:  # of a statement that may be committed yet
         raise OperationalError(f"A hit of {key!r} was sent, and no answer came.") from late
-    if error and number > len(batch.counted):
-        raise error
-    return as_counted(key, batch.counted, number)
+    return as_counted(key, batch.counted, number, error)
 
 
 def send(key: str, batch: Batch, shared: Batches) -> None:
@@ -148,10 +146,12 @@ def count(key: str, hits: int) -> Row | None:
         return cursor.fetchone()  # type: ignore[no-any-return]
 
 
-def as_counted(key: str, counted: list[Counted], number: int) -> ShortUrl:
+def as_counted(
+    key: str, counted: list[Counted], number: int, error: BaseException | None = None
+) -> ShortUrl:
     """Return the short URL as it was when this hit of its batch was counted."""
     if number > len(counted):
-        raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r}.")
+        raise error or ShortUrl.DoesNotExist(f"There is no live short URL {key!r}.")
     row, later = counted[number - 1]
     short_url = ShortUrl.from_db(connection.alias, COLUMNS, row)
     short_url.hits -= later

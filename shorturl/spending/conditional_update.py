@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -55,7 +54,9 @@ def spend(
     if row is None:
         raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
     try:
-        with transaction.atomic() if connection.in_atomic_block else nullcontext():
+        if not connection.in_atomic_block:
+            return create()
+        with transaction.atomic():
             return create()
     except Exception:
         Spending.objects.filter(pk=row[0]).update(spent=F("spent") - amount)
