@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from django.db.backends.postgresql.psycopg_any import is_psycopg3
+from django.db.backends.postgresql.psycopg_any import Jsonb, is_psycopg3
 from django.db.backends.utils import CursorDebugWrapper
 
 from pginterleave import statements
@@ -21,6 +21,7 @@ ROWS_KEPT = 10  # of what a statement returned, for the timeline
 # The types of parameters that psycopg2 sends as constants.
 CONSTANTS = {type(None), bool, int, float, str, bytes, bytearray, memoryview, decimal.Decimal}
 CONSTANTS |= {datetime.date, datetime.time, datetime.datetime, datetime.timedelta, uuid.UUID}
+CONSTANTS |= {Jsonb}  # of a JSONField
 
 
 def _is_constant(value: Any) -> bool:
