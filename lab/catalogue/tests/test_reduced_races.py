@@ -19,12 +19,15 @@ EXHAUSTIVE = [
         for name, race in EVERY_RACE.items()
         if name != "crossed_locks"  # of which each schedule with a deadlock takes a while
     ),
-    ("crossed_locks", ("naive", "f_expression", "update_returning"), 2),
-    ("toctou", ("savepoint", "get_or_create"), 3),
-    ("toctou_in_a_transaction", ("check_first", "on_conflict"), 3),
     ("lost_update", ("f_expression",), 3),
     ("clobbered_edit", ("atomic_only",), 3),
 ]
+LONGEST = [
+    ("crossed_locks", ("naive", "f_expression", "update_returning"), 2),
+    ("toctou", ("savepoint", "get_or_create"), 3),
+    ("toctou_in_a_transaction", ("check_first", "on_conflict"), 3),
+]
+MARATHON = [pytest.mark.exhaustive, pytest.mark.marathon]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -34,6 +37,7 @@ EXHAUSTIVE = [
         ("toctou_in_a_transaction", ("table_lock",), 2),
         ("lost_update", ("repeatable_read",), 2),
         *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in EXHAUSTIVE),
+        *(pytest.param(*case, marks=MARATHON) for case in LONGEST),
     ],
 )
 def test_it_is_the_same(race: str, strategies: tuple[str, ...], processes: int) -> None:
