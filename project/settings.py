@@ -63,6 +63,10 @@ SHORTURL_RESOLVING = text("SHORTURL_RESOLVING", default="combined")
 SHORTURL_REUSING = text("SHORTURL_REUSING", default="advisory_lock")
 SHORTURL_IDEMPOTENCY = text("SHORTURL_IDEMPOTENCY", default="advisory_lock")
 SHORTURL_SPENDING = text("SHORTURL_SPENDING", default="reservation")
+# How a redirect records its visit with the hit; off, it only counts, by SHORTURL_RESOLVING.
+SHORTURL_VISITS = text("SHORTURL_VISITS", default="combined")
+SHORTURL_VISITS = "" if SHORTURL_VISITS == "off" else SHORTURL_VISITS
+SHORTURL_GEOIP = text("SHORTURL_GEOIP")
 SHORTURL_KEY_LENGTH = number("SHORTURL_KEY_LENGTH", default=7, least=1, most=20)
 # One for each core; few workers with many threads combine more hits than many with few.
 WORKERS = number("WORKERS", default=2, least=1, most=64)

@@ -1,6 +1,8 @@
 """Where a request comes from: for wrong passwords, and for the quotas of public creation."""
 
 import ipaddress
+from collections.abc import Mapping
+from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -16,9 +18,14 @@ def client_address(request: HttpRequest) -> str | None:
     That is the proxy's, unless PROXY_CLIENT_ADDRESS says that the proxy tells the client's: as the
     last one of X-Forwarded-For, the only one that the client cannot have written itself.
     """
-    address = str(request.META.get("REMOTE_ADDR", ""))
+    return address_of(request.META)
+
+
+def address_of(environ: Mapping[str, Any]) -> str | None:
+    """Return the same by the WSGI environ."""
+    address = str(environ.get("REMOTE_ADDR", ""))
     if settings.PROXY_CLIENT_ADDRESS:
-        address = request.headers.get("X-Forwarded-For", address).rpartition(",")[2].strip()
+        address = environ.get("HTTP_X_FORWARDED_FOR", address).rpartition(",")[2].strip()
     try:
         return str(ipaddress.ip_address(address))
     except ValueError:
