@@ -57,6 +57,25 @@ def test_reads_beside_each_other() -> None:
     assert reduced.orders == ("1122", "2211", "1221", "1212")
 
 
+def test_reads_that_compare_with_the_clock() -> None:
+    """Their order makes no difference, but for a time that passes between them: it is named."""
+
+    def process(condition: str) -> None:
+        ((hits,),) = sql(f"SELECT hits FROM interleave_counter WHERE key = 'a' AND {condition}")
+        sql("UPDATE interleave_counter SET hits = %s WHERE key = 'a'", hits + 1)
+
+    processes = [partial(process, "'2000-01-01'::timestamptz < clock_timestamp()")] * 2
+    options = {"invariant": counter.counted(2), "split_autocommit": False}
+    _, reduced = both(*processes, **options)
+    assert reduced.orders == ("1122", "2211", "1221", "1212")
+    assert reduced.limits == ("that a time passes with which a statement compares the clock",)
+    # Those that tell the time, and do not compare only, depend on each other.
+    processes = [
+        partial(process, "'2000-01-01'::timestamptz < clock_timestamp() - interval '1 s'")
+    ] * 2
+    assert len(both(*processes, **options)[1].orders) == 6
+
+
 def test_three_that_read() -> None:
     processes = [counter.atomic_only] * 3
     found = explored(*processes, invariant=counter.counted(3), reduce=True)

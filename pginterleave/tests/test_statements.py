@@ -69,12 +69,79 @@ def test_an_apostrophe_in_a_name_begins_no_string() -> None:
     assert statements.only_reads("""SELECT "it's", 'add_once(7)' FROM t""")
 
 
-def test_a_read_of_the_clock_keeps_its_place() -> None:
-    assert statements.only_reads("SELECT hits, 'unknown' FROM t")
-    assert not statements.only_reads("SELECT 'now'::timestamptz")
-    assert not statements.only_reads("SELECT timestamp 'Tomorrow 9:00'")
-    assert not statements.only_reads("SELECT now()")
-    assert not statements.only_reads("SELECT CURRENT_TIMESTAMP")
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1 /* a /* b */ ' */, add_once(8) -- '",
+        "SELECT 1 /* a /* b /* c */ */ ' */, add_once(8) /* ' */",
+        "SELECT 1 -- ' \r, add_once(8) -- '",
+        r"SELECT name'\', add_once(8), ' '",
+        "SELECT a$b$ + add_once(8) + c$b$ FROM t",
+    ],
+)
+def test_what_looks_like_a_text_and_is_none(sql: str) -> None:
+    assert statements.calls(sql) == {"add_once"}
+    assert not statements.only_reads(sql)
+    assert statements.commits_apart(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1 /* add_once(8) /* */ ' add_once(8) */ FROM t",
+        "/* one /* two */ */ SELECT '/*' FROM t WHERE name <> '*/ add_once(8)'",
+        r"SELECT E'\', add_once(8), '",
+        "SELECT $b$ + add_once(8) + $b$ FROM t",
+        "SELECT 1 -- /* add_once(8)",
+    ],
+)
+def test_what_stands_in_a_text_or_a_comment_is_not_called(sql: str) -> None:
+    assert statements.kind(sql) == "SELECT"
+    assert not statements.calls(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 'now'::timestamptz",
+        "SELECT timestamp 'Tomorrow 9:00'",
+        r"SELECT E'\tnow'::timestamptz",
+        r"SELECT e'\156ow'::timestamptz",
+        "SELECT now()",
+        "SELECT CURRENT_TIMESTAMP",
+        "SELECT clock_timestamp()",
+        "SELECT clock_timestamp() > until FROM t",
+        "SELECT 1 FROM t WHERE until > clock_timestamp() - age",
+        "SELECT 1 FROM t WHERE until > (clock_timestamp()) - age",
+        "SELECT a -> clock_timestamp() FROM t",
+        "SELECT a >> clock_timestamp() FROM t",
+        "SELECT until > clock_timestamp() OR id = add_once(8) FROM t",
+        "SELECT ' > clock_timestamp() ', clock_timestamp() FROM t",
+        "SELECT 1 FROM t WHERE until > clock_timestamp() FOR UPDATE",
+        "SELECT until > clock_timestamp(), clock_timestamp() FROM t",
+    ],
+)
+def test_a_read_of_the_clock_keeps_its_place(sql: str) -> None:
+    assert not statements.only_reads(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT hits, 'unknown' FROM t",
+        "SELECT 1 FROM t WHERE until > clock_timestamp()",
+        "SELECT 1 FROM t WHERE (until IS NULL OR until > (CLOCK_TIMESTAMP())) LIMIT 21",
+        "SELECT CASE WHEN until <= statement_timestamp() THEN 1 END FROM t",
+    ],
+)
+def test_a_comparison_with_the_clock_is_a_plain_read(sql: str) -> None:
+    assert statements.only_reads(sql)
+
+
+@pytest.mark.parametrize("text", ["now", " today", "\tnow", "\x0bnow", "\nyesterday 9:00"])
+def test_a_parameter_that_is_read_as_a_time(text: str) -> None:
+    assert statements.has_clock_text(f"{[text]}")
+    assert not statements.has_clock_text(f"{['x' + text.strip()]}")
 
 
 def test_a_name_of_several_words() -> None:

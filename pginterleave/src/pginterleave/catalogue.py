@@ -71,6 +71,8 @@ class Catalogue:
             if statements.uses(sql, parts):
                 self.limit(f"the statements in the function {name} are one step")
         self._note_hidden(sql, later)
+        if self.reduced and statements.compares_with_clock(sql):
+            self.limit("that a time passes with which a statement compares the clock")
         kind = statements.kind(sql)
         if statements.fires_event_triggers(sql):
             for name in self._event_triggers:

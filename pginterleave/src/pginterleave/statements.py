@@ -6,12 +6,14 @@ from collections.abc import Set
 
 from pginterleave import names
 
-_COMMENTS = r"(?:/\*.*?\*/|--[^\n]*\n|[\s(;])*"
+_COMMENTS = r"(?:--[^\n\r]*[\n\r]|[\s(;])*"
 _ONLY_BEGIN = re.compile(r"\s*(BEGIN|START\s+TRANSACTION)\b[^;]*;?\s*", re.IGNORECASE)
 _STATEMENT = re.compile(_COMMENTS + r"(rollback\s+to|\w+)", re.IGNORECASE | re.DOTALL)
 _SEVERAL = re.compile(r";\s*\S")
-_STRINGS = r"""[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$"""
-_QUOTED = re.compile(rf"""{_STRINGS}|"[^"]*\"""", re.DOTALL)
+_STRINGS = r"""(?<!\w)[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'"""
+_DOLLARS = r"(?<![\w$])\$((?:[^\W\d]\w*)?)\$.*?\$\1\$"
+_QUOTED = re.compile(rf"""{_STRINGS}|{_DOLLARS}|--[^\n\r]*|/\*|"[^"]*\"""", re.DOTALL)
+_COMMENT_MARK = re.compile(r"/\*|\*/")
 _SET_ISOLATION = re.compile(r"SET\s+TRANSACTION\s+ISOLATION\s+LEVEL[\s\w]+;?\s*", re.IGNORECASE)
 _LOCKS_OR_WRITES = re.compile(r"\b(FOR|INTO|INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
 _CALL = re.compile(r'([\w.]+|"[^"]*")?\s*\(')
@@ -21,8 +23,19 @@ _INTO = re.compile(r'\binto\s+[\w."]+\s*\(')  # the columns of an INSERT
 _MARKS_SESSION = re.compile(
     r"\b(LISTEN|set_config|SET\s+(SESSION\s+|LOCAL\s+)?\w+\.\w)", re.IGNORECASE
 )
-# Texts that PostgreSQL reads as a time, by its clock.
-_CLOCK_TEXTS = re.compile(r"(?<![a-z])(now|today|tomorrow|yesterday)(?![a-z])", re.IGNORECASE)
+# Texts that PostgreSQL reads as a time, by its clock; with escapes, a text may be any.
+_CLOCK_TEXTS = re.compile(
+    r"(?:(?<![a-z])|\\\w{0,3})(?:now|today|tomorrow|yesterday)(?![a-z])"
+    r"|(?<!\w)e'(?:[^'\\]|'')*\\",
+    re.IGNORECASE,
+)
+# A column or a value compared with the time of day, of which the statement then tells no more.
+_CLOCK = r"(?:clock|statement)_timestamp\s*\(\s*\)"
+_COMPARED_CLOCK = re.compile(
+    rf"(?<![-+*/<>=~!@#%^&|`?])[<>]=?\s*(?:{_CLOCK}|\(\s*{_CLOCK}\s*\))"
+    r"(?=\s*(?:\)|$|(?:and|or|then|limit)\b))",
+    re.IGNORECASE,
+)
 _WITH_HOLD = re.compile(r"\bWITH\s+HOLD\b", re.IGNORECASE)
 # What PostgreSQL refuses in a transaction, or may refuse.
 _OUTSIDE_TRANSACTIONS = re.compile(
@@ -53,15 +66,38 @@ _DEFINITIONS |= {"REFRESH", "REINDEX"}
 _CONTROL = {"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE", "SET"}
 
 
+def _without_comments(sql: str) -> str:
+    """Return it with a space for each comment that is closed: such a comment may hold others."""
+    kept, position = "", 0
+    while opened := next((m for m in _QUOTED.finditer(sql, position) if m[0] == "/*"), None):
+        kept += sql[position : opened.start()] + " "
+        position, depth = len(sql), 1
+        for mark in _COMMENT_MARK.finditer(sql, opened.end()):
+            depth += 1 if mark[0] == "/*" else -1
+            if not depth:
+                position = mark.end()
+                break
+    return kept + sql[position:]
+
+
+@functools.lru_cache(maxsize=1024)
 def _without_constants(sql: str) -> str:
     """Return it without strings and comments; a name in quotes stays, also with a ' in it."""
-    return _QUOTED.sub(lambda match: match[0] if match[0].startswith('"') else " ", sql)
+    return _QUOTED.sub(
+        lambda match: match[0] if match[0].startswith('"') else " ", _without_comments(sql)
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _without_quoted(sql: str) -> str:
+    """Return it without strings, comments and names in quotes."""
+    return _QUOTED.sub(" ", _without_comments(sql))
 
 
 @functools.lru_cache(maxsize=1024)
 def kind(sql: str) -> str:
     """Return its first word, in capitals, or ROLLBACK TO."""
-    match = _STATEMENT.match(sql)
+    match = _STATEMENT.match(_without_comments(sql))
     return " ".join(match[1].upper().split()) if match else ""
 
 
@@ -82,7 +118,7 @@ def may_be_several(sql: str) -> bool:
 
 def are_several(sql: str) -> bool:
     """Whether it is more than one statement, other than BEGIN, COMMIT and the like."""
-    parts = [each for each in _QUOTED.sub(" ", sql).split(";") if each.strip()]
+    parts = [each for each in _without_quoted(sql).split(";") if each.strip()]
     return sum(kind(each) not in _CONTROL for each in parts) > 1
 
 
@@ -100,13 +136,18 @@ def words(sql: str) -> frozenset[str]:
 def uses(sql: str, special: Set[str]) -> bool:
     """Whether one of the names is in it, be it that of an operator."""
     return not special.isdisjoint(words(sql)) or any(
-        each in _QUOTED.sub(" ", sql) for each in special if not each.isidentifier()
+        each in _without_quoted(sql) for each in special if not each.isidentifier()
     )
 
 
 def has_clock_text(text: str) -> bool:
     """Whether a statement, or its parameters, has a text such as 'now' or 'tomorrow 9:00'."""
     return bool(_CLOCK_TEXTS.search(text))
+
+
+def compares_with_clock(sql: str) -> bool:
+    """Whether it compares something with clock_timestamp() or statement_timestamp()."""
+    return bool(_COMPARED_CLOCK.search(_without_constants(sql)))
 
 
 def reads_transaction_clock(sql: str) -> bool:
@@ -142,8 +183,12 @@ def calls(sql: str) -> frozenset[str]:
 
 
 def calls_only_pure(sql: str) -> bool:
-    """Whether all that it calls is known to read its arguments only."""
-    return calls(sql) <= names.PURE
+    """Whether all that it calls is known to read its arguments only.
+
+    It may compare something with the clock: that a time has come or not is the same in each order
+    of the steps, but for a time that passes during the exploration, which is named as a limit.
+    """
+    return calls(_COMPARED_CLOCK.sub(" ", _without_constants(sql))) <= names.PURE
 
 
 def only_reads(sql: str, special: Set[str] = frozenset()) -> bool:
@@ -168,7 +213,7 @@ def only_reads(sql: str, special: Set[str] = frozenset()) -> bool:
 
 def commits_apart(sql: str, special: Set[str] = frozenset()) -> bool:
     """Whether its COMMIT in autocommit makes a difference to others, and can be a step."""
-    bare = _QUOTED.sub(" ", sql)
+    bare = _without_quoted(sql)
     first = kind(sql)
     if _SEVERAL.search(bare) or first in _WITHOUT_COMMIT or _OUTSIDE_TRANSACTIONS.match(bare):
         return False
@@ -188,7 +233,7 @@ def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = 
 
     `single` says that it is sent once, and not for several rows of parameters.
     """
-    parts = [each for each in _QUOTED.sub(" ", sql).split(";") if each.strip()]
+    parts = [each for each in _without_quoted(sql).split(";") if each.strip()]
     if any(map(_OUTSIDE_TRANSACTIONS.match, parts)):
         return True
     return not (single and len(parts) < 2) and any(commits_apart(each, special) for each in parts)
