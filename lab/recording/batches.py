@@ -15,6 +15,7 @@ from lab.models import Batch, Recording
 from lab.recording.jobs import jobs_named
 
 LOCK = 0x6C6162  # "lab": whoever holds this advisory lock explores
+INTERRUPTED = "Interrupted"  # how the problem of a batch begins that was told to stop
 GRACE = 15  # seconds that a batch may take to get the lock
 
 
@@ -43,9 +44,10 @@ def is_locked() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def start(what: str, total: int) -> Batch:
+def start(what: str, total: int, *options: str) -> Batch:
     """Start to explore `what`, in a process that ends with this one; return the batch.
 
+    The `options` are those of the command `record`.
     If this process is killed, the other one continues to its end, which is bounded. Raises
     AlreadyExploring while another batch is running. Two that start at the same moment both pass
     here: the lock decides which of them continues, and the other one says so on its page.
@@ -54,7 +56,8 @@ def start(what: str, total: int) -> Batch:
         raise AlreadyExploring
     batch = Batch.objects.create(what=what, total=total)
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "record", what]
-    command += [f"--batch={batch.pk}", f"--database={connection.settings_dict['NAME']}"]
+    command += [*options, f"--batch={batch.pk}"]
+    command += [f"--database={connection.settings_dict['NAME']}"]
     process = subprocess.Popen(  # noqa: S603 - `what` is one of the explorations there are
         command,
         cwd=settings.BASE_DIR,
@@ -68,12 +71,17 @@ def start(what: str, total: int) -> Batch:
 
 
 def start_the_first() -> None:
-    """Start to explore everything, unless something is recorded, is going on, or has failed."""
+    """Start to explore everything, unless something is recorded, is going on, or has failed.
+
+    What was interrupted, as when the service was stopped, goes on with what it has left.
+    """
     newest = Batch.objects.order_by("-pk").first()
-    if Recording.objects.exists() or (newest and (newest.problem or not is_over(newest))):
+    if newest and not is_over(newest):
         return
-    with suppress(AlreadyExploring):
-        start("all", len(jobs_named("all")))
+    interrupted = newest and was_interrupted(newest)
+    if interrupted or not (Recording.objects.exists() or (newest and newest.problem)):
+        with suppress(AlreadyExploring):
+            start("all", len(jobs_named("all")), "--missing")
 
 
 def _wait(process: "subprocess.Popen[bytes]") -> None:
@@ -84,6 +92,11 @@ def _wait(process: "subprocess.Popen[bytes]") -> None:
 def is_over(batch: Batch) -> bool:
     """Return whether `batch` goes on no longer, however it has ended."""
     return bool(batch.ended_at) or is_lost(batch)
+
+
+def was_interrupted(batch: Batch) -> bool:
+    """Return whether `batch` ended before it had finished, and not by a failure of its own."""
+    return batch.problem.startswith(INTERRUPTED) or is_lost(batch)
 
 
 def is_lost(batch: Batch) -> bool:

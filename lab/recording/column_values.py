@@ -12,6 +12,7 @@ from pginterleave import Step
 
 TOKEN = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|%\((\w+)\)s|%s|\d+(?:\.\d+)?|\w+|\S""")
 OPERATORS = frozenset("+-*/|")
+WRITES = ("INSERT", "UPDATE", "DELETE", "MERGE")
 ROW_LOCK = frozenset(("NO", "KEY", "UPDATE", "SHARE"))
 
 
@@ -28,28 +29,35 @@ Columns = dict[str, str | None]
 def column_values(step: Step) -> dict[str, Any]:
     """Return the step's `table`, and by column what it `read`, asked for (`condition`) and `wrote`.
 
-    Values are texts, or None for NULL. `read` has the rows that came back, each by column; `wrote`
-    the columns that were set to a value, and `computed` those set to an expression, as its text.
-    `lock` is the mode of the lock that the statement takes, and `lock_name` what an advisory lock
-    is called; both can be empty. `subquery` says that a statement reads while it writes.
+    `kind` is what a statement does: one that begins with WITH is an INSERT, or what else it is.
+    `table` is the one that is written, or else the first that is read; `tables` are all that it
+    reads from. Values are texts, or None for NULL. `read` has the rows that came back, each by
+    column; `wrote` the columns that were set to a value, and `computed` those set to an expression,
+    as its text. `lock` is the mode of the lock that the statement takes, and `lock_name` what an
+    advisory lock is called; both can be empty. `subquery` says that a statement reads while it
+    writes.
     """
     tokens = list(tokenize(step.sql, step.params))
-    table, after = "", 0
-    for position, token in enumerate(tokens[:-1]):
-        if token in ("FROM", "INTO", "UPDATE", "TABLE"):
+    kind, start = does(step.kind, tokens)
+    tables = read_from(tokens)
+    table, after = (tables or [""])[0], 0
+    for position, token in enumerate(tokens[start:-1], start=start):
+        if kind != "SELECT" and token in ("FROM", "INTO", "UPDATE", "TABLE"):
             table, after = str(tokens[position + 1]), position + 2
             break
     wrote: Columns = {}
     set_to: dict[str, str] = {}
-    if step.kind == "INSERT":
-        wrote = inserted(tokens, after)
+    if kind == "INSERT":
+        wrote = inserted(tokens[after:])
         set_to = computed(between(tokens, "SET", "WHERE"))
-    elif step.kind == "UPDATE":
+    elif kind == "UPDATE":
         wrote = equal(between(tokens, "SET", "WHERE"))
         set_to = computed(between(tokens, "SET", "WHERE"))
-    lock, lock_name = lock_of(step.kind, tokens)
+    lock, lock_name = lock_of(kind, tokens)
     return {
+        "kind": kind,
         "table": table,
+        "tables": tables,
         "condition": equal(between(tokens, "WHERE", "RETURNING")),
         "wrote": wrote,
         "computed": {name: text for name, text in set_to.items() if name not in wrote},
@@ -57,10 +65,36 @@ def column_values(step: Step) -> dict[str, Any]:
             {name: as_text(value) for name, value in zip(step.columns, row, strict=False)}
             for row in step.rows
         ],
-        "subquery": step.kind != "SELECT" and "SELECT" in tokens,
+        "subquery": kind != "SELECT" and "SELECT" in tokens,
         "lock": lock,
         "lock_name": lock_name,
     }
+
+
+def does(kind: str, tokens: Tokens) -> tuple[str, int]:
+    """Return what a statement does, of this kind by its first word, and where that begins."""
+    if kind != "WITH":
+        return kind, 0
+    for position, (before, token) in enumerate(itertools.pairwise(tokens), start=1):
+        if token in WRITES and before in ("(", ")"):
+            return str(token), position
+    return "SELECT", 0
+
+
+def read_from(tokens: Tokens) -> list[str]:
+    """Return the tables that a statement reads from, those of a subquery last."""
+    named = {
+        one
+        for one, two, three in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if two == "AS" and three in ("(", "MATERIALIZED")
+    }
+    depth, found = 0, list[tuple[int, str]]()
+    for token, following in itertools.pairwise(tokens):
+        depth += (token == "(") - (token == ")")  # noqa: S105
+        if token in ("FROM", "JOIN") and isinstance(following, str):
+            found.append((depth, following))
+    found.sort(key=lambda each: each[0])
+    return list(dict.fromkeys(name for _, name in found if name != "(" and name not in named))
 
 
 def lock_of(kind: str, tokens: Tokens) -> tuple[str, str]:
@@ -132,12 +166,15 @@ def equal(tokens: Tokens) -> Columns:
     }
 
 
-def inserted(tokens: Tokens, start: int) -> Columns:
-    """Return the values of an INSERT by column; the list of columns begins at `start`."""
-    if "VALUES" not in tokens:
+def inserted(tokens: Tokens) -> Columns:
+    """Return the values of an INSERT by column; `tokens` are those after the table."""
+    if "(" not in tokens:
         return {}
-    columns = listed(tokens[start:])
-    values = listed(tokens[tokens.index("VALUES") + 1 :])
+    columns = listed(tokens[tokens.index("(") :])
+    if "VALUES" in tokens:
+        values = listed(tokens[tokens.index("VALUES") + 1 :])
+    else:
+        values = listed(["(", *between(tokens, "SELECT", "FROM"), ")"])
     return {
         str(column[0]): value[0].text
         for column, value in zip(columns, values, strict=False)

@@ -116,7 +116,7 @@ def version() -> str:
 def written(schedule: Schedule, number: int, source: str) -> RecordedSchedule:
     """Return a schedule as it is kept; `source` is the file whose lines are shown beside it.
 
-    A step has `process`, `kind`, `sql` (for a reader), `until`, `waited_for`, `result`, `error`
+    A step has `process`, `sql` (for a reader), `until`, `waited_for`, `result`, `error`
     and `message` (both can be empty), `rows` (how many it returned or changed), `line` (in
     `source`, or 0), `where` (the file and line that sent it), `observed`, and what column_values()
     and session_states() return. An outcome is what the process raised, or "".
@@ -136,7 +136,6 @@ def _step(step: Step, source: str) -> dict[str, Any]:
         path = path.relative_to(settings.BASE_DIR)
     return {
         "process": step.process,
-        "kind": step.kind,
         "sql": step.statement(),
         "until": step.until,
         "waited_for": step.waited_for,

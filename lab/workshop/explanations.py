@@ -41,6 +41,14 @@ MEANT = {
         "A subquery reads what was there when its statement began, and is not read again after a "
         "wait: only the row that the UPDATE changes is."
     ),
+    picture.LATE: (
+        "A read sees only what is committed: what others have written by then, and commit later, "
+        "is not in it. Lock the row before it is read, as those who write do."
+    ),
+    picture.ELSEWHERE: (
+        "It looks at one table and writes to another, so that what others have written there stops "
+        "nobody. Let the condition be about the row that is written, in the same statement."
+    ),
     picture.FOREIGN: (
         "To find a row is not to have made it: let the statement that writes say whether it has."
     ),

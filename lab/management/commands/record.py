@@ -9,7 +9,7 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from lab.exceptions import AlreadyExploring, LabRefusal
-from lab.models import Batch
+from lab.models import Batch, Recording
 from lab.recording import batches, store
 from lab.recording.jobs import Job, jobs_named
 from lab.recording.store import SERVICE
@@ -25,6 +25,12 @@ def wanted(text: str) -> list[Job]:
         return jobs_named(text)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from error
+
+
+def missing(jobs: list[Job]) -> list[Job]:
+    """Return the explorations of which nothing is kept."""
+    kept = set(Recording.objects.using(SERVICE).values_list(*jobs[0].where()))
+    return [job for job in jobs if tuple(job.where().values()) not in kept]
 
 
 class Command(BaseCommand):
@@ -43,6 +49,7 @@ class Command(BaseCommand):
             help="matrix, museum, isolation, queue, all of them (the default), or race/strategy, "
             "with /processes and /level appended where they are not 2 and read-committed",
         )
+        parser.add_argument("--missing", action="store_true", help="leave out what is kept already")
         parser.add_argument("--batch", type=int, help="the batch that a page has created")
         parser.add_argument("--database", help="where to keep it, if not in the service's")
 
@@ -58,12 +65,12 @@ class Command(BaseCommand):
             try:
                 if not free:
                     raise AlreadyExploring
-                self._record(batch, jobs)
+                self._record(batch, missing(jobs) if options["missing"] else jobs)
             except (InterleaveError, LabRefusal, DatabaseError) as error:
                 batch.problem = str(error).strip()
                 raise CommandError(batch.problem) from error
             except BaseException as error:
-                batch.problem = f"Interrupted ({type(error).__name__})."
+                batch.problem = f"{batches.INTERRUPTED} ({type(error).__name__})."
                 raise
             finally:
                 batch.ended_at = timezone.now()
@@ -79,6 +86,7 @@ class Command(BaseCommand):
         return batch
 
     def _record(self, batch: Batch, jobs: list[Job]) -> None:
+        batch.done = batch.total - len(jobs)
         with scratch_database():
             for job in jobs:
                 noted = 0.0

@@ -3,16 +3,26 @@
 import re
 from dataclasses import dataclass, field
 
-from lab.pages.picture.conflicts import FOREIGN, LOST, STALE, UNSEEN, Conflict
+from lab.pages.picture.conflicts import (
+    ELSEWHERE,
+    FOREIGN,
+    LATE,
+    LOST,
+    STALE,
+    UNSEEN,
+    Conflict,
+)
 from lab.pages.picture.spans import NEW_ROW, Lock, Wait, locks, transactions, waits
 from lab.pages.picture.wording import Step, short, words
 
 SAID, WAIT, ERROR, MARK, LOCK, OPEN = "said", "wait", "error", "mark", "mode", "open"
-AT_SOURCE = {STALE: "stale read", LOST: "lost update"}
+AT_SOURCE = {STALE: "stale read", LOST: "lost update", LATE: "committed later"}
 AT_TARGET = {
     STALE: "rests on step {}",
     LOST: "overwrites step {}",
     UNSEEN: "has not seen step {}",
+    LATE: "has not seen step {}",
+    ELSEWHERE: "has not seen step {}",
     FOREIGN: "written by process {}",
 }
 

@@ -14,7 +14,7 @@ NEVER = (10**9, 0, 0)
 Moment = tuple[int, int, int]
 
 STALE, LOST, UNSEEN, REFUSED, FOREIGN = "stale", "lost", "missed", "refused", "foreign"
-UNWRITTEN = "unwritten"
+LATE, ELSEWHERE, UNWRITTEN = "late", "elsewhere", "unwritten"
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,9 @@ class Conflict:
     STALE leads from a read to the write that rests on it, LOST from a write to the one that
     overwrote it, UNSEEN from a write to one that was made without knowing of it, REFUSED from a
     write to the step that ends in an error because of it, and FOREIGN from a write to the process
-    that takes it for its own. UNWRITTEN is a read that no write follows. `source` is None where a
-    single step says it all.
+    that takes it for its own. LATE leads from a write to a read before its commit, and ELSEWHERE to
+    a write by somebody who has looked at other tables only. UNWRITTEN is a read that no write
+    follows. `source` is None where a single step says it all.
     """
 
     kind: str
@@ -55,7 +56,8 @@ def conflicts(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
     """
     history = History(steps, snapshots)
     found = [*_stale(history), *_refused(history), *_foreign(history)]
-    # Who writes nothing is to blame only where nothing else explains the violation.
+    # These happen in schedules that do no harm, too: they are to blame where nothing else is.
+    found = found or [*_late(history), *_elsewhere(history)]
     return list(dict.fromkeys(found or _unwritten(history)))
 
 
@@ -104,6 +106,12 @@ class History:
         """Yield the numbers of the later steps of a process."""
         for number in self.numbers[after:]:
             if self.step(number)["process"] == process:
+                yield number
+
+    def written_by(self, process: int) -> Iterator[int]:
+        """Yield the numbers of the steps by which a process has changed rows for good."""
+        for number in self.of(process, after=0):
+            if self.visible(number) < NEVER:
                 yield number
 
     def last_read(self, write: int) -> int | None:
@@ -182,6 +190,8 @@ def _foreign(history: History) -> Iterator[Conflict]:
             continue
         if any(same_rows(step, history.step(each)) for each in later):
             continue
+        if any(same_rows(step, history.step(each)) for each in history.written_by(step["process"])):
+            continue
         writers = [
             other
             for other in history.numbers
@@ -197,6 +207,42 @@ def _foreign(history: History) -> Iterator[Conflict]:
             yield Conflict(FOREIGN, None, number, "", "takes what was there before")
 
 
+def _late(history: History) -> Iterator[Conflict]:
+    """Yield reads during a write that others commit only later."""
+    for read in history.numbers:
+        step = history.step(read)
+        if step["kind"] != "SELECT" and not step["subquery"]:
+            continue
+        moment = history.read_at(read) if step["kind"] == "SELECT" else (read, 0, read)
+        for write in history.numbers:
+            other = history.step(write)
+            during = history.done(write) < moment < history.visible(write) < NEVER
+            if other["process"] != step["process"] and during and may_have_read(step, other):
+                said = f"is committed after step {read} has read"
+                yield Conflict(LATE, write, read, said, f"has not seen step {write}")
+
+
+def _elsewhere(history: History) -> Iterator[Conflict]:
+    """Yield writes into a table at which their process has not looked, and who else wrote there."""
+    for write in history.numbers:
+        own = history.step(write)
+        looked: list[str] = []
+        for step in history.steps[:write]:
+            if step["process"] == own["process"] and (step["kind"] == "SELECT" or step["subquery"]):
+                looked += step["tables"]
+        if history.visible(write) == NEVER or not looked or own["table"] in looked:
+            continue
+        for other in history.numbers[: write - 1]:
+            step = history.step(other)
+            if (
+                step["process"] != own["process"]
+                and step["table"] == own["table"]
+                and history.visible(other) < NEVER
+            ):
+                said = f"has not seen step {other}: it rests on {looked[-1]}, not on {own['table']}"
+                yield Conflict(ELSEWHERE, other, write, "", said)
+
+
 def _unwritten(history: History) -> Iterator[Conflict]:
     """Yield the last read of each process that writes nothing."""
     for number in history.numbers:
@@ -209,8 +255,8 @@ def _unwritten(history: History) -> Iterator[Conflict]:
 
 def may_have_read(read: Step, write: Step) -> bool:
     """Return whether a step can have read what another one writes; a subquery may read any row."""
-    if read["subquery"]:
-        return bool(read["table"] == write["table"])
+    if read["subquery"] or write["table"] != read["table"]:
+        return write["table"] in read["tables"]
     return same_rows(read, write)
 
 

@@ -115,7 +115,7 @@ def _sent(step: Step, names: Names, changing: set[str], several: bool) -> str:
             return f"lock {name}"
         if not step["table"]:
             return "read"
-        tells = any(c in changing or c.startswith("__") for c in _first(step))
+        tells = any(_tells(step, column, changing) for column in _first(step))
         return "read" if tells and (not several or len(step["read"]) > 1) else f"read {name}:"
     if kind == "LOCK":
         return "lock table"
@@ -138,10 +138,15 @@ def _rows_read(step: Step, names: Names, changing: set[str]) -> str:
     told = []
     for row in step["read"]:
         # What Django computes, as a count, it gives a name that no column has.
-        shown = {c.lstrip("_"): v for c, v in row.items() if c in changing or c.startswith("__")}
+        shown = {c.lstrip("_"): v for c, v in row.items() if _tells(step, c, changing)}
         name = f"{names.of({**step, 'read': [row]})}: " if len(step["read"]) > 1 else ""
         told += [f"{name}{_columns(shown)}"] if shown else []
     return ", ".join(told)
+
+
+def _tells(step: Step, column: str, changing: set[str]) -> bool:
+    """Return whether to show what a column was read as: it changes, or the SELECT computes it."""
+    return column in changing or f") AS {column}" in step["sql"]
 
 
 def _returned(step: Step, names: Names, changing: set[str]) -> str:

@@ -43,10 +43,10 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Mock:
 def test_the_first_visit_has_everything_explored(
     client: Client, started: Mock, settings: Settings
 ) -> None:
-    started.side_effect = lambda what, total: Batch.objects.create(what=what, total=total)
+    started.side_effect = lambda what, total, _: Batch.objects.create(what=what, total=total)
     page = get(client, "/lab/")
     (call,) = started.call_args_list
-    assert call.args == ("all", len(jobs_named("all")))
+    assert call.args == ("all", len(jobs_named("all")), "--missing")
     assert "Nothing has been explored" not in page
     assert f"<b>The races are being explored</b>: 0 of {call.args[1]}." in page
     assert "lab/batch.js" in page
@@ -57,6 +57,19 @@ def test_the_first_visit_has_everything_explored(
     settings.LOCAL = False
     assert "Nothing has been explored" in get(client, "/lab/")
     assert started.call_count == 1
+
+
+def test_what_was_interrupted_goes_on_at_the_next_visit(
+    client: Client, started: Mock, recorded: dict[str, Kept]
+) -> None:
+    """The service was stopped in the middle, as by Ctrl-C."""
+    get(client, "/lab/")
+    Batch.objects.create(what="all", problem="No database.", ended_at=timezone.now())
+    get(client, "/lab/")
+    started.assert_not_called()
+    Batch.objects.create(what="all", problem="Interrupted (SystemExit).", ended_at=timezone.now())
+    get(client, "/lab/")
+    started.assert_called_once_with("all", len(jobs_named("all")), "--missing")
 
 
 def test_every_page_that_waits_for_an_exploration_shows_its_progress(client: Client) -> None:

@@ -58,8 +58,25 @@ def test_an_insert_writes_and_a_commit_does_not() -> None:
     assert found["wrote"] == {"a": HOSTILE, "c": "2022-04-29 00:00:00+00:00"}
     assert found["read"] == [{"id": "4"}]
     assert column_values(step("INSERT INTO t DEFAULT VALUES"))["wrote"] == {}
-    assert column_values(step("INSERT INTO t (a) SELECT 1"))["wrote"] == {}
-    assert not any(column_values(step("COMMIT")).values())
+    assert column_values(step("INSERT INTO t (a, b) SELECT 1, c FROM u"))["wrote"] == {"a": "1"}
+    assert [value for value in column_values(step("COMMIT")).values() if value] == ["COMMIT"]
+
+
+def test_a_with_is_what_it_does_and_the_tables_are_those_of_the_database() -> None:
+    link = "WITH link AS (SELECT id FROM links WHERE key = %s)"
+    found = column_values(
+        step(f"{link}, counted AS (INSERT INTO counts AS c (link, n) SELECT id, 1 FROM link)"
+             " SELECT id FROM link", ("a",))
+    )  # fmt: skip
+    assert (found["kind"], found["table"], found["tables"]) == ("INSERT", "counts", ["links"])
+    assert (found["condition"], found["wrote"]) == ({"key": "a"}, {"n": "1"})
+    assert found["subquery"]
+    found = column_values(step(f"{link} UPDATE t SET n = 1 FROM link", ("a",)))
+    assert (found["kind"], found["table"], found["tables"]) == ("UPDATE", "t", ["links"])
+    assert column_values(step(f"{link} SELECT id FROM link", ("a",)))["kind"] == "SELECT"
+    total = "SELECT id, (SELECT sum(n) FROM counts) AS n FROM links JOIN t ON true"
+    found = column_values(step(total))
+    assert (found["table"], found["tables"]) == ("links", ["links", "t", "counts"])
 
 
 def test_an_expression_is_kept_as_its_text() -> None:

@@ -189,6 +189,19 @@ def test_it_says_how_far_it_is_while_it_goes_on(
     assert locked_at_the_end == [False]
 
 
+def test_what_is_kept_can_be_left_out(
+    monkeypatch: pytest.MonkeyPatch, recorded: dict[str, Kept], locked_at_the_end: list[bool]
+) -> None:
+    explore = Mock()
+    monkeypatch.setattr(store, "record", explore)
+    record("lost_update/naive", "lost_update/naive/3", "--missing")
+    assert [str(call.args[0]) for call in explore.mock_calls] == [
+        "lost_update/naive/3/read-committed"
+    ]
+    batch = Batch.objects.get()
+    assert (batch.done, batch.total) == (2, 2)
+
+
 @pytest.mark.parametrize(
     ("error", "raised", "problem"),
     [
