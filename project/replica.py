@@ -1,10 +1,10 @@
 """What may be a few seconds old is read from a replica, where DATABASE_REPLICA_URL names one.
 
-That is what a GET or HEAD reads of short URLs: pages, lists, the admin. A redirect, whatever
-writes, and all else, such as sessions and tokens, is the primary's. Who has written something reads
-the primary until the replica has that, too: a cookie says how far the write-ahead log was. And
-what the replica does not have, or cannot answer in time, the primary is asked for again. The lab's
-endpoints never read it: they count by GET, too.
+That is what a GET or HEAD reads of short URLs: pages, lists, the admin; and an export. A redirect,
+whatever writes, and all else, such as sessions and tokens, is the primary's. Who has written
+something reads the primary until the replica has that, too: a cookie says how far the write-ahead
+log was. And what the replica does not have, or cannot answer in time, the primary is asked for
+again. The lab's endpoints never read it: they count by GET, too.
 """
 
 import logging
@@ -44,7 +44,9 @@ class Router:
     """Sends what this thread's request reads of short URLs to the replica, and the rest not."""
 
     def db_for_read(self, model: type[Model], **hints: Any) -> str:
-        """Return where to read."""
+        """Return where to read; with the hint `snapshot`, all that was written until now."""
+        if hints.get("snapshot"):
+            return "replica" if catches_up() else "default"
         if getattr(_thread, "reads", False) and issubclass(model, READ_THERE):
             _thread.used = True
             return "replica"
@@ -138,6 +140,17 @@ class ReplicaMiddleware:
                 self.replica.failed()
             return self.get_response(request)
         return response
+
+
+def catches_up() -> bool:
+    """Return whether the replica has soon, within the allowed lag, what the primary has now."""
+    replica, written = Replica(), number(row("default", POSITION)[0])
+    deadline = time.monotonic() + settings.DATABASE_REPLICA_LAG
+    while not replica.has(written):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(CHECK_INTERVAL / 10)
+    return True
 
 
 def remember(response: HttpResponse, request: HttpRequest) -> None:

@@ -1,6 +1,9 @@
 """The service with a streaming replica: what is read there, and who notices."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection
@@ -11,7 +14,7 @@ import psutil
 import pytest
 
 from loadtests.harness.own_postgres import OwnPostgres, Shutdown, own_postgres, own_replica
-from loadtests.harness.serving import NotServed, serving
+from loadtests.harness.serving import ROOT, NotServed, serving
 
 pytestmark = pytest.mark.exhaustive
 
@@ -153,6 +156,35 @@ def test_one_that_lags_is_not_read() -> None:
             tell(replica, "SELECT pg_wal_replay_pause()")
             tell(primary, edit(key))
             until(lambda: client.target(key) == NEW)
+
+
+def test_an_export_has_all_that_was_written_before() -> None:
+    with both() as (primary, replica):
+        settings = {"DATABASE_URL": primary.url, "DATABASE_REPLICA_URL": replica.url}
+        settings |= {"SHORTURL_LOCAL": "on", "DATABASE_REPLICA_LAG": "2"}
+
+        def manage(*words: str) -> tuple[str, str]:
+            ran = subprocess.run(
+                [sys.executable, "manage.py", *words],
+                cwd=ROOT,
+                env={**os.environ, **settings},
+                capture_output=True,
+                text=True,
+            )
+            assert ran.returncode == 0, ran.stderr
+            return ran.stdout, ran.stderr
+
+        manage("migrate", "--verbosity", "0")
+        tell(primary, f"INSERT INTO shorturl_shorturl (key, target_url) VALUES ('one', '{OLD}')")
+        links, said = manage("export_links", "-", "--format", "jsonl")
+        assert said == "1 links are exported from the replica.\n"
+        assert OLD in links
+        assert manage("export_links", "-", "--format", "jsonl", "--primary")[0] == links
+        tell(replica, "SELECT pg_wal_replay_pause()")
+        tell(primary, edit("one"))
+        links, said = manage("export_links", "-", "--format", "jsonl")
+        assert said == "1 links are exported.\n"
+        assert NEW in links
 
 
 def test_one_of_another_database_is_refused() -> None:

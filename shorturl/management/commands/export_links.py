@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, connections, router, transaction
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from shorturl.link_files import COLUMNS, TIMES
 from shorturl.management.link_arguments import FORMATS, database_error, format_of
-from shorturl.models import ShortUrl
+from shorturl.models import ShortUrl, ShortUrlQuerySet
 
 PAGE = 5_000  # links of one statement; some 10 MB at most
 # Whoever takes the lines may take their time; the limit of each statement stays.
@@ -35,24 +35,33 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the file and its format."""
         parser.add_argument("file", help="such as links.csv or links.jsonl; - is standard output")
+        parser.add_argument("--primary", action="store_true", help="do not read a replica")
         parser.add_argument("--format", choices=FORMATS, help="where the name does not say it")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Write the links; raise CommandError when they cannot be read or written."""
         name = options["file"]
         written_as = {"csv": csv_writer, "jsonl": json_writer}[format_of(name, options["format"])]
+        using = "default"
         try:
-            with self.opened(name) as file, transaction.atomic(durable=True):
-                with connection.cursor() as cursor:
+            using = "default" if options["primary"] else router.db_for_read(ShortUrl, snapshot=True)
+            with self.opened(name) as file, transaction.atomic(using=using, durable=True):
+                with connections[using].cursor() as cursor:
                     cursor.execute(SNAPSHOT)
-                count = export(written_as(file))
+                count = export(written_as(file), ShortUrl.objects.using(using))
         except DatabaseError as error:
-            raise database_error(error, "The export is not complete: try again.") from error
+            again = (
+                "again"
+                if using == "default"
+                else "again, or --primary, which no replica can cancel"
+            )
+            raise database_error(error, f"The export is not complete: try {again}.") from error
         except OSError as error:
             raise CommandError(
                 f"{name} cannot be written: {error.strerror}.", returncode=2
             ) from error
-        self.stderr.write(f"{count:,} links are exported.")
+        where = "" if using == "default" else f" from the {using}"
+        self.stderr.write(f"{count:,} links are exported{where}.")
 
     @contextmanager
     def opened(self, name: str) -> Iterator[Any]:
@@ -79,10 +88,10 @@ def json_writer(file: Any) -> Callable[[dict[str, Any]], object]:
     return lambda link: file.write(json.dumps(link, ensure_ascii=False) + "\n")
 
 
-def export(write: Callable[[dict[str, Any]], object]) -> int:
+def export(write: Callable[[dict[str, Any]], object], every: ShortUrlQuerySet) -> int:
     """Write every link in the order in which they were made; return how many."""
-    links = ShortUrl.objects.with_total_hits().select_related("owner").order_by("id")
-    count = ShortUrl.objects.count()
+    links = every.with_total_hits().select_related("owner").order_by("id")
+    count = every.count()
     with tqdm(total=count, unit=" links", unit_scale=True, disable=None, leave=False) as bar:
         last = 0
         while page := list(links.filter(id__gt=last)[:PAGE]):
