@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.contrib.postgres.functions import TransactionNow
@@ -20,10 +20,12 @@ from shorturl.client_address import client_address, hashed_network
 from shorturl.exceptions import MoreThanQuota, QuotaExceeded, TooManyCreates
 from shorturl.models import ApiToken, Spending
 from shorturl.owners import Who
+from shorturl.strategies import Strategy
 
 T = TypeVar("T")
 DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Charge = tuple[timedelta, int, int]  # a period, the limit in it, and the amount to spend
 NETWORK = "network "  # what the spenders of public creation begin with
 
 
@@ -67,23 +69,39 @@ def spend(spender: str, create: Callable[[], T], *, links: int = 1) -> T:
     By default they are made and paid for in one transaction. All spend in one order, the day's
     quota first, so that two creates cannot deadlock over their counters.
     """
-    for quota in quotas_of(spender):
-        amount = links if quota.period == DAY else 1
-        if amount > quota.limit:
-            raise MoreThanQuota(amount, quota.limit, quota.what)
-        create = partial(_within, quota, spender, create, amount)
-    return create()
-
-
-def _within(quota: Quota, spender: str, create: Callable[[], T], amount: int) -> T:
+    quotas = {quota.period: quota for quota in quotas_of(spender)}
+    charges = [
+        (quota.period, quota.limit, links if quota.period == DAY else 1)
+        for quota in quotas.values()
+    ]
+    for period, limit, amount in charges:
+        if amount > limit:
+            raise MoreThanQuota(amount, limit, quotas[period].what)
     strategy = spending.STRATEGIES[settings.SHORTURL_SPENDING]
-    limit, period = quota.limit, quota.period
     try:
-        return strategy.function(spender, create, limit=limit, period=period, amount=amount)
+        return paying(strategy, spender, create, charges)()
     except QuotaExceeded as error:
-        seconds = seconds_left(period)
+        quota, seconds = quotas[error.period], seconds_left(error.period)
         fields = headers(quota, seconds, spender)
-        raise TooManyCreates(limit, quota.what, seconds=seconds, headers=fields) from error
+        raise TooManyCreates(quota.limit, quota.what, seconds=seconds, headers=fields) from error
+
+
+def paying(
+    strategy: Strategy[spending.Spend], spender: str, create: Callable[[], T], charges: list[Charge]
+) -> Callable[[], T]:
+    """Return what creates and pays the charges, of which the longest period has to be the last.
+
+    That is one call of the strategy, if it can spend several quotas, or one for each of them.
+    """
+    if strategy.several and charges:
+        (period, limit, amount), *also = charges
+        quota: dict[str, Any] = {"limit": limit, "period": period, "amount": amount, "also": also}
+        return partial(strategy.function, spender, create, **quota)
+    for period, limit, amount in charges:
+        create = partial(
+            strategy.function, spender, create, limit=limit, period=period, amount=amount
+        )
+    return create
 
 
 def give_back(spender: str, links: int) -> None:

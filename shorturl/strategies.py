@@ -28,8 +28,9 @@ class Strategy(Generic[F]):
     `keeps_transaction` says whether a caller's atomic() can go on after the strategy has met a
     collision or a competitor; where it is False, PostgreSQL refuses every later statement.
     `draws_keys` says whether a create tries the candidate keys that it is handed, and `nests`
-    whether the strategy can be called inside a caller's atomic() at all. `shared` makes what the
-    threads of a process share, where a strategy has such a thing and takes it as an argument.
+    whether the strategy can be called inside a caller's atomic() at all. `several` says whether one
+    call can spend several quotas. `shared` makes what the threads of a process share, where a
+    strategy has such a thing and takes it as an argument.
     `note` is what a reader of its explorations has to know.
     """
 
@@ -41,6 +42,7 @@ class Strategy(Generic[F]):
     keeps_transaction: bool = True
     draws_keys: bool = True
     nests: bool = True
+    several: bool = False
     shared: Callable[[], object] | None = None
     note: str = ""
 

@@ -8,13 +8,14 @@ from typing import Any
 from lab.catalogue.creating_races import next_id
 from lab.catalogue.race_definition import Process, Race
 from pginterleave import Outcome
-from shorturl import spending
+from shorturl import quotas, spending
 from shorturl.models import ShortUrl, Spending
-from shorturl.strategies import Strategy
+from shorturl.strategies import Strategy, Verdict
 
 SPENDER, LIMIT = "somebody", 2
 # So long that none ends during an exploration: they begin in 1970, 1997, 2024 and 2052.
-PERIOD = timedelta(days=10_000)
+PERIOD, EPISODE = timedelta(days=10_000), timedelta(days=5_000)
+# The shorter one begins in 2024 as well, and in 2038.
 IN_THE_PERIOD_BEFORE = datetime(1997, 5, 19, tzinfo=UTC)
 TAKEN = "taken"
 
@@ -48,6 +49,13 @@ def spend(strategy: Strategy[Any], key: str = "free", limit: int = LIMIT) -> Sho
 
     short_url: ShortUrl = strategy.function(SPENDER, create, limit=limit, period=PERIOD)
     return short_url
+
+
+def spend_two_quotas(strategy: Strategy[Any]) -> ShortUrl:
+    """Have a link made that costs one of each quota, as the service does."""
+    charges = [(EPISODE, 1, 1), (PERIOD, LIMIT, 1)]
+    pay = quotas.paying(strategy, SPENDER, lambda: ShortUrl(key="free"), charges)
+    return pay()
 
 
 def spend_each_once(limit: int = LIMIT) -> Callable[[Strategy[Any], int], list[Process]]:
@@ -84,6 +92,11 @@ def one_gets_a_link_in_the_end(outcomes: list[Outcome]) -> str:
     except ShortUrl.QuotaExceeded:
         again = []
     return one_gets_a_link(outcomes[1:] + again)
+
+
+def one_gets_a_link_and_pays_once(outcomes: list[Outcome]) -> str:
+    used = list(Spending.objects.order_by("period").values_list("spent", flat=True))
+    return one_gets_a_link(outcomes) or ("" if used == [1, 1] else f"spent = {used}, not [1, 1]")
 
 
 def spent() -> str:
@@ -144,5 +157,23 @@ RACES = (
         ),
         processes=the_first_fails,
         invariant=one_gets_a_link_in_the_end,
+    ),
+    _race(
+        name="two_quotas",
+        situation=(
+            "Everybody creates a link, and nothing is spent of a quota of two and one of one."
+        ),
+        must_hold="One gets a link, and pays one of each; who is refused by one quota pays none.",
+        story=(
+            "A program may make two links today, and one of them in this minute. Two processes "
+            "create at the same moment. The day would have one for each, and the minute has not: "
+            "what the second one has taken of the day must be there again, and whoever takes "
+            "both must take them in the same order as everybody else, or two wait for each other."
+        ),
+        # The others have thousands of schedules, and no more to show than in last_link.
+        strategies={n: s for n, s in spending.STRATEGIES.items() if s.verdict is Verdict.RIGHT},
+        setup=nothing_spent,
+        processes=lambda strategy, number: [partial(spend_two_quotas, strategy)] * number,
+        invariant=one_gets_a_link_and_pays_once,
     ),
 )

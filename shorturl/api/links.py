@@ -11,6 +11,7 @@ from ninja import Query, Router, Status
 from shorturl import keys, operations, owners, quotas
 from shorturl.api import access
 from shorturl.api.error_responses import ApiError, unauthorized, wrong_input
+from shorturl.api.idempotency_key import HEADER
 from shorturl.api.schemas import Change, Error, Link, LinkPage, NewLink, PageQuery
 from shorturl.models import ShortUrl, ShortUrlQuerySet
 from shorturl.validators import shortened
@@ -58,6 +59,8 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
 
     With `reuse` the answer is 200 and your own short URL to the same target, if there is a live
     one, and 201 and a new one if not. Two such calls at the same moment get the same short URL.
+    One that is found costs nothing of the day's quota, except with an `Idempotency-Key`, whose
+    answer is kept; to send a call with `reuse` again is safe without one.
     """
     who = access.caller(request)
     spender, owner_id = quotas.spender_of(who, request), owners.owner_id(who)
@@ -67,7 +70,9 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
             fields = body.model_dump(exclude={"reuse"})
             return operations.create(**fields, owner_id=owner_id), True
         short_url, created = reused(body, owner_id)
-        quotas.give_back(spender, links=0 if created else 1)
+        # A kept answer is a row as well, of which the quota is the only bound.
+        costs = created or HEADER in request.headers
+        quotas.give_back(spender, links=0 if costs else 1)
         return short_url, created
 
     short_url, created = quotas.spend(spender, create)

@@ -50,5 +50,6 @@ STRATEGIES: dict[str, Strategy[Spend]] = table(
     Strategy("row_lock", row_lock.spend, RIGHT, "–",
         "a row lock from the look until the link is made"),
     Strategy("reservation", reservation.spend, RIGHT, "–",
-        "the same upsert in the transaction of the create: what fails is given back"),
+        "the same upsert in the transaction of the create: what fails is given back",
+        several=True),
 )

@@ -15,7 +15,7 @@ from pytest_django import Settings
 from shorturl import quotas
 from shorturl.exceptions import TooManyCreates
 from shorturl.management.forgetting import forget
-from shorturl.models import ApiToken, ShortUrl, Spending
+from shorturl.models import ApiToken, KeptAnswer, ShortUrl, Spending
 from shorturl.quotas import DAY, MINUTE
 from shorturl.tests.api import JSON, TARGET, bearer, create, fields, user
 
@@ -70,6 +70,24 @@ def test_what_a_429_says_to_programs(client: Client, settings: Settings) -> None
     assert spent() == [1]
 
 
+@pytest.mark.parametrize("strategy", ["reservation", "conditional_update", "row_lock"])
+def test_who_is_refused_by_one_quota_pays_none(
+    client: Client, settings: Settings, strategy: str
+) -> None:
+    """Whether both are spent by one statement or one after the other."""
+    settings.SHORTURL_SPENDING, settings.SHORTURL_CREATES_PER_MINUTE = strategy, 2
+    headers = bearer()
+    for expected in (201, 201, 429, 429):
+        response = create(client, {"target_url": TARGET}, headers=headers)
+        assert response.status_code == expected
+    assert response["RateLimit"].startswith('"minute";r=0;t=')
+    assert (spent(), spent(MINUTE)) == ([2], [2])
+    settings.SHORTURL_LINKS_PER_DAY, settings.SHORTURL_CREATES_PER_MINUTE = 2, 3
+    response = create(client, {"target_url": TARGET}, headers=headers)
+    assert response["RateLimit"].startswith('"day";r=0;t=')
+    assert (spent(), spent(MINUTE)) == ([2], [2])
+
+
 def test_the_form_keeps_what_was_typed_and_says_when(client: Client) -> None:
     for _ in range(2):
         assert client.post("/", {"target_url": TARGET}).status_code == 303
@@ -90,16 +108,34 @@ def test_a_create_that_fails_costs_nothing(client: Client) -> None:
     assert spent() == [1]
 
 
-def test_a_link_that_is_reused_costs_nothing(client: Client) -> None:
-    person = user()
-    token = ApiToken(name="reuse", user=person)
+def reuse(client: Client, headers: dict[str, str]) -> int:
+    body = {"target_url": TARGET, "reuse": True}
+    return int(create(client, body, headers=headers).status_code)
+
+
+@pytest.fixture
+def own_links() -> dict[str, str]:
+    """The headers of a token that has a user."""
+    token = ApiToken(name="reuse", user=user())
     token.draw()
     token.save()
-    headers = {"Authorization": f"Bearer {token.text}"}
-    for expected in (201, 200, 200):
-        response = create(client, {"target_url": TARGET, "reuse": True}, headers=headers)
-        assert response.status_code == expected
+    return {"Authorization": f"Bearer {token.text}"}
+
+
+def test_a_link_that_is_reused_costs_nothing(client: Client, own_links: dict[str, str]) -> None:
+    assert [reuse(client, own_links) for _ in range(4)] == [201, 200, 200, 200]
     assert spent() == [1]
+
+
+def test_the_quota_bounds_the_answers_that_are_kept(
+    client: Client, own_links: dict[str, str]
+) -> None:
+    """A link that is found costs as much as its answer: sent again, that costs nothing."""
+    keys = ["a", "b", "c", "c", "d", "e"]
+    found = [reuse(client, {**own_links, "Idempotency-Key": key}) for key in keys]
+    assert found == [201, 200, 200, 200, 429, 429]
+    assert spent() == [3] == [KeptAnswer.objects.count()]
+    assert ShortUrl.objects.count() == 1
 
 
 def test_bulk_spends_a_link_for_each_that_it_makes(client: Client) -> None:

@@ -1,7 +1,8 @@
 """What every way to spend promises; lab/catalogue has the races of two at once."""
 
 from datetime import UTC, datetime, timedelta
-from typing import NoReturn
+from functools import partial
+from typing import Any, NoReturn
 
 import pytest
 from django.db import DataError, connection, transaction
@@ -53,6 +54,26 @@ def test_more_at_once_than_is_left(strategy: Strategy[Spend]) -> None:
             strategy.function("one", fail, limit=3, period=PERIOD, amount=4 - made)
         assert spent("one") == made
         strategy.function("one", list, limit=3, period=PERIOD)
+
+
+def test_several_quotas_are_spent_by_one_statement(django_assert_num_queries: Any) -> None:
+    """All or none of them, and the error names the one that is used up."""
+    day, minute = timedelta(days=10_000), timedelta(days=5_000)
+    reservation = STRATEGIES["reservation"].function
+    spend: Any = partial(reservation, "one", list, limit=3, period=minute)
+    with django_assert_num_queries(3):  # with BEGIN and COMMIT
+        spend(also=[(day, 5, 2)])
+    with pytest.raises(ShortUrl.QuotaExceeded) as raised:
+        spend(amount=3, also=[(day, 5, 1)])
+    assert raised.value.period == minute
+    for price in (4, 6):
+        with pytest.raises(ShortUrl.QuotaExceeded) as raised:
+            spend(also=[(day, 5, price)])
+        assert raised.value.period == day
+    with pytest.raises(ShortUrl.QuotaExceeded):  # of a counter that there is not yet
+        spend(also=[(timedelta(days=1_000), 1, 2)])
+    spent = dict(Spending.objects.values_list("period", "spent"))
+    assert spent == {day: 2, minute: 1}
 
 
 @right
