@@ -178,7 +178,10 @@ def understood(submission: Submission) -> Iterator[None]:
     except StepTimeout as error:
         if submission.connected:
             raise CannotJudge(OWN_CONNECTION.format(submission.path)) from error
-        raise CannotJudge(f"{error}\n\n{STUCK}") from error
+        where = str(error).partition("'. ")[2] or str(error)
+        raise CannotJudge(
+            f"{STUCK.format(submission.path, STEP_TIMEOUT)} {where}\n\n{WAITS_IN_PYTHON}"
+        ) from error
     except NotDeterministic as error:
         raise CannotJudge(f"{NOT_THE_SAME.format(submission.path)} {error}") from error
     except InterleaveError as error:
@@ -214,10 +217,11 @@ MORE_PROCESSES = (
     "That is for {} processes. A function that gives up after some tries can fail with more: try "
     "--processes {}."
 )
-STUCK = (
-    "Either this loop never ends, or it waits in Python for what another process holds. A lock of "
-    "Python's is known to one process alone, that of a file to one machine, and the database knows "
-    "of neither. What all workers of a service share is the database: lock there."
+STUCK = "{} has sent nothing to the database for {:.0f} seconds, and has not ended."
+WAITS_IN_PYTHON = (
+    "Either this loop never ends, or it waits in Python for what another process holds: a lock of "
+    "Python's, which is known to one process alone, or a file, which is known to one machine. The "
+    "database knows of neither. What all workers of a service share is the database: lock there."
 )
 ENDLESS = (
     "{} may try for ever: a loop in it ends only when somebody else lets go of a lock or of a key. "

@@ -1,89 +1,70 @@
-"""What a function uses of Python's that no other process of a service knows of."""
+"""What a function uses that is not in the database: locks of Python's, files, the cache, sleep."""
 
+import asyncio
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from multiprocessing.synchronize import SemLock
 from types import CodeType, ModuleType
 from typing import Any
 
+from django.core.cache import caches
 from django.core.cache.backends.base import BaseCache
 from django.utils.connection import ConnectionProxy
 
+# Of these, each process has its own, though all import the same module.
 LOCKS = (
     type(threading.Lock()),
     type(threading.RLock()),
     threading.Condition,
     threading.Semaphore,
 )
-
-
-class OwnLock(threading.local):
-    """A lock of which each thread has one of its own, as each process of a service has."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._lock = make()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._lock, name)
-
-    def __enter__(self) -> Any:
-        return self._lock.__enter__()
-
-    def __exit__(self, *raised: object) -> None:
-        self._lock.__exit__(*raised)
-
-
-@contextmanager
-def locks_of_its_own(module: ModuleType | None) -> Iterator[None]:
-    """Within the block, give each thread its own of all locks in the modules of a folder.
-
-    It is the folder of `module`, whose own locks are among them.
-    """
-    found = [
-        (holder, name, value)
-        for each in modules_beside(module)
-        for holder in (each, *(kind for kind in vars(each).values() if isinstance(kind, type)))
-        for name, value in list(vars(holder).items())
-        if isinstance(value, LOCKS)
-    ]
-    for holder, name, lock in found:
-        setattr(holder, name, OwnLock(maker(lock)))
-    try:
-        yield
-    finally:
-        for holder, name, lock in found:
-            setattr(holder, name, lock)
-
-
-def maker(lock: Any) -> Callable[[], Any]:
-    """Return what makes a lock like this one."""
-    if isinstance(lock, threading.Semaphore):
-        return partial(type(lock), lock._value)
-    kinds = {LOCKS[0]: threading.Lock, LOCKS[1]: threading.RLock}
-    return kinds.get(type(lock), threading.Condition)
-
-
-def modules_beside(module: ModuleType | None) -> list[ModuleType]:
-    """Return the modules that are loaded from the folder of a module, and it."""
-    folder = (getattr(module, "__file__", None) or "").rpartition("/")[0]
-    return [
-        each
-        for each in list(sys.modules.values())
-        if folder and (getattr(each, "__file__", None) or "").rpartition("/")[0] == folder
-    ]
+OTHER_LOCKS = (SemLock, asyncio.Lock, asyncio.Condition, asyncio.Semaphore)
+MAKE_LOCKS = (threading.Lock, threading.RLock, *LOCKS, *OTHER_LOCKS)
 
 
 def warnings(function: Callable[..., Any]) -> list[str]:
-    """Return what to know of the locks, the cache and the sleeping that a function uses."""
+    """Return what to know of the locks, the files, the cache and the sleeping that it uses."""
     named = dict(values(function, set()))
-    locks = [name for name, value in named.items() if isinstance(value, LOCKS)]
+    locks = [name for name, value in named.items() if isinstance(value, LOCKS + OTHER_LOCKS)]
     found = [PYTHON_LOCK.format(", ".join(locks))] if locks else []
-    if any(isinstance(value, BaseCache | ConnectionProxy) for value in named.values()):
+    if not locks and any(makes_locks(value, function.__module__) for value in named.values()):
+        found.append(PYTHON_LOCKS)
+    if any("fcntl" in (module_of(value), name) for name, value in named.items()):
+        found.append(FILE_LOCK)
+    if any(is_cache(value) for value in named.values()):
         found.append(CACHE)
     return found + ([SLEEP] if time.sleep in named.values() else [])
+
+
+def makes_locks(value: object, module: str) -> bool:
+    """Return whether a name stands for what makes a lock of Python's, or holds one.
+
+    What `module` does not define itself may have locks for purposes of its own.
+    """
+    if isinstance(value, dict | list | tuple):
+        held = [*(value.values() if isinstance(value, dict) else value)]
+        return getattr(value, "default_factory", None) in MAKE_LOCKS or holds_lock(held)
+    if type(value).__module__ == module:
+        return holds_lock(list(vars(value).values()))
+    return any(value is each for each in MAKE_LOCKS)
+
+
+def is_cache(value: object) -> bool:
+    """Return whether a name stands for a cache, as django.core.cache.cache does."""
+    proxied = isinstance(value, ConnectionProxy) and vars(value)["_connections"] is caches
+    return proxied or value is caches or isinstance(value, BaseCache)
+
+
+def holds_lock(values: list[object]) -> bool:
+    """Return whether one of them is a lock of Python's."""
+    return any(isinstance(each, LOCKS + OTHER_LOCKS) for each in values)
+
+
+def module_of(value: object) -> str:
+    """Return the name of the module that a value is, or comes from."""
+    return value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
 
 
 def values(function: Any, seen: set[CodeType]) -> Iterator[tuple[str, Any]]:
@@ -111,9 +92,19 @@ PYTHON_LOCK = (
     "{} is a lock of Python's. Each process has one of its own, as each worker of a service has, "
     "on whichever machine: it keeps nobody else out. What all of them share is the database."
 )
+PYTHON_LOCKS = (
+    "It uses a lock of Python's. Each process has one of its own, as each worker of a service has, "
+    "on whichever machine: it keeps nobody else out. What all of them share is the database."
+)
+FILE_LOCK = (
+    "A lock on a file is known to one machine. Here each process is on a machine of its own, as "
+    "the workers of a service can be, and the lock keeps nobody else out. What all of them share "
+    "is the database: lock there."
+)
 CACHE = (
-    "What is in a cache is no part of the transaction: it stays when that is rolled back, can be "
-    "gone at any time, and a cache in memory is another one in each process."
+    "What is in a cache is no part of the transaction: it stays when that is rolled back, and can "
+    "be gone at any time, so that a lock there can expire while it is held. A cache in memory, as "
+    "here, is another one in each process. What all of them share is the database: lock there."
 )
 SLEEP = (
     "To sleep makes some orders rarer and others more frequent, and none impossible: whoever comes "

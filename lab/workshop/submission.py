@@ -12,7 +12,8 @@ from django.db.backends.signals import connection_created
 from django.db.models.base import ModelBase
 from django.test.utils import override_settings
 
-from lab.workshop.python_names import locks_of_its_own, warnings
+from lab.workshop.own_state import everything_of_its_own, forget_caches
+from lab.workshop.python_names import warnings
 
 PATIENCE = 0.2  # seconds for a thread that a call has started, to end
 
@@ -52,10 +53,11 @@ class Submission:
     def start_anew(self) -> None:
         """Forget what each process has in Python, as if all had just been started."""
         self._copies.clear()
+        forget_caches()
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Within the block, note each connection that it opens; each process has its own locks.
+        """Within the block, note each connection that it opens; processes share nothing else.
 
         What it may call resolves with one statement: threads of a process share the batches of
         the strategy `combined`, and the processes of an exploration, which are threads, must not.
@@ -64,7 +66,7 @@ class Submission:
         try:
             with (
                 override_settings(SHORTURL_RESOLVING="update_returning"),
-                locks_of_its_own(self._module),
+                everything_of_its_own(self._module),
             ):
                 yield
         finally:

@@ -1,10 +1,16 @@
 """The judges refuse what WORKSHOP.md says people hand in, and nothing that holds."""
 
+import asyncio
+import fcntl
+import multiprocessing
 import re
+import threading
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.core.cache import cache
 from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 
@@ -12,6 +18,7 @@ from lab.catalogue.museum import limited_use
 from lab.conftest import judged
 from lab.workshop import judge as judging
 from lab.workshop import wrong_solutions
+from lab.workshop.python_names import warnings
 from lab.workshop.solutions import resolve
 from lab.workshop.submission import Submission
 from project.docs import ROOT
@@ -144,16 +151,45 @@ def test_a_mistake_is_told_with_what_the_function_had_to_do() -> None:
     assert "Look at" not in said  # a step: no step is the cause
 
 
+class Counter:
+    """An object with a lock of its own, as of a class that somebody has written."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+COUNTER, SHARED, EVENTS = Counter(), multiprocessing.Lock(), asyncio.Lock()
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        (lambda key: COUNTER.lock, "It uses a lock of Python's"),
+        (lambda key: {key: threading.RLock()}, "It uses a lock of Python's"),
+        (lambda key: SHARED, "SHARED is a lock of Python's"),
+        (lambda key: EVENTS, "EVENTS is a lock of Python's"),
+        (lambda key: fcntl.lockf, "A lock on a file is known to one machine"),
+        (lambda key: cache, "A cache in memory, as here, is another one in each process"),
+        (lambda key: connection.cursor(), ""),
+    ],
+)
+def test_what_is_said_of_what_no_other_process_knows(function: Any, sentence: str) -> None:
+    said = " ".join(warnings(function))
+    assert sentence in said
+    assert bool(said) is bool(sentence)
+
+
 def endless(key: str) -> ShortUrl:
     while True:
         pass
 
 
 def test_a_loop_without_a_statement_is_told_from_a_race(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "STEP_TIMEOUT", 0.5)
+    monkeypatch.setattr(judging, "STEP_TIMEOUT", 1.0)
     code, said = judged("lost_update", f"{__name__}:endless")
     assert code == 2
-    assert "Process 1 is in Python at" in said
+    assert "has sent nothing to the database for 1 seconds, and has not ended." in said
+    assert "and has not ended. Process 1 is in Python at" in said
     assert "Either this loop never ends, or it waits in Python" in said
 
 

@@ -1,9 +1,14 @@
 """What people hand in as a resolve, and the judge refuses; WORKSHOP.md says with which words."""
 
+import fcntl
+import tempfile
 import threading
 import time
+from collections import defaultdict
 from functools import cache
+from pathlib import Path
 
+from django.core.cache import cache as shared
 from django.db import OperationalError, connection, transaction
 from django.db.models import F
 from django.http import Http404
@@ -12,6 +17,7 @@ from lab.workshop.wrong_solutions.locks import IMPORTED
 from shorturl.models import ShortUrl
 
 LOCK = threading.Lock()
+LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
 def every_link(key: str) -> ShortUrl:
@@ -37,6 +43,35 @@ def an_imported_lock(key: str) -> ShortUrl:
         short_url = ShortUrl.objects.get(key=key)
         short_url.hits += 1
         short_url.save(update_fields=["hits"])
+    return short_url
+
+
+def a_lock_for_each_key(key: str) -> ShortUrl:
+    with LOCKS[key]:
+        short_url = ShortUrl.objects.get(key=key)
+        short_url.hits += 1
+        short_url.save(update_fields=["hits"])
+    return short_url
+
+
+def a_file_lock(key: str) -> ShortUrl:
+    with Path(tempfile.gettempdir(), f"{key}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        short_url = ShortUrl.objects.get(key=key)
+        short_url.hits += 1
+        short_url.save(update_fields=["hits"])
+    return short_url
+
+
+def a_lock_in_the_cache(key: str) -> ShortUrl:
+    while not shared.add(f"lock-{key}", 1, timeout=10):
+        time.sleep(0.01)
+    try:
+        short_url = ShortUrl.objects.get(key=key)
+        short_url.hits += 1
+        short_url.save(update_fields=["hits"])
+    finally:
+        shared.delete(f"lock-{key}")
     return short_url
 
 
