@@ -208,10 +208,11 @@ def _foreign(history: History) -> Iterator[Conflict]:
 
 
 def _late(history: History) -> Iterator[Conflict]:
-    """Yield reads during a write that others commit only later."""
+    """Yield reads during a write that others commit only later, by who writes something, too."""
     for read in history.numbers:
         step = history.step(read)
-        if step["kind"] != "SELECT" and not step["subquery"]:
+        reads = step["kind"] == "SELECT" or step["subquery"]
+        if not reads or not any(history.written_by(step["process"])):
             continue
         moment = history.read_at(read) if step["kind"] == "SELECT" else (read, 0, read)
         for write in history.numbers:
