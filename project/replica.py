@@ -22,9 +22,9 @@ from django.http import HttpRequest, HttpResponse
 
 from project import deadlines
 from shorturl.keys import key_of
-from shorturl.models import PartialCount, ShortUrl
+from shorturl.models import PartialCount, ShortUrl, VisitCount
 
-READ_THERE = (ShortUrl, PartialCount)
+READ_THERE = (ShortUrl, PartialCount, VisitCount)
 COOKIE = "written"
 COOKIE_AGE = 60 * 60  # seconds; a replica that is further behind is not read anyway
 UNKNOWN = "FFFFFFFF/FFFFFFFF"  # a position that no replica has

@@ -25,7 +25,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
-from shorturl import operations, owners, quotas
+from shorturl import operations, owners, quotas, visit_pages
 from shorturl.exceptions import Gone, RowLocked, TooManyCreates
 from shorturl.forms import ShortUrlForm
 from shorturl.key_gate import KeyGate
@@ -192,19 +192,19 @@ def gone(request: HttpRequest, error: Gone) -> HttpResponse:
 @require_safe
 @never_cache
 def stats(request: HttpRequest, key: str) -> HttpResponse:
-    """Show where `key` leads, how often it was followed, and since when, to whoever may know."""
-    links = owners.visible_to(request.user).with_total_hits().with_state()
+    """Show where `key` leads, and who follows it, when and from where, to whoever may know."""
+    links = owners.visible_to(request.user).with_state()
     short_url = get_object_or_404(links, key=key, deleted_at=None)
+    visits, status = visit_pages.visits_of(short_url, request.GET)
     context = {
         "short_url": short_url,
         "mine": short_url.owner_id is not None and short_url.owner_id == request.user.pk,
         "public": settings.SHORTURL_PUBLIC_STATS,
         "address": address(request, key),
-        "hits": f"{short_url.total_hits:,}",
-        "limit": f"{short_url.max_hits or 0:,}",
         "target_href": ascii_url(short_url.target_url),
+        **visits,
     }
-    return render(request, "shorturl/stats.html", context)
+    return render(request, "shorturl/stats.html", context, status=status)
 
 
 @csrf_exempt

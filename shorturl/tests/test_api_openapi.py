@@ -23,6 +23,7 @@ def test_the_operations_have_lasting_names_and_say_who_may_call_them(description
         ("post", "/api/links/bulk"): ("create_links", [{"Token": []}, {"Login": []}, {}]),
         ("get", "/api/links"): ("list_links", own),
         ("get", "/api/links/{key}"): ("get_link", [{"Token": []}, {"Login": []}, {}]),
+        ("get", "/api/links/{key}/visits"): ("list_visits", [*own, {}]),
         ("patch", "/api/links/{key}"): ("change_link", own),
         ("delete", "/api/links/{key}"): ("delete_link", own),
     }

@@ -29,7 +29,7 @@ def test_shows_the_short_url_and_its_hits_and_adds_none(
     ShortUrl.objects.update(hits=12_345)
     with CaptureQueriesContext(connection) as sent:
         response = client.get("/spring/stats")
-    assert len(sent) == 1
+    assert len(sent) == 2  # the link, and its hits and visits
     assertContains(response, "<title>spring · shorturl</title>")
     assertContains(response, 'value="http://testserver/spring" readonly')
     assertInHTML(

@@ -1,0 +1,188 @@
+"""The visits of one short URL, as JSON or CSV."""
+
+import csv
+from datetime import date, datetime
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
+
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.utils.cache import patch_vary_headers
+from ninja import Query, Router
+from pydantic import BaseModel, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from shorturl import owners, visit_statistics
+from shorturl.api import access
+from shorturl.api.bulk_body import CSV, JSON
+from shorturl.api.error_responses import wrong_input
+from shorturl.api.links import OPTIONAL, existing
+from shorturl.api.schemas import Error
+from shorturl.visit_ranges import BUCKETS_MAX, DEFAULT_DAYS, Unit, range_of, read_date
+from shorturl.visit_statistics import GROUPS_MAX, WHEN, Dimension, Group, Statistics
+
+router = Router(tags=["links"])
+
+
+class Of(StrEnum):
+    """What visits can be told apart by; a bot by its name."""
+
+    REFERRER = "referrer"
+    BROWSER = "browser"
+    SYSTEM = "system"
+    DEVICE = "device"
+    COUNTRY = "country"
+    BOT = "bot"
+
+
+def day(value: object) -> date:
+    """Return the date that is meant; raise PydanticCustomError."""
+    try:
+        return read_date(str(value))
+    except ValidationError as error:
+        words = {"message": error.messages[0].removesuffix(".")}
+        raise PydanticCustomError("date", "{message}", words) from error
+
+
+Day = Annotated[date, BeforeValidator(day)]
+
+
+class VisitsQuery(BaseModel):
+    """Which visits, and how they are counted."""
+
+    first: Day | None = Field(
+        None,
+        alias="from",
+        description=f"The first day, in UTC; by default {DEFAULT_DAYS} days until the last.",
+        examples=["2026-01-01"],
+    )
+    last: Day | None = Field(
+        None,
+        alias="to",
+        description="The last day, which is included; by default today.",
+        examples=["2026-01-31"],
+    )
+    by: Unit | None = Field(
+        None,
+        description=f"For each hour, day or month, at most {BUCKETS_MAX:,} of them. Without `by` "
+        "and `of`, for each day.",
+    )
+    of: Of | None = Field(None, description="For each value of this: of bots, their names.")
+    format: Literal["json", "csv"] | None = Field(
+        None, description="Instead of an Accept header, for a link in a page."
+    )
+
+
+class Item(BaseModel):
+    """Visits that have time or value in common."""
+
+    starts_at: datetime | None = Field(description="When the time begins, where `by` asks for it.")
+    unit: Unit | None = Field(
+        description="How long it is: longer than was asked for, where visits are kept so."
+    )
+    value: str | None = Field(
+        description="The value, where `of` asks for it; empty for none, or unknown."
+    )
+    people: int
+    bots: int
+
+
+class Visits(BaseModel):
+    """The visits of a short URL within a range, most recent last."""
+
+    key: str
+    hits: int = Field(description="How often the short URL was followed, ever.")
+    recorded: int = Field(description="Of how many of the hits the visit is recorded.")
+    not_recorded: int = Field(description="And of how many it is not: `hits` is the sum of both.")
+    first: date = Field(serialization_alias="from")
+    last: date = Field(serialization_alias="to")
+    people: int = Field(description="In this range.")
+    bots: int = Field(description="In this range.")
+    items: list[Item] = Field(description="Where there are any, in order of time and number.")
+
+
+@router.get(
+    "/links/{key}/visits",
+    auth=[access.Token("read"), access.anyone_where_stats_are_public, access.Login()],
+    response={200: Visits, frozenset({401, 403, 404, 422, 503}): Error},
+    operation_id="list_visits",
+    summary="Count the visits to a short URL",
+    by_alias=True,
+    openapi_extra={
+        **OPTIONAL,
+        "responses": {200: {"content": {CSV: {"schema": {"type": "string"}}}}},
+    },
+)
+def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> Any:
+    """Count who followed a short URL within a range of days: for each time, each value, or both.
+
+    All numbers are of one moment. What is kept by day or by month counts where that begins, so that
+    ranges which follow each other add up to all. As CSV (`Accept: text/csv`, or `format=csv`), a
+    line for each item, and at the end one of the unit `total`, with those of the range.
+    """
+    short_url = existing(owners.visible_to(access.caller(request)), key)
+    by = query.by or (None if query.of else Unit.DAY)
+    try:
+        chosen = range_of(query.first, query.last, by)
+    except ValidationError as error:
+        [(name, [wrong])] = error.error_dict.items()
+        fault = (name, wrong.code or "invalid", wrong.messages[0])
+        raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, fault) from error
+    column = Dimension.BROWSER if query.of == Of.BOT else query.of
+    grouping = [*(WHEN if by else ()), *([column] if column else ())]
+    found = visit_statistics.read(short_url, chosen, grouping, by=by or Unit.DAY)
+    if len(found.groups) > GROUPS_MAX:
+        message = f"There are more than {GROUPS_MAX:,} items: choose fewer days, or a longer unit."
+        raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("from", "too_many", message))
+    items = [item for each in found.groups if (item := shown(each, query.of))]
+    items.sort(key=lambda item: (item.starts_at or chosen.begins, -item.people - item.bots))
+    as_csv = (query.format or preferred(request)) == "csv"
+    if as_csv:
+        return csv_response(found, items, query.of, short_url.key)
+    return Visits(
+        key=short_url.key,
+        hits=found.hits,
+        recorded=found.recorded,
+        not_recorded=found.not_recorded,
+        first=chosen.first,
+        last=chosen.last,
+        people=found.total.people,
+        bots=found.total.bots,
+        items=items,
+    )
+
+
+def shown(group: Group, of: Of | None) -> Item | None:
+    """Return a group as an item; None where it has nothing of what was asked for.
+
+    The browser of a bot is the bot.
+    """
+    people, bots = group.people, group.bots
+    if of == Of.BOT:
+        people = 0
+    elif of == Of.BROWSER:
+        bots = 0
+    if not people and not bots:
+        return None
+    value = next((found for found in group.values.values() if found is not None), None)
+    return Item(starts_at=group.begins, unit=group.unit, value=value, people=people, bots=bots)
+
+
+def preferred(request: HttpRequest) -> str:
+    """Return the format that the Accept header prefers: json, where it does not say."""
+    return "csv" if request.get_preferred_type([JSON, CSV]) == CSV else "json"
+
+
+def csv_response(found: Statistics, items: list[Item], of: Of | None, key: str) -> HttpResponse:
+    """Return the items as CSV, with a file's name for a browser."""
+    response = HttpResponse(content_type=f"{CSV}; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{key}-visits.csv"'
+    patch_vary_headers(response, ["Accept"])
+    writer = csv.writer(response, lineterminator="\n")
+    writer.writerow(["unit", "starts_at", of or "value", "people", "bots"])
+    for item in items:
+        begins = item.starts_at.isoformat() if item.starts_at else ""
+        writer.writerow([item.unit or "", begins, item.value or "", item.people, item.bots])
+    writer.writerow(["total", "", "", found.total.people, found.total.bots])
+    return response

@@ -1,0 +1,143 @@
+"""A chart of bars over time, as a template draws it in SVG: templates/shorturl/chart.html.
+
+Lengths are percentages or the chart's own units, so that the bars take what room there is and the
+words keep their size; colours are the style sheet's. A narrow window hides some words.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+TICKS_MAX = 12  # words below the chart; with more they would touch
+LINES_MAX = 5  # lines across it
+BAR_WIDTH = 0.8  # of what there is for each bar
+
+Test = Callable[[datetime], bool]
+
+
+class Count(NamedTuple):
+    """What is counted in one hour, day or month, which begins `at`, in UTC."""
+
+    at: datetime
+    people: int
+    bots: int
+
+
+class Bar(NamedTuple):
+    """A bar, in its chart's units: bots stand on people."""
+
+    of: Count
+    x: int
+    people_y: int
+    bots_y: int
+
+
+class Tick(NamedTuple):
+    """A word at the edge of the chart, so many percent from its left or its top."""
+
+    label: str
+    place: float
+    minor: bool = False  # hidden in a narrow window
+
+
+def every(hours: int = 0, days: int = 0, months: int = 0, years: int = 0) -> Test:
+    """Return whether a time is one of those that are so far apart."""
+    if hours:
+        return lambda at: at.hour % hours == 0
+    if days == 7:
+        return lambda at: at.hour == 0 and at.weekday() == 0
+    if days:
+        return lambda at: at.hour == 0 and at.toordinal() % days == 0
+    if months:
+        return lambda at: (at.day, at.hour) == (1, 0) and (at.month - 1) % months == 0
+    return lambda at: (at.month, at.day, at.hour) == (1, 1, 0) and at.year % years == 0
+
+
+# The first that has few enough is taken.
+STEPS = [
+    *(every(hours=hours) for hours in (3, 6, 12)),
+    *(every(days=days) for days in (1, 2, 7)),
+    *(every(months=months) for months in (1, 3)),
+    *(every(years=years) for years in (1, 2, 5, 10, 20, 50)),
+]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart of at least one count; all are of the same unit, in their order."""
+
+    counts: Sequence[Count]
+
+    @property
+    def top(self) -> int:
+        """The value of the upper edge: that of the highest line."""
+        most = max(count.people + count.bots for count in self.counts)
+        step = line_step(most)
+        return max(-(-most // step) * step, 1)
+
+    @property
+    def bars(self) -> list[Bar]:
+        """The bars that have any height."""
+        return [
+            Bar(each, x, self.top - each.people, self.top - each.people - each.bots)
+            for x, each in enumerate(self.counts)
+            if each.people or each.bots
+        ]
+
+    @property
+    def bar_width(self) -> float:
+        """The width of a bar in the chart's units; many stand side by side without a gap."""
+        return BAR_WIDTH if len(self.counts) <= 100 else 1
+
+    @property
+    def lines(self) -> list[Tick]:
+        """The lines across the chart, from the bottom."""
+        values = range(0, self.top + 1, line_step(self.top))
+        return [Tick(short(value), rounded(100 - 100 * value / self.top)) for value in values]
+
+    @property
+    def ticks(self) -> list[Tick]:
+        """The times below it, each at the middle of its bar."""
+        times = [count.at for count in self.counts]
+        few = (found for step in STEPS if 0 < len(found := list(filter(step, times))) <= TICKS_MAX)
+        chosen = set(next(few, times[:1]))
+        places = [(at, 100 * (x + 0.5) / len(times)) for x, at in enumerate(times) if at in chosen]
+        shown = 2 if len(places) <= TICKS_MAX // 2 else 3  # of these one, in a narrow window
+        return [
+            Tick(label(at, times), rounded(place), minor=bool(number % shown))
+            for number, (at, place) in enumerate(places)
+        ]
+
+
+def line_step(most: int) -> int:
+    """Return the least of 1, 2, 5, 10, 20, 50 … that has at most LINES_MAX steps up to `most`."""
+    power = 1
+    while True:  # ends: a power of ten reaches any number
+        for digit in (1, 2, 5):
+            if digit * power * LINES_MAX >= most:
+                return digit * power
+        power *= 10
+
+
+def short(value: int) -> str:
+    """Return a number in few characters: 2,500, 25k, 2.5M."""
+    for size, letter in (1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"):
+        if value >= max(size, 10_000):
+            return f"{value / size:,.1f}".removesuffix(".0") + letter
+    return f"{value:,}"
+
+
+def label(at: datetime, times: Sequence[datetime]) -> str:
+    """Return the word for a time: an hour, a day, a month, or, of January, the year."""
+    if at.hour:
+        return f"{at:%H:%M}"
+    by_month = len(times) > 1 and (times[-1] - times[0]).days >= 28 * (len(times) - 1)
+    if not by_month and (times[-1] - times[0]).days <= 120:
+        return f"{at.day} {at:%b}"
+    return f"{at:%b}" if at.month > 1 else f"{at.year}"
+
+
+def rounded(percent: float) -> float:
+    """Return it with as many digits as can be seen."""
+    return round(percent, 2)

@@ -1,0 +1,86 @@
+"""`manage.py demo`."""
+
+from datetime import UTC, datetime
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db.models import Sum
+from django.test import Client
+from pytest_django import Settings
+
+from shorturl import operations
+from shorturl.management import demo_links
+from shorturl.management.commands import demo as command
+from shorturl.management.demo_links import DemoLink, never, once, visits
+from shorturl.models import ShortUrl, VisitCount
+from shorturl.tests.api import user
+
+pytestmark = pytest.mark.django_db
+
+FEW = [
+    DemoLink("demo-few", "https://example.com/few", 3, once),
+    DemoLink("demo-none", "https://example.com/none", 0, never),
+]
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    monkeypatch.setattr(command, "LINKS", FEW)
+    settings.LOCAL = True
+
+
+def demo(*arguments: str) -> str:
+    output = StringIO()
+    call_command("demo", *arguments, stdout=output)
+    return output.getvalue()
+
+
+def test_makes_links_whose_hits_are_their_visits_and_twice_nothing_twice(client: Client) -> None:
+    owner = user()
+    assert demo("--owner", owner.username).startswith("2 demo links are made, with ")
+    totals = dict(VisitCount.objects.values_list("short_url__key").annotate(Sum("hits")))
+    assert {link.key: link.hits for link in ShortUrl.objects.filter(owner=owner)} == {
+        "demo-few": totals["demo-few"],
+        "demo-none": 0,
+    }
+    assert client.get("/demo-few/stats").context["statistics"].not_recorded == 0
+    assert demo().startswith("0 demo links are made, with 0 visits; 2 were there already.")
+    assert VisitCount.objects.aggregate(Sum("hits"))["hits__sum"] == totals["demo-few"]
+    theirs = operations.create("https://example.com/", key="spring")
+    assert demo("--remove") == "2 demo links are removed.\n"
+    assert list(ShortUrl.objects.all()) == [theirs]
+    assert not VisitCount.objects.exists()
+
+
+def test_leaves_a_key_alone_that_leads_elsewhere() -> None:
+    operations.create("https://example.com/mine", key="demo-few")
+    assert demo().startswith("1 demo links are made, with 0 visits")
+    assert demo("--remove") == "1 demo links are removed.\n"
+    assert ShortUrl.objects.get().target_url == "https://example.com/mine"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--remove"]])
+def test_is_refused_in_a_production(settings: Settings, arguments: list[str]) -> None:
+    settings.LOCAL = False
+    with pytest.raises(CommandError, match="This is a production"):
+        demo(*arguments)
+    assert not ShortUrl.objects.exists()
+
+
+def test_an_owner_that_there_is_not() -> None:
+    with pytest.raises(CommandError, match="There is no account 'nobody"):
+        demo("--owner", "nobody\0")
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    until = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
+
+    def drawn(seed: int) -> list[Any]:
+        return [(row.starts_at, row.referrer, row.hits) for row in visits(FEW[0], seed, until)]
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    assert max(at for at, _, _ in drawn(1)) <= until
+    keys = [link.key for link in demo_links.LINKS]
+    assert len(set(keys)) == len(keys)

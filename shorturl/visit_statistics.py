@@ -1,0 +1,177 @@
+"""What is known of a short URL's visits: how many, when, from where and by what.
+
+One statement reads it all, the counter included, and so from one snapshot: `hits` is what is
+recorded and what is not, however many visits arrive or are rolled up meanwhile.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from enum import StrEnum
+from itertools import chain
+from typing import Any, NamedTuple
+
+from django.db import connections, router
+from django.db.backends.postgresql.psycopg_any import sql
+
+from shorturl.chart import Count
+from shorturl.models import PartialCount, ShortUrl, VisitCount
+from shorturl.visit_ranges import Range, Unit
+
+UNITS = list(Unit)
+GROUPS_MAX = 10_000  # some 2 MB of JSON
+
+
+class Dimension(StrEnum):
+    """What visits are told apart by."""
+
+    REFERRER = "referrer"
+    BROWSER = "browser"
+    SYSTEM = "system"
+    DEVICE = "device"
+    COUNTRY = "country"
+
+
+WHEN = ("kept", "begins")  # the columns of a group's time
+COLUMNS: dict[str, str] = {
+    "kept": "int",
+    "begins": "timestamptz",
+    **dict.fromkeys(Dimension, "text"),
+}
+
+
+class Group(NamedTuple):
+    """Visits that have something in common; what they need not have in common is None.
+
+    `begins` and `unit` are when: a time that is kept by a longer unit than the one that was asked
+    for stands for itself, with the unit that it is kept by.
+    """
+
+    unit: Unit | None
+    begins: datetime | None
+    values: dict[Dimension, str | None]
+    people: int
+    bots: int
+
+    @property
+    def visits(self) -> int:
+        """How many they are."""
+        return self.people + self.bots
+
+
+class Statistics(NamedTuple):
+    """The visits within a range, in groups, and what the link has in all."""
+
+    hits: int
+    recorded: int
+    total: Group
+    groups: list[Group]
+
+    @property
+    def not_recorded(self) -> int:
+        """The hits of which no visit is kept."""
+        return self.hits - self.recorded
+
+    def of(self, dimension: Dimension) -> list[Group]:
+        """Return the groups of a dimension alone."""
+        return [each for each in self.groups if each.values[dimension] is not None]
+
+    def series(self, chosen: Range, by: Unit) -> list[Count]:
+        """Return how many there are in each hour, day or month of the range."""
+        found = {each.begins: each for each in self.groups if each.unit == by}
+        none = Group(by, None, {}, 0, 0)
+        counts = ((at, found.get(at, none)) for at in chosen.buckets(by))
+        return [Count(at, each.people, each.bots) for at, each in counts]
+
+    def kept_by(self, unit: Unit, *, than: Unit) -> int:
+        """Return how many visits are kept by this unit, and so are not in a series by another."""
+        return sum(each.visits for each in self.groups if each.unit == unit != than)
+
+
+# A row counts where its own time begins, so that ranges which follow each other add up to all.
+STATEMENT = """
+    WITH visit AS (
+        SELECT greatest(%(unit)s, CASE unit WHEN 'm' THEN 2 WHEN 'd' THEN 1 ELSE 0 END) AS kept,
+            date_trunc(%(by)s, starts_at, 'UTC') AS begins, {dimensions}, is_bot, hits
+        FROM {visits}
+        WHERE short_url_id = %(link)s AND starts_at BETWEEN %(begins)s AND %(ends)s
+    ), counted AS (
+        SELECT {columns},
+            coalesce(sum(hits) FILTER (WHERE NOT is_bot), 0)::bigint AS people,
+            coalesce(sum(hits) FILTER (WHERE is_bot), 0)::bigint AS bots,
+            grouping({grouped}) AS grouped
+        FROM visit GROUP BY GROUPING SETS ({groupings}, ())
+    ), ranked AS (
+        SELECT *,
+            row_number() OVER (PARTITION BY grouped ORDER BY people DESC) AS by_people,
+            row_number() OVER (PARTITION BY grouped ORDER BY bots DESC) AS by_bots
+        FROM counted
+    )
+    SELECT {names}, people, bots,
+        (SELECT hits FROM {links} WHERE id = %(link)s)
+        + (SELECT coalesce(sum(hits), 0)::bigint FROM {parts} WHERE short_url_id = %(link)s),
+        (SELECT coalesce(sum(hits), 0)::bigint FROM {visits} WHERE short_url_id = %(link)s)
+    FROM ranked WHERE begins IS NOT NULL OR least(by_people, by_bots) <= %(top)s
+    ORDER BY grouped DESC, begins, people + bots DESC, {names}
+    LIMIT %(most)s
+"""
+
+
+def read(
+    short_url: ShortUrl,
+    chosen: Range,
+    *groupings: Sequence[str],
+    by: Unit = Unit.DAY,
+    top: int = GROUPS_MAX,
+) -> Statistics:
+    """Return what is known of the visits to a short URL within a range.
+
+    Each grouping names the columns whose values a group has in common: of WHEN, for each hour, day
+    or month, which `by` says, and dimensions. Of those without a time only the `top` ones are
+    returned, of people and of bots; and in all not more than GROUPS_MAX + 1 groups.
+    """
+    using = connections[router.db_for_read(VisitCount)]
+    grouped = list(dict.fromkeys(chain(*groupings)))
+    statement = sql.SQL(STATEMENT).format(
+        dimensions=listed(map(sql.Identifier, Dimension)),
+        names=listed(map(sql.Identifier, COLUMNS)),
+        columns=listed(
+            sql.Identifier(name)
+            if name in grouped
+            else sql.SQL("NULL::{} AS {}").format(sql.SQL(kind), sql.Identifier(name))
+            for name, kind in COLUMNS.items()
+        ),
+        grouped=listed(map(sql.Identifier, grouped)),
+        groupings=listed(
+            sql.SQL("({})").format(listed(map(sql.Identifier, grouping))) for grouping in groupings
+        ),
+        visits=sql.Identifier(VisitCount._meta.db_table),
+        links=sql.Identifier(ShortUrl._meta.db_table),
+        parts=sql.Identifier(PartialCount._meta.db_table),
+    )
+    values: dict[str, Any] = {
+        "link": short_url.pk,
+        "begins": chosen.begins,
+        "ends": chosen.ends,
+        "by": by.value,
+        "unit": UNITS.index(by),
+        "top": top,
+        "most": GROUPS_MAX + 2,
+    }
+    with using.cursor() as cursor:
+        cursor.execute(statement, values)
+        rows = cursor.fetchall()
+    total, *groups = (group(row) for row in rows)
+    *_, hits, recorded = rows[0]
+    return Statistics(hits, recorded, total, groups)
+
+
+def listed(parts: Iterable[Any]) -> Any:
+    """Return them with commas between."""
+    return sql.SQL(", ").join(parts)
+
+
+def group(row: Sequence[Any]) -> Group:
+    """Return the group that a row of the statement is."""
+    kept, begins, *values, people, bots, _, _ = row
+    unit = None if kept is None else UNITS[kept]
+    return Group(unit, begins, dict(zip(Dimension, values, strict=True)), people, bots)
