@@ -24,7 +24,7 @@ class Count(NamedTuple):
     bots: int
 
 
-class Bar(NamedTuple):
+class TimeBar(NamedTuple):
     """A bar, in its chart's units: bots stand on people."""
 
     of: Count
@@ -77,10 +77,10 @@ class Chart:
         return max(-(-most // step) * step, 1)
 
     @property
-    def bars(self) -> list[Bar]:
+    def bars(self) -> list[TimeBar]:
         """The bars that have any height."""
         return [
-            Bar(each, x, self.top - each.people, self.top - each.people - each.bots)
+            TimeBar(each, x, self.top - each.people, self.top - each.people - each.bots)
             for x, each in enumerate(self.counts)
             if each.people or each.bots
         ]

@@ -29,7 +29,7 @@ TITLES = {
 UNSAID = {Dimension.REFERRER: "none: typed, or not told"}
 
 
-class Line(NamedTuple):
+class ValueLine(NamedTuple):
     """A value, its visits, and what part of all they are, in percent."""
 
     value: str
@@ -37,11 +37,11 @@ class Line(NamedTuple):
     percent: float
 
 
-class Table(NamedTuple):
+class ValueTable(NamedTuple):
     """The visits by the values of one dimension."""
 
     title: str
-    lines: list[Line]
+    lines: list[ValueLine]
 
 
 class Preset(NamedTuple):
@@ -90,26 +90,30 @@ def shown(found: Statistics, chosen: Range, by: Unit) -> dict[str, Any]:
     }
 
 
-def tables(found: Statistics) -> Iterator[Table]:
+def tables(found: Statistics) -> Iterator[ValueTable]:
     """Yield the tables that have something to say: of people, and at last of bots."""
     for dimension, title in TITLES.items():
         counts = {each.values[dimension] or "": each.people for each in found.of(dimension)}
         if any(value for value, people in counts.items() if people):
-            yield Table(title, lines(counts, found.total.people, UNSAID.get(dimension, "unknown")))
+            yield ValueTable(
+                title, lines(counts, found.total.people, UNSAID.get(dimension, "unknown"))
+            )
     if found.total.bots:
         counts = {
             each.values[Dimension.BROWSER] or "": each.bots for each in found.of(Dimension.BROWSER)
         }
-        yield Table("Bots", lines(counts, found.total.bots, "unknown"))
+        yield ValueTable("Bots", lines(counts, found.total.bots, "unknown"))
 
 
-def lines(counts: dict[str, int], total: int, unsaid: str) -> list[Line]:
+def lines(counts: dict[str, int], total: int, unsaid: str) -> list[ValueLine]:
     """Return the TOP values, most first, and the others in one line."""
     first = sorted(filter(counts.get, counts), key=lambda value: (-counts[value], value))[:TOP]
     named = {value or unsaid: counts[value] for value in first}
     if others := total - sum(named.values()):
         named["all others"] = others
-    return [Line(value, visits, round(100 * visits / total, 1)) for value, visits in named.items()]
+    return [
+        ValueLine(value, visits, round(100 * visits / total, 1)) for value, visits in named.items()
+    ]
 
 
 def presets(

@@ -39,7 +39,7 @@ COLUMNS: dict[str, str] = {
 }
 
 
-class Group(NamedTuple):
+class VisitGroup(NamedTuple):
     """Visits that have something in common; what they need not have in common is None.
 
     `begins` and `unit` are when: a time that is kept by a longer unit than the one that was asked
@@ -63,22 +63,22 @@ class Statistics(NamedTuple):
 
     hits: int
     recorded: int
-    total: Group
-    groups: list[Group]
+    total: VisitGroup
+    groups: list[VisitGroup]
 
     @property
     def not_recorded(self) -> int:
         """The hits of which no visit is kept."""
         return self.hits - self.recorded
 
-    def of(self, dimension: Dimension) -> list[Group]:
+    def of(self, dimension: Dimension) -> list[VisitGroup]:
         """Return the groups of a dimension alone."""
         return [each for each in self.groups if each.values[dimension] is not None]
 
     def series(self, chosen: Range, by: Unit) -> list[Count]:
         """Return how many there are in each hour, day or month of the range."""
         found = {each.begins: each for each in self.groups if each.unit == by}
-        none = Group(by, None, {}, 0, 0)
+        none = VisitGroup(by, None, {}, 0, 0)
         counts = ((at, found.get(at, none)) for at in chosen.buckets(by))
         return [Count(at, each.people, each.bots) for at, each in counts]
 
@@ -170,8 +170,8 @@ def listed(parts: Iterable[Any]) -> Any:
     return sql.SQL(", ").join(parts)
 
 
-def group(row: Sequence[Any]) -> Group:
+def group(row: Sequence[Any]) -> VisitGroup:
     """Return the group that a row of the statement is."""
     kept, begins, *values, people, bots, _, _ = row
     unit = None if kept is None else UNITS[kept]
-    return Group(unit, begins, dict(zip(Dimension, values, strict=True)), people, bots)
+    return VisitGroup(unit, begins, dict(zip(Dimension, values, strict=True)), people, bots)

@@ -10,7 +10,7 @@ from ninja import NinjaAPI, Swagger
 from ninja.errors import HttpError, ValidationError
 from ninja.openapi.schema import OpenAPISchema
 
-from shorturl.api import access, bulk_links, error_responses, links, visits
+from shorturl.api import access, bulk_links, error_responses, link_visits, links
 from shorturl.api.idempotency_key import PARAMETER, idempotent
 from shorturl.api.json_body import JsonParser
 
@@ -91,4 +91,4 @@ for kind in (Exception, Http404, HttpError, ValidationError):
     api.add_exception_handler(kind, error_responses.answer)
 api.add_router("", bulk_links.router)  # first: /links/bulk is no key
 api.add_router("", links.router)
-api.add_router("", visits.router)
+api.add_router("", link_visits.router)

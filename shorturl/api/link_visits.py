@@ -20,7 +20,7 @@ from shorturl.api.error_responses import wrong_input
 from shorturl.api.links import OPTIONAL, existing
 from shorturl.api.schemas import Error
 from shorturl.visit_ranges import BUCKETS_MAX, DEFAULT_DAYS, Unit, range_of, read_date
-from shorturl.visit_statistics import GROUPS_MAX, WHEN, Dimension, Group, Statistics
+from shorturl.visit_statistics import GROUPS_MAX, WHEN, Dimension, Statistics, VisitGroup
 
 router = Router(tags=["links"])
 
@@ -88,7 +88,7 @@ class Item(BaseModel):
     bots: int
 
 
-class Visits(BaseModel):
+class LinkVisits(BaseModel):
     """The visits of a short URL within a range, most recent last."""
 
     key: str
@@ -105,7 +105,7 @@ class Visits(BaseModel):
 @router.get(
     "/links/{key}/visits",
     auth=[access.Token("read"), access.anyone_where_stats_are_public, access.Login()],
-    response={200: Visits, frozenset({401, 403, 404, 422, 503}): Error},
+    response={200: LinkVisits, frozenset({401, 403, 404, 422, 503}): Error},
     operation_id="list_visits",
     summary="Count the visits to a short URL",
     by_alias=True,
@@ -140,7 +140,7 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     as_csv = (query.format or preferred(request)) == "csv"
     if as_csv:
         return csv_response(found, items, query.of, short_url.key)
-    return Visits(
+    return LinkVisits(
         key=short_url.key,
         hits=found.hits,
         recorded=found.recorded,
@@ -153,7 +153,7 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     )
 
 
-def shown(group: Group, of: Of | None) -> Item | None:
+def shown(group: VisitGroup, of: Of | None) -> Item | None:
     """Return a group as an item; None where it has nothing of what was asked for.
 
     The browser of a bot is the bot.
