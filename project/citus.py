@@ -86,6 +86,19 @@ SPENDING = {
     "conditional_update": (UNKNOWN, FROM_SELECT),
     "reservation": (UNKNOWN, FROM_SELECT),
 }
+RECORDING_VISITS = {
+    "get_then_create": (REFUSED, VOLATILE),
+    "second_transaction": (REFUSED, VOLATILE),
+    "upsert": (REFUSED, VOLATILE),
+    "append_only": (REFUSED, VOLATILE),
+    "combined": (REFUSED, VOLATILE),
+}
+ROLLING_UP = {
+    "watermark": (UNKNOWN, FROM_SELECT),
+    "select_then_delete": (EVERY_NODE, REFERENCE),
+    "delete_returning": (UNKNOWN, FROM_SELECT),
+    "batches": (UNKNOWN, FROM_SELECT),
+}
 # By the statements and the documentation: nothing of it was run on a cluster.
 TABLES = {
     "creating": CREATING,
@@ -93,6 +106,8 @@ TABLES = {
     "reusing": REUSING,
     "idempotency": IDEMPOTENCY,
     "spending": SPENDING,
+    "recording_visits": RECORDING_VISITS,
+    "rolling_up": ROLLING_UP,
 }
 
 

@@ -41,7 +41,7 @@ class Redirects:
             return self.application(environ, start_response)
         try:
             with asking_the_database() as connections:
-                found: ShortUrl | Exception = views.follow(key)
+                found: ShortUrl | Exception = views.follow(key, environ)
                 for connection in connections:  # as Django does after a request
                     connection.close_if_unusable_or_obsolete()
         except Exception as error:

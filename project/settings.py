@@ -63,9 +63,16 @@ SHORTURL_RESOLVING = text("SHORTURL_RESOLVING", default="combined")
 SHORTURL_REUSING = text("SHORTURL_REUSING", default="advisory_lock")
 SHORTURL_IDEMPOTENCY = text("SHORTURL_IDEMPOTENCY", default="advisory_lock")
 SHORTURL_SPENDING = text("SHORTURL_SPENDING", default="reservation")
-# How a redirect records its visit with the hit; off, it only counts, by SHORTURL_RESOLVING.
-SHORTURL_VISITS = text("SHORTURL_VISITS", default="combined")
+# How a redirect records its visit with the hit; off, it only counts, by SHORTURL_RESOLVING, as it
+# does too where that names another strategy than its default.
+SHORTURL_VISITS = text(
+    "SHORTURL_VISITS", default="combined" if SHORTURL_RESOLVING == "combined" else "off"
+)
 SHORTURL_VISITS = "" if SHORTURL_VISITS == "off" else SHORTURL_VISITS
+SHORTURL_ROLLING_UP = text("SHORTURL_ROLLING_UP", default="batches")
+# Days for which visits are known by the hour, and then by the day; later by the month.
+SHORTURL_VISITS_HOURS = number("SHORTURL_VISITS_HOURS", default=90, most=36_500)
+SHORTURL_VISITS_DAYS = number("SHORTURL_VISITS_DAYS", default=730, most=36_500)
 SHORTURL_GEOIP = text("SHORTURL_GEOIP")
 SHORTURL_KEY_LENGTH = number("SHORTURL_KEY_LENGTH", default=7, least=1, most=20)
 # One for each core; few workers with many threads combine more hits than many with few.

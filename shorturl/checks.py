@@ -9,10 +9,11 @@ from django.core import checks
 from django.core.checks import CheckMessage, Error, register
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from shorturl import keys, operations
+from shorturl import geoip, keys, operations
 from shorturl.strategies import Strategy, Verdict
 
 REUSING = operations.setting("reusing")
+VISITS = operations.setting("recording_visits")
 
 
 @register()
@@ -27,6 +28,8 @@ def check_strategies(**kwargs: Any) -> list[CheckMessage]:
 
 def _check_strategy(setting: str, strategies: dict[str, Strategy[Any]]) -> Iterator[CheckMessage]:
     name = getattr(settings, setting)
+    if setting == VISITS and not name:
+        return
     right = [s.name for s in strategies.values() if s.verdict is Verdict.RIGHT]
     refused = [s.name for s in strategies.values() if setting == REUSING and not s.nests]
     hint = f"Choose one of {', '.join(name for name in right if name not in refused)}."
@@ -55,6 +58,30 @@ def check_reusing(**kwargs: Any) -> list[CheckMessage]:
             id="shorturl.E003",
         )
     ]
+
+
+@register()
+def check_visits(**kwargs: Any) -> list[CheckMessage]:
+    """Refuse a GeoIP database that cannot be read; warn of a strategy that counts nothing."""
+    found: list[CheckMessage] = []
+    if reason := geoip.problem():
+        found.append(
+            Error(
+                f"SHORTURL_GEOIP={settings.SHORTURL_GEOIP!r} cannot be read: {reason}.",
+                hint="Name a file in MaxMind's format with countries, or leave it empty.",
+                id="shorturl.E004",
+            )
+        )
+    if settings.SHORTURL_VISITS and settings.SHORTURL_RESOLVING != "combined":
+        found.append(
+            checks.Warning(
+                f"SHORTURL_RESOLVING={settings.SHORTURL_RESOLVING!r} counts nothing: visits are "
+                f"recorded by SHORTURL_VISITS={settings.SHORTURL_VISITS!r}, hits included.",
+                hint="Leave one of the two at its default, or set SHORTURL_VISITS=off.",
+                id="shorturl.W002",
+            )
+        )
+    return found
 
 
 @register()

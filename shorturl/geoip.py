@@ -15,6 +15,17 @@ def is_on() -> bool:
     return bool(settings.SHORTURL_GEOIP)
 
 
+def problem() -> str:
+    """Return why the database cannot be read; "" where it can, or there is none."""
+    if not is_on():
+        return ""
+    try:
+        kind = opened(settings.SHORTURL_GEOIP).metadata().database_type
+    except (OSError, ValueError, maxminddb.InvalidDatabaseError) as error:
+        return str(error)
+    return "" if kind.endswith(("Country", "City", "Enterprise")) else f"it is one of {kind}"
+
+
 def country_of(address: str | None) -> str:
     """Return the country of an address, by its two letters; "" when it is not known."""
     if address is None:

@@ -11,13 +11,24 @@ from typing import Any
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
-from shorturl import bulk, creating, idempotency, keys, resolving, reusing, spending
+from shorturl import (
+    bulk,
+    creating,
+    idempotency,
+    keys,
+    recording_visits,
+    resolving,
+    reusing,
+    rolling_up,
+    spending,
+)
 from shorturl.exceptions import ShortUrlError
 from shorturl.keys import is_collision, violates
 from shorturl.models import LIMIT_CONSTRAINT, KeptAnswer, LinkState, ShortUrl, ShortUrlQuerySet
 from shorturl.roll_up import gather
 from shorturl.strategies import Strategy, Verdict
 from shorturl.validators import validate_target_url
+from shorturl.visits import Visit
 
 # A row for each operation, by its folder. The setting SHORTURL_CREATING chooses a strategy of it.
 STRATEGIES: dict[str, dict[str, Strategy[Any]]] = {
@@ -26,12 +37,15 @@ STRATEGIES: dict[str, dict[str, Strategy[Any]]] = {
     "reusing": reusing.STRATEGIES,
     "idempotency": idempotency.STRATEGIES,
     "spending": spending.STRATEGIES,
+    "recording_visits": recording_visits.STRATEGIES,
+    "rolling_up": rolling_up.STRATEGIES,
 }
+SETTINGS = {"recording_visits": "SHORTURL_VISITS"}  # where it is not the folder's name
 
 
 def setting(operation: str) -> str:
     """Return the name of the setting that chooses the strategy of an operation."""
-    return f"SHORTURL_{operation.upper()}"
+    return SETTINGS.get(operation, f"SHORTURL_{operation.upper()}")
 
 
 def create(
@@ -157,7 +171,16 @@ def resolve(key: str) -> ShortUrl:
     return resolve_by(resolving.STRATEGIES[settings.SHORTURL_RESOLVING].function, key)
 
 
-def resolve_by(function: resolving.Resolve, key: str) -> ShortUrl:
+def follow(key: str, visit: Visit) -> ShortUrl:
+    """Return the short URL of `key`, with this hit counted and its visit recorded.
+
+    Raises what resolve() does.
+    """
+    function = recording_visits.STRATEGIES[settings.SHORTURL_VISITS].function
+    return resolve_by(partial(function, visit=visit), key)
+
+
+def resolve_by(function: Callable[[str], ShortUrl], key: str) -> ShortUrl:
     """Return the short URL of `key`, with this hit counted by one of the strategies.
 
     Raises what resolve() does.

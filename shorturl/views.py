@@ -1,7 +1,10 @@
 """The pages, and the redirect."""
 
+from collections.abc import Mapping
+from functools import partial
 from http import HTTPStatus
 from io import BytesIO
+from typing import Any
 
 import segno
 from django.conf import settings
@@ -32,6 +35,7 @@ from shorturl.key_gate import KeyGate
 from shorturl.keys import violates
 from shorturl.models import OWNER_CONSTRAINT, ShortUrl
 from shorturl.validators import ascii_url
+from shorturl.visits import visit_of
 
 FOUND = "shorturl.found"  # in the WSGI environ: what follow() has returned or raised
 BULK_PATH = "/api/links/bulk"
@@ -128,12 +132,15 @@ def refuse_other_encodings(request: HttpRequest) -> None:
             raise BadRequest("The form is not encoded in UTF-8.") from error
 
 
-def follow(key: str) -> ShortUrl:
+def follow(key: str, environ: Mapping[str, Any]) -> ShortUrl:
     """Return the short URL of `key`, with this hit counted, as operations.resolve() does.
 
-    Raises RowLocked when too many requests wait for its row.
+    Unless visits are off, this one is recorded; `environ` says of which kind it is. Raises
+    RowLocked when too many requests wait for its row.
     """
-    return gate.call(operations.resolve, key)
+    if not settings.SHORTURL_VISITS:
+        return gate.call(operations.resolve, key)
+    return gate.call(partial(operations.follow, visit=visit_of(environ)), key)
 
 
 def found(request: HttpRequest) -> ShortUrl | None:
@@ -149,8 +156,10 @@ def found(request: HttpRequest) -> ShortUrl | None:
 def resolve(request: HttpRequest, key: str) -> HttpResponse:
     """Redirect to the target of `key` and count the hit; HEAD redirects without counting."""
     try:
-        counts = request.method == "GET"
-        short_url = (found(request) or follow(key)) if counts else operations.look_up(key)
+        if request.method == "GET":
+            short_url = found(request) or follow(key, request.META)
+        else:
+            short_url = operations.look_up(key)
     except ShortUrl.DoesNotExist as error:
         raise Http404 from error
     except Gone as error:

@@ -7,7 +7,9 @@ from lab.catalogue import (
     idempotency_races,
     resolving_races,
     reusing_races,
+    roll_up_races,
     spending_races,
+    visit_races,
 )
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import Race
@@ -29,6 +31,8 @@ OPERATIONS: dict[str, Operation] = {
     "reusing": Operation("To reuse a link to the same target", reusing_races.RACES),
     "idempotency": Operation("To answer a repeated request once", idempotency_races.RACES),
     "spending": Operation("To spend a quota on a create", spending_races.RACES),
+    "recording_visits": Operation("To record a visit with its hit", visit_races.RACES),
+    "rolling_up": Operation("To roll visits up into longer times", roll_up_races.RACES),
 }
 
 RACES: dict[str, Race] = {race.name: race for one in OPERATIONS.values() for race in one.races}

@@ -106,6 +106,7 @@ def test_a_strategy_that_cannot_run_there_is_refused(settings: object) -> None:
         return [each.msg.partition(":")[0] for each in found if each.id == "project.E005"]
 
     settings.SHORTURL_RESOLVING = "combined"  # type: ignore[attr-defined]
+    settings.SHORTURL_VISITS = "combined"  # type: ignore[attr-defined]
     settings.SHORTURL_IDEMPOTENCY = "advisory_lock"  # type: ignore[attr-defined]
     settings.SHORTURL_REUSING = "on_conflict"  # type: ignore[attr-defined]
     assert refused() == []
@@ -113,6 +114,7 @@ def test_a_strategy_that_cannot_run_there_is_refused(settings: object) -> None:
     assert refused() == [
         "SHORTURL_RESOLVING='combined' cannot run on Citus",
         "SHORTURL_IDEMPOTENCY='advisory_lock' cannot run on Citus",
+        "SHORTURL_VISITS='combined' cannot run on Citus",
     ]
 
 

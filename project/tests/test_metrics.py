@@ -71,7 +71,8 @@ def test_all_workers_are_added_up_for_who_has_the_token(served: tuple[Ask, int])
     assert counted(ask, 'shorturl_responses_total{status="201",to="api"}') == 1
     # Somebody else has the key: the INSERT that adds nothing is the collision.
     assert counted(ask, 'shorturl_statements_total{outcome="no rows",verb="INSERT"}') == 1
-    assert counted(ask, 'shorturl_statements_total{outcome="rows",verb="UPDATE"}') == 20
+    # The statement of a redirect begins with WITH and ends in a SELECT.
+    assert counted(ask, 'shorturl_statements_total{outcome="rows",verb="SELECT"}') >= 20
     assert counted(ask, "shorturl_connections_in_use") == 0
 
     # A worker that ends takes nothing with it, and leaves the files of the others alone.

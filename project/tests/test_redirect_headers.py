@@ -16,6 +16,7 @@ from project.redirects import Redirects
 from shorturl import operations
 from shorturl.exceptions import RowLocked
 from shorturl.models import CLOCK, ShortUrl
+from shorturl.visits import Visit
 
 pytestmark = pytest.mark.django_db
 
@@ -137,22 +138,22 @@ def test_with_https(settings: Any) -> None:
 def test_an_error_of_the_operation(
     error: Exception, expected: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(key: str) -> None:
+    def fail(key: str, visit: Visit) -> None:
         raise error
 
-    monkeypatch.setattr(operations, "resolve", fail)
+    monkeypatch.setattr(operations, "follow", fail)
     assert answer("GET", "/spring") == expected
 
 
 def test_each_request_follows_the_short_url_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where Django has to answer: it gets what was found."""
-    followed, resolve = list[str](), operations.resolve
+    followed, follow = list[str](), operations.follow
 
-    def noted(key: str) -> ShortUrl:
+    def noted(key: str, visit: Visit) -> ShortUrl:
         followed.append(key)
-        return resolve(key)
+        return follow(key, visit)
 
-    monkeypatch.setattr(operations, "resolve", noted)
+    monkeypatch.setattr(operations, "follow", noted)
     application = Redirects(WSGIHandler())
     host: dict[str, Any] = {"headers": {"host": "testserver"}}
     paths = ["/spring", "/spring", "/unknown", "/gone", "/spring"]

@@ -1,7 +1,8 @@
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from typing import Any
 
 from django.db import OperationalError, connection
 
@@ -23,6 +24,7 @@ UPDATE = f"""
 
 Row = tuple[object, ...]
 Counted = tuple[Row, int]  # of a hit: the row, and how many hits of it came later
+Count = Callable[[str, Sequence[Any]], Row | None]  # counts hits by one statement, all or none
 
 
 class Batch:
@@ -30,7 +32,7 @@ class Batch:
 
     def __init__(self, before: "Batch | None") -> None:
         self.before = before and before.ended
-        self.hits = 0
+        self.hits: list[object] = []
         self.sent = False
         self.counted: list[Counted] = []
         self.ended: Future[None] = Future()
@@ -81,17 +83,22 @@ def resolve(key: str, *, shared: Batches = SHARED) -> ShortUrl:
 
     When to use it: for links that many follow at once, where a process has several threads.
     """
+    return resolve_with_others(key, None, count, shared)
+
+
+def resolve_with_others(key: str, hit: object, count: Count, shared: Batches) -> ShortUrl:
+    """Have `count` count the hit, with those that arrive meanwhile; return the short URL."""
     if connection.in_atomic_block:
-        return as_counted(key, list(count_batch(key, 1)), number=1)
+        return as_counted(key, list(count_batch(key, [hit], count)), number=1)
     with shared.lock:
         batch = shared.last.get(key)
         leads = batch is None or batch.sent
         if batch is None or leads:
             batch = shared.last[key] = Batch(batch)
-        batch.hits += 1
-        number = batch.hits
+        batch.hits.append(hit)
+        number = len(batch.hits)
     if leads:
-        send(key, batch, shared)
+        send(key, batch, count, shared)
     try:
         error = batch.ended.exception(LONGEST)
     except TimeoutError as late:  # of a statement that may be committed yet
@@ -99,14 +106,14 @@ def resolve(key: str, *, shared: Batches = SHARED) -> ShortUrl:
     return as_counted(key, batch.counted, number, error)
 
 
-def send(key: str, batch: Batch, shared: Batches) -> None:
+def send(key: str, batch: Batch, count: Count, shared: Batches) -> None:
     """Count a batch when the one before it has ended."""
     try:
         if batch.before:
             wait_for(batch.before, key)
         with shared.lock:
             batch.sent = True
-        for counted in count_batch(key, batch.hits):  # kept when the next one fails
+        for counted in count_batch(key, batch.hits, count):  # kept when the next one fails
             batch.counted.append(counted)
         batch.ended.set_result(None)
     except BaseException as error:
@@ -127,20 +134,21 @@ def wait_for(before: Future[None], key: str) -> None:
         raise error  # the next one would wait for the same lock, and as long again
 
 
-def count_batch(key: str, hits: int) -> Iterator[Counted]:
+def count_batch(key: str, hits: Sequence[object], count: Count) -> Iterator[Counted]:
     """Count all the hits of a batch, or, where not all have a use left, one after the other."""
     if row := count(key, hits):
-        yield from ((row, later) for later in reversed(range(hits)))
+        yield from ((row, later) for later in reversed(range(len(hits))))
         return
-    for _ in range(hits if hits > 1 else 0):
-        row = count(key, 1)
+    for hit in hits if len(hits) > 1 else ():
+        row = count(key, [hit])
         if row is None:
             return
         yield row, 0
 
 
-def count(key: str, hits: int) -> Row | None:
+def count(key: str, batch: Sequence[object]) -> Row | None:
     """Add so many hits, and return the row, or None if there is none with so many uses left."""
+    hits = len(batch)
     with connection.cursor() as cursor:
         cursor.execute(UPDATE, [hits, key, hits])
         return cursor.fetchone()  # type: ignore[no-any-return]

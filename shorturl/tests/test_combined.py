@@ -67,7 +67,7 @@ class Threads:
         deadline = time.monotonic() + TIMEOUT
         for number, fail in enumerate(fails, 1):
             futures.append(self.resolve(fails=fail))
-            while (last := self.shared.last["hot"]).sent or last.hits < number:
+            while (last := self.shared.last["hot"]).sent or len(last.hits) < number:
                 assert time.monotonic() < deadline
                 time.sleep(0.001)  # between two looks
         return futures
@@ -215,7 +215,7 @@ def test_batches_of_two_processes() -> None:
         assert hits() == 5
 
     result = explore(
-        [lambda: combined.count("hot", 2), lambda: combined.count("hot", 3)],
+        [lambda: combined.count("hot", "ab"), lambda: combined.count("hot", "abc")],
         setup=setup,
         invariant=exact,
         split_autocommit=True,

@@ -194,7 +194,7 @@ def test_the_command_says_what_it_moved() -> None:
     setup()
     output = StringIO()
     call_command("roll_up", stdout=output)
-    assert output.getvalue() == "6 hits moved.\n"
+    assert output.getvalue() == "6 hits moved.\n0 rows of visits rolled up.\n"
     setup()
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE shorturl_partialcount RENAME TO away")

@@ -1,0 +1,125 @@
+"""The races of the roll-up: what is recorded, or rolled up too, while visits are rolled up."""
+
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Sum
+
+from lab.catalogue.creating_races import next_id
+from lab.catalogue.race_definition import Process, Race
+from lab.catalogue.resolving_races import fresh_links
+from lab.catalogue.visit_races import VISIT
+from pginterleave import Outcome
+from shorturl import recording_visits, rolling_up
+from shorturl.models import ShortUrl, VisitCount
+from shorturl.strategies import Strategy
+
+FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
+LARGE = 100  # an id
+
+
+def record(by: str) -> ShortUrl:
+    """Record a visit by one of the strategies."""
+    function = recording_visits.STRATEGIES[by].of_another_process()
+    short_url: ShortUrl = function("a", VISIT)
+    return short_url
+
+
+def record_in_a_transaction(by: str) -> ShortUrl:
+    with transaction.atomic():
+        return record(by)
+
+
+def no_visits(strategy: Strategy[Any]) -> None:
+    fresh_links(strategy)
+    VisitCount.objects.all().delete()
+    next_id(1, VisitCount)
+
+
+def an_hour_with_a_visit(strategy: Strategy[Any]) -> None:
+    no_visits(strategy)
+    record("upsert")
+
+
+def a_single_visit_with_a_larger_id(strategy: Strategy[Any]) -> None:
+    """Have an id that was handed out later than the next one, and was committed before it."""
+    no_visits(strategy)
+    next_id(LARGE, VisitCount)
+    record("append_only")
+    next_id(1, VisitCount)
+
+
+def hours_to_days(strategy: Strategy[Any]) -> Process:
+    return lambda: strategy.function("h", "d", FOREVER)
+
+
+def single_visits_to_hours(strategy: Strategy[Any]) -> Process:
+    return lambda: strategy.function(None, "h", FOREVER)
+
+
+def each_visit_is_there_once(outcomes: list[Outcome]) -> str:
+    """Compare the sum with the counter, which no roll-up touches."""
+    hits = ShortUrl.objects.get(key="a").hits
+    visits = VisitCount.objects.aggregate(visits=Sum("hits"))["visits"]
+    return "" if hits == visits else f"hits = {hits}, visits = {visits}"
+
+
+def rows() -> str:
+    """Return the visits by the unit of their row."""
+    found = VisitCount.objects.order_by("unit", "id").values_list("unit", "hits")
+    names = {None: "single", "h": "hour", "d": "day"}
+    return ", ".join(f"{names[unit]}: {hits}" for unit, hits in found) or "no visits"
+
+
+_race = partial(
+    Race,
+    operation="rolling_up",
+    strategies=rolling_up.STRATEGIES,
+    signature="roll_up(unit: str | None, into: str, before: datetime) -> int",
+    setup=an_hour_with_a_visit,
+    invariant=each_visit_is_there_once,
+    observe=rows,
+)
+
+RACES = (
+    _race(
+        name="visit_meanwhile",
+        situation="A visit is recorded in an hour that the other processes roll up into its day.",
+        must_hold="The sum of the visits is the counter.",
+        story=(
+            "The visits of an old hour are added to those of its day, and the hour's row is "
+            "deleted. Should a visit come in for that hour between the two, by a clock that was "
+            "set back, or as no hours are to be kept, it is deleted with the row."
+        ),
+        processes=lambda strategy, number: (
+            [partial(record, "upsert")] + [hours_to_days(strategy)] * (number - 1)
+        ),
+    ),
+    _race(
+        name="two_roll_ups",
+        situation="Everybody rolls up the same hour.",
+        must_hold="The sum of the visits is the counter.",
+        story=(
+            "A roll-up takes longer than the timer that starts it, and a second one begins. Both "
+            "read the same rows, and both add them to the day."
+        ),
+        processes=lambda strategy, number: [hours_to_days(strategy)] * number,
+    ),
+    _race(
+        name="late_commit",
+        situation="A single visit is committed late, after one with a larger id was.",
+        must_hold="The sum of the visits is the counter.",
+        story=(
+            "Rows get their ids in order, and are committed in any order: a transaction that takes "
+            "its time has a small id, and nobody sees it yet. Whoever takes all rows up to the "
+            "largest id, in more than one statement, takes it once without having seen it."
+        ),
+        setup=a_single_visit_with_a_larger_id,
+        processes=lambda strategy, number: (
+            [partial(record_in_a_transaction, "append_only")]
+            + [single_visits_to_hours(strategy)] * (number - 1)
+        ),
+    ),
+)

@@ -1,0 +1,185 @@
+"""The races of visits: who follows which link in which hour, and whether hits and visits agree."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from django.db import connection
+from django.db.models import OuterRef, Subquery, Sum
+from django.db.models.functions import Coalesce
+
+from lab.catalogue.creating_races import next_id
+from lab.catalogue.race_definition import Process, Race
+from lab.catalogue.resolving_races import fresh_links, not_redirected
+from pginterleave import Outcome
+from shorturl import recording_visits
+from shorturl.models import ShortUrl, VisitCount
+from shorturl.strategies import Strategy
+from shorturl.visits import Visit
+
+VISIT = Visit("news.example", "Firefox", "Linux", "Computer", is_bot=False)
+
+
+class Killed(Exception):
+    """What a process is ended by."""
+
+
+class Counts(NamedTuple):
+    """Of a link, by one statement: how often it was followed, and the sum of its visits."""
+
+    hits: int
+    visits: int
+
+
+def counts() -> Counts:
+    """Return the counts of the link."""
+    of_link = VisitCount.objects.filter(short_url=OuterRef("pk")).values("short_url")
+    visits = Coalesce(Subquery(of_link.annotate(visits=Sum("hits")).values("visits")), 0)
+    return Counts(*ShortUrl.objects.filter(key="a").values_list("hits", visits).get())
+
+
+def no_visits(strategy: Strategy[Any]) -> None:
+    fresh_links(strategy)
+    VisitCount.objects.all().delete()
+    next_id(1, VisitCount)
+
+
+def one_use_left(strategy: Strategy[Any]) -> None:
+    no_visits(strategy)
+    ShortUrl.objects.filter(key="a").update(max_hits=1)
+
+
+def follow(strategy: Strategy[Any]) -> Process:
+    return lambda: strategy.of_another_process()("a", VISIT)
+
+
+def follow_if_live(strategy: Strategy[Any]) -> Process:
+    """Return None for a link that leads nowhere."""
+
+    def run() -> object:
+        try:
+            return strategy.of_another_process()("a", VISIT)
+        except ShortUrl.DoesNotExist:
+            return None
+
+    return run
+
+
+def follow_and_be_killed(strategy: Strategy[Any]) -> Process:
+    """Be killed after the first statement; PostgreSQL undoes what is not committed by then."""
+    sent = []
+
+    def killed(execute: Callable[..., Any], sql: Any, *rest: Any) -> Any:
+        sent.append(sql)
+        if len(sent) > 1:
+            raise Killed
+        return execute(sql, *rest)
+
+    def run() -> object:
+        sent.clear()
+        with connection.execute_wrapper(killed):
+            try:
+                return strategy.of_another_process()("a", VISIT)
+            except Killed:
+                return None
+
+    return run
+
+
+def disagreement(found: Counts) -> str:
+    return "" if found.hits == found.visits else f"hits = {found.hits}, visits = {found.visits}"
+
+
+def every_visit_is_recorded(outcomes: list[Outcome]) -> str:
+    due, found = len(outcomes), counts()
+    if wrong := not_redirected(outcomes, due) or disagreement(found):
+        return wrong
+    return "" if found.hits == due else f"hits = {found.hits}, not {due}"
+
+
+def hits_and_visits_agree(outcomes: list[Outcome]) -> str:
+    return not_redirected(outcomes[1:], len(outcomes) - 1) or disagreement(counts())
+
+
+def whoever_reads_sees_them_agree(outcomes: list[Outcome]) -> str:
+    *_, read = outcomes
+    assert isinstance(read.returned, Counts)
+    if wrong := disagreement(read.returned):
+        return f"it is shown that {wrong}"
+    return every_visit_is_recorded(outcomes[:-1])
+
+
+def one_is_redirected_and_recorded(outcomes: list[Outcome]) -> str:
+    redirected = sum(outcome.returned is not None for outcome in outcomes)
+    found = counts()
+    if redirected != 1:
+        return f"{redirected} redirected, by a link with one use left"
+    return disagreement(found) or ("" if found.hits == 1 else f"hits = {found.hits}")
+
+
+def hits_and_visits() -> str:
+    found = counts()
+    return f"hits = {found.hits}, visits = {found.visits}"
+
+
+_race = partial(
+    Race,
+    operation="recording_visits",
+    strategies=recording_visits.STRATEGIES,
+    signature="record(key: str, visit: Visit) -> ShortUrl",
+    setup=no_visits,
+    observe=hits_and_visits,
+)
+
+RACES = (
+    _race(
+        name="same_hour",
+        situation="Everybody follows the same link, with the same browser, first in an hour.",
+        must_hold="All are redirected; each is counted, and its visit recorded.",
+        story=(
+            "An hour has begun, and a link is followed twice at the same moment. Visits are counted"
+            " in a row for the hour, which is not there yet. Each process looks for it, finds none,"
+            " and makes one."
+        ),
+        processes=lambda strategy, number: [follow(strategy)] * number,
+        invariant=every_visit_is_recorded,
+    ),
+    _race(
+        name="killed_between",
+        situation="The first process is killed after its first statement; the others go on.",
+        must_hold="The hits are the sum of the visits.",
+        story=(
+            "A process counts a hit, and is killed before it has recorded the visit: a deploy, a "
+            "full memory, a machine that is switched off. Nobody sends the visit again, so the "
+            "counter is one ahead of its visits for ever. Either both are committed, or nothing."
+        ),
+        processes=lambda strategy, number: (
+            [follow_and_be_killed(strategy)] + [follow(strategy)] * (number - 1)
+        ),
+        invariant=hits_and_visits_agree,
+    ),
+    _race(
+        name="read_meanwhile",
+        situation="The last process reads hits and visits of a link that the others follow.",
+        must_hold="It sees as many visits as hits, and each of the others is recorded.",
+        story=(
+            "Somebody looks at the page of a link while it is followed. One statement reads the "
+            "counter and adds up the visits, and so sees one state of the database. Where the two "
+            "are committed apart, there are states in which they differ."
+        ),
+        processes=lambda strategy, number: [follow(strategy)] * (number - 1) + [counts],
+        invariant=whoever_reads_sees_them_agree,
+    ),
+    _race(
+        name="last_visit",
+        situation="Everybody follows a link that has one use left.",
+        must_hold="One is redirected, and its visit recorded; the others are told that it is over.",
+        story=(
+            "An invitation can be used once, and two people follow it. Who is refused has made no "
+            "visit: what is recorded follows from what was counted, and not from what was asked."
+        ),
+        setup=one_use_left,
+        processes=lambda strategy, number: [follow_if_live(strategy)] * number,
+        invariant=one_is_redirected_and_recorded,
+    ),
+)

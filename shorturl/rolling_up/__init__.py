@@ -1,0 +1,33 @@
+"""Every way to roll visits up into longer times: safe ones and exhibits.
+
+Each is a function `roll_up(unit, into, before)` in a file of its own, which takes the rows of a
+unit ("h", "d", or None for single visits) that begin before a moment, adds them up in rows of the
+unit `into`, and returns how many it took. shorturl.roll_up has what an application calls.
+"""
+
+from datetime import datetime
+from typing import Protocol
+
+from shorturl.rolling_up import batches, delete_returning, select_then_delete, watermark
+from shorturl.strategies import Strategy, Verdict, table
+
+RIGHT, WRONG = Verdict.RIGHT, Verdict.WRONG
+
+
+class RollUp(Protocol):
+    """The signature of every way to roll up."""
+
+    def __call__(self, unit: str | None, into: str, before: datetime) -> int: ...
+
+
+# fmt: off
+STRATEGIES: dict[str, Strategy[RollUp]] = table(
+    Strategy("watermark", watermark.roll_up, WRONG, "–",
+        "all ids up to the largest: one can be committed after a larger one"),
+    Strategy("select_then_delete", select_then_delete.roll_up, WRONG, "–",
+        "read, add up, delete what was read: the lost update"),
+    Strategy("delete_returning", delete_returning.roll_up, RIGHT, "–",
+        "DELETE … RETURNING into an upsert: one statement"),
+    Strategy("batches", batches.roll_up, RIGHT, "–",
+        "the same for so many rows at a time, past those that others have locked"),
+)

@@ -1,0 +1,61 @@
+from datetime import datetime
+
+from django.db import connection, transaction
+from django.db.backends.postgresql.psycopg_any import sql
+from django.db.models import Max
+
+from shorturl.models import VisitCount
+
+COUNTS = sql.Identifier(VisitCount._meta.db_table)
+KIND = sql.SQL("referrer, browser, system, device, country, is_bot")
+ADD = sql.SQL("""
+    INSERT INTO {counts} AS counts (short_url_id, starts_at, unit, {kind}, hits)
+    SELECT short_url_id, date_trunc(%s, starts_at, 'UTC') AS since, %s, {kind}, sum(hits)
+    FROM {counts} WHERE (unit = %s OR (%s IS NULL AND unit IS NULL)) AND starts_at < %s AND id <= %s
+    GROUP BY short_url_id, since, {kind}
+    ON CONFLICT (short_url_id, starts_at, unit, {kind})
+    DO UPDATE SET hits = counts.hits + excluded.hits
+""").format(counts=COUNTS, kind=KIND)
+DELETE = sql.SQL("""
+    DELETE FROM {counts}
+    WHERE (unit = %s OR (%s IS NULL AND unit IS NULL)) AND starts_at < %s AND id <= %s
+""").format(counts=COUNTS)
+
+
+def roll_up(unit: str | None, into: str, before: datetime) -> int:
+    """Add up what there is up to the largest id, and delete all that.
+
+    What it does: reads the largest id, adds up all rows up to it and upserts the sums, and deletes
+    all rows up to it, in one transaction. It returns how many rows it deleted.
+
+    SQL:
+        SELECT MAX(id) AS last FROM shorturl_visitcount WHERE (starts_at < … AND unit = …)
+        BEGIN
+        INSERT INTO shorturl_visitcount AS counts
+        (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot, hits)
+        SELECT short_url_id, date_trunc(…, starts_at, 'UTC') AS since, …, sum(hits)
+        FROM shorturl_visitcount WHERE (unit = … OR …) AND starts_at < … AND id <= …
+        GROUP BY short_url_id, since, referrer, browser, system, device, country, is_bot
+        ON CONFLICT
+        (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot)
+        DO UPDATE SET hits = counts.hits + excluded.hits
+        DELETE FROM shorturl_visitcount
+        WHERE (unit = … OR …) AND starts_at < … AND id <= …
+        COMMIT
+
+    What goes wrong: ids are handed out in order, and are committed in any. A row with a smaller id
+    that is committed between the two statements is deleted and was not added. So is what a visit
+    adds to a row between them, and two roll-ups at once both add what one of them deletes. A
+    watermark that is kept for the next run, instead of deleting, never sees such a row again.
+
+    What it costs: three statements, and visits.
+
+    When to use it: never; not either with a time for an id, which is as old when it is committed.
+    """
+    span = {"h": "hour", "d": "day", "m": "month"}[into]
+    rows = VisitCount.objects.filter(unit=unit, starts_at__lt=before)
+    last = rows.aggregate(last=Max("id"))["last"]
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(ADD, [span, into, unit, unit, before, last])
+        cursor.execute(DELETE, [unit, unit, before, last])
+        return int(cursor.rowcount)

@@ -1,0 +1,38 @@
+"""The roll-up of visits: single ones into hours, hours into days, and days into months."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from django.conf import settings
+
+from shorturl import rolling_up
+from shorturl.models import VisitCount
+from shorturl.rolling_up.batches import BATCH
+
+HOUR, DAY, MONTH = VisitCount.Unit
+ALL = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+def roll_up_visits(now: datetime) -> int:
+    """Roll up what is due at that moment; return how many rows were taken.
+
+    Whole days and whole months are taken, so that no time is known half by the hour. Safe at any
+    time, any number of times at once, and killed midway: see the strategy that the settings choose.
+    """
+    strategy = rolling_up.STRATEGIES[settings.SHORTURL_ROLLING_UP].function
+    taken = 0
+    for unit, into, before in due(now):
+        batch = BATCH
+        while batch >= BATCH:  # what arrives meanwhile hardly fills another one
+            batch = strategy(unit, into, before)
+            taken += batch
+    return taken
+
+
+def due(now: datetime) -> Iterator[tuple[str | None, str, datetime]]:
+    """Yield from which unit into which one is rolled up, and before which moment."""
+    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    yield None, HOUR, ALL
+    yield HOUR, DAY, midnight - timedelta(days=settings.SHORTURL_VISITS_HOURS)
+    days = midnight - timedelta(days=settings.SHORTURL_VISITS_DAYS)
+    yield DAY, MONTH, days.replace(day=1)
