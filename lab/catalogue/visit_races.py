@@ -9,6 +9,7 @@ from django.db.models import OuterRef, Subquery, Sum
 from django.db.models.functions import Coalesce
 
 from lab.catalogue.creating_races import next_id
+from lab.catalogue.idempotency_races import Killed
 from lab.catalogue.race_definition import Process, Race
 from lab.catalogue.resolving_races import fresh_links, not_redirected
 from pginterleave import Outcome
@@ -20,22 +21,18 @@ from shorturl.visits import Visit
 VISIT = Visit("news.example", "Firefox", "Linux", "Computer", is_bot=False)
 
 
-class Killed(Exception):
-    """What a process is ended by."""
-
-
-class Counts(NamedTuple):
+class HitsAndVisits(NamedTuple):
     """Of a link, by one statement: how often it was followed, and the sum of its visits."""
 
     hits: int
     visits: int
 
 
-def counts() -> Counts:
+def counts() -> HitsAndVisits:
     """Return the counts of the link."""
     of_link = VisitCount.objects.filter(short_url=OuterRef("pk")).values("short_url")
     visits = Coalesce(Subquery(of_link.annotate(visits=Sum("hits")).values("visits")), 0)
-    return Counts(*ShortUrl.objects.filter(key="a").values_list("hits", visits).get())
+    return HitsAndVisits(*ShortUrl.objects.filter(key="a").values_list("hits", visits).get())
 
 
 def no_visits(strategy: Strategy[Any]) -> None:
@@ -86,7 +83,7 @@ def follow_and_be_killed(strategy: Strategy[Any]) -> Process:
     return run
 
 
-def disagreement(found: Counts) -> str:
+def disagreement(found: HitsAndVisits) -> str:
     return "" if found.hits == found.visits else f"hits = {found.hits}, visits = {found.visits}"
 
 
@@ -103,7 +100,7 @@ def hits_and_visits_agree(outcomes: list[Outcome]) -> str:
 
 def whoever_reads_sees_them_agree(outcomes: list[Outcome]) -> str:
     *_, read = outcomes
-    assert isinstance(read.returned, Counts)
+    assert isinstance(read.returned, HitsAndVisits)
     if wrong := disagreement(read.returned):
         return f"it is shown that {wrong}"
     return every_visit_is_recorded(outcomes[:-1])
