@@ -49,12 +49,14 @@ def index(request: HttpRequest) -> HttpResponse:
 def race(request: HttpRequest, name: str) -> HttpResponse:
     """Show a race: the situation, the strategies with their results, any two as a diff."""
     found = race_named(name)
-    strategies = found.strategies.values()
-    wrong = next(each for each in strategies if each.verdict is not Verdict.RIGHT)
-    right = next(each for each in strategies if each.verdict is Verdict.RIGHT)
+    # By default a wrong one, if there is any, beside a right one.
+    first, *others = sorted(
+        found.strategies.values(), key=lambda each: each.verdict is Verdict.RIGHT
+    )
+    right = next(each for each in others if each.verdict is Verdict.RIGHT)
     sides = [
         strategy_of(found, request.GET.get(side, default.name))
-        for side, default in (("left", wrong), ("right", right))
+        for side, default in (("left", first), ("right", right))
     ]
     sources = [source(side, bare=True) for side in sides]
     exhibit = MUSEUM.get(name)
