@@ -16,7 +16,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
-from shorturl import operations
+from shorturl import operations, overview
 from shorturl.forms import TargetForm
 from shorturl.models import ShortUrl, ShortUrlQuerySet
 from shorturl.views import refuse_other_encodings, see_other
@@ -33,13 +33,32 @@ def mine(request: HttpRequest) -> ShortUrlQuerySet:
 @require_safe
 @login_required
 def index(request: HttpRequest) -> HttpResponse:
-    """List them, newest first, or those of which the key or the target contains what is sought."""
+    """List them, newest first, or those of which the key or the target contains what is sought.
+
+    Or, where the address says which, a list of the overview.
+    """
+    if chosen := overview.LISTS.get(request.GET.get("show", "")):
+        return show_overview(request, chosen)
     sought = request.GET.get("q", "").replace("\0", "").strip()  # which no statement can hold
     links = mine(request).with_state().with_total_hits().order_by("-id")
     if sought:
         links = links.filter(Q(key__icontains=sought) | Q(target_url__icontains=sought))
     page = Paginator(links, PER_PAGE).get_page(request.GET.get("page"))
-    return render(request, "shorturl/my_links.html", {"page": page, "sought": sought})
+    context = {"page": page, "sought": sought, "lists": overview.LISTS}
+    return render(request, "shorturl/my_links.html", context)
+
+
+def show_overview(request: HttpRequest, chosen: overview.Overview) -> HttpResponse:
+    """Show a list of the overview, and say so where it is not of all links."""
+    links = mine(request)
+    context = {
+        "page": chosen.links(links)[: overview.SHOWN],
+        "chosen": chosen,
+        "lists": overview.LISTS,
+        "considered": overview.CONSIDERED,
+        "left_out": links.order_by("-id")[overview.CONSIDERED :][:1].exists(),
+    }
+    return render(request, "shorturl/my_links.html", context)
 
 
 @csrf_exempt

@@ -1,15 +1,18 @@
 """The pages of one's own links: /links, /links/KEY and /links/KEY/delete."""
 
+from datetime import UTC, datetime, time, timedelta
+
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
-from shorturl import my_links, operations
-from shorturl.models import ShortUrl
-from shorturl.tests.api import OTHER, TARGET, user
+from shorturl import my_links, operations, overview
+from shorturl.models import ShortUrl, VisitCount
+from shorturl.tests.api import OTHER, TARGET, text, user
 
 pytestmark = pytest.mark.django_db
 
@@ -115,3 +118,46 @@ def test_another_site_changes_nothing(owner: User) -> None:
         assert browser.post(path, {"target_url": OTHER}).status_code == 403
         assert browser.put(path).status_code == 405
     assert (stored().target_url, stored().deleted_at) == (TARGET, None)
+
+
+def test_an_overview_of_them(client: Client, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most followed, fading and never followed; only of one's own, and of the newest ones."""
+    today = datetime.combine(timezone.now().date(), time.min, UTC)
+    days = {
+        "steady": (10, 40),
+        "fading": (20, 45),
+        "gone": (35, 45),
+        "bots": (40,),
+        "late": (0, 40),
+    }
+    for number, (key, ago) in enumerate(days.items()):
+        link = operations.create(TARGET, key=key, owner_id=owner.pk)
+        ShortUrl.objects.filter(key=key).update(hits=number + 1)
+        for count, each in enumerate(ago, 1):
+            VisitCount.objects.create(
+                short_url=link,
+                unit="d",
+                starts_at=today - timedelta(days=each),
+                hits=count if key != "steady" else 1,
+                is_bot=key == "bots",
+            )
+    theirs = operations.create(TARGET, key="theirs", owner_id=user().pk)
+    ShortUrl.objects.filter(pk=theirs.pk).update(hits=100)
+
+    def shown(name: str) -> list[str]:
+        with CaptureQueriesContext(connection) as sent:
+            response = client.get("/links", {"show": name})
+        assert len(sent) <= 4  # the session, the user, the list, and whether it has all
+        return [link.key for link in response.context["page"]]
+
+    assert shown("followed") == ["late", "bots", "gone", "fading", "steady"]
+    assert shown("fading") == ["gone", "late", "fading"]
+    assert shown("never") == ["known"]
+    said = text(client.get("/links?show=fading"))
+    assert "0 people in the last 30 days, 3 in the 30 before" in said
+    assert "1 person in the last 30 days, 2 in the 30 before" in said
+    assert shown("nothing") == ["late", "bots", "gone", "fading", "steady", "known"]
+    monkeypatch.setattr(overview, "CONSIDERED", 2)
+    assert shown("followed") == ["late", "bots"]
+    assertContains(client.get("/links?show=never"), "Of your newest 2 links.")
+    assertContains(client.get("/links?show=never"), "Each of your links was followed.")
