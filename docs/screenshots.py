@@ -2,8 +2,8 @@
 
     python docs/screenshots.py [http://127.0.0.1:8000]
 
-It makes the short URL "spring" there, unless that key is taken, and follows it a few times; and it
-explores the races from the lab's page, unless they were explored before.
+It makes the short URL "spring" there, unless that key is taken, and follows it a few times; and its
+visit to the lab has the races explored, unless they were before.
 """
 
 import argparse
@@ -18,7 +18,8 @@ FOLDER = Path(__file__).parent / "screenshots"
 KEY = "spring"
 TARGET_URL = "https://example.com/catalogue/2026/spring?from=newsletter"
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1200, "height": 760}}
-WIDE: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
+WIDE: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
+HALFWAY = "/lab/races/last_use/select_for_update/2/scheduler/?taken=12"
 SCHEDULE = "/lab/races/lost_update/naive/2/?schedule=121122"
 MINUTES = 10 * 60_000  # milliseconds that all explorations may take
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 760}, "device_scale_factor": 2}
@@ -56,19 +57,24 @@ def make(page: Page, service: str) -> None:
 
 
 def lab(browser: Browser, service: str) -> None:
-    """Take pictures of the matrix and of a schedule, as a teacher shows them."""
+    """Take pictures of the lab as a teacher shows it."""
     page = browser.new_page(**WIDE)
     page.goto(f"{service}/lab/")
-    if page.get_by_text("Nothing has been explored").is_visible():
-        page.get_by_role("button", name="Explore every race").click()
-        page.get_by_text("Done.").wait_for(timeout=MINUTES)
-        page.goto(f"{service}/lab/")
+    explored = page.get_by_text("The races are being explored")
+    explored.wait_for(state="detached", timeout=MINUTES)  # the page loads itself again
     page.evaluate("document.querySelector('#matrix').scrollIntoView()")
     take(page, "lab")
     page.goto(f"{service}{SCHEDULE}")
     page.keyboard.press("End")
     page.evaluate("scrollTo(0, 0)")
-    take(page, "schedule", full_page=True)
+    take(page, "schedule")
+    page.goto(f"{service}{HALFWAY}")
+    take(page, "scheduler")
+    page.goto(f"{service}/lab/queue/")
+    take(page, "queue")
+    page.goto(f"{service}/lab/isolation/")
+    page.evaluate("document.querySelector('main h2').scrollIntoView()")
+    take(page, "isolation")
     page.close()
 
 

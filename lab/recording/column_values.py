@@ -30,21 +30,20 @@ def column_values(step: Step) -> dict[str, Any]:
     """Return the step's `table`, and by column what it `read`, asked for (`condition`) and `wrote`.
 
     `kind` is what a statement does: one that begins with WITH is an INSERT, or what else it is.
-    `table` is the one that is written, or else the first that is read; `tables` are all that it
-    reads from. Values are texts, or None for NULL. `read` has the rows that came back, each by
-    column; `wrote` the columns that were set to a value, and `computed` those set to an expression,
-    as its text. `lock` is the mode of the lock that the statement takes, and `lock_name` what an
-    advisory lock is called; both can be empty. `subquery` says that a statement reads while it
-    writes.
+    `table` is the first that is written, or else read; `writes` are all that it writes to, and
+    `tables` all that it reads from. Values are texts, or None for NULL. `read` has the rows that
+    came back, each by column; `wrote` the columns that were set to a value, and `computed` those
+    set to an expression, as its text. `lock` is the mode of the lock that the statement takes, and
+    `lock_name` what an advisory lock is called; both can be empty. `subquery` says that a statement
+    reads while it writes.
     """
     tokens = list(tokenize(step.sql, step.params))
-    kind, start = does(step.kind, tokens)
+    effects = list(writing(tokens) if step.kind == "WITH" else [(step.kind, 0)])
+    kind, start = effects[0] if effects else ("SELECT", 0)
     tables = read_from(tokens)
     table, after = (tables or [""])[0], 0
-    for position, token in enumerate(tokens[start:-1], start=start):
-        if kind != "SELECT" and token in ("FROM", "INTO", "UPDATE", "TABLE"):
-            table, after = str(tokens[position + 1]), position + 2
-            break
+    if kind != "SELECT":
+        table, after = written(tokens, start)
     wrote: Columns = {}
     set_to: dict[str, str] = {}
     if kind == "INSERT":
@@ -58,6 +57,7 @@ def column_values(step: Step) -> dict[str, Any]:
         "kind": kind,
         "table": table,
         "tables": tables,
+        "writes": [written(tokens, start)[0] for each, start in effects if each in WRITES],
         "condition": equal(between(tokens, "WHERE", "RETURNING")),
         "wrote": wrote,
         "computed": {name: text for name, text in set_to.items() if name not in wrote},
@@ -71,14 +71,19 @@ def column_values(step: Step) -> dict[str, Any]:
     }
 
 
-def does(kind: str, tokens: Tokens) -> tuple[str, int]:
-    """Return what a statement does, of this kind by its first word, and where that begins."""
-    if kind != "WITH":
-        return kind, 0
+def writing(tokens: Tokens) -> Iterator[tuple[str, int]]:
+    """Yield what a statement that begins with WITH writes by, and where each of it begins."""
     for position, (before, token) in enumerate(itertools.pairwise(tokens), start=1):
         if token in WRITES and before in ("(", ")"):
-            return str(token), position
-    return "SELECT", 0
+            yield str(token), position
+
+
+def written(tokens: Tokens, start: int) -> tuple[str, int]:
+    """Return the table that is written, or locked, from `start` on, and where it ends."""
+    for position, token in enumerate(tokens[start:-1], start=start):
+        if token in ("FROM", "INTO", "UPDATE", "TABLE"):
+            return str(tokens[position + 1]), position + 2
+    return "", 0
 
 
 def read_from(tokens: Tokens) -> list[str]:

@@ -22,7 +22,7 @@ AT_TARGET = {
     LOST: "overwrites step {}",
     UNSEEN: "has not seen step {}",
     LATE: "has not seen step {}",
-    ELSEWHERE: "has not seen step {}",
+    ELSEWHERE: "looks at another table than step {}",
     FOREIGN: "written by process {}",
 }
 
@@ -111,7 +111,7 @@ class Sheet:
         found: dict[int, list[str]] = {}
         for each in self.conflicts:
             at_source = AT_SOURCE.get(each.kind, "")
-            at_target = AT_TARGET.get(each.kind, "")
+            at_target = AT_TARGET.get(each.kind, "") if each.source else each.said_at_target
             named = each.source
             if each.kind == FOREIGN and each.source:
                 named = self.steps[each.source - 1]["process"]

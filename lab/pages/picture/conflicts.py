@@ -114,14 +114,25 @@ class History:
             if self.visible(number) < NEVER:
                 yield number
 
+    def writes(self, number: int) -> set[str]:
+        """Return the tables in which the process of a step has changed rows for good."""
+        own = self.written_by(self.step(number)["process"])
+        return {table for each in own for table in self.step(each)["writes"]}
+
     def last_read(self, write: int) -> int | None:
         """Return the last read of the same rows by the process that writes."""
         own = self.step(write)
         for number in range(write - 1, 0, -1):
             step = self.step(number)
-            if step["process"] == own["process"] and same_rows(step, own):
+            if step["process"] != own["process"]:
+                continue
+            if step["subquery"] and own["table"] in step["tables"]:
+                return number
+            if same_rows(step, own):
                 if step["kind"] == "SELECT":
                     return number
+                if step["kind"] == "INSERT" and not same_identity(step, own):
+                    continue  # a row that was not there, and another one, as far as it says
                 if step["kind"] in WRITES and not step["error"]:
                     return None  # what it knows since then, it has written itself
         return None
@@ -245,19 +256,24 @@ def _elsewhere(history: History) -> Iterator[Conflict]:
 
 
 def _unwritten(history: History) -> Iterator[Conflict]:
-    """Yield the last read of each process that writes nothing."""
+    """Yield the last read of each process that writes nothing, and the last write of each half."""
     for number in history.numbers:
         step = history.step(number)
         kinds = {each["kind"] for each in history.steps if each["process"] == step["process"]}
         later = {history.step(each)["kind"] for each in history.of(step["process"], after=number)}
         if step["kind"] == "SELECT" and "SELECT" not in later and kinds.isdisjoint(WRITES):
             yield Conflict(UNWRITTEN, None, number, "", "no write follows")
+        for other in history.numbers if history.visible(number) < NEVER else ():
+            more = history.writes(other) - history.writes(number)
+            if more and same_write(step, history.step(other)):
+                said = f"no write to {' and '.join(sorted(more))} follows"
+                yield Conflict(UNWRITTEN, None, number, "", said)
 
 
 def may_have_read(read: Step, write: Step) -> bool:
     """Return whether a step can have read what another one writes; a subquery may read any row."""
     if read["subquery"] or write["table"] != read["table"]:
-        return write["table"] in read["tables"]
+        return not set(write["writes"]).isdisjoint(read["tables"])
     return same_rows(read, write)
 
 
@@ -266,6 +282,20 @@ def same_rows(step: Step, other: Step) -> bool:
     if not step["table"] or step["table"] != other["table"]:
         return False
     return any(_agree(one, two) for one in _rows(step) for two in _rows(other))
+
+
+def same_identity(step: Step, other: Step) -> bool:
+    """Return whether two statements say that they are about the same row."""
+    pairs = [(one, two) for one in _rows(step) for two in _rows(other)]
+    return any(one.get(name, "") == two.get(name) for one, two in pairs for name in ROW)
+
+
+def same_write(step: Step, other: Step) -> bool:
+    """Return whether two statements write the same columns of a table."""
+    said = ("kind", "table", "computed")
+    return all(step[name] == other[name] for name in said) and set(step["wrote"]) == set(
+        other["wrote"]
+    )
 
 
 def _rows(step: Step) -> list[dict[str, str | None]]:

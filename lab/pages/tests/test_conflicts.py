@@ -126,6 +126,7 @@ def step(process: int, kind: str, table: str = "links", rows: int = 1, **more: A
         "lock": "",
         "subquery": False,
         "tables": [table],
+        "writes": [] if kind == "SELECT" else [table],
     }
     return {"process": process, "kind": kind, "table": table, "rows": rows, "error": "",
             "in_transaction": [], **values, **more}  # fmt: skip
@@ -186,6 +187,32 @@ def test_who_looks_at_one_table_and_writes_to_another() -> None:
     assert marks(found)[2] == ["has not seen step 1: it rests on links, not on counts"]
     looks = numbered(hits[0], read(2, tables=["counts"]), hits[1])
     assert "elsewhere" not in {each.kind for each in conflicts(looks)}
+
+
+def test_what_is_moved_is_not_all_that_is_deleted() -> None:
+    """A roll-up adds up what there is, and deletes more: what was written meanwhile is gone."""
+    moved = step(2, "INSERT", "visits", subquery=True, tables=["visits"], condition={})
+    visit = step(1, "UPDATE", "links", writes=["links", "visits"])
+    gone = step(2, "DELETE", "visits", condition={})
+    found = conflicts(numbered(moved, visit, gone))
+    assert ("stale", 1, 3) in {(each.kind, each.source, each.target) for each in found}
+
+
+def test_whose_row_was_deleted_meanwhile_has_a_stale_read() -> None:
+    """Between the look and the DELETE it has inserted other rows: these say nothing of it."""
+    looks = read(2, tables=["visits"], table="visits")
+    adds = step(2, "INSERT", "visits", condition={}, wrote={"unit": "day"})
+    gone = [step(process, "DELETE", "visits", rows=2 - process) for process in (1, 2)]
+    found = conflicts(numbered(looks, gone[0], adds, gone[1]))
+    assert ("stale", 1, 4) in {(each.kind, each.source, each.target) for each in found}
+    assert "changes no row: what it read is out of date" in marks(found)[4]
+
+
+def test_who_is_killed_halfway_has_written_half() -> None:
+    hits = [step(process, "UPDATE", wrote={}, computed={"hits": "hits + 1"}) for process in (1, 2)]
+    found = conflicts(numbered(hits[0], hits[1], step(2, "INSERT", "visits")))
+    assert [(each.kind, each.target) for each in found] == [("unwritten", 1)]
+    assert marks(found)[1] == ["no write to visits follows"]
 
 
 def test_a_snapshot_is_as_old_as_the_first_query() -> None:

@@ -73,6 +73,11 @@ def test_a_with_is_what_it_does_and_the_tables_are_those_of_the_database() -> No
     assert found["subquery"]
     found = column_values(step(f"{link} UPDATE t SET n = 1 FROM link", ("a",)))
     assert (found["kind"], found["table"], found["tables"]) == ("UPDATE", "t", ["links"])
+    two = "WITH one AS (UPDATE t SET n = 2), two AS (INSERT INTO u (a) VALUES (1)) SELECT 1"
+    assert (column_values(step(two))["kind"], column_values(step(two))["writes"]) == (
+        "UPDATE",
+        ["t", "u"],
+    )
     assert column_values(step(f"{link} SELECT id FROM link", ("a",)))["kind"] == "SELECT"
     total = "SELECT id, (SELECT sum(n) FROM counts) AS n FROM links JOIN t ON true"
     found = column_values(step(total))
