@@ -56,6 +56,24 @@ EXERCISES: dict[str, Exercise] = {
             ("limited_use",),
         ),
         Exercise(
+            "last_use",
+            "Write a resolve that lets a link be followed as often as its limit says.",
+            "resolve",
+            ("last_use", "limit_raised"),
+        ),
+        Exercise(
+            "reuse",
+            "Let all who ask for a link to the same target have the same one.",
+            "reuse",
+            ("same_target", "deleted_target"),
+        ),
+        Exercise(
+            "quota",
+            "Let nobody make more links than their quota has left.",
+            "spend",
+            ("last_link", "new_period", "given_back"),
+        ),
+        Exercise(
             "crossed_locks",
             "Fix a caller that resolves two keys in one transaction, and runs into a deadlock.",
             "resolve_both",

@@ -4,6 +4,8 @@ from lab.pages.picture import conflicts as picture
 from lab.recording.store import written
 from pginterleave import Schedule
 
+CHECKED = "violates check constraint"  # as PostgreSQL says it
+
 # By what a process has raised in the end, or by the driver's error of a step, whichever is first.
 HINTS = {
     "TransactionManagementError": (
@@ -24,6 +26,11 @@ HINTS = {
     "LockNotAvailable": (
         "NOWAIT does not wait: it raises an error as soon as somebody else holds the lock, however "
         "soon they would let go. Without it, PostgreSQL waits until they do."
+    ),
+    CHECKED: (
+        "A CHECK of the table refused the write: the row was no longer as it was when it was "
+        "looked at. Let the statement that writes have the condition, and change no row where it "
+        "does not hold."
     ),
     "IntegrityError": (
         "The key was taken by then, and the unique constraint refused the INSERT. A look "
@@ -53,6 +60,11 @@ MEANT = {
         "To find a row is not to have made it: let the statement that writes say whether it has."
     ),
 }
+ABSENT = (
+    "Somebody looked, found nothing, and has inserted. What is not there cannot be locked: let a "
+    "unique constraint decide, or have everybody lock something that is there before the look, "
+    "such as a name (pg_advisory_xact_lock), and keep it until the COMMIT."
+)
 DECIDED = (
     "Nothing is overwritten, and nobody gets an error. So a decision was made by what was read "
     "before, and was no longer true when it was acted upon: let the write itself decide, or lock "
@@ -76,8 +88,12 @@ def explanations(schedule: Schedule) -> list[str]:
     told = hints(schedule)
     if told == [NEEDS_TRANSACTION] or len(schedule.outcomes) == 1:
         return told
-    found = picture.conflicts(written(schedule, 0, "").steps)
+    steps = written(schedule, 0, "").steps
+    found = picture.conflicts(steps)
     kinds = {each.kind for each in found}
+    rests = [each.target for each in found if each.kind == picture.STALE]
+    if any(steps[number - 1]["kind"] == "INSERT" for number in rests):
+        return [*look_at(found), *(told or [ABSENT])]
     meant = [said for kind, said in MEANT.items() if kind in kinds][:1]
     return [*look_at(found), *(told or meant or [DECIDED])]
 
@@ -89,7 +105,8 @@ def hints(schedule: Schedule) -> list[str]:
     if "select_for_update cannot be used outside" in messages:
         return [NEEDS_TRANSACTION]
     errors = [step.error for step in schedule.timeline if step.error]
-    found = [HINTS[name] for name in [*raised, *errors] if name in HINTS][:1]
+    checked = [CHECKED] if CHECKED in messages else []
+    found = [HINTS[name] for name in [*checked, *raised, *errors] if name in HINTS][:1]
     if any("SKIP LOCKED" in step.sql.upper() for step in schedule.timeline):
         found.append(SKIPS)
     return found

@@ -4,16 +4,17 @@ Each is a race itself, most with one process, so that it is explored, drawn and 
 """
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import DataError
 
-from lab.catalogue import creating_races, resolving_races
+from lab.catalogue import creating_races, resolving_races, reusing_races, spending_races
 from lab.catalogue.museum import limited_use
 from lab.catalogue.museum.limited_use import LimitedLink
 from lab.catalogue.race_definition import Process, Race
+from lab.workshop import reusing_requirements, spending_requirements
+from lab.workshop.alone import alone, one_call
 from pginterleave import Outcome
 from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
@@ -25,18 +26,8 @@ MAX_USES = 3
 
 def requirements(race: Race) -> list[Race]:
     """Return what a function has to do before it is judged by `race`, in this order."""
-    return [each for each in REQUIRED.get(race.signature, ()) if each.name != race.name]
-
-
-def alone(race: Race, situation: str, must_hold: str) -> Race:
-    """Return the race with one process, which has no competitor."""
-    name = f"{race.name}_alone"
-    return replace(race, name=name, counts=(1,), situation=situation, must_hold=must_hold)
-
-
-def one_call(*arguments: Any, **keywords: Any) -> Any:
-    """Return the processes of a race in which one of them calls the function, once."""
-    return lambda strategy, number: [partial(strategy.function, *arguments, **keywords)]
+    required = [*REQUIRED.get(race.signature, ()), *OF_ONE_RACE.get(race.name, ())]
+    return [each for each in required if each.name != race.name]
 
 
 def follows_twice(strategy: Strategy[Any], number: int) -> list[Process]:
@@ -51,7 +42,7 @@ def both_are_counted(outcomes: list[Outcome]) -> str:
 def says_that_there_is_none(outcomes: list[Outcome]) -> str:
     if outcomes[0].raised:  # the one that is expected
         return ""
-    return f"process 1 is returned {outcomes[0].returned!r} for a key that does not exist"
+    return f"process 1 is returned {outcomes[0].returned!r} for a key that leads nowhere"
 
 
 def says_that_all_are_taken(outcomes: list[Outcome]) -> str:
@@ -100,6 +91,11 @@ def both_may(outcomes: list[Outcome]) -> str:
 def no_other_link_is_used() -> str:
     used = LimitedLink.objects.get(key="other").uses
     return f"the uses of another link are {used}, and nobody has redeemed that" if used else ""
+
+
+def used_up(strategy: Strategy[Any]) -> None:
+    resolving_races.one_use_left(strategy)
+    ShortUrl.objects.filter(key="a").update(hits=1)
 
 
 _resolve = {each.name: each for each in resolving_races.RACES}["lost_update"]
@@ -163,6 +159,8 @@ REQUIRED: dict[str, list[Race]] = {
             expected=(DataError, ValidationError),
         ),
     ],
+    reusing_races.RACES[0].signature: reusing_requirements.REQUIRED,
+    spending_races.RACES[0].signature: spending_requirements.REQUIRED,
     limited_use.EXHIBIT.signature: [
         replace(
             alone(
@@ -184,3 +182,15 @@ REQUIRED: dict[str, list[Race]] = {
         ),
     ],
 }
+
+_used_up = alone(
+    _resolve,
+    "One process follows a link that is used up.",
+    "It gets ShortUrl.DoesNotExist, and nothing is counted.",
+    setup=used_up,
+    processes=one_call("a"),
+    invariant=says_that_there_is_none,
+    expected=(ShortUrl.DoesNotExist,),
+)
+# By the name of the race, where it has a condition that others of its signature do not have.
+OF_ONE_RACE: dict[str, list[Race]] = {"last_use": [_used_up], "limit_raised": [_used_up]}

@@ -33,6 +33,16 @@ HANDED_OUT = {
     ],
     "schedule": [(1, "schedule 111122223333 holds. Look for one that does not.")],
     "limited_use": [(1, "Violated: ")],
+    "last_use": [
+        (1, "Violated: process 2 raises IntegrityError"),
+        (0, "holds. 0 of 7 schedules violate the invariant"),
+    ],
+    "reuse": [(1, "Violated: processes [1, 2] are told that the link is new")] * 2,
+    "quota": [
+        (1, "Violated: 2 links are made where the quota has one left"),
+        (1, "Violated: 2 links are made where the quota has one left"),
+        (1, "Violated: 0 links are made where the quota has one left"),
+    ],
     "crossed_locks": [
         (1, "raises OperationalError: deadlock detected"),
         (0, "holds. 0 of 1 schedules violate the invariant"),

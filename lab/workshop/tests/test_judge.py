@@ -120,6 +120,16 @@ def without_autocommit(key: str) -> ShortUrl:
     return short_url
 
 
+def the_check_decides(key: str) -> ShortUrl:
+    short_url = ShortUrl.objects.live().get(key=key)
+    try:
+        with transaction.atomic():
+            ShortUrl.objects.filter(pk=short_url.pk).update(hits=F("hits") + 1)
+    except IntegrityError as error:
+        raise ShortUrl.DoesNotExist(key) from error
+    return short_url
+
+
 @pytest.mark.parametrize(
     ("judge", "function"),
     [
@@ -130,11 +140,25 @@ def without_autocommit(key: str) -> ShortUrl:
         ("lost_update", "without_autocommit"),
         ("lost_update", "merging"),
         ("lost_update", "lab.workshop.solutions.resolve:resolve"),
+        ("last_use", "the_check_decides"),
+        ("limit_raised", "the_check_decides"),
+        ("last_use", "shorturl.resolving.compare_and_swap:resolve"),
+        ("same_target", "shorturl.reusing.on_conflict:reuse"),
+        ("deleted_target", "shorturl.reusing.serializable:reuse"),
+        ("last_link", "shorturl.spending.row_lock:spend"),
+        ("new_period", "shorturl.spending.reservation:spend"),
+        ("given_back", "shorturl.spending.conditional_update:spend"),
     ],
 )
 def test_what_holds_is_not_refused(judge: str, function: str) -> None:
     code, said = judged(judge, function if ":" in function else f"{__name__}:{function}")
     assert (code, "holds. 0 of" in said) == (0, True), said
+
+
+def test_a_connection_is_no_cache() -> None:
+    """Both are proxies of Django's."""
+    _, said = judged("same_target", "lab.workshop.wrong_solutions.reuse:lets_go_too_early")
+    assert "cache" not in said
 
 
 def first(key: str) -> ShortUrl:
