@@ -17,8 +17,10 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.utils.decorators import method_decorator
+from django.views.decorators.csrf import csrf_protect
 
-from shorturl import operations
+from shorturl import operations, owners
 from shorturl.forms import LinkForm
 from shorturl.models import ApiToken, ShortUrl, ShortUrlQuerySet
 from shorturl.validators import shortened, validate_target_url
@@ -36,6 +38,12 @@ class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             return super().get_changelist_instance(request)
         except (DataError, ValueError, OverflowError) as error:  # a regex "(", the year 0, a NUL
             raise IncorrectLookupParameters from error
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Return the field of a form; an account that is chosen cannot be removed before COMMIT."""
+        if db_field.remote_field.model is User:
+            kwargs["queryset"] = User.objects.select_for_update(no_key=True)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def response_action(
         self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
@@ -237,6 +245,23 @@ class CheckedUserAdmin(CheckedAdmin, UserAdmin):  # type: ignore[type-arg]
         """Return what a deletion removes: the tokens of a user too, which alone nobody deletes."""
         removed, counts, lacking, protected = super().get_deleted_objects(objs, request)
         return removed, counts, lacking - {ApiToken._meta.verbose_name}, protected
+
+    @method_decorator(csrf_protect)
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: Any = None
+    ) -> HttpResponse:
+        """Ask, or remove the account: not in one transaction, which would lock all of its links."""
+        response: HttpResponse = self._delete_view(request, object_id, extra_context)  # type: ignore[attr-defined]
+        return response
+
+    def delete_model(self, request: HttpRequest, obj: User) -> None:
+        """Remove an account, and leave its links to nobody."""
+        owners.remove(obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        """Remove accounts, one after the other."""
+        for account in queryset:
+            owners.remove(account)
 
 
 @admin.register(Group)

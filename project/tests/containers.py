@@ -177,10 +177,11 @@ class Composed:
         image = stage(build["target"]) if build else Stage({}, [], [], [], [])
         root = self.directory / f"{name}-{number}"
         root.mkdir()
-        environment = {"HOME": "/home/shorturl", "PATH": "/usr/sbin:/usr/bin:/bin"}
+        path = "/usr/sbin:/usr/bin:/bin"
+        environment = {"HOME": "/home/shorturl", "PATH": path}
         environment |= image.environment | self._env_file(service)
         environment |= {name: str(value) for name, value in service.get("environment", {}).items()}
-        environment["PATH"] = f"/venv/bin:{environment['PATH']}"
+        environment["PATH"] = "/venv/bin:" + environment["PATH"].replace("$PATH", path)
         binds = [f"{path}:{path}" for path in (*SYSTEM, sys.base_prefix) if Path(path).exists()]
         binds += [f"{sys.prefix}:/venv"]
         for target in ("etc", "venv/bin"):

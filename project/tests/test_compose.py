@@ -38,6 +38,14 @@ def until(services: Composed, condition: Callable[[Any], bool]) -> None:
         assert time.monotonic() < deadline, services.log("locust-master")
 
 
+def until_in(services: Composed, name: str, text: str) -> None:
+    """Wait until a service has printed this."""
+    deadline = time.monotonic() + TIMEOUT
+    while text not in services.log(name):
+        assert time.monotonic() < deadline, services.log(name)
+        time.sleep(0.1)
+
+
 def rows(seen: Any) -> dict[str, str]:
     """Return what the tab of the ledger shows, by name."""
     return {row["what"]: row["value"] for row in seen["extended_stats"][0]["data"]}
@@ -54,7 +62,7 @@ def test_two_machines_behind_a_balancer_and_pgbouncer(
     with composed(tmp_path, copy, **filled_in(copy, **OPEN)) as services:
         services.postgres("db")
         assert services.start("migrate").wait(90) == 0, services.log("migrate")
-        for name in ("pgbouncer", "web-1", "web-2"):
+        for name in ("pgbouncer", "web-1", "web-2", "timer"):
             services.start(name)
         for name in ("web-1", "web-2"):
             assert services.ask(f"{name}:8000/readyz")[0] == "200"
@@ -69,6 +77,8 @@ def test_two_machines_behind_a_balancer_and_pgbouncer(
             assert services.ask(f"balancer:8000/{key}")[0] == "302 https://target.example/"
         shown = services.ask(f"web-1:8000/api/links/{key}")[1]
         assert json.loads(shown)["hits"] == 8
+        for done in ("0 hits moved.", "0 answers removed.", "0 counters removed."):
+            until_in(services, "timer", done)
 
 
 def test_a_load_test_with_a_master_and_two_workers(

@@ -96,6 +96,18 @@ def test_the_compose_file_is_valid() -> None:
     assert ended.returncode == 0, ended.stdout
 
 
+def test_the_timer_runs_every_command_that_removes_what_is_old() -> None:
+    """Each is given an end; a shell that waits for `sleep` itself would not hear SIGTERM."""
+    compose = YAML(typ="safe", pure=True).load(ROOT / "docker-compose.yml")["services"]
+    *_, script = compose["timer"]["command"]
+    given = re.findall(r"^ +timeout 600 python manage\.py (\w+)$", script, re.MULTILINE)
+    old = {path.stem for path in ROOT.glob("*/management/commands/forget_*.py")}
+    assert set(given) == {"roll_up", *old}
+    assert "trap exit TERM" in script
+    assert "sleep 3600 & wait" in script
+    assert "$" not in script, "Compose would take it for a variable"
+
+
 def test_compose_has_no_default_secret_no_open_port_and_profiles_of_their_own() -> None:
     """Load test and cluster have networks and databases of their own: what is tried stays there."""
     compose = YAML(typ="safe", pure=True).load(ROOT / "docker-compose.yml")["services"]
@@ -111,7 +123,7 @@ def test_compose_has_no_default_secret_no_open_port_and_profiles_of_their_own() 
         for needed in service.get("depends_on", ()):
             started = compose[needed].get("profiles", [""])
             assert started == profile or (profile == ["scale"] and started == [""]), name
-        assert profile != [""] or name in {"web", "migrate", "db"}
+        assert profile != [""] or name in {"web", "migrate", "timer", "db"}
         # Compose copies an inline config into the container, and `up` refuses to where it is.
         assert not (service.get("configs") and service.get("read_only")), name
     tried = compose["loadtest-web"]["environment"]

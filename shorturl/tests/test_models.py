@@ -1,4 +1,4 @@
-"""The two operations that an application calls, and what the table itself sees to."""
+"""Creating and resolving as an application calls them, and what the table itself sees to."""
 
 from functools import partial
 from typing import Any

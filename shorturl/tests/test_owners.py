@@ -1,18 +1,22 @@
 """Whose a short URL is: who made it, and nobody else but the staff sees and changes it."""
 
 import re
+from collections.abc import Callable, Iterator
+from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
+from django.core.management import CommandError, call_command
+from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from pytest_django import Settings
 from pytest_django.asserts import assertContains
 
 from pginterleave import Outcome, explore
-from shorturl import operations
+from shorturl import operations, owners
 from shorturl.models import ApiToken, ShortUrl
 from shorturl.tests.api import JSON, OTHER, TARGET, bearer, change, create, user
 
@@ -191,3 +195,107 @@ def test_nobody_changes_what_is_no_longer_theirs(act: str) -> None:
     result = explore([of_the_old_owner, give_away], setup=setup, invariant=the_new_owner_decides)
     assert result.complete
     assert bool(result.violations) is (act == "checked_first")
+
+
+# --- While an account is removed -----------------------------------------------------------------
+
+
+def by_admin(owner: User) -> None:
+    boss = Client()
+    boss.force_login(User.objects.create_superuser("boss"))
+    answer = boss.post(f"/admin/auth/user/{owner.pk}/delete/", {"post": "yes"})
+    assert answer.status_code == 302
+
+
+def from_the_list(owner: User) -> None:
+    boss = Client()
+    boss.force_login(User.objects.create_superuser("boss"))
+    chosen = {"action": "delete_selected", "_selected_action": [owner.pk], "post": "yes"}
+    assert boss.post("/admin/auth/user/", chosen).status_code == 302
+
+
+def by_command(owner: User) -> None:
+    output = StringIO()
+    call_command("remove_account", owner.username, stdout=output)
+    assert output.getvalue() == f"{owner.username} is removed; 5 links are nobody's now.\n"
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Any]:
+    """A connection of somebody else, who does not wait for a lock."""
+    other = connection.copy()
+    with other.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '50ms'")
+    yield other
+    other.close()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("remove", [by_admin, from_the_list, by_command])
+def test_redirects_do_not_wait_for_the_removal_of_an_account(
+    client: Client, monkeypatch: pytest.MonkeyPatch, elsewhere: Any, remove: Callable[[User], None]
+) -> None:
+    """At no time are more links locked than a batch has; another account's are left alone."""
+    monkeypatch.setattr(owners, "BATCH", 2)
+    owner, other = user(), user()
+    for number in range(5):
+        operations.create(TARGET, key=f"known{number}", owner_id=owner.pk)
+    operations.create(TARGET, key="other", owner_id=other.pk)
+    locked = []
+
+    def look(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
+        done = execute(sql, params, many, context)
+        with elsewhere.cursor() as cursor:
+            cursor.execute("SELECT FROM shorturl_shorturl FOR NO KEY UPDATE SKIP LOCKED")
+            locked.append(6 - cursor.rowcount)
+        return done
+
+    with connection.execute_wrapper(look):
+        remove(owner)
+    assert max(locked) == 2
+    assert not User.objects.filter(pk=owner.pk).exists()
+    assert owner_of("known0") is None
+    assert owner_of("other") == other
+    assert client.get("/known4").status_code == 302
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("model", ["shorturl", "apitoken"])
+def test_an_account_that_is_chosen_stays_until_the_form_is_saved(
+    admin_client: Client, elsewhere: Any, model: str
+) -> None:
+    """Removed before, it is an error of the form; removed after, it would be one of the COMMIT."""
+    first, second = user(), user()
+    operations.create(TARGET, key="known")
+    bearer("known")
+    row = {"shorturl": ShortUrl, "apitoken": ApiToken}[model].objects.get()  # type: ignore[attr-defined]
+    address = reverse(f"admin:shorturl_{model}_change", args=[row.pk])
+    fields = {"name": "known", "target_url": TARGET}
+    fields |= {f"initial-{name}": value for name, value in fields.items()}
+    refused = []
+
+    def remove(account: User) -> None:
+        with elsewhere.cursor() as cursor:
+            cursor.execute("DELETE FROM auth_user WHERE id = %s", [account.pk])
+
+    def remove_meanwhile(execute: Any, sql: Any, *rest: Any) -> Any:
+        if f'UPDATE "shorturl_{model}"' in sql:
+            with pytest.raises(OperationalError) as raised:
+                remove(first)
+            refused.append("lock timeout" in str(raised.value))
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(remove_meanwhile):
+        chosen = {**fields, "owner": first.pk, "user": first.pk}
+        assert admin_client.post(address, chosen).status_code == 302
+    assert refused == [True]
+    remove(second)
+    response = admin_client.post(address, {**fields, "owner": second.pk, "user": second.pk})
+    assert response.status_code == 200
+    assertContains(response, "Select a valid choice. That choice is not one of the available")
+
+
+@pytest.mark.parametrize("name", ["nobody", "a\0b"])
+def test_an_account_that_is_not_there_cannot_be_removed(name: str) -> None:
+    with pytest.raises(CommandError, match="There is no user '"):
+        call_command("remove_account", name)
