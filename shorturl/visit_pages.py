@@ -14,7 +14,7 @@ from shorturl.chart import Chart
 from shorturl.models import ShortUrl
 from shorturl.range_form import RangeForm
 from shorturl.visit_ranges import BUCKETS_MAX, Range, Unit, range_of
-from shorturl.visit_statistics import WHEN, Dimension, Statistics
+from shorturl.visit_statistics import Dimension, Statistics
 
 TOP = 10  # values of each table; the others are one line
 # How a template writes the time of an hour, a day or a month.
@@ -64,8 +64,7 @@ def visits_of(short_url: ShortUrl, given: QueryDict) -> tuple[dict[str, Any], HT
     valid = form.is_valid()
     chosen: Range = form.cleaned_data["range"] if valid else usual
     by: Unit = form.cleaned_data["by"] if valid else Unit.DAY
-    alone = ([dimension] for dimension in Dimension)
-    found = visit_statistics.read(short_url, chosen, WHEN, *alone, by=by, top=TOP)
+    found = visit_statistics.read(short_url, chosen, by=by, top=TOP)
     context = {
         "form": form,
         "statistics": found,

@@ -7,7 +7,6 @@ recorded and what is not, however many visits arrive or are rolled up meanwhile.
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
-from itertools import chain
 from typing import Any, NamedTuple
 
 from django.db import connections, router
@@ -29,14 +28,6 @@ class Dimension(StrEnum):
     SYSTEM = "system"
     DEVICE = "device"
     COUNTRY = "country"
-
-
-WHEN = ("kept", "begins")  # the columns of a group's time
-COLUMNS: dict[str, str] = {
-    "kept": "int",
-    "begins": "timestamptz",
-    **dict.fromkeys(Dimension, "text"),
-}
 
 
 class VisitGroup(NamedTuple):
@@ -72,8 +63,10 @@ class Statistics(NamedTuple):
         return self.hits - self.recorded
 
     def of(self, dimension: Dimension) -> list[VisitGroup]:
-        """Return the groups of a dimension alone."""
-        return [each for each in self.groups if each.values[dimension] is not None]
+        """Return the groups of a dimension, without a time."""
+        return [
+            each for each in self.groups if each.unit is None and each.values[dimension] is not None
+        ]
 
     def series(self, chosen: Range, by: Unit) -> list[Count]:
         """Return how many there are in each hour, day or month of the range."""
@@ -87,7 +80,8 @@ class Statistics(NamedTuple):
         return sum(each.visits for each in self.groups if each.unit == unit != than)
 
 
-# A row counts where its own time begins, so that ranges which follow each other add up to all.
+# A row counts where its own time begins, so that ranges which follow each other add up to all. The
+# rows, which may be many, are read once; each grouping has few groups, and is made by hashing.
 STATEMENT = """
     WITH visit AS (
         SELECT greatest(%(unit)s, CASE unit WHEN 'm' THEN 2 WHEN 'd' THEN 1 ELSE 0 END) AS kept,
@@ -95,23 +89,25 @@ STATEMENT = """
         FROM {visits}
         WHERE short_url_id = %(link)s AND starts_at BETWEEN %(begins)s AND %(ends)s
     ), counted AS (
-        SELECT {columns},
+        SELECT kept, begins, {dimensions},
             coalesce(sum(hits) FILTER (WHERE NOT is_bot), 0)::bigint AS people,
             coalesce(sum(hits) FILTER (WHERE is_bot), 0)::bigint AS bots,
-            grouping({grouped}) AS grouped
-        FROM visit GROUP BY GROUPING SETS ({groupings}, ())
+            grouping(begins, {dimensions}) AS grouped
+        FROM visit GROUP BY GROUPING SETS (({time}), {dimensions}, ())
     ), ranked AS (
         SELECT *,
             row_number() OVER (PARTITION BY grouped ORDER BY people DESC) AS by_people,
-            row_number() OVER (PARTITION BY grouped ORDER BY bots DESC) AS by_bots
+            row_number() OVER (PARTITION BY grouped ORDER BY bots DESC) AS by_bots,
+            num_nonnulls(begins, {dimensions}) = 0 AS is_total
         FROM counted
     )
-    SELECT {names}, people, bots,
+    SELECT kept, begins, {dimensions}, people, bots,
         (SELECT hits FROM {links} WHERE id = %(link)s)
         + (SELECT coalesce(sum(hits), 0)::bigint FROM {parts} WHERE short_url_id = %(link)s),
         (SELECT coalesce(sum(hits), 0)::bigint FROM {visits} WHERE short_url_id = %(link)s)
-    FROM ranked WHERE begins IS NOT NULL OR least(by_people, by_bots) <= %(top)s
-    ORDER BY grouped DESC, begins, people + bots DESC, {names}
+    FROM ranked WHERE is_total
+        OR CASE WHEN begins IS NOT NULL THEN %(in_time)s ELSE least(by_people, by_bots) <= %(top)s END
+    ORDER BY is_total DESC, begins, people + bots DESC, {dimensions}
     LIMIT %(most)s
 """
 
@@ -119,31 +115,21 @@ STATEMENT = """
 def read(
     short_url: ShortUrl,
     chosen: Range,
-    *groupings: Sequence[str],
-    by: Unit = Unit.DAY,
-    top: int = GROUPS_MAX,
+    *,
+    by: Unit | None = None,
+    of: Dimension | None = None,
+    top: int = 0,
 ) -> Statistics:
     """Return what is known of the visits to a short URL within a range.
 
-    Each grouping names the columns whose values a group has in common: of WHEN, for each hour, day
-    or month, which `by` says, and dimensions. Of those without a time only the `top` ones are
-    returned, of people and of bots; and in all not more than GROUPS_MAX + 1 groups.
+    There is a group for each hour, day or month that has any, as `by` says, and for each value `of`
+    a dimension in it; and, without a time, for each of the `top` values of every dimension, of
+    people and of bots. There are not many more than GROUPS_MAX, which are not all then.
     """
     using = connections[router.db_for_read(VisitCount)]
-    grouped = list(dict.fromkeys(chain(*groupings)))
     statement = sql.SQL(STATEMENT).format(
-        dimensions=listed(map(sql.Identifier, Dimension)),
-        names=listed(map(sql.Identifier, COLUMNS)),
-        columns=listed(
-            sql.Identifier(name)
-            if name in grouped
-            else sql.SQL("NULL::{} AS {}").format(sql.SQL(kind), sql.Identifier(name))
-            for name, kind in COLUMNS.items()
-        ),
-        grouped=listed(map(sql.Identifier, grouped)),
-        groupings=listed(
-            sql.SQL("({})").format(listed(map(sql.Identifier, grouping))) for grouping in groupings
-        ),
+        dimensions=listed(Dimension),
+        time=listed(["kept", "begins", *([of] if of else [])]),
         visits=sql.Identifier(VisitCount._meta.db_table),
         links=sql.Identifier(ShortUrl._meta.db_table),
         parts=sql.Identifier(PartialCount._meta.db_table),
@@ -152,10 +138,11 @@ def read(
         "link": short_url.pk,
         "begins": chosen.begins,
         "ends": chosen.ends,
-        "by": by.value,
-        "unit": UNITS.index(by),
+        "by": (by or Unit.DAY).value,
+        "unit": UNITS.index(by or Unit.DAY),
+        "in_time": by is not None,
         "top": top,
-        "most": GROUPS_MAX + 2,
+        "most": GROUPS_MAX + 2 + 2 * top * len(Dimension),
     }
     with using.cursor() as cursor:
         cursor.execute(statement, values)
@@ -165,9 +152,9 @@ def read(
     return Statistics(hits, recorded, total, groups)
 
 
-def listed(parts: Iterable[Any]) -> Any:
-    """Return them with commas between."""
-    return sql.SQL(", ").join(parts)
+def listed(names: Iterable[str]) -> Any:
+    """Return the names of columns with commas between."""
+    return sql.SQL(", ").join(map(sql.Identifier, names))
 
 
 def group(row: Sequence[Any]) -> VisitGroup:

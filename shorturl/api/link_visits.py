@@ -20,7 +20,7 @@ from shorturl.api.error_responses import wrong_input
 from shorturl.api.links import OPTIONAL, existing
 from shorturl.api.schemas import Error
 from shorturl.visit_ranges import BUCKETS_MAX, DEFAULT_DAYS, Unit, range_of, read_date
-from shorturl.visit_statistics import GROUPS_MAX, WHEN, Dimension, Statistics, VisitGroup
+from shorturl.visit_statistics import GROUPS_MAX, Dimension, Statistics, VisitGroup
 
 router = Router(tags=["links"])
 
@@ -129,13 +129,15 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
         [(name, [wrong])] = error.error_dict.items()
         fault = (name, wrong.code or "invalid", wrong.messages[0])
         raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, fault) from error
-    column = Dimension.BROWSER if query.of == Of.BOT else query.of
-    grouping = [*(WHEN if by else ()), *([column] if column else ())]
-    found = visit_statistics.read(short_url, chosen, grouping, by=by or Unit.DAY)
-    if len(found.groups) > GROUPS_MAX:
+    column = Dimension.BROWSER if query.of == Of.BOT else Dimension(query.of) if query.of else None
+    found = visit_statistics.read(
+        short_url, chosen, by=by, of=column if by else None, top=0 if by else GROUPS_MAX + 1
+    )
+    groups = found.groups if by or column is None else found.of(column)
+    if len(groups) > GROUPS_MAX:
         message = f"There are more than {GROUPS_MAX:,} items: choose fewer days, or a longer unit."
         raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("from", "too_many", message))
-    items = [item for each in found.groups if (item := shown(each, query.of))]
+    items = [item for each in groups if (item := shown(each, query.of))]
     items.sort(key=lambda item: (item.starts_at or chosen.begins, -item.people - item.bots))
     as_csv = (query.format or preferred(request)) == "csv"
     if as_csv:

@@ -1,0 +1,214 @@
+"""The statements behind the pages of visits, on large tables: `python -m benchmarks.many_visits`.
+
+In a database of its own, which is dropped at the end, it makes links, most with a few visits. One
+has a hundred visits, and two have very many: of 200 kinds in each hour and each day, as referrers
+and browsers make them, and of 1,000, as with countries. SHORTURL_VISITS_HOURS says for how long
+visits are kept by the hour. An account has ten thousand links, another one a tenth of all. Printed
+are the sizes of the tables, and how long the statement of each page takes.
+
+    python -m benchmarks.many_visits [--links 10000000] [--plans]
+"""
+
+import argparse
+import os
+import sys
+import time
+from argparse import RawTextHelpFormatter
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
+from statistics import median
+from typing import Any
+
+import django
+from django.conf import settings
+from django.db import connection
+from django.db.backends.postgresql.psycopg_any import sql
+from django.utils import timezone
+
+from lab.markdown import table
+
+LINKS = 10_000_000
+HOT = 100_000_000  # visits of one link
+OWNED = 10_000  # links of the smaller account
+FEW_KINDS, MANY_KINDS = 200, 1_000  # in each hour
+YEAR = 365  # days
+TIMES = 5
+
+# Of seven links one was never followed. The ids are the numbers, which are the keys.
+MAKE_LINKS = """
+    INSERT INTO shorturl_shorturl (id, key, target_url, hits, owner_id)
+    SELECT number, 'k' || number, 'https://example.com/' || number,
+        CASE WHEN number %% 7 = 0 THEN 0 ELSE 1 + number %% 19 END,
+        CASE WHEN number %% 10 = 0 THEN %(large)s
+            WHEN number %% 10 = 1 AND number <= 10 * %(owned)s THEN %(small)s END
+    FROM generate_series(1, %(links)s) AS number
+"""
+MAKE_VISITS = """
+    INSERT INTO shorturl_visitcount (short_url_id, unit, starts_at, referrer, browser, system,
+        device, country, is_bot, hits)
+    SELECT number, 'd', date_trunc('day', now(), 'UTC') - number %% 90 * interval '1 day',
+        'r' || number %% 100 || '.example', 'Firefox', 'Linux', 'Computer', '', false,
+        1 + number %% 19
+    FROM generate_series(1, %(links)s) AS number WHERE number %% 7 > 0
+"""
+# A year of so many kinds in each hour and each day, in all `visits`; the last row has the rest.
+MAKE_HOT = """
+    WITH times AS (
+        SELECT 'd' AS unit, date_trunc('day', now(), 'UTC') - day * interval '1 day' AS starts_at,
+            24 AS weight
+        FROM generate_series(%(hours_kept)s, %(hours_kept)s + %(days_kept)s - 1) AS day
+        UNION ALL
+        SELECT 'h', date_trunc('day', now(), 'UTC') - hour * interval '1 hour', 1
+        FROM generate_series(0, %(hours_kept)s * 24 - 1) AS hour
+    ), rows AS (
+        SELECT *, floor(%(visits)s::numeric * weight / sum(weight) OVER ()) AS share
+        FROM times, generate_series(1, %(kinds)s) AS kind
+    )
+    INSERT INTO shorturl_visitcount (short_url_id, unit, starts_at, referrer, browser, system,
+        device, country, is_bot, hits)
+    SELECT %(link)s, unit, starts_at, 'r' || kind %% 20 || '.example', 'browser ' || kind / 20 %% 5,
+        'system ' || kind / 100 %% 2, 'Phone', chr(65 + kind / 200 %% 26) || 'X', kind %% 8 = 0,
+        greatest(share, 1) FROM rows
+"""
+FIT = """
+    UPDATE shorturl_shorturl SET hits = (
+        SELECT coalesce(sum(hits), 0) FROM shorturl_visitcount WHERE short_url_id = %(link)s
+    ) WHERE id = %(link)s
+"""
+
+SIZES = """
+    SELECT relname, reltuples::bigint, pg_size_pretty(pg_relation_size(oid)),
+        pg_size_pretty(pg_indexes_size(oid))
+    FROM pg_class WHERE relname IN ('shorturl_shorturl', 'shorturl_visitcount') ORDER BY relname
+"""
+LEAST = 1_000
+
+
+def make(links: int, hot: int, small: int, large: int) -> None:
+    """Fill the tables; the links 1 to 3 have a hundred visits, and `hot` of few and of many kinds.
+
+    `small` and `large` are the ids of the accounts.
+    """
+    kept = min(settings.SHORTURL_VISITS_HOURS, YEAR)  # days by the hour; those before, by the day
+    with connection.cursor() as cursor:
+
+        def run(name: str, statement: str, **values: int) -> None:
+            began = time.monotonic()
+            cursor.execute(statement, values or None)
+            print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+
+        run("no limit", "SET statement_timeout = 0")
+        run(f"{links:,} links", MAKE_LINKS, links=links, owned=OWNED, small=small, large=large)
+        run("their visits", MAKE_VISITS, links=links)
+        for link, visits, kinds, hours, days in [
+            (1, 100, 1, 0, 100),
+            (2, hot, FEW_KINDS, kept, YEAR - kept),
+            (3, hot, MANY_KINDS, kept, YEAR - kept),
+        ]:
+            values = {"link": link, "visits": visits, "kinds": kinds}
+            run(f"{visits:,} visits", MAKE_HOT, **values, hours_kept=hours, days_kept=days)
+            run("their sum", FIT, link=link)
+        run("vacuum", "VACUUM (ANALYZE)")
+        run("checkpoint", "CHECKPOINT")
+        run("limits again", "RESET statement_timeout")
+
+
+def statements(small: int, large: int) -> Iterator[tuple[str, str, Callable[[], object]]]:
+    """Yield what a page shows, of what, and what reads it."""
+    from shorturl import overview, visit_statistics
+    from shorturl.models import ShortUrl, VisitCount
+    from shorturl.visit_ranges import Range, Unit
+
+    today = timezone.now().date()
+    for link in (1, 2, 3):
+        short_url = ShortUrl.objects.get(pk=link)
+        rows = VisitCount.objects.filter(short_url=link).count()
+        of = f"{short_url.hits:,} visits in {rows:,} rows"
+        for name, days, by in [
+            ("2 days by hour", 2, Unit.HOUR),
+            ("30 days by day", 30, Unit.DAY),
+            ("a year by month", 365, Unit.MONTH),
+        ]:
+            chosen = Range(today - timedelta(days=days - 1), today)
+            yield name, of, partial(visit_statistics.read, short_url, chosen, by=by, top=10)
+    for account in (small, large):
+        own = ShortUrl.objects.filter(owner_id=account, deleted_at=None)
+        for each in overview.LISTS.values():
+            links = each.links(own)[: overview.SHOWN]
+            yield each.title, f"{own.count():,} links", partial(fetched, links)
+
+
+def fetched(links: Any) -> list[Any]:
+    """Return what a query finds, asked anew: a query keeps what it found."""
+    return list(links.all())
+
+
+def measured(read: Callable[[], object]) -> tuple[float, str]:
+    """Return the median time of a statement, in milliseconds, and its plan."""
+    sent = []
+
+    def remember(execute: Any, statement: Any, params: Any, *others: Any) -> Any:
+        sent.append((statement, params))
+        return execute(statement, params, *others)
+
+    times = []
+    for _ in range(TIMES):
+        began = time.monotonic()
+        with connection.execute_wrapper(remember):
+            read()
+        times.append(1000 * (time.monotonic() - began))
+    (statement, values), *_ = sent
+    with connection.cursor() as cursor:
+        cursor.execute(
+            sql.SQL("EXPLAIN (ANALYZE, COSTS OFF, BUFFERS) ") + composed(statement), values
+        )
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    return median(times), plan
+
+
+def composed(statement: Any) -> Any:
+    """Return a statement, which may be a text, so that it can be put together."""
+    return sql.SQL(statement) if isinstance(statement, str) else statement
+
+
+def sizes() -> Iterator[list[str]]:
+    """Yield for each table its rows, the size of its heap, and that of its indexes."""
+    with connection.cursor() as cursor:
+        cursor.execute(SIZES)
+        for name, rows, heap, indexes in cursor.fetchall():
+            yield [name, f"{rows:,}", heap, indexes]
+
+
+def main() -> None:
+    """Make the tables, and print sizes, times and plans."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=RawTextHelpFormatter)
+    parser.add_argument("--links", type=int, default=LINKS)
+    parser.add_argument("--visits", type=int, default=HOT, help="of each of the two hot links")
+    parser.add_argument("--plans", action="store_true", help="print all plans, too")
+    options = parser.parse_args()
+    if options.links < LEAST or options.visits < LEAST:
+        parser.error(f"--links and --visits are at least {LEAST}")
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+    os.environ.setdefault("SHORTURL_LOCAL", "on")
+    django.setup()
+    from django.contrib.auth.models import User
+
+    from lab.scratch_database import scratch_database
+
+    with scratch_database():
+        small, large = (User.objects.create_user(name).pk for name in ("small", "large"))
+        make(options.links, options.visits, small, large)
+        print(table(["table", "rows", "heap", "indexes"], sizes()), end="\n\n")
+        rows, plans = [], []
+        for name, of, read in statements(small, large):
+            milliseconds, plan = measured(read)
+            rows.append([of, name, f"{milliseconds:,.1f} ms"])
+            plans.append(f"{of}, {name}:\n{plan}\n")
+        print(table(["of", "statement", "median of five"], rows))
+        if options.plans:
+            print("", *plans, sep="\n")
+
+
+if __name__ == "__main__":
+    main()
