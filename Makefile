@@ -46,7 +46,7 @@ bench: .venv/installed  ## how fast each right strategy is, beside PostgreSQL's 
 	$(BIN)/python -m benchmarks.service $(BENCH)
 
 workshop: .venv/installed-to-load  ## beside make run: install Locust, and explore what the pages show
-	$(BIN)/python manage.py record
+	$(BIN)/python manage.py record --missing
 
 handout: .venv/installed-to-run  ## the predictions of WORKSHOP.md to print: reports/handout.html
 	$(BIN)/python manage.py migrate --verbosity 0

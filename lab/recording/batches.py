@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections
 from django.utils import timezone
 
 from lab.exceptions import AlreadyExploring
@@ -24,6 +24,17 @@ def lock(using: str = DEFAULT_DB_ALIAS) -> bool:
     with connections[using].cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s)", [LOCK])
         return bool(cursor.fetchone()[0])
+
+
+def wait_for_lock(using: str, seconds: float) -> bool:
+    """Wait for the lock until whoever explores has ended; return whether that was in time."""
+    with connections[using].cursor() as cursor:
+        limits = "SELECT set_config('lock_timeout', %s, false), set_config(%s, '0', false)"
+        cursor.execute(limits, [f"{seconds * 1000:.0f}ms", "statement_timeout"])
+        with suppress(OperationalError):
+            cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK])
+            return True
+    return False
 
 
 def unlock(using: str) -> None:

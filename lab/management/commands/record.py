@@ -17,6 +17,7 @@ from lab.scratch_database import scratch_database
 from pginterleave import InterleaveError
 
 PROGRESS = 0.2  # seconds between two updates of the batch
+PATIENCE = 900.0  # seconds to wait for whoever explores what is missing
 
 
 def wanted(text: str) -> list[Job]:
@@ -59,6 +60,9 @@ class Command(BaseCommand):
             connection.settings_dict["NAME"] = options["database"]
         with store.service_connection():
             free = batches.lock(SERVICE)
+            if not free and options["missing"] and not options["batch"]:
+                self.stdout.write("Another exploration is running; waiting for it to end.")
+                free = batches.wait_for_lock(SERVICE, PATIENCE)
             if not free and not options["batch"]:
                 raise CommandError(str(AlreadyExploring()))
             batch = self._batch(options["batch"], jobs)

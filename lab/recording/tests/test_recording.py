@@ -144,6 +144,29 @@ def test_only_one_at_a_time(somebody_explores: None) -> None:
     assert batch.ended_at
 
 
+def test_what_is_missing_waits_for_whoever_explores(
+    monkeypatch: pytest.MonkeyPatch, somebody_explores: None
+) -> None:
+    """As when `make workshop` is given while the first visit of the lab has it all explored."""
+    monkeypatch.setattr(command, "PATIENCE", 0.05)
+    with pytest.raises(CommandError, match="Another exploration is running"):
+        record("lost_update/naive", "--missing")
+
+    def ended(using: str, seconds: float) -> bool:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database ON oid = database"
+                " WHERE objid = %s AND locktype = 'advisory' AND datname = current_database()",
+                [batches.LOCK],
+            )
+        return wait_for_lock(using, 60)
+
+    wait_for_lock = batches.wait_for_lock
+    monkeypatch.setattr(batches, "wait_for_lock", ended)
+    monkeypatch.setattr(store, "record", Mock())
+    assert "waiting for it to end" in record("lost_update/naive", "--missing")
+
+
 # How a batch ends does not depend on what it explores, so these explore nothing.
 
 
