@@ -14,7 +14,19 @@ local FOREVER, INTERRUPT = 1e9, 2
 local SCATTER = 6180341 -- a prime: popular keys are not neighbours
 local moment = ffi.new("struct moment")
 local threads = {}
-local kind, links, sums, before, after
+local kind, links, sums, before
+local requests = {} -- of a key: what comes before it and after it, for each kind of visit
+-- What browsers send, so that visits are of several kinds.
+local AGENTS = {
+  "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "
+    .. "Chrome/129.0.0.0 Safari/537.36",
+  "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) "
+    .. "Chrome/129.0.0.0 Mobile Safari/537.36",
+  "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 "
+    .. "(KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1",
+  "Mozilla/5.0 (X11; Linux x86_64; rv:131.0) Gecko/20100101 Firefox/131.0",
+}
+local REFERRERS = { "https://news.example/", "https://search.example/?q=a", "https://mail.example/" }
 
 calls, answered, drained = 0, 0, 0 -- done() reads them
 
@@ -36,7 +48,13 @@ function init(args)
     before = wrk.format("POST", "/api/links", headers, '{"target_url": "https://example.com/1"}')
     return
   end
-  before, after = wrk.format("GET", "/k\0"):match("^(.*)%z(.*)$")
+  for _, agent in ipairs(AGENTS) do
+    for _, referrer in ipairs(REFERRERS) do
+      local headers = { ["User-Agent"] = agent, Referer = referrer }
+      local first, last = wrk.format("GET", "/k\0", headers):match("^(.*)%z(.*)$")
+      table.insert(requests, { first, last })
+    end
+  end
   if kind == "Zipf" then -- with s = 1
     sums = ffi.new("double[?]", links + 1)
     for rank = 1, links do
@@ -63,7 +81,8 @@ function request()
   if kind == "new" then
     return before
   end
-  return before .. string.format("%d", draw()) .. after
+  local of_a_kind = requests[math.random(#requests)]
+  return of_a_kind[1] .. string.format("%d", draw()) .. of_a_kind[2]
 end
 
 -- wrk asks before each request, the first one of a connection too, how long to wait.

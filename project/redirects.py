@@ -12,9 +12,11 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.db import connection
 from django.http.request import split_domain_port, validate_host
 from django.utils.encoding import iri_to_uri
 
+from project.prepared import prepared
 from project.unavailable import asking_the_database
 from shorturl import views
 from shorturl.keys import key_of
@@ -40,10 +42,10 @@ class Redirects:
         if key is None or scheme is None:
             return self.application(environ, start_response)
         try:
-            with asking_the_database() as connections:
+            with asking_the_database() as connections, connection.execute_wrapper(prepared):
                 found: ShortUrl | Exception = views.follow(key, environ)
-                for connection in connections:  # as Django does after a request
-                    connection.close_if_unusable_or_obsolete()
+                for each in connections:  # as Django does after a request
+                    each.close_if_unusable_or_obsolete()
         except Exception as error:
             found = error
         if isinstance(found, ShortUrl) and scheme in self.headers:

@@ -56,7 +56,7 @@ def record(key: str, visit: Visit, *, shared: Batches = SHARED) -> ShortUrl:
             INSERT INTO shorturl_visitcount AS counts
             (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot,
             hits) SELECT followed.id, date_trunc('hour', clock_timestamp(), 'UTC'), 'h', kinds.*
-            FROM followed, (VALUES (…, 1)) AS kinds (…, hits)
+            FROM followed, (VALUES (…, 1::bigint)) AS kinds (…, hits)
             ORDER BY referrer, browser, system, device, country, is_bot
             ON CONFLICT
             (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot)
@@ -90,4 +90,4 @@ def count(key: str, visits: Sequence[Visit]) -> Row | None:
 @lru_cache
 def statement(kinds: int) -> str:
     """Return the statement for visits of so many kinds."""
-    return COUNT.format(kinds=", ".join(["(%s, %s, %s, %s, %s, %s, %s)"] * kinds))
+    return COUNT.format(kinds=", ".join(["(%s, %s, %s, %s, %s, %s::boolean, %s::bigint)"] * kinds))

@@ -1,0 +1,82 @@
+"""Prepared statements: sent as such once in a session, and never in the way."""
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from pytest_django import Settings
+
+from project.prepared import prepared
+from shorturl.models import ShortUrl, VisitCount
+from shorturl.recording_visits import combined
+from shorturl.visits import Visit
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SENT = "SELECT name, generic_plans + custom_plans FROM pg_prepared_statements ORDER BY name"
+
+
+@pytest.fixture(autouse=True)
+def link() -> ShortUrl:
+    connection.close()  # with what others have prepared
+    return ShortUrl.objects.create(key="a", target_url="https://a.example/")
+
+
+def follow(times: int = 1) -> None:
+    with connection.execute_wrapper(prepared):
+        for _ in range(times):
+            combined.record("a", Visit("news.example", is_bot=False))
+
+
+def statements() -> list[tuple[str, int]]:
+    with connection.cursor() as cursor:
+        cursor.execute(SENT)
+        return list(cursor.fetchall())
+
+
+def counted() -> tuple[int, int]:
+    return ShortUrl.objects.get(key="a").hits, VisitCount.objects.get(referrer="news.example").hits
+
+
+def test_a_statement_is_planned_once_in_a_session() -> None:
+    follow(times=3)
+    assert statements() == [("redirect_0", 3)]
+    connection.close()
+    follow()
+    assert statements() == [("redirect_0", 1)]
+    assert counted() == (4, 4)
+
+
+def test_what_another_has_discarded_or_changed_is_prepared_again() -> None:
+    follow()
+    with connection.cursor() as cursor:
+        cursor.execute("DISCARD ALL")
+    follow(times=2)
+    assert statements() == [("redirect_0", 1)]
+    table = ShortUrl._meta.db_table
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} ALTER target_url TYPE text")
+    try:
+        follow(times=2)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER TABLE {table} ALTER target_url TYPE varchar(2000)")
+    assert counted() == (5, 5)
+
+
+def test_an_error_of_the_statement_is_raised() -> None:
+    follow()
+    insert = "INSERT INTO shorturl_shorturl (key, target_url) VALUES (%s, '')"
+    with connection.execute_wrapper(prepared), connection.cursor() as cursor:
+        with pytest.raises(IntegrityError):
+            cursor.execute(insert, ["a"])
+        cursor.execute(insert, ["b"])
+    assert counted() == (1, 1)
+
+
+def test_in_a_transaction_and_behind_a_pooler_nothing_is_prepared(
+    settings: Settings,
+) -> None:
+    with transaction.atomic():
+        follow()
+    settings.DATABASE_POOLER = "transaction"
+    follow()
+    assert statements() == []
+    assert counted() == (2, 2)
