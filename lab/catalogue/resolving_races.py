@@ -9,7 +9,7 @@ from django.db.backends.postgresql.psycopg_any import errors
 
 from lab.catalogue.creating_races import next_id
 from lab.catalogue.race_definition import Process, Race
-from pginterleave import Outcome
+from pginterleave import MAX_PROCESSES, Outcome
 from shorturl import resolving
 from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
@@ -30,6 +30,12 @@ def fresh_links(strategy: Strategy[Any]) -> None:
 def one_use_left(strategy: Strategy[Any]) -> None:
     fresh_links(strategy)
     ShortUrl.objects.filter(key="a").update(max_hits=1)
+
+
+def uses_for_all(strategy: Strategy[Any]) -> None:
+    """Leave as many as there can be processes: nobody is refused, raised or not."""
+    fresh_links(strategy)
+    ShortUrl.objects.filter(key="a").update(max_hits=MAX_PROCESSES)
 
 
 def resolve(strategy: Strategy[Any]) -> Process:
@@ -53,7 +59,7 @@ def edit() -> None:
 
 
 def raise_the_limit() -> None:
-    ShortUrl.objects.filter(key="a").update(max_hits=2)
+    ShortUrl.objects.filter(key="a").update(max_hits=MAX_PROCESSES + 1)
 
 
 def expire() -> int:
@@ -149,7 +155,7 @@ def the_raise_stays_and_hits_count(outcomes: list[Outcome]) -> str:
     if wrong := not_redirected(outcomes, due):
         return wrong
     limit = ShortUrl.objects.get(key="a").max_hits
-    return not_counted(due) if limit == 2 else f"the limit is {limit} again"
+    return not_counted(due) if limit == MAX_PROCESSES + 1 else f"the limit is {limit} again"
 
 
 def none_is_counted_later(outcomes: list[Outcome]) -> str:
@@ -279,7 +285,7 @@ RACES = (
             "the limit back as it was when it was read, along with the counter, takes the raise "
             "away again."
         ),
-        setup=one_use_left,
+        setup=uses_for_all,
         processes=lambda strategy, number: (
             [resolve_if_live(strategy)] * (number - 1) + [raise_the_limit]
         ),

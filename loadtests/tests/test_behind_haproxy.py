@@ -1,0 +1,145 @@
+"""Limits and quotas behind a real HAProxy: what it passes on is counted once, and by whose address.
+
+Its configuration is that of deploy/haproxy.cfg, with the addresses of this machine, and with
+`option forwardfor`, as whoever has HAProxy in front of everything needs it.
+"""
+
+import json
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from socket import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from loadtests.harness.serving import ROOT, START_TIMEOUT, serving
+from loadtests.tests.conftest import LAB
+from loadtests.tests.test_scripts import locust
+
+pytestmark = pytest.mark.exhaustive
+
+LIMIT, ASKED = 7, 60  # links a day of each network, and creates that are sent at once
+# Each is of this machine, and the first two are of one network, a /24.
+CLIENTS = ["127.0.1.1", "127.0.1.2", "127.0.2.1"]
+FORGED = ["127.0.9.1", "203.0.113.7, 198.51.100.2", "not an address", ""]
+OPEN = {
+    "SHORTURL_PUBLIC_CREATE": "on",
+    "SHORTURL_PUBLIC_LINKS_PER_DAY": str(LIMIT),
+    "SHORTURL_PUBLIC_CREATES_PER_MINUTE": "1000",
+    "PROXY_CLIENT_ADDRESS": "on",
+}
+
+
+def free_port() -> int:
+    with closing(socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def haproxy(directory: Path, url: str) -> Iterator[str]:
+    """Yield the address of a HAProxy before the service at `url`."""
+    port, service = free_port(), urlsplit(url).netloc
+    text = (ROOT / "deploy" / "haproxy.cfg").read_text()
+    text = text.replace("bind :8000", f"bind 127.0.0.1:{port}\n    option forwardfor")
+    for machine in ("web-1", "web-2"):
+        text = text.replace(f"server {machine} {machine}:8000", f"server {machine} {service}")
+    text = text.replace("log stdout format raw local0 notice", "")
+    file = directory / "haproxy.cfg"
+    file.write_text(text)
+    with subprocess.Popen(["haproxy", "-db", "-q", "-f", str(file)]) as process:
+        try:
+            until_answered(f"127.0.0.1:{port}", process)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+def until_answered(netloc: str, process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + START_TIMEOUT
+    while True:
+        try:
+            answer(netloc, "GET", "/readyz")
+            return
+        except OSError:
+            assert process.poll() is None, "HAProxy has ended"
+            assert time.monotonic() < deadline, "HAProxy does not answer"
+
+
+def answer(
+    netloc: str, method: str, path: str, *, client: str = "127.0.0.1", forged: str | None = None
+) -> tuple[int, Any]:
+    """Ask from the address `client`, which may claim to be another one."""
+    headers = {"Content-Type": "application/json"}
+    if forged is not None:
+        headers["X-Forwarded-For"] = forged
+    connection = HTTPConnection(netloc, timeout=30, source_address=(client, 0))
+    with closing(connection):
+        body = json.dumps({"target_url": "https://example.com/"}) if method == "POST" else None
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        return response.status, response.read()
+
+
+@pytest.fixture(scope="module")
+def proxied(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a HAProxy before a service with its lab on, and quotas."""
+    if not shutil.which("haproxy"):
+        pytest.skip("HAProxy is not installed")
+    with (
+        serving(DATABASE_URL=database_url, WORKERS="2", THREADS="8", **OPEN, **LAB) as service,
+        haproxy(tmp_path_factory.mktemp("haproxy"), service.url) as url,
+    ):
+        yield url
+
+
+@pytest.mark.parametrize(
+    ("script", "strategy", "violated"),
+    [
+        ("last_use", "naive", True),
+        ("last_use", "combined", False),
+        ("last_link", "count_then_insert", True),
+        ("last_link", "reservation", False),
+    ],
+)
+def test_what_is_sold_is_what_there_is(
+    proxied: str, tmp_path: Path, script: str, strategy: str, violated: bool
+) -> None:
+    asked = ["--host", proxied, "--strategy", strategy, "--reports", str(tmp_path)]
+    ended = locust(script, *asked, "--users", "16", "--run-time", "3s")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    found = json.loads((tmp_path / f"{script}-{strategy}.json").read_text())
+    assert found["requests"] > 100
+    assert bool(found["lost"]) is violated
+
+
+def test_each_network_has_its_quota_whatever_its_clients_claim(proxied: str) -> None:
+    """All at once, most with an X-Forwarded-For of their own: the last address is HAProxy's."""
+    netloc = urlsplit(proxied).netloc
+
+    def create(number: int) -> tuple[str, int, Any]:
+        client = CLIENTS[number % len(CLIENTS)]
+        forged = [None, *FORGED][number % (len(FORGED) + 1)]
+        status, body = answer(netloc, "POST", "/api/links", client=client, forged=forged)
+        return client.rpartition(".")[0], status, body
+
+    with ThreadPoolExecutor(16) as pool:
+        told = list(pool.map(create, range(ASKED)))
+    made = Counter((network, status) for network, status, _ in told)
+    assert made == {
+        ("127.0.1", 201): LIMIT,
+        ("127.0.1", 429): ASKED * 2 // 3 - LIMIT,
+        ("127.0.2", 201): LIMIT,
+        ("127.0.2", 429): ASKED // 3 - LIMIT,
+    }
+    keys = [json.loads(body)["key"] for _, status, body in told if status == 201]
+    assert len(set(keys)) == 2 * LIMIT
+    assert {answer(netloc, "GET", f"/{key}")[0] for key in keys} == {302}
