@@ -50,7 +50,7 @@ MAKE_VISITS = """
     SELECT number, 'd', date_trunc('day', now(), 'UTC') - number %% 90 * interval '1 day',
         'r' || number %% 100 || '.example', 'Firefox', 'Linux', 'Computer', '', false,
         1 + number %% 19
-    FROM generate_series(1, %(links)s) AS number WHERE number %% 7 > 0
+    FROM generate_series(4, %(links)s) AS number WHERE number %% 7 > 0
 """
 # A year of so many kinds in each hour and each day, in all `visits`; the last row has the rest.
 MAKE_HOT = """
@@ -85,11 +85,12 @@ SIZES = """
 LEAST = 1_000
 
 
-def make(links: int, hot: int, small: int, large: int) -> None:
+def make(links: int, hot: int, kinds: int, accounts: tuple[int, int]) -> None:
     """Fill the tables; the links 1 to 3 have a hundred visits, and `hot` of few and of many kinds.
 
-    `small` and `large` are the ids of the accounts.
+    `accounts` are the ids of the small one and the large one.
     """
+    small, large = accounts
     kept = min(settings.SHORTURL_VISITS_HOURS, YEAR)  # days by the hour; those before, by the day
     with connection.cursor() as cursor:
 
@@ -101,12 +102,12 @@ def make(links: int, hot: int, small: int, large: int) -> None:
         run("no limit", "SET statement_timeout = 0")
         run(f"{links:,} links", MAKE_LINKS, links=links, owned=OWNED, small=small, large=large)
         run("their visits", MAKE_VISITS, links=links)
-        for link, visits, kinds, hours, days in [
+        for link, visits, each, hours, days in [
             (1, 100, 1, 0, 100),
             (2, hot, FEW_KINDS, kept, YEAR - kept),
-            (3, hot, MANY_KINDS, kept, YEAR - kept),
+            (3, hot, kinds, kept, YEAR - kept),
         ]:
-            values = {"link": link, "visits": visits, "kinds": kinds}
+            values = {"link": link, "visits": visits, "kinds": each}
             run(f"{visits:,} visits", MAKE_HOT, **values, hours_kept=hours, days_kept=days)
             run("their sum", FIT, link=link)
         run("vacuum", "VACUUM (ANALYZE)")
@@ -185,10 +186,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=RawTextHelpFormatter)
     parser.add_argument("--links", type=int, default=LINKS)
     parser.add_argument("--visits", type=int, default=HOT, help="of each of the two hot links")
+    parser.add_argument("--kinds", type=int, default=MANY_KINDS, help="of the one with many")
     parser.add_argument("--plans", action="store_true", help="print all plans, too")
     options = parser.parse_args()
-    if options.links < LEAST or options.visits < LEAST:
-        parser.error(f"--links and --visits are at least {LEAST}")
+    if min(options.links, options.visits) < LEAST or options.kinds < 1:
+        parser.error(f"--links and --visits are at least {LEAST:,}, --kinds at least 1")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     os.environ.setdefault("SHORTURL_LOCAL", "on")
     django.setup()
@@ -198,7 +200,7 @@ def main() -> None:
 
     with scratch_database():
         small, large = (User.objects.create_user(name).pk for name in ("small", "large"))
-        make(options.links, options.visits, small, large)
+        make(options.links, options.visits, options.kinds, (small, large))
         print(table(["table", "rows", "heap", "indexes"], sizes()), end="\n\n")
         rows, plans = [], []
         for name, of, read in statements(small, large):

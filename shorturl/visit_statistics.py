@@ -106,7 +106,7 @@ STATEMENT = """
         + (SELECT coalesce(sum(hits), 0)::bigint FROM {parts} WHERE short_url_id = %(link)s),
         (SELECT coalesce(sum(hits), 0)::bigint FROM {visits} WHERE short_url_id = %(link)s)
     FROM ranked WHERE is_total
-        OR CASE WHEN begins IS NOT NULL THEN %(in_time)s ELSE least(by_people, by_bots) <= %(top)s END
+        OR CASE WHEN begins IS NULL THEN least(by_people, by_bots) <= %(top)s ELSE %(in_time)s END
     ORDER BY is_total DESC, begins, people + bots DESC, {dimensions}
     LIMIT %(most)s
 """
