@@ -99,7 +99,7 @@ def make(links: int, hot: int, kinds: int, accounts: tuple[int, int]) -> None:
             cursor.execute(statement, values or None)
             print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
 
-        run("no limit", "SET statement_timeout = 0")
+        run("no limits", "SET statement_timeout = 0; SET lock_timeout = 0")
         run(f"{links:,} links", MAKE_LINKS, links=links, owned=OWNED, small=small, large=large)
         run("their visits", MAKE_VISITS, links=links)
         for link, visits, each, hours, days in [
@@ -110,9 +110,9 @@ def make(links: int, hot: int, kinds: int, accounts: tuple[int, int]) -> None:
             values = {"link": link, "visits": visits, "kinds": each}
             run(f"{visits:,} visits", MAKE_HOT, **values, hours_kept=hours, days_kept=days)
             run("their sum", FIT, link=link)
-        run("vacuum", "VACUUM (ANALYZE)")
+        run("vacuum", "VACUUM (ANALYZE) shorturl_shorturl, shorturl_visitcount")
         run("checkpoint", "CHECKPOINT")
-        run("limits again", "RESET statement_timeout")
+        run("limits again", "RESET statement_timeout; RESET lock_timeout")
 
 
 def statements(small: int, large: int) -> Iterator[tuple[str, str, Callable[[], object]]]:

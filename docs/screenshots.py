@@ -41,6 +41,7 @@ def main() -> None:
         page.goto(service)
         make(page, service)
         take(page, "created")
+        visits(browser, service)
         lab(browser, service)
         phone(browser, f"{service}{SCHEDULE}", "schedule-phone")
         browser.close()
@@ -54,6 +55,17 @@ def make(page: Page, service: str) -> None:
     for _ in range(3):
         page.request.get(f"{service}/{KEY}", max_redirects=0)
     page.goto(f"{service}/{KEY}/stats")
+
+
+def visits(browser: Browser, service: str) -> None:
+    """Take a picture of a year of visits, where `manage.py demo` has made one."""
+    page = browser.new_page(**{**DESKTOP, "viewport": {"width": 900, "height": 860}})
+    page.goto(f"{service}/demo-mvcc/stats")
+    page.get_by_role("link", name="90 days").click()
+    page.get_by_role("heading", name="Visits").scroll_into_view_if_needed()
+    page.evaluate("document.querySelector('#visits').scrollIntoView()")
+    take(page, "visits")
+    page.close()
 
 
 def lab(browser: Browser, service: str) -> None:

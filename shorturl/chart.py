@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-TICKS_MAX = 12  # words below the chart; with more they would touch
+TICKS_MAX = 8  # words below the chart; with more they would touch
+MONTHS_MAX = 13  # which are short words
 LINES_MAX = 5  # lines across it
 BAR_WIDTH = 0.8  # of what there is for each bar
 
@@ -54,12 +55,15 @@ def every(hours: int = 0, days: int = 0, months: int = 0, years: int = 0) -> Tes
     return lambda at: (at.month, at.day, at.hour) == (1, 1, 0) and at.year % years == 0
 
 
-# The first that has few enough is taken.
+# Each with the number of words that fit; the first that has no more is taken.
 STEPS = [
-    *(every(hours=hours) for hours in (3, 6, 12)),
-    *(every(days=days) for days in (1, 2, 7)),
-    *(every(months=months) for months in (1, 3)),
-    *(every(years=years) for years in (1, 2, 5, 10, 20, 50)),
+    *((every(hours=hours), TICKS_MAX) for hours in (3, 6, 12)),
+    *((every(days=days), TICKS_MAX) for days in (1, 2, 7)),
+]
+LONG_STEPS = [
+    (every(months=1), MONTHS_MAX),
+    (every(months=3), TICKS_MAX),
+    *((every(years=years), TICKS_MAX) for years in (1, 2, 5, 10, 20, 50)),
 ]
 
 
@@ -100,10 +104,11 @@ class Chart:
     def ticks(self) -> list[Tick]:
         """The times below it, each at the middle of its bar."""
         times = [count.at for count in self.counts]
-        few = (found for step in STEPS if 0 < len(found := list(filter(step, times))) <= TICKS_MAX)
+        steps = LONG_STEPS if are_months(times) else STEPS + LONG_STEPS
+        few = (at for test, most in steps if 0 < len(at := list(filter(test, times))) <= most)
         chosen = set(next(few, times[:1]))
         places = [(at, 100 * (x + 0.5) / len(times)) for x, at in enumerate(times) if at in chosen]
-        shown = 2 if len(places) <= TICKS_MAX // 2 else 3  # of these one, in a narrow window
+        shown = 2 if len(places) <= TICKS_MAX else 3  # of these one, in a narrow window
         return [
             Tick(label(at, times), rounded(place), minor=bool(number % shown))
             for number, (at, place) in enumerate(places)
@@ -128,12 +133,16 @@ def short(value: int) -> str:
     return f"{value:,}"
 
 
+def are_months(times: Sequence[datetime]) -> bool:
+    """Return whether they are a month apart."""
+    return len(times) > 1 and (times[1] - times[0]).days >= 28
+
+
 def label(at: datetime, times: Sequence[datetime]) -> str:
     """Return the word for a time: an hour, a day, a month, or, of January, the year."""
     if at.hour:
         return f"{at:%H:%M}"
-    by_month = len(times) > 1 and (times[-1] - times[0]).days >= 28 * (len(times) - 1)
-    if not by_month and (times[-1] - times[0]).days <= 120:
+    if not are_months(times) and (times[-1] - times[0]).days <= 120:
         return f"{at.day} {at:%b}"
     return f"{at:%b}" if at.month > 1 else f"{at.year}"
 

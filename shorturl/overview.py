@@ -32,7 +32,7 @@ def most_followed(links: ShortUrlQuerySet) -> ShortUrlQuerySet:
 
 
 def fading(links: ShortUrlQuerySet) -> ShortUrlQuerySet:
-    """Return those that fewer people have followed in the last PERIOD than in the one before.
+    """Return those with fewer visits by people in the last PERIOD than in the one before.
 
     Each has both numbers, `recent` and `before`; those that have lost most are first.
     """
@@ -72,7 +72,7 @@ LISTS = {
     "fading": Overview(
         "Fading",
         fading,
-        "No link of yours was followed by fewer people in the last 30 days than in the 30 before.",
+        "No link of yours has fewer visits by people in the last 30 days than in the 30 before.",
     ),
     "never": Overview("Never followed", never_followed, "Each of your links was followed."),
 }

@@ -84,8 +84,8 @@ class Item(BaseModel):
     value: str | None = Field(
         description="The value, where `of` asks for it; empty for none, or unknown."
     )
-    people: int
-    bots: int
+    people: int = Field(description="Visits by people; one who comes twice counts twice.")
+    bots: int = Field(description="Visits by bots.")
 
 
 class LinkVisits(BaseModel):

@@ -34,8 +34,8 @@ def rising(day: int) -> float:
 
 
 def fading(day: int) -> float:
-    """Return less from day to day."""
-    return math.exp(-4 * day / DAYS)
+    """Return the same for long, and then less and less."""
+    return 1 / (1 + math.exp((day - 320) / 12))
 
 
 def once(day: int) -> float:

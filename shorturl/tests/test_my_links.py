@@ -154,8 +154,8 @@ def test_an_overview_of_them(client: Client, owner: User, monkeypatch: pytest.Mo
     assert shown("fading") == ["gone", "late", "fading"]
     assert shown("never") == ["known"]
     said = text(client.get("/links?show=fading"))
-    assert "0 people in the last 30 days, 3 in the 30 before" in said
-    assert "1 person in the last 30 days, 2 in the 30 before" in said
+    assert "0 visits by people in the last 30 days, 3 in the 30 before" in said
+    assert "1 visit by people in the last 30 days, 2 in the 30 before" in said
     assert shown("nothing") == ["late", "bots", "gone", "fading", "steady", "known"]
     monkeypatch.setattr(overview, "CONSIDERED", 2)
     assert shown("followed") == ["late", "bots"]
