@@ -84,9 +84,6 @@ def lab(browser: Browser, service: str) -> None:
     take(page, "scheduler")
     page.goto(f"{service}/lab/queue/")
     take(page, "queue")
-    page.goto(f"{service}/lab/isolation/")
-    page.evaluate("document.querySelector('main h2').scrollIntoView()")
-    take(page, "isolation")
     page.close()
 
 

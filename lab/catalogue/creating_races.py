@@ -154,7 +154,7 @@ RACES = (
         must_hold="Everybody gets a link that leads to their own target.",
         story=(
             "Two people shorten a URL at the same moment, and both draw the same key. Whoever "
-            "looks whether the key is free learns what was true when they looked: between the "
+            "checks whether the key is free learns what was true at that moment: between the "
             "time of check and the time of use, the other one can take it."
         ),
         processes=same_key_first(create),

@@ -1,4 +1,4 @@
-"""Kutt: look whether the address is free, insert it, and no constraint that would know better."""
+"""Kutt: check whether the address is free, insert it, and no constraint that would know better."""
 
 from functools import partial
 from typing import Any
@@ -76,7 +76,7 @@ EXHIBIT = Exhibit(
     observe=rows_of(Address),
     source="Kutt 3.2.3: generateId in server/utils/utils.js (its issue 513)",
     story=(
-        "They look whether the address is free, and insert it. Others do the same, and their "
+        "They check whether the address is free, and insert it. Others do the same, and their "
         "unique constraint turns the race into an error that somebody sees. This table has none. "
         "Both inserts succeed, both owners are told that the address is theirs, no error is "
         "raised anywhere, and whose target a visitor is sent to is left to the database. The "

@@ -3,7 +3,7 @@
 `redeem` returns True when this was one of the link's uses, and False when none is left. A link has
 `uses` and `max_uses`, and may be used so often: once, or more than once.
 
-As it stands it looks whether a use is left, and then takes it. The database adds, so that no use is
+As it stands it checks whether a use is left, and then takes it. The database adds, so that no use is
 lost. Who else has looked meanwhile?
 """
 
