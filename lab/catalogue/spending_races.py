@@ -126,7 +126,7 @@ RACES = (
         must_hold="One gets a link, and the others are told that the quota is used up.",
         story=(
             "A program sends two creates at the same moment, with a token that may make one more "
-            "link today. Each process counts them, finds one left, and makes a link."
+            "link today. Each process counts those of today, finds one left, and makes it."
             " A counter that counts right is no help when it is looked at before."
         ),
     ),

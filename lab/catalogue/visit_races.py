@@ -32,7 +32,8 @@ def counts() -> HitsAndVisits:
     """Return the counts of the link."""
     of_link = VisitCount.objects.filter(short_url=OuterRef("pk")).values("short_url")
     visits = Coalesce(Subquery(of_link.annotate(visits=Sum("hits")).values("visits")), 0)
-    return HitsAndVisits(*ShortUrl.objects.filter(key="a").values_list("hits", visits).get())
+    link = ShortUrl.objects.filter(key="a").annotate(visits_sum=visits)
+    return HitsAndVisits(*link.values_list("hits", "visits_sum").get())
 
 
 def no_visits(strategy: Strategy[Any]) -> None:

@@ -208,6 +208,15 @@ def test_whose_row_was_deleted_meanwhile_has_a_stale_read() -> None:
     assert "changes no row: what it read is out of date" in marks(found)[4]
 
 
+def test_who_reads_between_two_commits_has_seen_one_of_two_writes() -> None:
+    both = step(
+        2, "SELECT", "links", read=[{"hits": "1", "visits": "0"}], tables=["links", "visits"]
+    )
+    (torn,) = conflicts(numbered(write(1, table="links"), both, step(1, "INSERT", "visits")))
+    assert (torn.kind, torn.source, torn.target) == ("late", 3, 2)
+    assert torn.said_at_target == "has seen step 1, and not step 3"
+
+
 def test_who_is_killed_halfway_has_written_half() -> None:
     hits = [step(process, "UPDATE", wrote={}, computed={"hits": "hits + 1"}) for process in (1, 2)]
     found = conflicts(numbered(hits[0], hits[1], step(2, "INSERT", "visits")))

@@ -3,8 +3,8 @@
 `redeem` returns True when this was one of the link's uses, and False when none is left. A link has
 `uses` and `max_uses`, and may be used so often: once, or more than once.
 
-As it stands it checks whether a use is left, and then takes it. The database adds, so that no use is
-lost. Who else has looked meanwhile?
+As it stands it checks whether a use is left, and then takes it. The database adds, so that no use
+is lost. Who else has looked meanwhile?
 """
 
 from django.db.models import F
