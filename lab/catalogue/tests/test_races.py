@@ -100,11 +100,20 @@ MARATHON = {
     ("lost_update", "compare_and_swap"),
     ("lost_update", "repeatable_read"),
     ("toctou_in_a_transaction", "permuted_sequence"),
+    ("last_use", "compare_and_swap"),
+    ("last_link", "row_lock"),
+    ("given_back", "count_then_insert"),
+    ("given_back", "row_lock"),
+    ("two_quotas", "conditional_update"),
 }
+NOT_ENDED, TAKES_NO_PART = "…", "–"
 
 
 def three_processes() -> list[Any]:
-    """Return race, strategy and count of each cell of the tables for three processes."""
+    """Return race, strategy and count of each cell of the tables for three processes.
+
+    Only the central races, which `race matrix` explores with three, are among the quick tests.
+    """
     cases: list[Any] = []
     races: list[str] = []
     for first, rest in ROWS:
@@ -112,8 +121,10 @@ def three_processes() -> list[Any]:
             races = rest.split(" | ")
             continue
         for race, count in zip(races, rest.split(" | "), strict=True):
-            few = len(count.strip("*").split(" / ")[1]) < 3
-            marks = [] if few else [pytest.mark.exhaustive]
+            if count == TAKES_NO_PART:
+                continue
+            few = len(count.strip("*").rpartition(" / ")[2]) < 3
+            marks = [] if few and 3 in RACES[race].counts else [pytest.mark.exhaustive]
             marks += [pytest.mark.marathon] if (race, first) in MARATHON else []
             cases.append(pytest.param(race, first, count, marks=marks))
     return cases
@@ -121,13 +132,17 @@ def three_processes() -> list[Any]:
 
 def test_the_tables_for_three_processes_show_every_strategy() -> None:
     shown = [each.values[:2] for each in three_processes()]
-    central = [race for race in RACES.values() if 3 in race.counts]
-    expected = [(race.name, strategy) for race in central for strategy in race.strategies]
+    races = {race for race, _ in shown}
+    assert races >= {name for name, race in RACES.items() if 3 in race.counts}
+    expected = [(race, strategy) for race in races for strategy in RACES[race].strategies]
     assert sorted(shown) == sorted(expected)
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(("race", "strategy", "count"), three_processes())
+@pytest.mark.parametrize(
+    ("race", "strategy", "count"),
+    [case for case in three_processes() if case.values[2] != NOT_ENDED],
+)
 def test_a_count_with_three_processes(race: str, strategy: str, count: str) -> None:
     result = RACES[race].explore(
         RACES[race].strategies[strategy], 3, reduce=True, max_schedules=100_000, max_seconds=900
