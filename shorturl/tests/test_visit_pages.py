@@ -212,6 +212,11 @@ def test_the_page_has_the_chart_as_a_table_and_who_they_were(
     assert "Referrers none: typed, or not told 42 80.8% news.example 9 17.3%" in said
     assert "Bots Googlebot 3 100.0%" in said
     assertNotContains(page, "Countries")  # of which none is known
+    page = client.get("/spring/stats", {"from": "2026-03-01", "to": "2026-03-01", "by": "hour"})
+    assert "8 of these visits are kept by day only" in text(page)
+    assertNotContains(page, 'class="chart"')
+    page = client.get("/spring/stats", {"from": "2026-03-04", "to": "2026-03-05"})
+    assertContains(page, "Nobody followed it in this time.")
 
 
 def chart(unit: Unit, first: str, last: str) -> Chart:
