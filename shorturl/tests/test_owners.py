@@ -295,6 +295,18 @@ def test_an_account_that_is_chosen_stays_until_the_form_is_saved(
     assertContains(response, "Select a valid choice. That choice is not one of the available")
 
 
+def test_the_removal_of_an_account_takes_the_csrf_token_and_the_permission() -> None:
+    """The page is not in the transaction that Django's own has, nor behind its decorator."""
+    owner, boss = user(), User.objects.create_superuser("boss")
+    stranger = user(staff=True)
+    for account, checks in ((boss, True), (stranger, False)):
+        browser = Client(enforce_csrf_checks=checks)
+        browser.force_login(account)
+        answer = browser.post(f"/admin/auth/user/{owner.pk}/delete/", {"post": "yes"})
+        assert answer.status_code == 403
+    assert User.objects.filter(pk=owner.pk).exists()
+
+
 @pytest.mark.parametrize("name", ["nobody", "a\0b"])
 def test_an_account_that_is_not_there_cannot_be_removed(name: str) -> None:
     with pytest.raises(CommandError, match="There is no user '"):
