@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import connection
 
 from benchmarks import pgbench, processor, wrk
-from benchmarks.goals import BASELINE, ONE_LINE, SERVICE
+from benchmarks.goals import BASELINE, ONE_LINE, RECORDING, SERVICE
 from benchmarks.link_tables import LinkTables, hits_and_links
 from benchmarks.measurements import LINKS, Load, Measurement, Reading
 from loadtests.harness.serving import NO_REFUSALS, ROOT, RunningService, serving
@@ -21,6 +21,7 @@ from shorturl.strategies import Verdict
 
 WARM_UP = 0.5  # seconds
 CONNECTIONS = (1, 16, 64, 256)
+NO_VISITS = {"SHORTURL_VISITS": "off"}
 DRAWN = ("one", "Zipf", "random")
 
 
@@ -57,10 +58,12 @@ def plan(*, quick: bool, largest: int, baseline: Path | None) -> list[Part]:
     sizes = [links for links in (1_000_000, 10_000_000) if links <= largest and not quick]
     drawn = [Load(one.connections, keys) for keys in DRAWN for one in many]
     drawn += [Load(keys=keys, links=links) for links in sizes for keys in DRAWN]
+    with_visits = [one for one in drawn if one.keys != "Zipf" and one.links == LINKS]
     drawn.sort(key=attrgetter("keys", "connections", "links"))  # sizes next to one another
     default = resolving.STRATEGIES[settings.SHORTURL_RESOLVING]
     by_side = [
-        Subject(SERVICE, drawn, pgbench.resolving_script(default)),
+        Subject(SERVICE, drawn, pgbench.resolving_script(default), NO_VISITS),
+        Subject(RECORDING, with_visits),
         Subject(ONE_LINE, many, application="benchmarks.one_line:application"),
     ]
     if baseline:
@@ -69,7 +72,9 @@ def plan(*, quick: bool, largest: int, baseline: Path | None) -> list[Part]:
         by_side.append(Subject(BASELINE, loads, directory=baseline))
     apart = many if quick else [*many, Load(keys="Zipf"), Load(keys="random")]
     resolves = [
-        Subject(name, apart, pgbench.resolving_script(one), {"SHORTURL_RESOLVING": name})
+        Subject(
+            name, apart, pgbench.resolving_script(one), {**NO_VISITS, "SHORTURL_RESOLVING": name}
+        )
         for name, one in resolving.STRATEGIES.items()
         if one.verdict in (Verdict.RIGHT, Verdict.RIGHT_WITHOUT_CONDITION)  # no link has one
     ]

@@ -55,7 +55,7 @@ def install() -> None:
 
 def _watch(connection: BaseDatabaseWrapper, **_: Any) -> None:
     if measured not in connection.execute_wrappers:  # as after a reconnect
-        # As the first: whoever connects may be in a block with a wrapper, which takes the last away.
+        # As the first: who connects may be in a block with a wrapper, which takes the last away.
         connection.execute_wrappers.insert(0, measured)
 
 

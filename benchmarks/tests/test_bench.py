@@ -10,7 +10,7 @@ from django.db.models import F
 
 from benchmarks import bench, pgbench, wrk
 from benchmarks.bench import CONNECTIONS, Bench, Subject, plan
-from benchmarks.goals import BASELINE, GOALS, ONE_LINE, PGBENCH, SERVICE
+from benchmarks.goals import BASELINE, GOALS, ONE_LINE, PGBENCH, RECORDING, SERVICE
 from benchmarks.link_tables import LinkTables, hits_and_links, run
 from benchmarks.measurements import Load
 from benchmarks.wrk import Sample
@@ -49,7 +49,7 @@ def test_the_plan_measures_both_sides_of_every_goal() -> None:
     for name in [SERVICE, ONE_LINE, *RIGHT]:
         assert {load.connections for one, load in found if one == name} == set(CONNECTIONS)
     quick = {key for part in plan(quick=True, largest=1, baseline=None) for key in part.found}
-    assert {name for name, _ in quick} == {SERVICE, ONE_LINE, *RIGHT, "on_conflict"}
+    assert {name for name, _ in quick} == {SERVICE, RECORDING, ONE_LINE, *RIGHT, "on_conflict"}
     assert {(load.connections, load.links) for _, load in quick} == {(16, 10_000)}
     assert (BASELINE, Load()) not in quick
 

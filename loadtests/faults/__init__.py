@@ -29,6 +29,7 @@ from loadtests.faults.kill_answer import kill_answer
 from loadtests.faults.kill_pgbouncer import kill_pgbouncer, pgbouncer_before_postgres
 from loadtests.faults.kill_roll_up import appending, kill_roll_up
 from loadtests.faults.kill_service import kill_service, two_services
+from loadtests.faults.kill_visit_roll_up import appending_visits, kill_visit_roll_up
 from loadtests.faults.kill_worker import kill_worker
 from loadtests.faults.locked_row import locked_row
 from loadtests.faults.overloaded import overloaded
@@ -159,6 +160,14 @@ FAULTS = (
         "every hit stays where it is or is moved, and no request notices",
         QUICK,
         place=appending,
+        quick=True,
+    ),
+    InjectedFault(
+        kill_visit_roll_up,
+        "the same where append_only records visits, which grow old meanwhile",
+        "the visits of every link are its hits, and no request notices",
+        QUICK,
+        place=appending_visits,
         quick=True,
     ),
     InjectedFault(

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,6 +26,14 @@ RECEIVE_TIMEOUT, REQUEST_TIMEOUT, KEEPALIVE = 5.0, 12.0, 30.0
 MARGIN = 0.5
 RESPAWN = 10.0  # seconds for gunicorn to replace all workers, and for them to import Django
 QUICK = 1.0  # seconds for what waits for nothing but a thread
+
+
+DIFFERENCES = """
+    SELECT count(visits.short_url_id), coalesce(sum(abs(link.hits - coalesce(visits.hits, 0))), 0)
+    FROM shorturl_shorturl AS link LEFT JOIN (
+        SELECT short_url_id, sum(hits) AS hits FROM shorturl_visitcount GROUP BY short_url_id
+    ) AS visits ON visits.short_url_id = link.id
+"""
 
 
 class Skipped(Exception):
@@ -84,11 +92,11 @@ class Setup:
 
 
 @contextmanager
-def plain(setup: Setup) -> Iterator[Place]:
+def plain(setup: Setup, **environment: str) -> Iterator[Place]:
     """Have one service on one PostgreSQL."""
     with (
         own_postgres(options=setup.postgres_options) as postgres,
-        setup.serve(postgres.url) as service,
+        setup.serve(postgres.url, **environment) as service,
     ):
         yield Place(postgres, [service], [service.url])
 
@@ -180,6 +188,14 @@ class FaultOutcome(NamedTuple):
         return told
 
 
+def hits_without_visits(postgres: OwnPostgres) -> int | None:
+    """Return by how much hits and visits of links differ; None where no visits are recorded."""
+    with closing(postgres.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute(DIFFERENCES)
+        recorded, difference = cursor.fetchone()
+        return int(difference) if recorded else None
+
+
 def run(fault: InjectedFault, place: Place) -> FaultOutcome:
     """Have users at work, inject the fault, wait until the service has recovered, and reconcile.
 
@@ -191,11 +207,14 @@ def run(fault: InjectedFault, place: Place) -> FaultOutcome:
         traffic.begin_measuring()
         figures = [*fault.inject(experiment)]
         experiment.wait_until_at_work("the load is not answered after the fault")
+    unrecorded = hits_without_visits(place.postgres)
     hits, result = traffic.reconciled()
     ledger, standard = traffic.ledger, [Figure("longest wait", traffic.longest, fault.bound, " s")]
     if fault.probes:
         standard.append(Figure("/healthz", traffic.longest_probe, PROBE_BOUND, " s"))
         standard.append(Figure("failed /healthz", traffic.failed_probes, 0))
+    if unrecorded is not None:
+        standard.append(Figure("hits without a visit", unrecorded, 0))
     if fault.affects:
         standard.append(Figure("requests affected", ledger.errors.total(), 1, least=True))
     acknowledged = ledger.redirects.total()

@@ -27,11 +27,20 @@ def appending(setup: Setup) -> AbstractContextManager[Place]:
 
 def kill_roll_up(experiment: Experiment) -> Iterator[Figure]:
     """Roll up, and kill every second one when it has deleted its rows and not added them yet."""
+    return roll_ups(experiment, LOCK)
+
+
+def roll_ups(experiment: Experiment, lock: str, *before: str) -> Iterator[Figure]:
+    """Roll up after the statements `before`, and kill every second one when it meets `lock`."""
     failed = killed = 0
     for number in range(ROLL_UPS):
         with closing(experiment.postgres.connect()) as connection, connection.cursor() as cursor:
             if number % 2:
-                cursor.execute(LOCK)
+                cursor.execute(lock)
+            else:
+                for statement in before:
+                    cursor.execute(statement, [number])
+                connection.commit()
             process = subprocess.Popen(
                 [sys.executable, "manage.py", "roll_up"],
                 cwd=ROOT,

@@ -1,0 +1,81 @@
+"""The roll-up of visits: what becomes of which row, and when."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import Sum
+from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
+
+from shorturl import visit_roll_up
+from shorturl.models import ShortUrl, VisitCount
+from shorturl.rolling_up import batches
+from shorturl.visit_roll_up import roll_up_visits
+from shorturl.visits import Visit
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 3, 15, 12, 30, tzinfo=UTC)
+
+
+def add(unit: str | None, starts_at: datetime, hits: int = 1, **kind: Any) -> None:
+    link, _ = ShortUrl.objects.get_or_create(key="a", target_url="https://a.example/")
+    values = {**Visit()._asdict(), **kind}
+    VisitCount.objects.create(short_url=link, unit=unit, starts_at=starts_at, hits=hits, **values)
+
+
+def rows() -> list[tuple[str, str, int]]:
+    found = VisitCount.objects.order_by("starts_at", "unit", "browser")
+    return [(each.unit or "-", f"{each.starts_at:%Y-%m-%d %H}", each.hits) for each in found]
+
+
+def test_hours_become_days_and_days_months(settings: Settings) -> None:
+    settings.SHORTURL_VISITS_HOURS, settings.SHORTURL_VISITS_DAYS = 10, 40
+    midnight = NOW.replace(hour=0, minute=0)
+    add(None, NOW.replace(minute=0))
+    add(None, NOW.replace(minute=0))
+    add("h", NOW.replace(minute=0), 5)
+    kept, old = midnight - timedelta(days=10), midnight - timedelta(days=11)
+    add("h", kept)
+    add("h", old + timedelta(hours=3), 2)
+    add("h", old + timedelta(hours=23), 3)
+    add("h", old + timedelta(hours=23), 4, browser="Firefox")
+    add("d", old, 100)
+    add("d", datetime(2026, 2, 1, tzinfo=UTC), 7)
+    add("d", datetime(2026, 1, 31, tzinfo=UTC), 8)
+    add("h", datetime(2026, 1, 2, 3, tzinfo=UTC), 9)
+    sums = VisitCount.objects.aggregate(hits=Sum("hits"))
+    assert roll_up_visits(NOW) == 2 + 4 + 2
+    assert rows() == [
+        ("m", "2026-01-01 00", 17),
+        ("d", "2026-02-01 00", 7),
+        ("d", "2026-03-04 00", 105),
+        ("d", "2026-03-04 00", 4),
+        ("h", "2026-03-05 00", 1),
+        ("h", "2026-03-15 12", 7),
+    ]
+    assert VisitCount.objects.aggregate(hits=Sum("hits")) == sums
+    assert roll_up_visits(NOW) == 0
+
+
+def test_it_goes_on_until_a_batch_is_not_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "BATCH", 2)
+    monkeypatch.setattr(visit_roll_up, "BATCH", 2)
+    for _ in range(5):
+        add(None, NOW.replace(minute=0))
+    assert roll_up_visits(NOW) == 5
+    assert rows() == [("h", "2026-03-15 12", 5)]
+
+
+@pytest.mark.parametrize("unit", [None, "h"])
+def test_what_is_due_is_found_by_the_index(unit: str | None) -> None:
+    with CaptureQueriesContext(connection) as sent:
+        batches.roll_up(unit, "d", NOW)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"EXPLAIN {sent[0]['sql']}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    condition = "unit IS NULL" if unit is None else "(unit)::text = 'h'::text"
+    assert f"Index Cond: (({condition}) AND (starts_at <" in plan, plan
