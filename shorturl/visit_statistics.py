@@ -53,14 +53,15 @@ class Statistics(NamedTuple):
     """The visits within a range, in groups, and what the link has in all."""
 
     hits: int
-    recorded: int
+    any_recorded: bool
+    recorded: int | None  # ever; None for a range that is not the whole of its time
     total: VisitGroup
     groups: list[VisitGroup]
 
     @property
-    def not_recorded(self) -> int:
+    def not_recorded(self) -> int | None:
         """The hits of which no visit is kept."""
-        return self.hits - self.recorded
+        return None if self.recorded is None else self.hits - self.recorded
 
     def of(self, dimension: Dimension) -> list[VisitGroup]:
         """Return the groups of a dimension, without a time."""
@@ -104,7 +105,14 @@ STATEMENT = """
     SELECT kept, begins, {dimensions}, people, bots,
         (SELECT hits FROM {links} WHERE id = %(link)s)
         + (SELECT coalesce(sum(hits), 0)::bigint FROM {parts} WHERE short_url_id = %(link)s),
-        (SELECT coalesce(sum(hits), 0)::bigint FROM {visits} WHERE short_url_id = %(link)s)
+        EXISTS (SELECT FROM {visits} WHERE short_url_id = %(link)s),
+        CASE WHEN %(whole)s THEN (
+            SELECT coalesce(sum(hits), 0)::bigint FROM {visits}
+            WHERE short_url_id = %(link)s AND starts_at < %(begins)s
+        ) + (
+            SELECT coalesce(sum(hits), 0)::bigint FROM {visits}
+            WHERE short_url_id = %(link)s AND starts_at > %(ends)s
+        ) END
     FROM ranked WHERE is_total
         OR CASE WHEN begins IS NULL THEN least(by_people, by_bots) <= %(top)s ELSE %(in_time)s END
     ORDER BY is_total DESC, begins, people + bots DESC, {dimensions}
@@ -125,6 +133,9 @@ def read(
     There is a group for each hour, day or month that has any, as `by` says, and for each value `of`
     a dimension in it; and, without a time, for each of the `top` values of every dimension, of
     people and of bots. There are not many more than GROUPS_MAX, which are not all then.
+
+    What is recorded in all is added up only where the range begins no later than the short URL, as
+    that is to read everything.
     """
     using = connections[router.db_for_read(VisitCount)]
     statement = sql.SQL(STATEMENT).format(
@@ -140,6 +151,7 @@ def read(
         "ends": chosen.ends,
         "by": (by or Unit.DAY).value,
         "unit": UNITS.index(by or Unit.DAY),
+        "whole": chosen.first <= short_url.created_at.date(),
         "in_time": by is not None,
         "top": top,
         "most": GROUPS_MAX + 2 + 2 * top * len(Dimension),
@@ -148,8 +160,9 @@ def read(
         cursor.execute(statement, values)
         rows = cursor.fetchall()
     total, *groups = (group(row) for row in rows)
-    *_, hits, recorded = rows[0]
-    return Statistics(hits, recorded, total, groups)
+    *_, hits, any_recorded, elsewhere = rows[0]
+    recorded = None if elsewhere is None else total.visits + elsewhere
+    return Statistics(hits, any_recorded, recorded, total, groups)
 
 
 def listed(names: Iterable[str]) -> Any:
@@ -159,6 +172,6 @@ def listed(names: Iterable[str]) -> Any:
 
 def group(row: Sequence[Any]) -> VisitGroup:
     """Return the group that a row of the statement is."""
-    kept, begins, *values, people, bots, _, _ = row
+    kept, begins, *values, people, bots, _, _, _ = row
     unit = None if kept is None else UNITS[kept]
     return VisitGroup(unit, begins, dict(zip(Dimension, values, strict=True)), people, bots)

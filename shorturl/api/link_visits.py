@@ -93,8 +93,13 @@ class LinkVisits(BaseModel):
 
     key: str
     hits: int = Field(description="How often the short URL was followed, ever.")
-    recorded: int = Field(description="Of how many of the hits the visit is recorded.")
-    not_recorded: int = Field(description="And of how many it is not: `hits` is the sum of both.")
+    recorded: int | None = Field(
+        description="Of how many of the hits the visit is recorded; null unless the range begins "
+        "no later than the short URL."
+    )
+    not_recorded: int | None = Field(
+        description="And of how many it is not: `hits` is the sum of both."
+    )
     first: date = Field(serialization_alias="from")
     last: date = Field(serialization_alias="to")
     people: int = Field(description="In this range.")

@@ -11,13 +11,14 @@ from datetime import UTC, datetime, time, timedelta
 from random import Random
 from typing import NamedTuple, TypeVar
 
+from django.conf import settings
+
 from shorturl.models import VisitCount
 from shorturl.visits import COMPUTER, OTHER, OTHER_FAMILY, PHONE, TABLET, Visit
 
 T = TypeVar("T")
 
 DAYS = 365
-HOURS_KEPT = 30  # days; older visits are kept by day, as after a roll-up
 
 # How many follow a link on a day of the year, from 0 to 1, of the most that do.
 Course = Callable[[int], float]
@@ -124,6 +125,7 @@ HOURS = [3, 2, 2, 2, 2, 3, 4, 6, 8, 9, 9, 9, 8, 10, 11, 11, 10, 9, 8, 7, 7, 6, 5
 
 def visits(link: DemoLink, seed: int, until: datetime) -> list[VisitCount]:
     """Return a year of visits to a link, up to the hour `until`, without the link they are to."""
+    kept = settings.SHORTURL_VISITS_HOURS  # days by the hour; before, by the day, as rolled up
     random = Random(f"{seed} {link.key}")  # noqa: S311 - not for secrets
     counts: Counter[tuple[str, datetime, Visit]] = Counter()
     for day in range(DAYS):
@@ -133,7 +135,7 @@ def visits(link: DemoLink, seed: int, until: datetime) -> list[VisitCount]:
         many = max(round(random.gauss(mean, mean**0.5)), 0)
         for hour in random.choices(range(24), HOURS, k=many):
             kind, at = draw(random), begins + timedelta(hours=hour)
-            if day < DAYS - HOURS_KEPT:
+            if day < DAYS - kept:
                 counts[VisitCount.Unit.DAY, begins, kind] += 1
             elif at <= until:
                 counts[VisitCount.Unit.HOUR, at, kind] += 1

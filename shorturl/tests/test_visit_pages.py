@@ -192,6 +192,17 @@ def test_what_is_not_recorded_is_said(client: Client, record: Record) -> None:
     said = "Of 1,234 hits, 234 are not recorded"
     assert said in text(client.get("/spring/stats"))
     assert visits(client)["not_recorded"] == 234
+    # What is recorded before and after the range is recorded, too.
+    day = timezone.now().date() - timedelta(days=3)
+    found = visits(client, **{"from": day, "to": day})
+    assert (found["people"], found["recorded"], found["not_recorded"]) == (0, 1_000, 234)
+    record("2020-01-01", DAY)
+    assert visits(client)["recorded"] == 1_001
+    # For a part of its time not everything is read.
+    ShortUrl.objects.update(created_at=timezone.now() - timedelta(days=100))
+    assert visits(client)["recorded"] is None
+    assert "not recorded" not in text(client.get("/spring/stats"))
+    assert "234 are not recorded" in text(client.get("/spring/stats?from=2020-01-01&by=month"))
 
 
 def test_the_page_without_visits(client: Client, short_url: ShortUrl, settings: Settings) -> None:
