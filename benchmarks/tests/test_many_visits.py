@@ -14,7 +14,7 @@ def test_makes_the_tables_and_reads_what_pages_show() -> None:
     ended = run_in(ROOT, *MODULE, *sizes, "--plans", **settings)
     assert ended.returncode == 0, ended.stderr
     assert "| 100 visits in 100 rows | 30 days by day | " in ended.stdout
-    assert " visits in 73,000 rows | a year by month | " in ended.stdout
+    assert " visits in 73,000 rows | all by month | " in ended.stdout
     assert "| 100 links | Fading | " in ended.stdout
     assert "Execution Time: " in ended.stdout
 
