@@ -18,6 +18,9 @@ MOST = 64  # statements of a session: one for each number of kinds in a batch, a
 # The statement is unknown, as after DISCARD ALL, or returns other types, as after a migration:
 # https://www.postgresql.org/docs/18/errcodes-appendix.html
 STALE = ("26000", "0A000")
+# Or PostgreSQL plans a statement five times more before it keeps a plan, in every session. Each has
+# one good plan, whatever its values are: by a unique key.
+PREPARE = "SET plan_cache_mode = force_generic_plan; PREPARE {} AS {}"
 
 # By the driver's connection, and so by session: the names of statements.
 _names: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
@@ -36,7 +39,7 @@ def prepared(
     if not known:
         name = f"redirect_{len(names)}"
         placeholders = (f"${number}" for number in range(1, len(params) + 1))
-        execute(f"PREPARE {name} AS {sql % tuple(placeholders)}", None, False, context)
+        execute(PREPARE.format(name, sql % tuple(placeholders)), None, False, context)
         names[sql] = name
     values = ", ".join(["%s"] * len(params))
     try:
