@@ -117,7 +117,7 @@ def test_a_database_that_is_away_is_one_line(
     def away(*_: object, **__: object) -> None:
         raise OperationalError("refused\n\tIs it running?\n")
 
-    monkeypatch.setattr(operations, "resolve", away)
+    monkeypatch.setattr(operations, "follow", away)
     monkeypatch.setattr("shorturl.api.links.existing", away)
     monkeypatch.setattr("project.health.MigrationExecutor", away)
     assert client.get(path).status_code == 503

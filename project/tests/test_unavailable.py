@@ -61,7 +61,7 @@ def assert_unavailable(response: Any) -> None:
 def test_without_the_database_the_api_answers_with_json_and_all_else_with_a_page(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "resolve", too_slow)
+    monkeypatch.setattr(operations, "follow", too_slow)
     with transaction.atomic():
         response = client.get("/spring")
         transaction.set_rollback(True)
@@ -82,7 +82,7 @@ def test_a_middleware_without_its_database_is_503_too(settings: Any) -> None:
 
 @pytest.mark.django_db
 def test_a_mistake_is_still_500(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "resolve", wrong)
+    monkeypatch.setattr(operations, "follow", wrong)
     response = Client(raise_request_exception=False).get("/spring")
     assert response.status_code == 500
     assert "Retry-After" not in response

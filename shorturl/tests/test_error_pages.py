@@ -18,6 +18,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 from shorturl import operations
 from shorturl.models import ShortUrl
 from shorturl.views import bad_request
+from shorturl.visits import Visit
 
 
 class Away:
@@ -86,10 +87,10 @@ def test_not_allowed_asks_nobody_to_log_in_again(admin_client: Client) -> None:
 def test_an_error(
     client: Client, monkeypatch: pytest.MonkeyPatch, error: type[Exception], status: int, said: str
 ) -> None:
-    def fail(key: str) -> ShortUrl:
+    def fail(key: str, visit: Visit) -> ShortUrl:
         raise error("secret")
 
-    monkeypatch.setattr(operations, "resolve", fail)
+    monkeypatch.setattr(operations, "follow", fail)
     client.raise_request_exception = False
     response = client.get("/spring")
     assertContains(response, said, status_code=status)

@@ -91,7 +91,7 @@ def test_a_lock_that_was_met_is_not_waited_for_again_until_it_is_gone(
         monkeypatch.setattr(key_gate, "PAUSE", 1e9)
         assert pool.submit(followed, "hot").result(PATIENCE) == 503
         with monkeypatch.context() as patch:
-            patch.setattr("shorturl.operations.resolve", None)  # which would be called
+            patch.setattr("shorturl.operations.follow", lambda *_, **__: 1 / 0)  # is not called
             assert pool.submit(followed, "hot").result(PATIENCE) == 503
         assert pool.submit(followed, "cold").result(PATIENCE) == 404
     monkeypatch.setattr(key_gate, "PAUSE", 0.0)

@@ -24,7 +24,7 @@ def test_shows_every_operation_and_calls_it(page: Page, log_in: LogIn, settings:
     log_in(user())
     page.goto("/api/docs")
     operations = page.locator(".opblock-summary")
-    expect(operations).to_have_count(6)
+    expect(operations).to_have_count(7)
     for operation in operations.all():
         operation.click()
     expect(page.get_by_text("Authorization: Bearer <token>")).to_be_visible()
