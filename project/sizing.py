@@ -14,6 +14,8 @@ CREATE_WORKER, CREATE_POSTGRES = 618, 78
 # Measured: bytes, without full-page images. A link has a target of 60 characters.
 ROW_BYTES, INDEX_BYTES = 138, 55
 HIT_WAL, CREATE_WAL = 184, 351
+# The same of a row of visits, which has all of one link, hour and kind; here of a visit more in it.
+VISIT_BYTES, VISIT_INDEX_BYTES, VISIT_WAL = 120, 115, 176
 # Measured: hits per second on one row, 16 clients of pgbench, a statement each.
 ROW_RATE = 11_292
 
@@ -53,12 +55,12 @@ class Sizing:
         return max(self.needs, key=self.needs.__getitem__)
 
 
-def full_page_images(redirects: float, links: float) -> float:
-    """Return bytes per second of pages that are written whole after each checkpoint.
+def full_page_images(redirects: float, size: float) -> float:
+    """Return bytes per second of a table's pages that are written whole after each checkpoint.
 
     With keys at random, the worst case: who follows few links touches few pages.
     """
-    pages = max(1.0, links * ROW_BYTES / PAGE)
+    pages = max(1.0, size / PAGE)
     touched = pages * -math.expm1(-redirects * CHECKPOINT / pages)
     return touched * PAGE / CHECKPOINT
 
@@ -70,13 +72,23 @@ def cores(redirects: float, creates: float) -> tuple[float, float]:
     return service / 1e6, postgres / 1e6
 
 
-def sizing(redirects: float, links: float, creates: float, machine: Machine) -> Sizing:
-    """Return what so many redirects and creates per second, and links in all, take."""
+def sizing(
+    redirects: float, links: float, creates: float, machine: Machine, *, visits: float = 0
+) -> Sizing:
+    """Return what so many redirects and creates per second take, with so many links in all.
+
+    `visits` is the number of rows of visits of a link, on average: of hours, days and kinds.
+    """
     service, postgres = cores(redirects, creates)
     network = redirects * REDIRECT_BYTES
-    images = full_page_images(redirects, links)
-    wal = redirects * HIT_WAL + creates * CREATE_WAL + images
-    disk = links * (ROW_BYTES + INDEX_BYTES) * DISK_HEADROOM
+    images = full_page_images(redirects, links * ROW_BYTES)
+    per_hit = HIT_WAL
+    if visits:
+        images += full_page_images(redirects, links * visits * VISIT_BYTES)
+        per_hit += VISIT_WAL
+    wal = redirects * per_hit + creates * CREATE_WAL + images
+    index = links * (INDEX_BYTES + visits * VISIT_INDEX_BYTES)
+    disk = (links * (ROW_BYTES + visits * VISIT_BYTES) + index) * DISK_HEADROOM
     needs = {
         "the processors": postgres / (machine.cores * USABLE),
         "the disk space": disk / machine.disk,
@@ -87,7 +99,7 @@ def sizing(redirects: float, links: float, creates: float, machine: Machine) -> 
         service_machines=max(1, math.ceil(machines)),
         shards=max(1, math.ceil(max(needs.values()))),
         disk=disk,
-        index=links * INDEX_BYTES,
+        index=index,
         wal=wal,
         full_pages=images,
         network=network,

@@ -9,16 +9,25 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection
 from django.db.backends.postgresql.psycopg_any import sql
+from django.db.models import Model
 
 from project import sizing
-from shorturl.models import ShortUrl
+from shorturl.models import ShortUrl, VisitCount
 
 ROWS, HITS = 20_000, 2_000
+VISITS = 10.0
 TARGET = "https://example.com/".ljust(60, "x")
 MAKE = "CREATE TABLE {} (LIKE {} INCLUDING ALL EXCLUDING IDENTITY)"
 FILL = """
     INSERT INTO {} (id, key, target_url)
     SELECT n, left(md5(n::text), 7), %s FROM generate_series(1, %s) n ON CONFLICT DO NOTHING
+"""
+FILL_VISITS = """
+    INSERT INTO {} (id, short_url_id, unit, starts_at, referrer, browser, system, device, country,
+        is_bot)
+    SELECT n, n / 10, 'h', date_trunc('hour', now()) - n %% 10 * interval '1 hour', %s, 'Chrome',
+        'Windows', 'Computer', 'DE', false
+    FROM generate_series(1, %s) n
 """
 HIT = "UPDATE {} SET hits = hits + 1 WHERE id = %s"
 
@@ -34,6 +43,12 @@ class Command(BaseCommand):
         parser.add_argument("--redirects", type=positive, default=1_000.0, help="per second")
         parser.add_argument("--creates", type=positive, help="per second; 1 for 100 redirects")
         parser.add_argument("--links", type=positive, default=1e6, help="in all, for example 1e9")
+        parser.add_argument(
+            "--visits",
+            type=positive,
+            default=VISITS,
+            help="rows of visits for each link: its hours and days, times the kinds in each",
+        )
         parser.add_argument("--cores", type=whole, default=machine.cores, help="of a machine")
         parser.add_argument("--disk", type=positive, default=machine.disk / 1e12, help="in TB")
         parser.add_argument(
@@ -52,11 +67,13 @@ class Command(BaseCommand):
         redirects, links = options["redirects"], options["links"]
         creates = options["creates"] or redirects / 100
         machine = sizing.Machine(cores=options["cores"], disk=options["disk"] * 1e12)
-        found = sizing.sizing(redirects, links, creates, machine)
+        visits = options["visits"] if settings.SHORTURL_VISITS else 0.0
+        found = sizing.sizing(redirects, links, creates, machine, visits=visits)
         service, postgres = sizing.cores(redirects, creates)
         at_once = settings.SHORTURL_REQUESTS_PER_KEY
         lines = [
-            f"{redirects:,.0f} redirects and {creates:,.0f} creates per second, {links:,.0f} links",
+            f"{redirects:,.0f} redirects and {creates:,.0f} creates per second, {links:,.0f} links"
+            f" with {visits:,.0f} rows of visits each",
             f"service      {found.service_machines} × {machine.cores} cores, of which "
             f"{service:,.1f} are busy",
             f"PostgreSQL   {found.shards} × {machine.cores} cores, of which "
@@ -94,12 +111,24 @@ def whole(text: str) -> int:
 
 
 def measured() -> str:
-    """Return bytes per link, and of the write-ahead log per hit and create.
+    """Return the bytes of links and of visits, in tables like theirs, which are removed again."""
+    links, hit, create = bytes_of(ShortUrl, FILL, TARGET)
+    visits, visit, _ = bytes_of(VisitCount, FILL_VISITS, "news.example.com")
+    return (
+        f"bytes of a link {links[0]:.0f}, of its indexes {links[1]:.0f}; "
+        f"write-ahead log of a hit {hit:.0f}, of a create {create:.0f}; "
+        f"bytes of a row of visits {visits[0]:.0f}, of its indexes {visits[1]:.0f}; "
+        f"write-ahead log of a visit {visit:.0f}"
+    )
 
-    In a table like that of the links, which is removed again. Each hit is a transaction.
+
+def bytes_of(model: type[Model], fill: str, text: str) -> tuple[tuple[float, float], float, float]:
+    """Return bytes of a row and of its indexes, and of the write-ahead log per hit and new row.
+
+    Each hit is a transaction.
     """
     name = f"sizing_{secrets.token_hex(4)}"
-    table, like = sql.Identifier(name), sql.Identifier(ShortUrl._meta.db_table)
+    table, like = sql.Identifier(name), sql.Identifier(model._meta.db_table)
     with connection.cursor() as cursor:
 
         def written(statement: Any, *parameters: int | str) -> int:
@@ -112,7 +141,7 @@ def measured() -> str:
 
         cursor.execute(sql.SQL(MAKE).format(table, like))
         try:
-            created = written(sql.SQL(FILL).format(table), TARGET, ROWS)
+            created = written(sql.SQL(fill).format(table), text, ROWS)
             hit = sql.SQL(HIT).format(table)
             # Not the mean: a checkpoint meanwhile has pages written whole.
             per_hit = median(written(hit, 1 + secrets.randbelow(ROWS)) for _ in range(HITS))
@@ -120,7 +149,4 @@ def measured() -> str:
             rows, indexes = cursor.fetchone()
         finally:
             cursor.execute(sql.SQL("DROP TABLE {}").format(table))
-    return (
-        f"bytes of a row {rows / ROWS:.0f}, of its indexes {indexes / ROWS:.0f}; "
-        f"write-ahead log of a hit {per_hit:.0f}, of a create {created / ROWS:.0f}"
-    )
+    return (rows / ROWS, indexes / ROWS), per_hit, created / ROWS
