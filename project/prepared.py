@@ -6,6 +6,7 @@ nothing of it. Behind a pooler that hands every transaction to another session, 
 """
 
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -18,6 +19,7 @@ MOST = 64  # statements of a session: one for each number of kinds in a batch, a
 # The statement is unknown, as after DISCARD ALL, or returns other types, as after a migration:
 # https://www.postgresql.org/docs/18/errcodes-appendix.html
 STALE = ("26000", "0A000")
+DUPLICATE = "42P05"
 # Or PostgreSQL plans a statement five times more before it keeps a plan, in every session. Each has
 # one good plan, whatever its values are: by a unique key.
 PREPARE = "SET plan_cache_mode = force_generic_plan; PREPARE {} AS {}"
@@ -37,9 +39,14 @@ def prepared(
     if not possible or (not known and len(names) >= MOST) or settings.DATABASE_POOLER != "none":
         return execute(sql, params, many, context)
     if not known:
-        name = f"redirect_{len(names)}"
+        # By its text: whoever has prepared what is there under this name, it is this statement.
+        name = f"redirect_{sha256(sql.encode()).hexdigest()[:16]}"
         placeholders = (f"${number}" for number in range(1, len(params) + 1))
-        execute(PREPARE.format(name, sql % tuple(placeholders)), None, False, context)
+        try:
+            execute(PREPARE.format(name, sql % tuple(placeholders)), None, False, context)
+        except DatabaseError as error:
+            if not driver_error(error, DUPLICATE):  # of one that was interrupted, or a pooler's
+                raise
         names[sql] = name
     values = ", ".join(["%s"] * len(params))
     try:
