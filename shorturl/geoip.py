@@ -9,6 +9,9 @@ from typing import Any
 import maxminddb
 from django.conf import settings
 
+# In the types of databases, as GeoLite2-Country, GeoIP2-City-Europe and DBIP-Country-Lite.
+WITH_COUNTRIES = ("Country", "City", "Enterprise")
+
 
 def is_on() -> bool:
     """Return whether there is a database to ask."""
@@ -23,7 +26,7 @@ def problem() -> str:
         kind = opened(settings.SHORTURL_GEOIP).metadata().database_type
     except (OSError, ValueError, maxminddb.InvalidDatabaseError) as error:
         return str(error)
-    return "" if kind.endswith(("Country", "City", "Enterprise")) else f"it is one of {kind}"
+    return "" if any(name in kind for name in WITH_COUNTRIES) else f"it is one of {kind}"
 
 
 def country_of(address: str | None) -> str:

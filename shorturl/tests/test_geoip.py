@@ -26,8 +26,7 @@ def number(value: int) -> bytes:
     return bytes([5 << 5 | 2]) + value.to_bytes(2, "big")
 
 
-@pytest.fixture
-def countries(tmp_path: Path) -> Path:
+def written(directory: Path, kind: str = "Test-Country") -> Path:
     """Write a tree of one node: addresses that begin with a 0 are Germany's, others nobody's."""
     nodes = 1
     tree = (nodes + 16).to_bytes(3, "big") + nodes.to_bytes(3, "big")
@@ -38,14 +37,35 @@ def countries(tmp_path: Path) -> Path:
         "binary_format_major_version": number(2),
         "binary_format_minor_version": number(0),
         "build_epoch": bytes([8, 2]) + (1_700_000_000).to_bytes(8, "big"),
-        "database_type": "Test-Country",
+        "database_type": kind,
         "languages": b"\x01\x04" + encoded("en"),  # an array
         "description": {"en": "of a test"},
     }
     data = encoded({"country": {"iso_code": "DE"}})
-    path = tmp_path / "countries.mmdb"
+    path = directory / "countries.mmdb"
     path.write_bytes(tree + bytes(16) + data + b"\xab\xcd\xefMaxMind.com" + encoded(about))
     return path
+
+
+@pytest.fixture
+def countries(tmp_path: Path) -> Path:
+    return written(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("GeoLite2-Country", ""),
+        ("GeoIP2-City-Europe", ""),
+        ("DBIP-Country-Lite", ""),
+        ("GeoLite2-ASN", "it is one of GeoLite2-ASN"),
+    ],
+)
+def test_a_database_without_countries_is_refused(
+    kind: str, problem: str, tmp_path: Path, settings: Settings
+) -> None:
+    settings.SHORTURL_GEOIP = str(written(tmp_path, kind))
+    assert geoip.problem() == problem
 
 
 @pytest.mark.parametrize(
