@@ -32,7 +32,9 @@ def _check_strategy(setting: str, strategies: dict[str, Strategy[Any]]) -> Itera
         return
     right = [s.name for s in strategies.values() if s.verdict is Verdict.RIGHT]
     refused = [s.name for s in strategies.values() if setting == REUSING and not s.nests]
-    hint = f"Choose one of {', '.join(name for name in right if name not in refused)}."
+    choices = [name for name in right if name not in refused]
+    choices += ["off"] if setting == VISITS else []
+    hint = f"Choose one of {', '.join(choices)}."
     if name not in strategies:
         yield Error(f"{setting}={name!r} is not a strategy.", hint=hint, id="shorturl.E001")
     elif name not in right and not settings.SHORTURL_EXHIBITS:
