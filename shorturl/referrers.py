@@ -21,7 +21,11 @@ class Referrers:
         self.of_links: dict[str, set[str]] = {}
 
     def admits(self, key: str, referrer: str) -> bool:
-        """Return whether a visit of the link may be recorded with this referrer."""
+        """Return whether a visit of the link may be recorded with this referrer.
+
+        Who asks at the same moment gets the same answer, before either has been added: there may be
+        as many more as the process has threads.
+        """
         with self.lock:
             self._begin_hour()
             known = self.of_links.get(key, ())
