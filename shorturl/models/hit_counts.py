@@ -1,0 +1,88 @@
+"""What is counted of a short URL beside its own row: parts of its hits, and its visits."""
+
+from django.db import models
+from django.db.models import Q
+
+
+class PartialCount(models.Model):
+    """Hits of a short URL that its own row does not show yet; roll_up() moves them there.
+
+    A row with a slot is one of a link's slots (`slotted_counter`), one without a slot is a single
+    hit (`append_only`). Where neither strategy ever counted, the table is empty. It is here all the
+    same, so that another strategy can be chosen at any time, and nothing is lost by the change.
+    """
+
+    # No foreign key in the database: to check it, every hit would lock the row of its link, which
+    # all hits of a hot link would do at once. Only erase() removes a link, and its parts first.
+    short_url = models.ForeignKey(
+        "ShortUrl", models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+    slot = models.PositiveSmallIntegerField(null=True)
+    hits = models.PositiveBigIntegerField()
+
+    class Meta:
+        # NULLs are distinct: single hits are many. It is also the index that a total is read by.
+        constraints = [
+            models.UniqueConstraint(
+                fields=["short_url", "slot"], name="shorturl_partialcount_slot_uk"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.hits} of short URL {self.short_url_id}"
+
+
+class VisitCount(models.Model):
+    """Visits of a short URL that are of one kind: so many of an hour, a day or a month, in UTC.
+
+    All of a link's rows together have each of its recorded hits once. roll_up() makes hours into
+    days, and days into months. A row without a unit is a single visit in the hour that `starts_at`
+    says, which only `append_only` leaves, until the next roll-up. Texts come from visits.py:
+    "" is what a visit did not say, or what is not known, OTHER what is on no list.
+    """
+
+    class Unit(models.TextChoices):
+        """How long the time is that begins at `starts_at`."""
+
+        HOUR = "h"
+        DAY = "d"
+        MONTH = "m"
+
+    # As in PartialCount.
+    short_url = models.ForeignKey(
+        "ShortUrl", models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+    unit = models.CharField(max_length=1, choices=Unit, null=True)  # noqa: DJ001
+    starts_at = models.DateTimeField()
+    referrer = models.CharField(max_length=253)  # the host
+    browser = models.CharField(max_length=30)
+    system = models.CharField(max_length=30)
+    device = models.CharField(max_length=30)
+    country = models.CharField(max_length=2)
+    is_bot = models.BooleanField()
+    hits = models.BigIntegerField(default=1, db_default=1)
+
+    class Meta:
+        constraints = [
+            # NULLs are distinct: single visits are many. It is also the index for a link's page.
+            models.UniqueConstraint(
+                fields=[
+                    "short_url",
+                    "starts_at",
+                    "unit",
+                    "referrer",
+                    "browser",
+                    "system",
+                    "device",
+                    "country",
+                    "is_bot",
+                ],
+                name="shorturl_visitcount_kind_uk",
+            ),
+            models.CheckConstraint(condition=Q(hits__gt=0), name="shorturl_visitcount_hits_ck"),
+        ]
+        # What is to be rolled up. In a B-tree an hour stands once for many rows.
+        indexes = [models.Index(fields=["unit", "starts_at"], name="shorturl_visitcount_time_ix")]
+
+    def __str__(self) -> str:
+        return f"{self.hits} of short URL {self.short_url_id} at {self.starts_at}"
