@@ -2,9 +2,9 @@
 
 In a database of its own, which is dropped at the end, it makes links, most with a few visits. One
 has a hundred visits, and two have very many: of 200 kinds in each hour and each day, as referrers
-and browsers make them, and of 1,000, as with countries. SHORTURL_VISITS_HOURS says for how long
-visits are kept by the hour. An account has ten thousand links, another one a tenth of all. Printed
-are the sizes of the tables, and how long the statement of each page takes.
+and browsers make them, and of 1,000, as with countries. SHORTURL_VISITS_HOURLY_DAYS says for how
+long visits are kept by the hour. An account has ten thousand links, another one a tenth of
+all. Printed are the sizes of the tables, and how long the statement of each page takes.
 
     python -m benchmarks.many_visits [--links 10000000] [--plans]
 """
@@ -91,7 +91,8 @@ def make(links: int, hot: int, kinds: int, accounts: tuple[int, int]) -> None:
     `accounts` are the ids of the small one and the large one.
     """
     small, large = accounts
-    kept = min(settings.SHORTURL_VISITS_HOURS, YEAR)  # days by the hour; those before, by the day
+    # By the hour; the days before, by the day.
+    kept = min(settings.SHORTURL_VISITS_HOURLY_DAYS, YEAR)
     with connection.cursor() as cursor:
 
         def run(name: str, statement: str, **values: int) -> None:

@@ -71,8 +71,8 @@ SHORTURL_VISITS = text(
 SHORTURL_VISITS = "" if SHORTURL_VISITS == "off" else SHORTURL_VISITS
 SHORTURL_ROLLING_UP = text("SHORTURL_ROLLING_UP", default="batches")
 # Days for which visits are known by the hour, and then by the day; later by the month.
-SHORTURL_VISITS_HOURS = number("SHORTURL_VISITS_HOURS", default=14, most=36_500)
-SHORTURL_VISITS_DAYS = number("SHORTURL_VISITS_DAYS", default=730, most=36_500)
+SHORTURL_VISITS_HOURLY_DAYS = number("SHORTURL_VISITS_HOURLY_DAYS", default=14, most=36_500)
+SHORTURL_VISITS_DAILY_DAYS = number("SHORTURL_VISITS_DAILY_DAYS", default=730, most=36_500)
 SHORTURL_GEOIP = text("SHORTURL_GEOIP")
 SHORTURL_KEY_LENGTH = number("SHORTURL_KEY_LENGTH", default=7, least=1, most=20)
 # One for each core; few workers with many threads combine more hits than many with few.

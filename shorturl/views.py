@@ -33,15 +33,15 @@ from shorturl.exceptions import Gone, RowLocked, TooManyCreates
 from shorturl.forms import ShortUrlForm
 from shorturl.key_gate import KeyGate
 from shorturl.keys import violates
+from shorturl.kinds_of_visits import KindsOfVisits
 from shorturl.models import OWNER_CONSTRAINT, ShortUrl
-from shorturl.referrers import Referrers
 from shorturl.validators import ascii_url
-from shorturl.visits import OTHER, visit_of
+from shorturl.visits import visit_of
 
 FOUND = "shorturl.found"  # in the WSGI environ: what follow() has returned or raised
 BULK_PATH = "/api/links/bulk"
 gate = KeyGate()
-referrers = Referrers()
+kinds = KindsOfVisits()
 
 # csrf_exempt takes a view from the middleware, which would answer 403 to any method that it has
 # to protect; so a method that a view does not have is answered 405, token or no token.
@@ -142,13 +142,9 @@ def follow(key: str, environ: Mapping[str, Any]) -> ShortUrl:
     """
     if not settings.SHORTURL_VISITS:
         return gate.call(operations.resolve, key)
-    visit = visit_of(environ)
-    if visit.referrer in ("", OTHER):
-        return gate.call(partial(operations.follow, visit=visit), key)
-    if not referrers.admits(key, visit.referrer):
-        visit = visit._replace(referrer=OTHER)
+    visit = kinds.bounded(key, visit_of(environ))
     short_url = gate.call(partial(operations.follow, visit=visit), key)
-    referrers.add(key, visit.referrer)
+    kinds.add(key, visit)
     return short_url
 
 

@@ -33,6 +33,6 @@ def due(now: datetime) -> Iterator[tuple[str | None, str, datetime]]:
     """Yield from which unit into which one is rolled up, and before which moment."""
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     yield None, HOUR, ALL
-    yield HOUR, DAY, midnight - timedelta(days=settings.SHORTURL_VISITS_HOURS)
-    days = midnight - timedelta(days=settings.SHORTURL_VISITS_DAYS)
+    yield HOUR, DAY, midnight - timedelta(days=settings.SHORTURL_VISITS_HOURLY_DAYS)
+    days = midnight - timedelta(days=settings.SHORTURL_VISITS_DAILY_DAYS)
     yield DAY, MONTH, days.replace(day=1)

@@ -10,7 +10,7 @@ MODULE = ("-m", "benchmarks.many_visits")
 @pytest.mark.exhaustive
 def test_makes_the_tables_and_reads_what_pages_show() -> None:
     sizes = ("--links", "1000", "--visits", "100000", "--kinds", "3")
-    settings = {"HOME": str(ROOT), "SHORTURL_LOCAL": "on", "SHORTURL_VISITS_HOURS": "0"}
+    settings = {"HOME": str(ROOT), "SHORTURL_LOCAL": "on", "SHORTURL_VISITS_HOURLY_DAYS": "0"}
     ended = run_in(ROOT, *MODULE, *sizes, "--plans", **settings)
     assert ended.returncode == 0, ended.stderr
     assert "| 100 visits in 100 rows | 30 days by day | " in ended.stdout

@@ -29,7 +29,7 @@ QUICK = 1.0  # seconds for what waits for nothing but a thread
 
 
 DIFFERENCES = """
-    SELECT count(visits.short_url_id), coalesce(sum(abs(link.hits - coalesce(visits.hits, 0))), 0)
+    SELECT coalesce(sum(abs(link.hits - coalesce(visits.hits, 0))), 0)
     FROM shorturl_shorturl AS link LEFT JOIN (
         SELECT short_url_id, sum(hits) AS hits FROM shorturl_visitcount GROUP BY short_url_id
     ) AS visits ON visits.short_url_id = link.id
@@ -114,6 +114,13 @@ class Experiment:
         return self.place.postgres
 
     @property
+    def records_visits(self) -> bool:
+        """Whether the service's settings say so: by default, and not where it counts otherwise."""
+        chosen = self.master.environ()
+        default = chosen.get("SHORTURL_RESOLVING", "") in ("", "combined")
+        return bool(chosen.get("SHORTURL_VISITS", "" if default else "off") != "off")
+
+    @property
     def master(self) -> psutil.Process:
         """The master of the last service."""
         return psutil.Process(self.place.services[-1].process.pid)
@@ -188,12 +195,11 @@ class FaultOutcome(NamedTuple):
         return told
 
 
-def hits_without_visits(postgres: OwnPostgres) -> int | None:
-    """Return by how much hits and visits of links differ; None where no visits are recorded."""
+def hits_without_visits(postgres: OwnPostgres) -> int:
+    """Return by how much hits and visits of links differ."""
     with closing(postgres.connect()) as connection, connection.cursor() as cursor:
         cursor.execute(DIFFERENCES)
-        recorded, difference = cursor.fetchone()
-        return int(difference) if recorded else None
+        return int(cursor.fetchone()[0])
 
 
 def run(fault: InjectedFault, place: Place) -> FaultOutcome:
@@ -207,13 +213,13 @@ def run(fault: InjectedFault, place: Place) -> FaultOutcome:
         traffic.begin_measuring()
         figures = [*fault.inject(experiment)]
         experiment.wait_until_at_work("the load is not answered after the fault")
-    unrecorded = hits_without_visits(place.postgres)
+    records, unrecorded = experiment.records_visits, hits_without_visits(place.postgres)
     hits, result = traffic.reconciled()
     ledger, standard = traffic.ledger, [Figure("longest wait", traffic.longest, fault.bound, " s")]
     if fault.probes:
         standard.append(Figure("/healthz", traffic.longest_probe, PROBE_BOUND, " s"))
         standard.append(Figure("failed /healthz", traffic.failed_probes, 0))
-    if unrecorded is not None:
+    if records:
         standard.append(Figure("hits without a visit", unrecorded, 0))
     if fault.affects:
         standard.append(Figure("requests affected", ledger.errors.total(), 1, least=True))

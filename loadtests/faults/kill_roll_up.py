@@ -1,4 +1,8 @@
-"""`manage.py roll_up` again and again, while hits are appended, and kill -9 of every second one."""
+"""`manage.py roll_up` again and again, while hits are appended, and kill -9 of every second one.
+
+Its session in PostgreSQL goes on with the statement that it is in, and may commit it: so every
+second time that is ended, too, as by a machine that fails.
+"""
 
 import os
 import subprocess
@@ -15,9 +19,10 @@ from loadtests.harness.serving import ROOT
 ROLL_UPS = 8
 LOCK = "SELECT 1 FROM shorturl_shorturl FOR UPDATE"  # which no append waits for, and a roll-up does
 MIDWAY = """
-    SELECT 1 FROM pg_stat_activity
+    SELECT pid FROM pg_stat_activity
     WHERE wait_event_type = 'Lock' AND query ~ 'free AS MATERIALIZED'
 """
+END = f"SELECT pg_terminate_backend(pid) FROM ({MIDWAY}) AS midway"  # noqa: S608
 
 
 def appending(setup: Setup) -> AbstractContextManager[Place]:
@@ -32,7 +37,7 @@ def kill_roll_up(experiment: Experiment) -> Iterator[Figure]:
 
 def roll_ups(experiment: Experiment, lock: str, *before: str) -> Iterator[Figure]:
     """Roll up after the statements `before`, and kill every second one when it meets `lock`."""
-    failed = killed = 0
+    failed = killed = ended = 0
     for number in range(ROLL_UPS):
         with closing(experiment.postgres.connect()) as connection, connection.cursor() as cursor:
             if number % 2:
@@ -61,8 +66,12 @@ def roll_ups(experiment: Experiment, lock: str, *before: str) -> Iterator[Figure
             finally:
                 process.kill()
                 process.wait()
+            if number % 4 == 1:
+                cursor.execute(END)
+                ended += len(cursor.fetchall())
     yield Figure("failed roll-ups", failed, 0)
     yield Figure("killed", killed, ROLL_UPS // 2, least=True)
+    yield Figure("sessions ended midway", ended, ROLL_UPS // 4, least=True)
 
 
 def found(cursor: Any, query: str) -> bool:

@@ -32,7 +32,7 @@ def rows() -> list[tuple[str, str, int]]:
 
 
 def test_hours_become_days_and_days_months(settings: Settings) -> None:
-    settings.SHORTURL_VISITS_HOURS, settings.SHORTURL_VISITS_DAYS = 10, 40
+    settings.SHORTURL_VISITS_HOURLY_DAYS, settings.SHORTURL_VISITS_DAILY_DAYS = 10, 40
     midnight = NOW.replace(hour=0, minute=0)
     add(None, NOW.replace(minute=0))
     add(None, NOW.replace(minute=0))

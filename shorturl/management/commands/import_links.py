@@ -12,7 +12,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
 from django.utils import timezone
 from tqdm import tqdm  # type: ignore[import-untyped]
 
@@ -85,6 +85,9 @@ class Command(BaseCommand):
                 batch = {}
             batch[columns["key"]] = line, columns
         self.insert(batch)
+        # Or sessions keep a plan of a few links for a table of millions, until autovacuum looks.
+        with connection.cursor() as cursor:
+            cursor.execute(f"ANALYZE {connection.ops.quote_name(ShortUrl._meta.db_table)}")
 
     def insert(self, batch: dict[str, tuple[int, Row]]) -> None:
         """Insert the rows whose keys are free, and compare the others with what is there."""
