@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.core.management.color import no_style
 from django.db import connection
 from django.test import Client
 
@@ -130,6 +131,12 @@ def recorded(db: None, explored: dict[str, Kept]) -> dict[str, Kept]:
     RecordedSchedule.objects.bulk_create(
         schedule for each in explored.values() for schedule in each.schedules
     )
+    # Their ids are perhaps of another process's database.
+    with connection.cursor() as cursor:
+        for statement in connection.ops.sequence_reset_sql(
+            no_style(), [Recording, RecordedSchedule]
+        ):
+            cursor.execute(statement)
     return explored
 
 

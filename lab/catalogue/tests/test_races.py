@@ -97,6 +97,7 @@ def test_what_it_says_of_schedules_and_whole_races(cells: Cells) -> None:
 
 
 MARATHON = {
+    ("toctou", "advisory_lock"),
     ("lost_update", "compare_and_swap"),
     ("lost_update", "repeatable_read"),
     ("toctou_in_a_transaction", "permuted_sequence"),

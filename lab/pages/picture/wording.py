@@ -65,19 +65,24 @@ class Names:
 
     def __init__(self, steps: list[Step]) -> None:
         self._keys = {
-            (step["table"], row["id"]): row["key"]
+            (step["table"], row["id"]): _key(row)
             for step in steps
             for row in [*step["read"], {**step["condition"], **step["wrote"]}]
-            if "id" in row and "key" in row
+            if "id" in row and _key(row)
         }
 
     def of(self, step: Step) -> str:
         """Return what the row of a step is called."""
         row = step["read"][0] if len(step["read"]) == 1 else {}
         known = {**row, **step["wrote"], **step["condition"]}
-        key = self._keys.get((step["table"], known.get("id"))) or known.get("key")
+        key = self._keys.get((step["table"], known.get("id"))) or _key(known)
         asked = [value for name, value in {**step["condition"], **step["wrote"]}.items() if value]
         return short(key or next(iter(asked), None) or step["table"])
+
+
+def _key(row: dict[str, str | None]) -> str | None:
+    """Return what tells a row from others: of a link its key, of a quota its period."""
+    return row.get("key") or row.get("period")
 
 
 def short(value: str | None) -> str:
@@ -86,6 +91,7 @@ def short(value: str | None) -> str:
         return "NULL"
     text = re.sub(r"^https?://(.*?)/?$", r"\1", value)
     text = re.sub(r"^(\d{4}-\d\d-\d\d) \d\d:.*", r"\1", text)
+    text = re.sub(r"^(\d+ days?), 0:00:00$", r"\1", text)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
