@@ -101,6 +101,7 @@ def of(races: list[Path], script: str, strategy: str) -> Any:
     return found
 
 
+@pytest.mark.exhaustive
 def test_all_of_them_make_one_report(races: list[Path]) -> None:
     naive = races[0]
     versions = json.loads((naive / "races.json").read_text())["versions"]
@@ -109,6 +110,7 @@ def test_all_of_them_make_one_report(races: list[Path]) -> None:
     assert len(re.findall(r"\| `naive` +\| ⛔ wrong", (naive / "races.md").read_text())) == 3
 
 
+@pytest.mark.exhaustive
 def test_the_naive_way_loses_hits_and_says_which(races: list[Path]) -> None:
     found = of(races, "lost_update", "naive")
     assert found["lost"] > 0
@@ -118,6 +120,7 @@ def test_the_naive_way_loses_hits_and_says_which(races: list[Path]) -> None:
     assert len({*requests}) == 2
 
 
+@pytest.mark.exhaustive
 def test_uses_are_sold_beyond_the_limit(races: list[Path]) -> None:
     found = of(races, "last_use", "naive")
     # A hit that is refused, and whose link is live when it is looked up, as somebody wrote less.
@@ -126,12 +129,14 @@ def test_uses_are_sold_beyond_the_limit(races: list[Path]) -> None:
     assert found["lost"] == found["failed"] == found["errors"]["500 IntegrityError"] > 0
 
 
+@pytest.mark.exhaustive
 def test_an_edit_is_undone(races: list[Path]) -> None:
     found = of(races, "lost_update", "f_expression_full_save")
     assert found["undone"] > 0
     assert found["lost"] == 0
 
 
+@pytest.mark.exhaustive
 def test_the_keys_are_free_again_in_every_round(races: list[Path]) -> None:
     """62 creates that draw from 62 keys: 37 in 100 come too late. In one round nearly all would."""
     found = of(races, "toctou", "naive")
@@ -141,12 +146,14 @@ def test_the_keys_are_free_again_in_every_round(races: list[Path]) -> None:
     assert 0.2 < found["share"] < 0.55
 
 
+@pytest.mark.exhaustive
 def test_somebody_elses_link(races: list[Path]) -> None:
     found = of(races, "toctou", "get_or_create")
     assert found["stolen"] > 0
     assert found["failed"] == 0
 
 
+@pytest.mark.exhaustive
 def test_the_right_way_loses_none_whoever_sends_the_requests(host: str, tmp_path: Path) -> None:
     """A master and two workers, whose ledgers are merged."""
     # Locust has the users of other processes begin late, on a busy machine after a second.
@@ -209,6 +216,7 @@ def test_a_worker_that_is_killed_takes_its_ledger_along(host: str, tmp_path: Pat
     assert found["reason"] == "the ledgers of 1 workers are lost"
 
 
+@pytest.mark.exhaustive
 def test_workers_end_when_no_run_is_possible(tmp_path: Path) -> None:
     nowhere = ["--host", "http://127.0.0.1:1", "--reports", str(tmp_path)]
     ended = locust("toctou", "--processes", "2", *nowhere)
@@ -231,6 +239,7 @@ def live(port: int) -> dict[str, str]:
     return {row["what"]: row["value"] for row in extended["data"] if row["what"]}
 
 
+@pytest.mark.exhaustive
 def test_the_web_ui_has_a_live_ledger_and_ctrl_c_leaves_nothing_behind(
     host: str, tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ FOLDERS |= {"templates", "solutions", "wrong_solutions"}
 def modules() -> list[Path]:
     """Return the modules of all packages, without those of what make explorer installs."""
     config = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    packages = config["tool"]["pytest"]["ini_options"]["testpaths"]
+    packages = [*config["tool"]["pytest"]["ini_options"]["testpaths"], "pginterleave"]
     paths = [path for package in packages for path in (ROOT / package).rglob("*.py")]
     return [path for path in paths if ".local" not in path.relative_to(ROOT).parts]
 

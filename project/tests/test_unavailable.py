@@ -127,6 +127,7 @@ def running_url(running: Any) -> str:
     return f"postgres://postgres@/shorturl?host={running.socket_directory}&port={running.port}"
 
 
+@pytest.mark.exhaustive
 def test_the_service_outlives_its_database() -> None:
     """PostgreSQL is stopped, started and frozen under a service, whose workers stay the same.
 

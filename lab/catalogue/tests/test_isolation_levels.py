@@ -18,6 +18,7 @@ FOUND = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
 def test_only_serializable_notices_what_was_read() -> None:
     found = {}

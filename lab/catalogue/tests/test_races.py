@@ -31,6 +31,7 @@ def cells(django_db_setup: None, django_db_blocker: Any) -> Cells:
         return {(each.race, each.strategy): each for each in found}
 
 
+@pytest.mark.exhaustive
 def test_the_tables_verdicts_are_what_the_explorations_found(cells: Cells) -> None:
     """A strategy is wrong, or right alone, if and only if some race says so."""
     for operation, strategies in STRATEGIES.items():
@@ -49,6 +50,7 @@ def test_the_tables_verdicts_are_what_the_explorations_found(cells: Cells) -> No
             assert strategy.verdict is found, (operation, name, violated)
 
 
+@pytest.mark.exhaustive
 def test_the_readme_shows_the_matrix(cells: Cells) -> None:
     """Each count is exact, and none of them is of a truncated search."""
     shown = matrix.markdown([*cells.values()])
@@ -62,6 +64,7 @@ def test_the_clock_stands_still_for_an_exploration_only() -> None:
     assert timestamp_key.time_ns is time.time_ns  # type: ignore[attr-defined]
 
 
+@pytest.mark.exhaustive
 def test_every_number_is_what_an_exploration_counts(cells: Cells) -> None:
     def count(race: str, strategy: str) -> str:
         return str(cells[race, strategy]).replace("/", "of")
@@ -82,6 +85,7 @@ def test_every_number_is_what_an_exploration_counts(cells: Cells) -> None:
     assert re.findall(r"\d+", rest) == [], "a number without a claim in this test"
 
 
+@pytest.mark.exhaustive
 def test_what_it_says_of_schedules_and_whole_races(cells: Cells) -> None:
     for cell in ("toctou", "get_or_create"), ("toctou_in_a_transaction", "forgiveness"):
         assert cells[cell].violating == cells[cell].schedules
@@ -111,10 +115,7 @@ NOT_ENDED, TAKES_NO_PART = "…", "–"
 
 
 def three_processes() -> list[Any]:
-    """Return race, strategy and count of each cell of the tables for three processes.
-
-    Only the central races, which `race matrix` explores with three, are among the quick tests.
-    """
+    """Return race, strategy and count of each cell of the tables for three processes."""
     cases: list[Any] = []
     races: list[str] = []
     for first, rest in ROWS:
@@ -124,9 +125,7 @@ def three_processes() -> list[Any]:
         for race, count in zip(races, rest.split(" | "), strict=True):
             if count == TAKES_NO_PART:
                 continue
-            few = len(count.strip("*").rpartition(" / ")[2]) < 3
-            marks = [] if few and 3 in RACES[race].counts else [pytest.mark.exhaustive]
-            marks += [pytest.mark.marathon] if (race, first) in MARATHON else []
+            marks = [pytest.mark.marathon] if (race, first) in MARATHON else []
             cases.append(pytest.param(race, first, count, marks=marks))
     return cases
 
@@ -139,6 +138,7 @@ def test_the_tables_for_three_processes_show_every_strategy() -> None:
     assert sorted(shown) == sorted(expected)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("race", "strategy", "count"),

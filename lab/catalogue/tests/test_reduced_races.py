@@ -61,6 +61,7 @@ def test_it_is_the_same(race: str, strategies: tuple[str, ...], processes: int) 
                 assert hides is ((race, name) in HIDDEN), name
 
 
+@pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("level", "hidden"),

@@ -13,6 +13,7 @@ from lab.recording.jobs import jobs_named
 from pginterleave import Outcome, explore
 
 
+@pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
 def test_a_page_shows_the_old_recording_or_the_new_one(
     explored: dict[str, Kept], monkeypatch: pytest.MonkeyPatch

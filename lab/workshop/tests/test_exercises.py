@@ -51,6 +51,7 @@ HANDED_OUT = {
 
 
 @exploring
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", EXERCISES)
 def test_a_template_does_not_hold_and_a_solution_does(name: str) -> None:
     exercise = EXERCISES[name]

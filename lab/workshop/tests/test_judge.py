@@ -33,6 +33,7 @@ TABLE = (ROOT / "WORKSHOP.md").read_text().split("## What people hand in")[1]
 HANDED_IN = re.findall(r"^\| `(\w+)\.(\w+)`.*? \| `(\w+)` \| (.+) \|$", TABLE, re.MULTILINE)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("exercise", "function", "judge", "sentence"), HANDED_IN)
 def test_what_people_hand_in_is_refused(
     exercise: str, function: str, judge: str, sentence: str
@@ -130,6 +131,7 @@ def the_check_decides(key: str) -> ShortUrl:
     return short_url
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("judge", "function"),
     [
