@@ -22,6 +22,7 @@ from shorturl.strategies import Verdict
 WARM_UP = 0.5  # seconds
 CONNECTIONS = (1, 16, 64, 256)
 NO_VISITS = {"SHORTURL_VISITS": "off"}
+NOT_REFUSED = {"SHORTURL_LAB": "on"}  # as a production refuses what is right without a condition
 DRAWN = ("one", "Zipf", "random")
 
 
@@ -73,7 +74,10 @@ def plan(*, quick: bool, largest: int, baseline: Path | None) -> list[Part]:
     apart = many if quick else [*many, Load(keys="Zipf"), Load(keys="random")]
     resolves = [
         Subject(
-            name, apart, pgbench.resolving_script(one), {**NO_VISITS, "SHORTURL_RESOLVING": name}
+            name,
+            apart,
+            pgbench.resolving_script(one),
+            {**NO_VISITS, **NOT_REFUSED, "SHORTURL_RESOLVING": name},
         )
         for name, one in resolving.STRATEGIES.items()
         if one.verdict in (Verdict.RIGHT, Verdict.RIGHT_WITHOUT_CONDITION)  # no link has one
