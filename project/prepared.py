@@ -28,8 +28,8 @@ DUPLICATE = "42P05"
 # one good plan, whatever its values are: by a unique key.
 PREPARE = "SET plan_cache_mode = force_generic_plan; PREPARE {} AS {}"
 
-# By the driver's connection, and so by session: the names of statements.
-_names: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
+# By the driver's connection, and so by session: how each statement is executed.
+_statements: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
 
 
 def prepared(
@@ -37,12 +37,12 @@ def prepared(
 ) -> Any:
     """Execute a statement as a prepared one where that can be done; else as it is."""
     connection = context["connection"]
-    names = _names.setdefault(connection.connection, {})
-    known = sql in names if isinstance(sql, str) else False
-    possible = isinstance(sql, str) and params and not many and not connection.in_atomic_block
-    if not possible or (not known and len(names) >= MOST) or settings.DATABASE_POOLER != "none":
+    if not isinstance(sql, str) or not params or many or connection.in_atomic_block:
         return execute(sql, params, many, context)
-    if not known:
+    statements = _statements.setdefault(connection.connection, {})
+    if sql not in statements:
+        if len(statements) >= MOST or settings.DATABASE_POOLER != "none":
+            return execute(sql, params, many, context)
         # By its text: whoever has prepared what is there under this name, it is this statement.
         name = f"redirect_{sha256(sql.encode()).hexdigest()[:16]}"
         placeholders = (f"${number}" for number in range(1, len(params) + 1))
@@ -51,14 +51,13 @@ def prepared(
         except DatabaseError as error:
             if not driver_error(error, DUPLICATE):  # of one that was interrupted, or a pooler's
                 raise
-        names[sql] = name
-    values = ", ".join(["%s"] * len(params))
+        statements[sql] = f"EXECUTE {name} ({', '.join(['%s'] * len(params))})"
     try:
-        return execute(f"EXECUTE {names[sql]} ({values})", params, False, context)
+        return execute(statements[sql], params, False, context)
     except DatabaseError as error:
         if not any(driver_error(error, code) for code in STALE):
             raise
         # Nothing was done: outside a transaction, the statement that failed was all of it.
         execute("DEALLOCATE ALL", None, False, context)
-        names.clear()
+        statements.clear()
         return execute(sql, params, many, context)
