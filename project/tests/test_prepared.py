@@ -4,7 +4,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from pytest_django import Settings
 
-from project.prepared import _names, prepared
+from project.prepared import _statements, prepared
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.recording_visits import combined
 from shorturl.visits import Visit
@@ -65,7 +65,7 @@ def test_what_another_has_discarded_or_changed_is_prepared_again() -> None:
 def test_one_that_is_there_already_is_the_same() -> None:
     """An interrupt after PREPARE, or a pooler that the settings do not know of: other sessions."""
     follow()
-    _names[connection.connection].clear()
+    _statements[connection.connection].clear()
     follow(times=2)
     assert statements() == [(3, 0)]
     assert counted() == (3, 3)
