@@ -14,8 +14,8 @@ from django.db.models import Model
 from project import sizing
 from shorturl.models import ShortUrl, VisitCount
 
-# Some three hits of a page: most are not the first one after a checkpoint, which is written with its
-# whole page, and all have room beside their row, also where an old snapshot keeps what is dead.
+# Some three hits of a page: most are not the first one after a checkpoint, which is written with
+# its whole page, and all have room beside their row, also where an old snapshot keeps what is dead.
 ROWS, HITS = 20_000, 1_000
 VISITS = 10.0
 TARGET = "https://example.com/".ljust(60, "x")
