@@ -275,8 +275,10 @@ def test_an_account_that_is_chosen_stays_until_the_form_is_saved(
     refused = []
 
     def remove(account: User) -> None:
+        # One message is one transaction, also through a pooler.
+        delete = "SET LOCAL lock_timeout = 100; DELETE FROM auth_user WHERE id = %s"
         with elsewhere.cursor() as cursor:
-            cursor.execute("DELETE FROM auth_user WHERE id = %s", [account.pk])
+            cursor.execute(delete, [account.pk])
 
     def remove_meanwhile(execute: Any, sql: Any, *rest: Any) -> Any:
         if f'UPDATE "shorturl_{model}"' in sql:
