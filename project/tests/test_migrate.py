@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.models.signals import pre_migrate
 
-from project.management.commands.migrate import alone
+from project.management.commands.migrate import LOCK, alone
 from project.tests.conftest import run_in
 from project.tests.test_gunicorn import CONFIG, database
 
@@ -94,11 +94,13 @@ def test_the_lock_belongs_to_a_transaction_that_no_timeout_ends() -> None:
 
 
 def locks() -> int:
-    """Return how many advisory locks there are in the tests' database."""
+    """Return how many have the migration lock in the tests' database; others may have theirs."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database "
-            "WHERE locktype = 'advisory' AND datname = current_database()"
+            "WHERE locktype = 'advisory' AND datname = current_database() "
+            "AND objid = (hashtext(%s)::bigint & x'ffffffff'::bigint)::oid",
+            [LOCK],
         )
         (count,) = cursor.fetchone()
     return int(count)
