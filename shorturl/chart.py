@@ -7,6 +7,7 @@ words keep their size; colours are the style sheet's. A narrow window hides some
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import NamedTuple
 
 TICKS_MAX = 8  # words below the chart; with more they would touch
@@ -73,7 +74,7 @@ class Chart:
 
     counts: Sequence[Count]
 
-    @property
+    @cached_property
     def top(self) -> int:
         """The value of the upper edge: that of the highest line."""
         most = max(count.people + count.bots for count in self.counts)

@@ -42,12 +42,12 @@ def resolve(strategy: Strategy[Any]) -> Process:
     return lambda: strategy.of_another_process()("a")
 
 
-def resolve_if_live(strategy: Strategy[Any]) -> Process:
-    """Return None for a link that leads nowhere."""
+def if_live(process: Process) -> Process:
+    """Return a process that does the same, and returns None for a link that leads nowhere."""
 
     def run() -> object:
         try:
-            return strategy.of_another_process()("a")
+            return process()
         except ShortUrl.DoesNotExist:
             return None
 
@@ -241,7 +241,7 @@ RACES = (
             "there is no such link, depending on the order; the link must stay deleted, and "
             "whoever is redirected must be counted."
         ),
-        processes=lambda strategy, number: [resolve_if_live(strategy)] * (number - 1) + [delete],
+        processes=lambda strategy, number: [if_live(resolve(strategy))] * (number - 1) + [delete],
         invariant=redirected_and_counted_or_not_found,
     ),
     _race(
@@ -273,7 +273,7 @@ RACES = (
             " somebody else can look. The condition has to be in the statement that counts."
         ),
         setup=one_use_left,
-        processes=lambda strategy, number: [resolve_if_live(strategy)] * number,
+        processes=lambda strategy, number: [if_live(resolve(strategy))] * number,
         invariant=one_has_the_last_use,
     ),
     _race(
@@ -287,7 +287,7 @@ RACES = (
         ),
         setup=uses_for_all,
         processes=lambda strategy, number: (
-            [resolve_if_live(strategy)] * (number - 1) + [raise_the_limit]
+            [if_live(resolve(strategy))] * (number - 1) + [raise_the_limit]
         ),
         invariant=the_raise_stays_and_hits_count,
     ),
@@ -303,7 +303,7 @@ RACES = (
             "Whoever looked before, and counts now, is counted after the end. A statement that "
             "locks the row waits for the other one, and then looks at the condition once more."
         ),
-        processes=lambda strategy, number: [resolve_if_live(strategy)] * (number - 1) + [expire],
+        processes=lambda strategy, number: [if_live(resolve(strategy))] * (number - 1) + [expire],
         invariant=none_is_counted_later,
     ),
 )

@@ -5,12 +5,10 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Sum
 
 from lab.catalogue.creating_races import next_id
 from lab.catalogue.race_definition import Process, Race
-from lab.catalogue.resolving_races import fresh_links
-from lab.catalogue.visit_races import VISIT
+from lab.catalogue.visit_races import VISIT, counts, disagreement, no_visits
 from pginterleave import Outcome
 from shorturl import recording_visits, rolling_up
 from shorturl.models import ShortUrl, VisitCount
@@ -30,12 +28,6 @@ def record(by: str) -> ShortUrl:
 def record_in_a_transaction(by: str) -> ShortUrl:
     with transaction.atomic():
         return record(by)
-
-
-def no_visits(strategy: Strategy[Any]) -> None:
-    fresh_links(strategy)
-    VisitCount.objects.all().delete()
-    next_id(1, VisitCount)
 
 
 def an_hour_with_a_visit(strategy: Strategy[Any]) -> None:
@@ -61,9 +53,7 @@ def single_visits_to_hours(strategy: Strategy[Any]) -> Process:
 
 def each_visit_is_there_once(outcomes: list[Outcome]) -> str:
     """Compare the sum with the counter, which no roll-up touches."""
-    hits = ShortUrl.objects.get(key="a").hits
-    visits = VisitCount.objects.aggregate(visits=Sum("hits"))["visits"]
-    return "" if hits == visits else f"hits = {hits}, visits = {visits}"
+    return disagreement(counts())
 
 
 def rows() -> str:

@@ -11,7 +11,7 @@ from django.db.models.functions import Coalesce
 from lab.catalogue.creating_races import next_id
 from lab.catalogue.idempotency_races import Killed
 from lab.catalogue.race_definition import Process, Race
-from lab.catalogue.resolving_races import fresh_links, not_redirected
+from lab.catalogue.resolving_races import fresh_links, if_live, not_redirected
 from pginterleave import Outcome
 from shorturl import recording_visits
 from shorturl.models import ShortUrl, VisitCount
@@ -49,18 +49,6 @@ def one_use_left(strategy: Strategy[Any]) -> None:
 
 def follow(strategy: Strategy[Any]) -> Process:
     return lambda: strategy.of_another_process()("a", VISIT)
-
-
-def follow_if_live(strategy: Strategy[Any]) -> Process:
-    """Return None for a link that leads nowhere."""
-
-    def run() -> object:
-        try:
-            return strategy.of_another_process()("a", VISIT)
-        except ShortUrl.DoesNotExist:
-            return None
-
-    return run
 
 
 def follow_and_be_killed(strategy: Strategy[Any]) -> Process:
@@ -177,7 +165,7 @@ RACES = (
             "visit: what is recorded follows from what was counted, and not from what was asked."
         ),
         setup=one_use_left,
-        processes=lambda strategy, number: [follow_if_live(strategy)] * number,
+        processes=lambda strategy, number: [if_live(follow(strategy))] * number,
         invariant=one_is_redirected_and_recorded,
     ),
 )

@@ -125,9 +125,8 @@ HOURS = [3, 2, 2, 2, 2, 3, 4, 6, 8, 9, 9, 9, 8, 10, 11, 11, 10, 9, 8, 7, 7, 6, 5
 
 def visits(link: DemoLink, seed: int, until: datetime) -> list[VisitCount]:
     """Return a year of visits to a link, up to the hour `until`, without the link they are to."""
-    kept = (
-        settings.SHORTURL_VISITS_HOURLY_DAYS
-    )  # days by the hour; before, by the day, as rolled up
+    # Days by the hour; those before by the day, as if rolled up.
+    kept = settings.SHORTURL_VISITS_HOURLY_DAYS
     random = Random(f"{seed} {link.key}")  # noqa: S311 - not for secrets
     counts: Counter[tuple[str, datetime, Visit]] = Counter()
     for day in range(DAYS):

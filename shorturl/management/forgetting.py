@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from django.core.management.base import CommandError
 from django.db import DatabaseError
 from django.db.models import QuerySet
+
+from shorturl.management.command_errors import database_error
 
 BATCH = 10_000  # rows of one statement, which ends long before statement_timeout
 
@@ -24,5 +25,4 @@ def forget(old: QuerySet[Any], batch: int = BATCH) -> int:
             if rows < batch:
                 return removed
     except DatabaseError as error:
-        (reason, *_) = str(error).splitlines()
-        raise CommandError(f"The database: {reason}. Try again.") from error
+        raise database_error(error, "Try again.") from error

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from django.core.management.base import CommandError
-from django.db import DatabaseError
 
 FORMATS = ("csv", "jsonl")
 
@@ -15,9 +14,3 @@ def format_of(name: str, given: str | None) -> str:
         ways = " or ".join(f"--format {each}" for each in FORMATS)
         raise CommandError(f"What is the format of {name}? Say {ways}.", returncode=2)
     return found
-
-
-def database_error(error: DatabaseError, what_now: str) -> CommandError:
-    """Return the error of a command whose database does not do what it is asked for."""
-    (reason, *_) = str(error).splitlines() or [type(error).__name__]
-    return CommandError(f"The database: {reason}. {what_now}", returncode=2)

@@ -2,7 +2,7 @@
 
 Each is a function `roll_up(unit, into, before)` in a file of its own, which takes the rows of a
 unit ("h", "d", or None for single visits) that begin before a moment, adds them up in rows of the
-unit `into`, and returns how many it took. shorturl.roll_up has what an application calls.
+unit `into`, and returns how many it took. shorturl.visit_roll_up has what an application calls.
 """
 
 from datetime import datetime

@@ -78,9 +78,8 @@ def _stale(history: History) -> Iterator[Conflict]:
         since = (write, 0, write) if read == write else history.read_at(read)
         between = [
             number
-            for number in history.numbers
-            if history.step(number)["process"] != own["process"]
-            and since < history.visible(number) < NEVER
+            for number in history.written_by_others(own["process"])
+            if since < history.visible(number)
             and history.done(number) < history.done(write)
             and may_have_read(history.step(read), history.step(number))
         ]
@@ -110,11 +109,8 @@ def _refused(history: History) -> Iterator[Conflict]:
             continue
         first = [
             other
-            for other in history.numbers
-            if history.step(other)["process"] != step["process"]
-            and history.visible(other) < NEVER
-            and history.done(other) < history.done(number)
-            and same_rows(step, history.step(other))
+            for other in history.written_by_others(step["process"])
+            if history.done(other) < history.done(number) and same_rows(step, history.step(other))
         ]
         source = first[-1] if first else None
         by = f": step {source} was first" if source else ""
@@ -136,9 +132,8 @@ def _foreign(history: History) -> Iterator[Conflict]:
             continue
         writers = [
             other
-            for other in history.numbers
-            if history.step(other)["process"] != step["process"]
-            and history.visible(other) < history.read_at(number)
+            for other in history.written_by_others(step["process"])
+            if history.visible(other) < history.read_at(number)
             and same_rows(step, history.step(other))
         ]
         if writers:
@@ -157,10 +152,8 @@ def _torn(history: History) -> Iterator[Conflict]:
             continue
         written = [
             other
-            for other in history.numbers
-            if history.step(other)["process"] != step["process"]
-            and history.visible(other) < NEVER
-            and may_have_read(step, history.step(other))
+            for other in history.written_by_others(step["process"])
+            if may_have_read(step, history.step(other))
         ]
         for seen, unseen in permutations(written, 2):
             if history.step(seen)["process"] == history.step(unseen)["process"] and history.visible(
@@ -178,10 +171,9 @@ def _late(history: History) -> Iterator[Conflict]:
         if not reads or not any(history.written_by(step["process"])):
             continue
         moment = history.read_at(read) if step["kind"] == "SELECT" else (read, 0, read)
-        for write in history.numbers:
-            other = history.step(write)
-            during = history.done(write) < moment < history.visible(write) < NEVER
-            if other["process"] != step["process"] and during and may_have_read(step, other):
+        for write in history.written_by_others(step["process"]):
+            during = history.done(write) < moment < history.visible(write)
+            if during and may_have_read(step, history.step(write)):
                 said = f"is committed after step {read} has read"
                 yield Conflict(LATE, write, read, said, f"has not seen step {write}")
 
@@ -196,13 +188,8 @@ def _elsewhere(history: History) -> Iterator[Conflict]:
                 looked += step["tables"]
         if history.visible(write) == NEVER or not looked or own["table"] in looked:
             continue
-        for other in history.numbers[: write - 1]:
-            step = history.step(other)
-            if (
-                step["process"] != own["process"]
-                and step["table"] == own["table"]
-                and history.visible(other) < NEVER
-            ):
+        for other in history.written_by_others(own["process"]):
+            if other < write and history.step(other)["table"] == own["table"]:
                 said = f"has not seen step {other}: it rests on {looked[-1]}, not on {own['table']}"
                 yield Conflict(ELSEWHERE, other, write, "", said)
 

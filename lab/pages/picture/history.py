@@ -62,6 +62,12 @@ class History:
             if self.visible(number) < NEVER:
                 yield number
 
+    def written_by_others(self, process: int) -> Iterator[int]:
+        """Yield the numbers of the steps by which other processes have changed rows for good."""
+        for number in self.numbers:
+            if self.step(number)["process"] != process and self.visible(number) < NEVER:
+                yield number
+
     def writes(self, number: int) -> set[str]:
         """Return the tables in which the process of a step has changed rows for good."""
         own = self.written_by(self.step(number)["process"])

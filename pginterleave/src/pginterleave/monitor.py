@@ -60,7 +60,7 @@ class Monitor:
     ) -> None:
         self.processes, self.control, self.stops = processes, control, stops
         self.attempt = Attempt()
-        self.waited: dict[Process, tuple[int, ...]] = {}  # who waited for whom before the step
+        self.waited_before: dict[Process, tuple[int, ...]] = {}  # who for whom, before the step
         self.stalled = False  # nobody can go on until PostgreSQL ends a wait
         self.check_time = 0.0  # seconds each wait gets for its deadlock check
         self.late_check = MIN_LATE_CHECK  # seconds until a victim looks, after the others
@@ -72,7 +72,7 @@ class Monitor:
         Returns whether a process that waited before does so no more, or for others.
         """
         waited = {process: process.blockers for process in self.processes if process.blockers}
-        self.waited = waited
+        self.waited_before = waited
         self._wait(runner)
         returned = self._in_state(RETURNED)
         unblocked = [each for each in waited if each in returned or each.blockers != waited[each]]
@@ -200,21 +200,20 @@ class Monitor:
                 self.attempt.discard_reason = (
                     "The victim of a deadlock was not the one that waited longest."
                 )
-        elif runner not in (None, process) and self._waited_before(process, runner, cycle):
+        elif runner not in (None, process) and self._looked_late(process, runner, cycle):
             self.check_time = min(MAX_CHECK_TIME, max(MIN_CHECK_TIME, 2 * self.check_time))
             self.attempt.discard_reason = (
                 "The victim of a deadlock was not the process that closed it."
             )
 
-    def _waited_before(
-        self, process: Process, runner: Process | None, cycle: list[Process]
-    ) -> bool:
-        """Whether a victim waited when another closed the cycle: the runner, or whom it let go on.
+    def _looked_late(self, process: Process, runner: Process | None, cycle: list[Process]) -> bool:
+        """Whether a victim waited already when another process closed the cycle.
 
-        It looked for a deadlock too late, and longer than that no step is waited for.
+        That is the runner, or a process that it let go on: one that waited for it until then. A
+        victim is taken as it is once steps have been given all the time that they may have.
         """
-        let_go_on = runner and runner.number in self.waited.get(process, ())
-        return runner in cycle or (not let_go_on and self.check_time < MAX_CHECK_TIME)
+        closed_it = runner and runner.number in self.waited_before.get(process, ())
+        return runner in cycle or (not closed_it and self.check_time < MAX_CHECK_TIME)
 
     def deadlock_timeout(self, choice: int) -> float:
         """Return after how many seconds the next step, when it waits, is to look for a deadlock.

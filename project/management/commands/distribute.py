@@ -8,6 +8,7 @@ from django.db import DatabaseError, connection, transaction
 
 from project import citus
 from project.management.commands.migrate import NO_TIMEOUTS
+from shorturl.management.command_errors import database_error
 
 
 class Command(BaseCommand):
@@ -43,8 +44,7 @@ class Command(BaseCommand):
         except citus.NotPossible as error:
             raise CommandError(f"{error}.") from error
         except DatabaseError as error:
-            (reason, *_) = str(error).splitlines()
-            raise CommandError(f"The database: {reason}. Nothing was done.") from error
+            raise database_error(error, "Nothing was done.") from error
 
 
 def table() -> Iterator[str]:

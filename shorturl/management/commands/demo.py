@@ -15,6 +15,7 @@ from django.utils import timezone
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from shorturl import bulk
+from shorturl.management.command_errors import database_error
 from shorturl.management.demo_links import DAYS, LINKS, DemoLink, visits
 from shorturl.models import ShortUrl, ShortUrlQuerySet, VisitCount
 
@@ -48,8 +49,7 @@ class Command(BaseCommand):
             else:
                 self.make(options["seed"], self.owner_id(options["owner"]))
         except DatabaseError as error:
-            (reason, *_) = str(error).splitlines() or [type(error).__name__]
-            raise CommandError(f"The database: {reason}. Run it again: it goes on.") from error
+            raise database_error(error, "Run it again: it goes on.") from error
 
     def make(self, seed: int, owner_id: int | None) -> None:
         """Make what is not there yet."""

@@ -13,7 +13,8 @@ from django.db import DatabaseError, connections, router, transaction
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from shorturl.link_files import COLUMNS, TIMES
-from shorturl.management.link_arguments import FORMATS, database_error, format_of
+from shorturl.management.command_errors import database_error
+from shorturl.management.link_arguments import FORMATS, format_of
 from shorturl.models import ShortUrl, ShortUrlQuerySet
 
 PAGE = 5_000  # links of one statement; some 10 MB at most
@@ -55,7 +56,8 @@ class Command(BaseCommand):
                 if using == "default"
                 else "again, or --primary, which no replica can cancel"
             )
-            raise database_error(error, f"The export is not complete: try {again}.") from error
+            what_now = f"The export is not complete: try {again}."
+            raise database_error(error, what_now, returncode=2) from error
         except OSError as error:
             raise CommandError(
                 f"{name} cannot be written: {error.strerror}.", returncode=2

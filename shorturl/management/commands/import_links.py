@@ -18,7 +18,8 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 
 from shorturl import bulk
 from shorturl.link_files import csv_records, json_records, row
-from shorturl.management.link_arguments import FORMATS, database_error, format_of
+from shorturl.management.command_errors import database_error
+from shorturl.management.link_arguments import FORMATS, format_of
 from shorturl.models import ShortUrl
 from shorturl.validators import shortened
 
@@ -56,7 +57,8 @@ class Command(BaseCommand):
             with self.lines(name) as lines:
                 self.load(records_of(lines), options["owner"])
         except DatabaseError as error:
-            raise database_error(error, f"{self.summary()} Run it again: it goes on.") from error
+            what_now = f"{self.summary()} Run it again: it goes on."
+            raise database_error(error, what_now, returncode=2) from error
         except OSError as error:
             raise CommandError(f"{name} cannot be read: {error.strerror}.", returncode=2) from error
         except (ValidationError, csv.Error) as error:

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
 from shorturl import owners
+from shorturl.management.command_errors import database_error
 
 
 class Command(BaseCommand):
@@ -29,6 +30,5 @@ class Command(BaseCommand):
         except (User.DoesNotExist, ValueError) as error:  # ValueError: a NUL
             raise CommandError(f"There is no user {username!r}: see /admin/.") from error
         except DatabaseError as error:
-            (reason, *_) = str(error).splitlines()
-            raise CommandError(f"The database: {reason}. Try again: it goes on.") from error
+            raise database_error(error, "Try again: it goes on.") from error
         self.stdout.write(f"{username} is removed; {links:,} links are nobody's now.")

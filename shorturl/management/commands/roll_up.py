@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 from django.db import DatabaseError
 from django.utils import timezone
 
+from shorturl.management.command_errors import database_error
 from shorturl.roll_up import roll_up
 from shorturl.visit_roll_up import roll_up_visits
 
@@ -25,5 +26,4 @@ class Command(BaseCommand):
             self.stdout.write(f"{roll_up():,} hits moved.")
             self.stdout.write(f"{roll_up_visits(timezone.now()):,} rows of visits rolled up.")
         except DatabaseError as error:
-            (reason, *_) = str(error).splitlines()
-            raise CommandError(f"The database: {reason}. Nothing is lost: try again.") from error
+            raise database_error(error, "Nothing is lost: try again.") from error
