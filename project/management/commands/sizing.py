@@ -2,7 +2,7 @@
 
 import argparse
 import secrets
-from statistics import median
+from statistics import quantiles
 from typing import Any
 
 from django.conf import settings
@@ -145,10 +145,12 @@ def bytes_of(model: type[Model], fill: str, text: str) -> tuple[tuple[float, flo
         try:
             created = written(sql.SQL(fill).format(table), text, ROWS)
             hit = sql.SQL(HIT).format(table)
-            # Not the mean: a checkpoint meanwhile has pages written whole.
-            per_hit = median(written(hit, 1 + secrets.randbelow(ROWS)) for _ in range(HITS))
+            per_hit = [written(hit, 1 + secrets.randbelow(ROWS)) for _ in range(HITS)]
             cursor.execute("SELECT pg_table_size(%s), pg_indexes_size(%s)", [name, name])
             rows, indexes = cursor.fetchone()
         finally:
             cursor.execute(sql.SQL("DROP TABLE {}").format(table))
-    return (rows / ROWS, indexes / ROWS), per_hit, created / ROWS
+    # The log is the whole server's: what others write, and pages that are written whole after a
+    # checkpoint, is in most of the numbers where there is much of it, and never in all.
+    least, *_ = quantiles(per_hit, n=10)
+    return (rows / ROWS, indexes / ROWS), least, created / ROWS
