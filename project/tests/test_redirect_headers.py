@@ -10,12 +10,14 @@ from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
 from django.core.signals import request_finished, request_started
 from django.db import OperationalError, close_old_connections
+from django.http import HttpResponseRedirect
 from django.test import Client, RequestFactory
 
-from project.redirects import Redirects
+from project.redirects import Redirects, location_of
 from shorturl import operations
 from shorturl.exceptions import RowLocked
 from shorturl.models import CLOCK, ShortUrl
+from shorturl.validators import ascii_url
 from shorturl.visits import Visit
 
 pytestmark = pytest.mark.django_db
@@ -201,3 +203,11 @@ def test_the_location(target_url: str, status: int) -> None:
     ShortUrl.objects.filter(key="spring").update(target_url=target_url)
     assert served_by(application, "GET", "/spring", **host)[0] == status
     assert answer("GET", "/spring")[0] == status
+
+
+@pytest.mark.parametrize("host", ["example.com", "EXAMPLE.com:80", "[::1]", "bücher.example"])
+@pytest.mark.parametrize("rest", ["", "/a-b_c.~d/%20?e=%C3%A4&f=g+h#i", "/ä", "?{a}", "/[b]#|^`"])
+def test_the_location_is_as_django_encodes_it(host: str, rest: str) -> None:
+    target_url = f"https://{host}{rest}"
+    expected = HttpResponseRedirect(ascii_url(target_url)).headers["Location"]
+    assert location_of(ShortUrl(target_url=target_url)) == expected

@@ -1,15 +1,13 @@
 import os
-from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
 from django.db import connection
 
 from shorturl.models import ShortUrl, VisitCount
-from shorturl.resolving.combined import Batches, Row, resolve_with_others
+from shorturl.resolving.combined import COLUMNS, Batches, Row, resolve_with_others
 from shorturl.visits import Visit
 
-COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 LINKS, COUNTS, *NAMES = map(
     connection.ops.quote_name, [ShortUrl._meta.db_table, VisitCount._meta.db_table, *COLUMNS]
 )
@@ -51,7 +49,7 @@ def record(key: str, visit: Visit, *, shared: Batches = SHARED) -> ShortUrl:
             WHERE key = … AND deleted_at IS NULL
                 AND (expires_at IS NULL OR expires_at > clock_timestamp())
                 AND (max_hits IS NULL OR hits <= max_hits - 1)
-            RETURNING id, key, …
+            RETURNING id, key, target_url, hits
         ), recorded AS (
             INSERT INTO shorturl_visitcount AS counts
             (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot,
@@ -62,7 +60,7 @@ def record(key: str, visit: Visit, *, shared: Batches = SHARED) -> ShortUrl:
             (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot)
             DO UPDATE SET hits = counts.hits + excluded.hits
         )
-        SELECT id, key, … FROM followed
+        SELECT id, key, target_url, hits FROM followed
 
     with a row of VALUES for each kind in the batch, and its number of hits.
 
@@ -80,7 +78,9 @@ def record(key: str, visit: Visit, *, shared: Batches = SHARED) -> ShortUrl:
 
 def count(key: str, visits: Sequence[Visit]) -> Row | None:
     """Add so many hits and record the visits; return the row, or None without so many uses left."""
-    kinds = Counter(visits)
+    kinds: dict[Visit, int] = {}
+    for visit in visits:
+        kinds[visit] = kinds.get(visit, 0) + 1
     values = [value for visit, hits in kinds.items() for value in (*visit, hits)]
     with connection.cursor() as cursor:
         cursor.execute(statement(len(kinds)), [len(visits), key, len(visits), *values])

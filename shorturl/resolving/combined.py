@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from django.db import OperationalError, connection
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connection
 
 from shorturl.models import ShortUrl
 
@@ -12,7 +12,8 @@ from shorturl.models import ShortUrl
 # which is longer than any statement may take.
 PATIENCE, LONGEST = 0.5, 15.0
 
-COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
+# What a redirect needs. Each one more takes time; Django reads the others when they are asked for.
+COLUMNS = ["id", "key", "target_url", "hits"]
 TABLE, *NAMES = map(connection.ops.quote_name, [ShortUrl._meta.db_table, *COLUMNS])
 UPDATE = f"""
     UPDATE {TABLE} SET hits = hits + %s
@@ -31,11 +32,16 @@ class Batch:
     """Hits of one key that one statement counts; the first of them sends it."""
 
     def __init__(self, before: "Batch | None") -> None:
-        self.before = before and before.ended
+        self.before = before and before.told()
         self.hits: list[object] = []
         self.sent = False
         self.counted: list[Counted] = []
-        self.ended: Future[None] = Future()
+        self.ended: Future[None] | None = None  # which most batches need not tell anybody
+
+    def told(self) -> Future[None]:
+        """Return what tells others that the batch has ended; under the lock."""
+        self.ended = self.ended or Future()
+        return self.ended
 
 
 class Batches:
@@ -66,7 +72,7 @@ def resolve(key: str, *, shared: Batches = SHARED) -> ShortUrl:
         WHERE key = … AND deleted_at IS NULL
             AND (expires_at IS NULL OR expires_at > clock_timestamp())
             AND (max_hits IS NULL OR hits <= max_hits - 1)
-        RETURNING id, key, …
+        RETURNING id, key, target_url, hits
 
     or + 2 and - 2, + 3 and - 3, …, as many hits as the batch has: at most one for each thread. When
     that finds no row, perhaps for want of so many uses, the same with 1 for each hit of the batch.
@@ -97,17 +103,17 @@ def resolve_with_others(key: str, hit: object, count: Count, shared: Batches) ->
             batch = shared.last[key] = Batch(batch)
         batch.hits.append(hit)
         number = len(batch.hits)
-    if leads:
-        send(key, batch, count, shared)
+        ended = None if leads else batch.told()
     try:
-        error = batch.ended.exception(LONGEST)
+        error = ended.exception(LONGEST) if ended else send(key, batch, count, shared)
     except TimeoutError as late:  # of a statement that may be committed yet
         raise OperationalError(f"A hit of {key!r} was sent, and no answer came.") from late
     return as_counted(key, batch.counted, number, error)
 
 
-def send(key: str, batch: Batch, count: Count, shared: Batches) -> None:
-    """Count a batch when the one before it has ended."""
+def send(key: str, batch: Batch, count: Count, shared: Batches) -> BaseException | None:
+    """Count a batch when the one before it has ended; return the error that it ends in, if any."""
+    failed = None
     try:
         if batch.before:
             wait_for(batch.before, key)
@@ -115,13 +121,14 @@ def send(key: str, batch: Batch, count: Count, shared: Batches) -> None:
             batch.sent = True
         for counted in count_batch(key, batch.hits, count):  # kept when the next one fails
             batch.counted.append(counted)
-        batch.ended.set_result(None)
     except BaseException as error:
-        batch.ended.set_exception(error)
-    finally:
-        with shared.lock:
-            if shared.last.get(key) is batch:
-                del shared.last[key]
+        failed = error
+    with shared.lock:
+        if shared.last.get(key) is batch:
+            del shared.last[key]
+    if batch.ended:
+        batch.ended.set_exception(failed)
+    return failed
 
 
 def wait_for(before: Future[None], key: str) -> None:
@@ -161,6 +168,6 @@ def as_counted(
     if number > len(counted):
         raise error or ShortUrl.DoesNotExist(f"There is no live short URL {key!r}.")
     row, later = counted[number - 1]
-    short_url = ShortUrl.from_db(connection.alias, COLUMNS, row)
+    short_url = ShortUrl.from_db(DEFAULT_DB_ALIAS, COLUMNS, row)
     short_url.hits -= later
     return short_url
