@@ -18,6 +18,7 @@ class KeySpace(models.Model):
 
     name = models.CharField(max_length=20, unique=True)
     key_length = models.PositiveSmallIntegerField()
+    own_visits = models.BooleanField(default=False, db_default=False)  # see own_visits.py
     created_at = models.DateTimeField(db_default=Now())
 
     def __str__(self) -> str:

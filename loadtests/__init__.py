@@ -1,7 +1,13 @@
 """Load tests: the races against the running service, over HTTP and nothing else.
 
     lost_update.py       many users follow one hot key
+    last_use.py          many users follow links that have a limit
     toctou.py            many users create in a small key space
+    same_target.py       many users ask for a link to the same target
+    repeated_request.py  many users send the same request
+    last_link.py         many users create for one spender with a quota
+    same_hour.py         many users make visits of the same kind
+    visit_meanwhile.py   many users make visits that others roll up
     hot_and_cold.py      the service's own endpoints, in a realistic mix
     every_strategy.py    every strategy, one after another, and one report: `make races`
     overload.py          more requests than the service can answer

@@ -2,6 +2,7 @@
 
     make races
     .venv/bin/python -m loadtests.every_strategy --only naive update_returning --repeat 10
+    .venv/bin/python -m loadtests.every_strategy --only same_hour visit_meanwhile
 
 Without --host it starts the service itself, with gunicorn, on a free port. It prints a table, and
 writes reports/races.html, races.json and races.md. The exit code is 0 when every strategy behaved
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 
 from loadtests.harness import comparison, formats, options
 from loadtests.harness.lab_api import Lab, LabError
-from loadtests.harness.measured_operations import OPERATIONS, WRITES_LATER
+from loadtests.harness.measured_operations import KILLS, OPERATIONS
 from loadtests.harness.own_pgbouncer import NotInstalled, own_pgbouncer
 from loadtests.harness.own_postgres import own_postgres
 from loadtests.harness.page import page
@@ -82,9 +83,12 @@ def arguments() -> argparse.Namespace:
         action="store_true",
         help="start the service on a PostgreSQL of its own, through PgBouncer in transaction mode",
     )
-    names = sorted({run.strategy for run in PLAN})
     parser.add_argument(
-        "--only", nargs="+", choices=names, metavar="STRATEGY", help="only these strategies"
+        "--only",
+        nargs="+",
+        choices=sorted({name for run in PLAN for name in run}),
+        metavar="NAME",
+        help="only these strategies, in each operation that has one of the name, and these scripts",
     )
     parser.add_argument("--seconds", type=positive, default=SECONDS, help="duration of each run")
     parser.add_argument("--users", type=positive, default=options.USERS)
@@ -127,9 +131,9 @@ def measure(host: str, master: int, asked: argparse.Namespace) -> int:
     asked.reports.mkdir(parents=True, exist_ok=True)  # before the runs: it may fail
     opened = lab.open_space(1)  # is the service up, with its lab on?
     lab.close_space(opened["space"])
-    runs = [run for run in PLAN if not asked.only or run.strategy in asked.only] * asked.repeat
+    runs = [run for run in PLAN if not asked.only or {*run} & {*asked.only}] * asked.repeat
     if not master:  # whose workers cannot be killed
-        runs = [run for run in runs if run.strategy not in WRITES_LATER]
+        runs = [run for run in runs if run.strategy not in KILLS]
     random.Random(asked.seed).shuffle(runs)  # noqa: S311
     print(f"{len(runs)} runs of {asked.seconds} s at {host}, in the order of seed {asked.seed}.")
     began, where = time.monotonic(), comparison.machine_and_load()
@@ -158,9 +162,10 @@ def measure(host: str, master: int, asked: argparse.Namespace) -> int:
 def one(run: PlannedRun, host: str, master: int, asked: argparse.Namespace) -> LoadResult:
     """Return the result of one run, in a Locust of its own.
 
-    Of a strategy that writes later than it answers, a crash shows what that means.
+    Of some strategies, only a crash shows what they do wrong.
     """
-    crash = ["--kill-worker-of", str(master)] if run.strategy in WRITES_LATER else []
+    kills = KILLS.get(run.strategy, 0)
+    crash = ["--kill-worker-of", str(master), "--kills", str(kills)] if kills else []
     with tempfile.TemporaryDirectory() as directory:
         # fmt: off
         command = [
@@ -220,9 +225,10 @@ def notes(results: list[LoadResult]) -> list[str]:
             f"{', '.join(busy)}: the service may do more."
         ]
     found += [
-        f"{result.strategy}: half-way, a worker of the service was killed (kill -9)."
+        f"{result.strategy}: workers of the service killed (kill -9) during the run: "
+        f"{KILLS[result.strategy]}."
         for result in results
-        if result.strategy in WRITES_LATER
+        if result.strategy in KILLS
     ]
     found += [
         f"{result.script} {result.strategy}: {formats.sentence(result)}."

@@ -16,7 +16,8 @@ from shorturl.api.json_body import JsonParser
 from shorturl.strategies import F, Strategy
 from shorturl.validators import shortened, validate_target_url
 
-T = TypeVar("T", str, int)
+T = TypeVar("T", str, int, bool)
+KINDS = {str: "a string", int: "a whole number", bool: "true or false"}
 
 
 def for_programs(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -92,7 +93,6 @@ def field(content: dict[str, Any], name: str, kind: type[T]) -> T:
     """Return a field of the body; raise a 422 unless it is there and a `kind`."""
     value = content.get(name)
     if type(value) is not kind or "\0" in str(value):  # True is an int, too
-        wanted = "string" if kind is str else "whole number"
-        detail = f"{name}: it must be a {wanted}."
+        detail = f"{name}: it must be {KINDS[kind]}."
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
     return value

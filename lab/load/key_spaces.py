@@ -20,6 +20,7 @@ from functools import lru_cache
 from django.db import transaction
 from django.utils import timezone
 
+from lab.load import own_visits
 from lab.models import KeySpace
 from shorturl import keys
 from shorturl.models import KeptAnswer, ShortUrl, ShortUrlQuerySet, Spending
@@ -55,8 +56,10 @@ class SpaceCandidates:
             yield f"{self.space}-{self.round:x}-{key}"
 
 
-def open_space(key_length: int) -> KeySpace:
+def open_space(key_length: int, *, with_visits: bool = False) -> KeySpace:
     """Return a new key space; `key_length` is that of its first candidates, without the prefix.
+
+    `with_visits` says whether it has a table of visits of its own.
 
     Raises ValueError for a length out of range.
     """
@@ -66,7 +69,11 @@ def open_space(key_length: int) -> KeySpace:
         )
     name = "lab-" + "".join(secrets.choice(RANDOM) for _ in range(RANDOM_LENGTH))
     # The one name in 60 million that is in use is refused by the unique constraint.
-    return KeySpace.objects.create(name=name, key_length=key_length)
+    with transaction.atomic():
+        space = KeySpace.objects.create(name=name, key_length=key_length, own_visits=with_visits)
+        if with_visits:
+            own_visits.make(space)
+    return space
 
 
 def find(name: str) -> KeySpace:
@@ -110,6 +117,8 @@ def close(space: KeySpace) -> int:
         count = links(space.name).erase()
         KeptAnswer.objects.filter(caller=space.name).delete()
         Spending.objects.filter(spender__startswith=f"{space.name} ").delete()
+        if space.own_visits:
+            own_visits.drop(space)
         space.delete()
     remembered.cache_clear()
     return count

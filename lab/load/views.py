@@ -14,23 +14,30 @@ from typing import Any
 
 import django
 from django.conf import settings
-from django.db import connection
+from django.db import ProgrammingError, connection
+from django.db.models import OuterRef, Subquery, Sum
+from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from lab.load import key_spaces
 from lab.load.inputs import body, check_target, field, for_programs, key_space, own, strategy_named
+from lab.load.own_visits import visits_of
 from lab.models import KeySpace
 from shorturl import creating, idempotency, operations, resolving, reusing, spending
 from shorturl.api.error_responses import ApiError
 from shorturl.creating import on_conflict
-from shorturl.models import KeptAnswer, ShortUrl
+from shorturl.models import KeptAnswer, ShortUrl, VisitCount
 from shorturl.outages import is_outage
 from shorturl.strategies import F, Strategy
 from shorturl.validators import ascii_url, shortened
 
 # Links to a page of a space. A thousand are some 80 kB of JSON.
 PAGE = 1_000
+LISTED = "id", "key", "target_url", "total_hits", "max_hits", "visits"
+# The visits of a link in all hours, days and months.
+RECORDED = VisitCount.objects.filter(short_url=OuterRef("pk")).values("short_url")
+VISITS = Coalesce(Subquery(RECORDED.annotate(sum=Sum("hits")).values("sum")), 0)
 
 # So long that none ends during a load run: they begin in 1970, 1997, 2024 and 2052.
 PERIOD = timedelta(days=10_000)
@@ -139,10 +146,17 @@ def resolve(request: HttpRequest, strategy: str, key: str) -> HttpResponse:
     """
     chosen = strategy_named(strategy, resolving.STRATEGIES)
     own(key)  # or a wrong strategy could lose the hits of the service's own links
+    return redirect(key, chosen.function, chosen)
+
+
+def redirect(
+    key: str, function: Callable[[str], ShortUrl], strategy: Strategy[Any]
+) -> HttpResponse:
+    """Redirect to the target of `key`, with the hit counted by the function of `strategy`."""
     try:
-        short_url = operations.resolve_by(chosen.function, key)
+        short_url = operations.resolve_by(function, key)
     except Exception as error:  # whatever it is, it is what this strategy does
-        return failure(error, chosen)
+        return failure(error, strategy)
     response = HttpResponseRedirect(ascii_url(short_url.target_url))
     hits = vars(short_url).get("hits")  # nothing where the strategy has not fetched it
     if isinstance(hits, int):  # and not an expression, that only the database can tell
@@ -184,12 +198,18 @@ def failure(error: Exception, strategy: Strategy[Any]) -> HttpResponse:
 @for_programs
 @require_POST
 def spaces(request: HttpRequest) -> HttpResponse:
-    """Open a key space, {"key_length": …}, and say what the tables say of the strategies."""
-    key_length = field(body(request), "key_length", int)
+    """Open a key space, {"key_length": …}, and say what the tables say of the strategies.
+
+    With "own_visits": true it has a table of visits of its own, for the roll-up.
+    """
+    asked = {"own_visits": False, **body(request)}
+    key_length, with_visits = field(asked, "key_length", int), field(asked, "own_visits", bool)
     try:
-        space = key_spaces.open_space(key_length)
+        space = key_spaces.open_space(key_length, with_visits=with_visits)
     except ValueError as error:
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, f"key_length: {error}.") from error
+    except ProgrammingError as error:  # this role makes no tables
+        raise ApiError(HTTPStatus.FORBIDDEN, f"own_visits: {str(error).splitlines()[0]}") from error
     content = {
         "space": space.name,
         "targets": key_spaces.targets(space.name),
@@ -230,12 +250,17 @@ def space(request: HttpRequest, name: str) -> HttpResponse:
 @for_programs
 @require_GET
 def links(request: HttpRequest, name: str) -> HttpResponse:
-    """List links of a space, as [key, target URL, hits, limit]; `next` is the page after it."""
+    """List links of a space, as [key, target URL, hits, limit, visits].
+
+    Hits and visits of a link are of the same moment. `next` is the page after this one.
+    """
     after = request.GET.get("after", "0")
     if not after.isdecimal() or len(after) > 18:
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "after: send the number from `next`.")
-    found = key_spaces.links(key_space(name).name).filter(id__gt=int(after)).order_by("id")
-    page = list(found.with_total_hits()[:PAGE])
-    following = f"{request.path}?after={page[-1].pk}" if len(page) == PAGE else None
-    rows = [(link.key, link.target_url, link.total_hits, link.max_hits) for link in page]
+    space = key_space(name)
+    found = key_spaces.links(space.name).filter(id__gt=int(after)).order_by("id")
+    with visits_of(space):
+        page = list(found.with_total_hits().annotate(visits=VISITS).values_list(*LISTED)[:PAGE])
+    following = f"{request.path}?after={page[-1][0]}" if len(page) == PAGE else None
+    rows = [row for _, *row in page]
     return JsonResponse({"links": rows, "next": following})

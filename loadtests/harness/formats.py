@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from loadtests.harness.measured_operations import OPERATIONS
-from loadtests.harness.reconciliation import ExitCode, LoadResult
+from loadtests.harness.reconciliation import VISITS, ExitCode, LoadResult
 
 
 def percent(share: float) -> str:
@@ -54,7 +54,9 @@ def harm(result: LoadResult) -> list[tuple[str, str]]:
     table = [(OPERATIONS[result.operation].lost, lost)]
     if result.operation in ("creating", "last_use"):
         table.append(("… that failed", f"{result.failed:,}"))
-    if result.operation not in ("resolving", "last_use"):
+    if result.operation in VISITS:
+        table += [("… lost", f"{result.missing:,}"), ("… too many", f"{result.extra:,}")]
+    elif result.operation not in ("resolving", "last_use"):
         table += [
             ("… with another's key", f"{result.stolen:,}"),
             ("… not in the database", f"{result.missing:,}"),

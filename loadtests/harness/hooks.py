@@ -90,19 +90,26 @@ class Hooks:
                 gevent.spawn(self.runner.quit if load.options.headless else self.runner.stop)
         load.begin()
         if load.options.kill_worker_of and not self.is_worker:
-            self.kill_a_worker()
+            gevent.spawn(self.kill_workers)
 
-    def kill_a_worker(self) -> None:
-        """Have a worker of the service killed half-way, with the requests that it is answering.
+    def kill_workers(self) -> None:
+        """Kill workers of the service, each with the requests that it is answering.
 
-        It is chosen now: a search among processes would stop all users, and answer their requests.
+        Each is chosen some time before: a search among processes stops all users, and would have
+        their requests answered.
         """
+        load = self.load
+        pause = load.options.run_time / (load.options.kills + 1)
         try:
-            victim, *_ = psutil.Process(self.load.options.kill_worker_of).children()
+            for _ in range(load.options.kills):
+                gevent.sleep(pause / 2)
+                victim, *_ = psutil.Process(load.options.kill_worker_of).children()
+                gevent.sleep(pause / 2)
+                if load.stopping:
+                    return
+                victim.kill()
         except (psutil.Error, ValueError):
-            self.load.problem = "--kill-worker-of is not the process id of a gunicorn with workers"
-        else:
-            gevent.spawn_later(self.load.options.run_time / 2, victim.kill)
+            load.problem = "--kill-worker-of is not the process id of a gunicorn with workers"
 
     # --- Workers ---------------------------------------------------------------------------------
 

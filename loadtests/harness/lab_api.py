@@ -22,6 +22,7 @@ class StoredLink(NamedTuple):
     target_url: str
     hits: int
     max_hits: int | None = None
+    visits: int = 0
 
 
 class Lab:
@@ -39,13 +40,15 @@ class Lab:
         # A proxy that the environment names would be measured, too, and may not reach the loopback.
         self._opener = build_opener(ProxyHandler({}))
 
-    def open_space(self, key_length: int) -> dict[str, Any]:
+    def open_space(self, key_length: int, *, own_visits: bool = False) -> dict[str, Any]:
         """Return a new key space, and the service's versions and strategies.
 
+        With `own_visits` it has a table of visits of its own, which can be rolled up.
         Raises LabError when there is no service, its endpoints for load tests are off, or the
         length is out of range.
         """
-        return self._call("POST", "/lab/spaces", {"key_length": key_length})
+        content = {"key_length": key_length, "own_visits": own_visits}
+        return self._call("POST", "/lab/spaces", content)
 
     def create(
         self, space: str, strategy: str, target_url: str, max_hits: int | None = None

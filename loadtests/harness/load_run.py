@@ -14,7 +14,7 @@ import psutil
 from loadtests.harness import formats
 from loadtests.harness.lab_api import Lab, LabError, StoredLink
 from loadtests.harness.ledger import Ledger
-from loadtests.harness.measured_operations import OPERATIONS, WRITES_LATER
+from loadtests.harness.measured_operations import KILLS, OPERATIONS, PATIENCE
 from loadtests.harness.reconciliation import LoadResult, reconcile
 
 # Seconds: the timeout of a request, and of a worker's last report, which waits for the requests in
@@ -32,14 +32,21 @@ class LoadRun:
     `operation` is what is measured: resolving, creating, or the service as a whole.
     `prepare(lab, space, options)` makes what the users need in a new key space, and returns it as
     plain data, which reaches the users of every process as `given`; its "seeds" are the keys that
-    it made. `options` are those of the command line or of the web form.
+    it made. `options` are those of the command line or of the web form. With `own_visits` the key
+    space has a table of visits of its own, for a roll-up.
     """
 
     def __init__(
-        self, script: str, operation: str, *, prepare: Prepare, key_length: int | None = None
+        self,
+        script: str,
+        operation: str,
+        *,
+        prepare: Prepare,
+        key_length: int | None = None,
+        own_visits: bool = False,
     ) -> None:
         self.script, self.operation = script, operation
-        self.prepare, self.key_length = prepare, key_length
+        self.prepare, self.key_length, self.own_visits = prepare, key_length, own_visits
         self.host, self.options = "", None  # type: str, Any
         self.given: dict[str, Any] = {}
         self.ledger = Ledger()
@@ -63,7 +70,8 @@ class LoadRun:
         self.problem, self.opened = "", False
         try:
             lab = Lab(self.host)
-            opened = lab.open_space(self.key_length or self.options.key_length)
+            key_length = self.key_length or self.options.key_length
+            opened = lab.open_space(key_length, own_visits=self.own_visits)
             self.given = {**opened, "seeds": [], "verdict": self.verdict(opened)}
             self.opened = True
             self.given.update(self.prepare(lab, opened["space"], self.options))
@@ -146,10 +154,10 @@ class LoadRun:
     def finish(self) -> LoadResult:
         """Return the result of the run, and remove the key space.
 
-        A strategy that writes later than it answers is given the time for it.
+        A strategy that writes later than it answers, or not at once, is given the time for it.
         """
         self.result = self.reconciled()
-        patience = time.time() + WRITES_LATER.get(self.strategy, 0)
+        patience = time.time() + (PATIENCE if self.strategy in KILLS else 0)
         while self.result.lost and time.time() < patience:
             gevent.sleep(POLL_INTERVAL)
             self.result = self.reconciled()

@@ -36,6 +36,15 @@ def add_common(parser: Any) -> None:
         help="half-way, kill -9 a worker of the gunicorn with this process id",
         include_in_web_ui=False,
     )
+    parser.add_argument(
+        "--kills",
+        type=int,
+        choices=range(1, 11),
+        default=1,
+        metavar="NUMBER",
+        help="kill so many workers, up to 10, one after another, evenly spread over the run",
+        include_in_web_ui=False,
+    )
     parser.set_defaults(
         host=HOST,
         num_users=USERS,

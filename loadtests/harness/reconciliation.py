@@ -17,6 +17,7 @@ NORMAL_95 = 1.959964  # the normal distribution's quantile for an interval of 95
 PROOFS = 2
 BUSY = 0.9  # of one core, which is all that one Locust process can use
 ONE_LINK_EACH = {"reusing", "idempotency"}  # operations that make no second link to a target
+VISITS = {"recording_visits", "rolling_up"}  # operations after which each hit has one visit
 TAKEN = re.compile(r"\(key\)=\((.+?)\)")  # as PostgreSQL names the key of a collision
 
 
@@ -34,8 +35,8 @@ class LoadResult:
 
     `verdict` is the one of the strategies' table. `lost` is the number of requests that the
     strategy harmed, out of `of`: acknowledged redirects that were not counted, creates that failed
-    or whose key is not the client's, or links beyond the one that was asked for,
-    or beyond a quota. With requests
+    or whose key is not the client's, links beyond the one that was asked for or beyond a quota, or
+    hits without a visit and visits without a hit, which are `missing` and `extra`. With requests
     whose outcome is unknown, it is a lower bound. `reason` says why the run is inconclusive, or is
     empty; with a reason, nothing is counted as lost, doubled or undone.
     """
@@ -146,6 +147,8 @@ def reconcile(
         result.extra = sum(count - 1 for count in _links_by_target(by_key).values())
     if limit is not None:
         result.extra = _beyond(by_key, limit)
+    if operation in VISITS:
+        _count_visits(result, by_key)
     result.lost = result.lost_hits + result.stolen + result.missing + result.extra
     result.of = ledger.redirects.total() + sum(map(len, ledger.creates.values()))
     if operation == "creating":  # where a failure is the loss; a redirect that fails is an error
@@ -159,9 +162,16 @@ def reconcile(
         )
         result.lost += result.failed
         result.of += result.failed
+    if operation in VISITS:  # also the hits of those who were not answered
+        result.of = sum(link.hits for link in by_key.values())
     result.share = result.lost / result.of if result.of else 0.0
     result.low, result.high = wilson(min(result.lost, result.of), result.of)
-    cases = _second_links(by_key) if operation in ONE_LINK_EACH else _proofs(ledger, by_key)
+    if operation in ONE_LINK_EACH:
+        cases = _second_links(by_key)
+    elif operation in VISITS:
+        cases = _hits_and_visits(ledger, by_key)
+    else:
+        cases = _proofs(ledger, by_key)
     result.proofs = [*islice(cases, PROOFS)]
     if reason := reason or _inconclusive(result, ledger, faults=faults):
         result = LoadResult(script, strategy, operation, verdict, reason=reason)
@@ -177,6 +187,13 @@ def _count_hits(result: LoadResult, ledger: Ledger, links: dict[str, StoredLink]
         acknowledged, unknown = ledger.redirects[key], ledger.unknown_redirects[key]
         result.lost_hits += max(0, acknowledged - counted, contradicted[key])
         result.doubled += max(0, counted - acknowledged - unknown)
+
+
+def _count_visits(result: LoadResult, links: dict[str, StoredLink]) -> None:
+    # Both are of the database: a request that was repeated or not answered makes one of each, too.
+    for link in links.values():
+        result.missing += max(0, link.hits - link.visits)
+        result.extra += max(0, link.visits - link.hits)
 
 
 def _count_creates(
@@ -273,6 +290,13 @@ def _second_links(links: dict[str, StoredLink]) -> Iterator[list[str]]:
         if count > 1:
             keys = [key for key, link in links.items() if link.target_url == target_url]
             yield [f"{count} links lead to {target_url}, and one was asked for:", *keys]
+
+
+def _hits_and_visits(ledger: Ledger, links: dict[str, StoredLink]) -> Iterator[list[str]]:
+    failed = [f"{request}, answered {kind}" for request, kind, _ in ledger.refusals[:PROOFS]]
+    for key, link in links.items():
+        if link.hits != link.visits:
+            yield [f"{key} has {link.hits:,} hits and {link.visits:,} visits.", *failed]
 
 
 def _proofs(ledger: Ledger, links: dict[str, StoredLink]) -> Iterator[list[str]]:

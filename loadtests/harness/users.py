@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import geventhttpclient.client
@@ -26,6 +27,8 @@ REQUEST_ID = "X-Request-Id"
 # The ledger of a process is in memory, some 200 bytes for each create. The limit keeps a run
 # that nobody stops from filling the machine's memory.
 MAX_REQUESTS = 500_000
+
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})  # but those of every request
 
 numbers = itertools.count(1)
 
@@ -68,6 +71,7 @@ class LedgerUser(FastHttpUser):
         unknown: Callable[[], None],
         complete: Callable[[Any], bool] = lambda response: True,
         json: Any = None,
+        headers: Mapping[str, str] = NO_HEADERS,
         measured: bool = True,
     ) -> Any:
         """Send one request, and return the response if it is what was asked for.
@@ -93,7 +97,7 @@ class LedgerUser(FastHttpUser):
                 path,
                 name=name,
                 json=json,
-                headers={REQUEST_ID: request_id},
+                headers={**headers, REQUEST_ID: request_id},
                 allow_redirects=False,
                 catch_response=True,
             ) as response:
@@ -146,7 +150,15 @@ class LedgerUser(FastHttpUser):
             f"answered {clock}.{int(now % 1 * 1000):03}"
         )
 
-    def follow(self, path: str, key: str, *, name: str, or_else: int | None = None) -> Any:
+    def follow(
+        self,
+        path: str,
+        key: str,
+        *,
+        name: str,
+        or_else: int | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
+    ) -> Any:
         """Follow `key` at `path`; return the response, and record it when it is a redirect."""
         response = self.ask(
             "GET",
@@ -154,6 +166,7 @@ class LedgerUser(FastHttpUser):
             name=name,
             expected=302,
             or_else=or_else,
+            headers=headers,
             unknown=lambda: self.load.ledger.unknown_redirects.update([key]),
             # Not to the log-in page of a network, for example.
             complete=lambda response: response.headers.get("Location", "").startswith(

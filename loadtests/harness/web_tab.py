@@ -48,8 +48,9 @@ class Tab:
             return [{"what": "outcome", "value": problem}]
         rows = [("strategy", result.strategy), ("outcome", outcome), *formats.rows(result)]
         if not self.load.result:
-            # The ledger is read before the database, so what is lost is lost; but what is counted
-            # and not yet acknowledged is only in flight.
+            # The ledger is read before the database, so what is lost is lost, but for visits that
+            # a transaction of their own is about to record; and what is counted and not yet
+            # acknowledged is only in flight.
             doubled = {one.doubled for one in OPERATIONS.values()}
             rows = [row for row in rows if row[0] not in doubled]
         for number, (case, *requests) in enumerate(result.proofs, 1):

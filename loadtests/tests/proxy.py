@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-OPERATIONS = ("/lab/resolve/", "/lab/edit/", "/lab/create/")
+OPERATIONS = ("/lab/resolve/", "/lab/edit/", "/lab/create/", "/lab/spend/", "/lab/record/")
 EVERY = 5  # of so many requests that a misdeed is for, it gets one
 
 

@@ -47,6 +47,9 @@ ALONE = [
     Attack("check_first", replay, UNKNOWN, script="toctou"),
     # No link is beyond the quota; whether one was made twice depends on which request is repeated.
     Attack("count_then_insert", repeat, "", script="last_link"),
+    Attack("get_then_create", repeat, TWICE, script="same_hour"),
+    Attack("get_then_create", replace, UNKNOWN, script="same_hour"),
+    Attack("get_then_create", drop, "wrong, BUT the invariant held", script="same_hour"),
 ]
 MANY = [
     Attack("naive", repeat, BROKE),
@@ -57,6 +60,10 @@ MANY = [
     Attack("on_conflict", drop, "right, and the invariant held", script="toctou"),
     Attack("count_then_insert", repeat, BROKE, script="last_link"),
     Attack("reservation", drop, "right, and the invariant held", script="last_link"),
+    Attack("get_then_create", replace, BROKE, script="same_hour"),
+    Attack("combined", drop, "right, and the invariant held", script="same_hour"),
+    Attack("watermark", repeat, BROKE, script="visit_meanwhile"),
+    Attack("batches", drop, "right, and the invariant held", script="visit_meanwhile"),
 ]
 
 

@@ -108,7 +108,7 @@ def test_a_space_that_cannot_be_prepared_is_closed(
         raise LabError("not today")
 
     closed = []
-    monkeypatch.setattr(Lab, "open_space", lambda lab, key_length: OPENED)
+    monkeypatch.setattr(Lab, "open_space", lambda lab, key_length, **_: OPENED)
     monkeypatch.setattr(Lab, "close_space", lambda lab, space: closed.append(space))
     load = run(tmp_path)
     load.prepare = prepare

@@ -49,7 +49,7 @@ def reconciled(of: Ledger, found: Iterable[StoredLink], **changes: Any) -> LoadR
 
 def violations(result: LoadResult) -> dict[str, int]:
     """Return what is not zero of what must be."""
-    names = ("lost_hits", "doubled", "stolen", "missing", "undone", "failed")
+    names = ("lost_hits", "doubled", "stolen", "missing", "extra", "undone", "failed")
     return {name: getattr(result, name) for name in names if getattr(result, name)}
 
 

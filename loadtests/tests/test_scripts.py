@@ -21,18 +21,24 @@ import psutil
 import pytest
 
 from loadtests.harness.lab_api import Lab, LabError
-from loadtests.harness.serving import ROOT, serving
+from loadtests.harness.serving import ROOT, RunningService, serving
 from loadtests.tests.conftest import LAB
 
 TIMEOUT = 90  # seconds, many times what any of this takes
-OTHERS = "f_expression_full_save", "get_or_create"
+OTHERS = "f_expression_full_save", "get_or_create", "get_then_create", "visit_meanwhile"
 
 
 @pytest.fixture(scope="module")
-def host(database_url: str) -> Iterator[str]:
-    """The address of a service with its lab on."""
+def service(database_url: str) -> Iterator[RunningService]:
+    """A service with its lab on."""
     with serving(DATABASE_URL=database_url, WORKERS="2", THREADS="4", **LAB) as service:
-        yield service.url
+        yield service
+
+
+@pytest.fixture(scope="module")
+def host(service: RunningService) -> str:
+    """Its address."""
+    return service.url
 
 
 def command(script: str, *arguments: str) -> list[str]:
@@ -72,7 +78,7 @@ def harm(found: Any) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def races(host: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The reports of some wrong strategies, all of which did harm: the naive ones, and others."""
+    """The reports of strategies that did what they should: the naive ones, and others."""
 
     def report(*strategies: str) -> Path:
         reports: Path = tmp_path_factory.mktemp("reports")
@@ -151,6 +157,36 @@ def test_somebody_elses_link(races: list[Path]) -> None:
     found = of(races, "toctou", "get_or_create")
     assert found["stolen"] > 0
     assert found["failed"] == 0
+
+
+@pytest.mark.exhaustive
+def test_a_visit_that_fails_leaves_its_hit(races: list[Path]) -> None:
+    found = of(races, "same_hour", "get_then_create")
+    assert found["lost"] == found["missing"] == found["errors"]["500 IntegrityError"] > 0
+    assert found["doubled"] == 0
+    assert re.match(r"lab-\w{5}-0-\w+ has .+ hits and .+ visits", found["proofs"][0][0])
+    assert re.search("GET /lab/record/.+ answered 500 IntegrityError", found["proofs"][0][1])
+
+
+@pytest.mark.exhaustive
+def test_visits_are_rolled_up_while_others_come(races: list[Path]) -> None:
+    for strategy in "watermark", "select_then_delete":
+        found = of(races, "visit_meanwhile", strategy)
+        assert found["lost"] == found["missing"] + found["extra"] > 0
+    for strategy in "delete_returning", "batches":
+        assert harm(of(races, "visit_meanwhile", strategy)) == {}
+
+
+@pytest.mark.exhaustive
+def test_a_crash_between_two_transactions_loses_visits_and_within_one_none(
+    service: RunningService, tmp_path: Path
+) -> None:
+    crash = "--kill-worker-of", str(service.process.pid), "--kills", "5", "--run-time", "2s"
+    found = run(service.url, tmp_path, "same_hour", "second_transaction", *crash)
+    assert found["lost"] == found["missing"] > 0
+    found = run(service.url, tmp_path, "same_hour", "combined", *crash)
+    assert found["unknown"] > 0  # it was killed
+    assert {**harm(found), "unknown": 0} == {"unknown": 0}
 
 
 @pytest.mark.exhaustive

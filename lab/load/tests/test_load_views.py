@@ -9,7 +9,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from lab import urls
-from lab.load import views
+from lab.load import views, visit_views
 from shorturl import creating, keys, resolving
 from shorturl.models import ShortUrl, Spending
 from shorturl.operations import STRATEGIES
@@ -17,6 +17,7 @@ from shorturl.resolving import compare_and_swap
 
 pytestmark = pytest.mark.django_db
 
+LOAD = {views.__name__, visit_views.__name__}
 EXPRESSION = ["f_expression", "f_expression_full_save"]  # their objects do not know the number
 
 
@@ -111,7 +112,7 @@ def test_a_space_is_listed_page_by_page_and_removed_with_its_links(
     for number in range(3):
         target_url = f"https://{space}.invalid/{number}"
         answer = create(client, space, "permuted_sequence", target_url=target_url).json()
-        expected.append([answer["key"], target_url, 0, None])
+        expected.append([answer["key"], target_url, 0, None, 0])
     listed: list[Any] = []
     path = f"/lab/spaces/{space}/links"
     while path:
@@ -186,6 +187,8 @@ def test_a_number_out_of_range(client: Client, space: str) -> None:
     for wrong in (None, "2", 2.0, True):
         text = detail(post(client, "spaces", {"key_length": wrong}), 422)
         assert text == "key_length: it must be a whole number."
+    text = detail(post(client, "spaces", {"key_length": 1, "own_visits": 1}), 422)
+    assert text == "own_visits: it must be true or false."
 
 
 def test_a_target_outside_of_the_space(client: Client, space: str) -> None:
@@ -208,7 +211,8 @@ def test_only_where_it_is_on(settings: Settings) -> None:
     for on in (True, False):
         settings.SHORTURL_LAB_LOAD = on
         patterns = runpy.run_path(urls.__file__)["urlpatterns"]
-        assert any(each.callback.__module__ == views.__name__ for each in patterns) is on
+        modules = {each.callback.__module__ for each in patterns}
+        assert modules & LOAD == (LOAD if on else set())
 
 
 def test_a_spender_has_so_many_links(client: Client, space: str) -> None:

@@ -1,0 +1,72 @@
+"""The same hour: many users follow one hot link, and a visit is recorded with each hit.
+
+What it teaches: visits of one kind in one hour are counted in one row, and whoever looks whether it
+is there, and makes it when it is not, makes it a second time when somebody else looks at the same
+moment. A unique constraint refuses that: the hit is counted, and its visitor gets an error. Once
+there is a row nobody makes another, so the users come from the next page after 32 requests.
+
+A visit in a transaction of its own is lost when its process is killed between the two: `make races`
+kills a worker of the service half-way. By hand, with the process id of gunicorn's master:
+
+    locust -f loadtests/same_hour.py --headless --strategy get_then_create
+    locust -f loadtests/same_hour.py --headless --strategy second_transaction --kill-worker-of PID
+    locust -f loadtests/same_hour.py --headless --strategy combined --kill-worker-of PID
+    locust -f loadtests/same_hour.py                        # http://127.0.0.1:8089, tab "Ledger"
+
+At the end the link has to have as many visits as hits, in all. The exit code is 0 when the strategy
+behaved as its table says, 1 when not, 2 when the run was inconclusive.
+"""
+
+import random
+from typing import Any
+
+from locust import task
+
+from loadtests.harness.hooks import Hooks, add_options
+from loadtests.harness.lab_api import Lab
+from loadtests.harness.ledger import is_refusal
+from loadtests.harness.load_run import LoadRun
+from loadtests.harness.users import LedgerUser
+
+CAME = 32  # visits from each page, twice as many as there are users
+USER_AGENTS = (
+    "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0",
+    "Mozilla/5.0 (Android 15; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0",
+    "curl/8.14.1",
+)
+
+
+def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
+    """Make the hot link."""
+    hot = lab.create(space, "on_conflict", f"https://{space}.invalid/hot")
+    return {"hot": hot, "seeds": [hot]}
+
+
+add_options("recording_visits", default="get_then_create")
+load = LoadRun("same_hour", "recording_visits", prepare=prepare, key_length=3)
+Hooks(load)
+
+
+class Visitor(LedgerUser):
+    """Follows the hot link with one of a few browsers, from one page after another."""
+
+    load = load
+
+    @task
+    def visit(self) -> None:
+        """Follow the hot link once."""
+        path, hot = f"/lab/record/{self.strategy}", self.given["hot"]
+        headers = {
+            "Referer": f"https://page-{self.load.total // CAME}.example/",
+            "User-Agent": random.choice(USER_AGENTS),  # noqa: S311
+        }
+        self.follow(f"{path}/{hot}", hot, name=f"{path}/KEY", headers=headers)
+
+    def failed(self, response: Any, kind: str) -> None:
+        """Record that the hit of a visit that failed may be counted."""
+        if is_refusal(kind):
+            hot = self.load.given["hot"]  # also of the last ones, when the run is over
+            self.load.ledger.unknown_redirects[hot] += 1
+            request = self.label(f"/lab/record/{self.strategy}/{hot}")
+            self.load.ledger.refused(request, kind, self.told(response, "message"))

@@ -1,0 +1,146 @@
+"""Ledgers of visits that differ from the database, and what may explain that: unit tests."""
+
+from collections.abc import Callable
+
+import pytest
+
+from loadtests.harness import formats
+from loadtests.harness.lab_api import StoredLink
+from loadtests.harness.ledger import Ledger
+from loadtests.harness.measured_operations import OPERATIONS
+from loadtests.harness.reconciliation import ExitCode, LoadResult, reconcile
+from loadtests.tests.test_reconciliation import violations
+
+HELD = ExitCode.AS_EXPECTED, ExitCode.UNEXPECTED  # of a right and of a wrong strategy
+VIOLATED = ExitCode.UNEXPECTED, ExitCode.AS_EXPECTED
+DOUBLED = ExitCode.UNEXPECTED, ExitCode.INCONCLUSIVE
+NOT_JUDGED = ExitCode.INCONCLUSIVE, ExitCode.INCONCLUSIVE
+Note = Callable[[Ledger], None]
+
+
+def ledger() -> Ledger:
+    """Return the ledger of a run with three redirects of a link and one of another."""
+    ledger = Ledger(sent=4)
+    for number in "123":
+        ledger.redirected("hot", hits=number, request=f"request {number}")
+    ledger.redirected("cold", hits="1", request="request 4")
+    return ledger
+
+
+def reconciled(
+    of: Ledger, hot: tuple[int, int], cold: tuple[int, int] = (1, 1), verdict: str = "right"
+) -> LoadResult:
+    """Return the result where the links have so many hits and visits."""
+    found = [
+        StoredLink(key, f"https://lab-aaaaa.invalid/{key}", hits, None, visits)
+        for key, (hits, visits) in {"hot": hot, "cold": cold}.items()
+    ]
+    return reconcile(
+        of,
+        found,
+        script="same_hour",
+        strategy="some",
+        operation="recording_visits",
+        verdict=verdict,
+        seeds=["hot", "cold"],
+    )
+
+
+def untouched(of: Ledger) -> None:
+    pass
+
+
+def unanswered(of: Ledger) -> None:
+    """Have one more request, without an answer."""
+    of.unknown_redirects["hot"] += 1
+    of.errors["no answer: ConnectionResetError"] += 1
+
+
+def refused(of: Ledger) -> None:
+    """Have one more request, which the strategy failed: its hit may be counted."""
+    of.unknown_redirects["hot"] += 1
+    of.errors["500 IntegrityError"] += 1
+    of.refused("GET hot, request 5", "500 IntegrityError", "duplicate key value")
+
+
+def replaced(of: Ledger) -> None:
+    """Have one more request, answered by a 500 that is not the lab's."""
+    of.unknown_redirects["hot"] += 1
+    of.errors["500"] += 1
+
+
+@pytest.mark.parametrize(
+    ("hot", "cold", "found"),
+    [
+        ((3, 3), (1, 1), {}),
+        ((3, 2), (1, 1), {"missing": 1}),
+        ((3, 4), (1, 1), {"extra": 1}),
+        ((2, 2), (1, 1), {"lost_hits": 1}),  # the same visit and hit
+        ((2, 3), (1, 1), {"lost_hits": 1, "extra": 1}),
+        # One too few here is not made up for by one too many there.
+        ((3, 2), (1, 2), {"missing": 1, "extra": 1}),
+        ((4, 4), (1, 1), {"doubled": 1}),
+        ((4, 3), (1, 1), {"doubled": 1, "missing": 1}),
+    ],
+)
+def test_each_difference_is_found(
+    hot: tuple[int, int], cold: tuple[int, int], found: dict[str, int]
+) -> None:
+    result = reconciled(ledger(), hot, cold)
+    assert violations(result) == found
+    assert result.lost == sum(count for name, count in found.items() if name != "doubled")
+    assert result.exit_code == (ExitCode.UNEXPECTED if found else ExitCode.AS_EXPECTED)
+
+
+@pytest.mark.parametrize(
+    ("note", "hot", "codes"),
+    [
+        (untouched, (3, 3), HELD),
+        (untouched, (3, 2), VIOLATED),
+        (untouched, (3, 4), VIOLATED),
+        # Of a request without an answer both are there, or neither; and no more than one of each.
+        (unanswered, (3, 3), HELD),
+        (unanswered, (4, 4), HELD),
+        (unanswered, (4, 3), VIOLATED),
+        (unanswered, (3, 4), VIOLATED),
+        (unanswered, (5, 5), DOUBLED),
+        (unanswered, (2, 2), VIOLATED),
+        # What a proxy repeats is counted twice and recorded twice: no race, and it hides none.
+        (untouched, (5, 5), DOUBLED),
+        (untouched, (5, 4), VIOLATED),
+        # Who is refused is counted or not; it was the strategy that failed.
+        (refused, (4, 3), VIOLATED),
+        (refused, (3, 3), (ExitCode.UNEXPECTED, ExitCode.UNEXPECTED)),
+        (refused, (4, 4), (ExitCode.UNEXPECTED, ExitCode.UNEXPECTED)),
+        (refused, (5, 5), DOUBLED),
+        (replaced, (4, 4), NOT_JUDGED),
+        (replaced, (3, 3), NOT_JUDGED),
+        (replaced, (4, 3), VIOLATED),
+    ],
+)
+def test_what_is_unknown_explains_as_much_and_hides_nothing(
+    note: Note, hot: tuple[int, int], codes: tuple[ExitCode, ExitCode]
+) -> None:
+    of = ledger()
+    note(of)
+    results = [reconciled(of, hot, verdict=verdict) for verdict in ("right", "wrong")]
+    assert tuple(result.exit_code for result in results) == codes
+
+
+def test_a_hit_and_its_failure_prove_a_visit_lost() -> None:
+    of = ledger()
+    refused(of)
+    result = reconciled(of, (4, 3), verdict="wrong")
+    assert (result.lost, result.of) == (1, 5)
+    assert result.proofs == [
+        ["hot has 4 hits and 3 visits.", "GET hot, request 5, answered 500 IntegrityError"]
+    ]
+    rows = dict(formats.harm(result))
+    assert rows["visits lost or too many"].startswith("1 of 5 = 20.0%")
+    assert (rows["… lost"], rows["… too many"]) == ("1", "0")
+
+
+def test_no_script_is_called_as_a_strategy() -> None:
+    """`make races --only NAME` takes the names of both."""
+    strategies = {name for one in OPERATIONS.values() for name in one.strategies}
+    assert not strategies & {one.script for one in OPERATIONS.values()}
