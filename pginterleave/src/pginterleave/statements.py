@@ -111,6 +111,7 @@ def sets_isolation_level(sql: str) -> bool:
     return bool(_SET_ISOLATION.fullmatch(sql))
 
 
+@functools.lru_cache(maxsize=1024)
 def may_be_several(sql: str) -> bool:
     """Whether something stands behind a semicolon, be it in quotes."""
     return bool(_SEVERAL.search(sql))
@@ -140,6 +141,7 @@ def uses(sql: str, special: Set[str]) -> bool:
     )
 
 
+@functools.lru_cache(maxsize=1024)
 def has_clock_text(text: str) -> bool:
     """Whether a statement, or its parameters, has a text such as 'now' or 'tomorrow 9:00'."""
     return bool(_CLOCK_TEXTS.search(text))
@@ -182,6 +184,7 @@ def calls(sql: str) -> frozenset[str]:
     return frozenset(called - names.KEYWORDS - {""})
 
 
+@functools.lru_cache(maxsize=1024)
 def calls_only_pure(sql: str) -> bool:
     """Whether all that it calls is known to read its arguments only.
 
@@ -198,6 +201,12 @@ def only_reads(sql: str, special: Set[str] = frozenset()) -> bool:
         sql: the statement.
         special: the names that stand for something else, such as those of views and functions.
     """
+    return _only_reads(sql) and not uses(sql, special)
+
+
+@functools.lru_cache(maxsize=1024)
+def _only_reads(sql: str) -> bool:
+    """Whether it is a plain SELECT if its names stand for tables."""
     used = words(sql)
     return (
         kind(sql) == "SELECT"
@@ -206,7 +215,6 @@ def only_reads(sql: str, special: Set[str] = frozenset()) -> bool:
         and calls_only_pure(sql)
         and not has_clock_text(sql)
         and used.isdisjoint(names.SYSTEM_COLUMNS | names.CLOCKS)
-        and not uses(sql, special)
         and not any(name.startswith(("pg_", "information_schema")) for name in used)
     )
 
