@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -131,7 +131,7 @@ def measure(host: str, master: int, asked: argparse.Namespace) -> int:
     asked.reports.mkdir(parents=True, exist_ok=True)  # before the runs: it may fail
     opened = lab.open_space(1)  # is the service up, with its lab on?
     lab.close_space(opened["space"])
-    runs = [run for run in PLAN if not asked.only or {*run} & {*asked.only}] * asked.repeat
+    runs = chosen(asked.only) * asked.repeat
     if not master:  # whose workers cannot be killed
         runs = [run for run in runs if run.strategy not in KILLS]
     random.Random(asked.seed).shuffle(runs)  # noqa: S311
@@ -157,6 +157,11 @@ def measure(host: str, master: int, asked: argparse.Namespace) -> int:
         "notes": notes(results),
     }
     return write_report(results, about, asked.reports)
+
+
+def chosen(only: Sequence[str] | None) -> list[PlannedRun]:
+    """Return the runs whose script or strategy is one of `only`, or all without any."""
+    return [run for run in PLAN if not only or {*run} & {*only}]
 
 
 def one(run: PlannedRun, host: str, master: int, asked: argparse.Namespace) -> LoadResult:

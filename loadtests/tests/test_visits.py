@@ -7,7 +7,6 @@ import pytest
 from loadtests.harness import formats
 from loadtests.harness.lab_api import StoredLink
 from loadtests.harness.ledger import Ledger
-from loadtests.harness.measured_operations import OPERATIONS
 from loadtests.harness.reconciliation import ExitCode, LoadResult, reconcile
 from loadtests.tests.test_reconciliation import violations
 
@@ -138,9 +137,3 @@ def test_a_hit_and_its_failure_prove_a_visit_lost() -> None:
     rows = dict(formats.harm(result))
     assert rows["visits lost or too many"].startswith("1 of 5 = 20.0%")
     assert (rows["… lost"], rows["… too many"]) == ("1", "0")
-
-
-def test_no_script_is_called_as_a_strategy() -> None:
-    """`make races --only NAME` takes the names of both."""
-    strategies = {name for one in OPERATIONS.values() for name in one.strategies}
-    assert not strategies & {one.script for one in OPERATIONS.values()}
