@@ -55,7 +55,10 @@ def harm(result: LoadResult) -> list[tuple[str, str]]:
     if result.operation in ("creating", "last_use"):
         table.append(("… that failed", f"{result.failed:,}"))
     if result.operation in VISITS:
-        table += [("… lost", f"{result.missing:,}"), ("… too many", f"{result.extra:,}")]
+        table += [
+            ("… lost", f"{result.missing + result.lost_hits:,}"),
+            ("… too many", f"{result.extra:,}"),
+        ]
     elif result.operation not in ("resolving", "last_use"):
         table += [
             ("… with another's key", f"{result.stolen:,}"),

@@ -293,7 +293,7 @@ def _second_links(links: dict[str, StoredLink]) -> Iterator[list[str]]:
 
 
 def _hits_and_visits(ledger: Ledger, links: dict[str, StoredLink]) -> Iterator[list[str]]:
-    failed = [f"{request}, answered {kind}" for request, kind, _ in ledger.refusals[:PROOFS]]
+    failed = [f"{request}: {kind}" for request, kind, _ in ledger.refusals[:PROOFS]]
     for key, link in links.items():
         if link.hits != link.visits:
             yield [f"{key} has {link.hits:,} hits and {link.visits:,} visits.", *failed]

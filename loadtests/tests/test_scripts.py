@@ -165,7 +165,7 @@ def test_a_visit_that_fails_leaves_its_hit(races: list[Path]) -> None:
     assert found["lost"] == found["missing"] == found["errors"]["500 IntegrityError"] > 0
     assert found["doubled"] == 0
     assert re.match(r"lab-\w{5}-0-\w+ has .+ hits and .+ visits", found["proofs"][0][0])
-    assert re.search("GET /lab/record/.+ answered 500 IntegrityError", found["proofs"][0][1])
+    assert re.search("GET /lab/record/.+: 500 IntegrityError", found["proofs"][0][1])
 
 
 @pytest.mark.exhaustive

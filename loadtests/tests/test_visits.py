@@ -132,7 +132,7 @@ def test_a_hit_and_its_failure_prove_a_visit_lost() -> None:
     result = reconciled(of, (4, 3), verdict="wrong")
     assert (result.lost, result.of) == (1, 5)
     assert result.proofs == [
-        ["hot has 4 hits and 3 visits.", "GET hot, request 5, answered 500 IntegrityError"]
+        ["hot has 4 hits and 3 visits.", "GET hot, request 5: 500 IntegrityError"]
     ]
     rows = dict(formats.harm(result))
     assert rows["visits lost or too many"].startswith("1 of 5 = 20.0%")
