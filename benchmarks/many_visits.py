@@ -1,10 +1,11 @@
-"""The statements behind the pages of visits, on large tables: `python -m benchmarks.many_visits`.
+"""The pages of visits, and the statements behind them, on large tables.
 
 In a database of its own, which is dropped at the end, it makes links, most with a few visits. One
 has a hundred visits, and two have very many: of 200 kinds in each hour and each day, as referrers
-and browsers make them, and of 1,000, as with countries. SHORTURL_VISITS_HOURLY_DAYS says for how
-long visits are kept by the hour. An account has ten thousand links, another one a tenth of
-all. Printed are the sizes of the tables, and how long the statement of each page takes.
+and browsers make them, and of 1,000, as with countries. Then roll_up_visits() does what it does:
+they are compacted, but for the hour that is not over. SHORTURL_VISITS_HOURLY_DAYS says for how long
+visits are kept by the hour. An account has ten thousand links, another one a tenth of all. Printed
+are the sizes of the tables, and how long each page and its statement take.
 
     python -m benchmarks.many_visits [--links 10000000] [--plans]
 """
@@ -17,6 +18,7 @@ from argparse import RawTextHelpFormatter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
+from http import HTTPStatus
 from statistics import median
 from typing import Any
 
@@ -24,6 +26,7 @@ import django
 from django.conf import settings
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
+from django.test import Client
 from django.utils import timezone
 
 from lab.markdown import table
@@ -52,28 +55,31 @@ MAKE_VISITS = """
         1 + number %% 19
     FROM generate_series(4, %(links)s) AS number WHERE number %% 7 > 0
 """
-# A year of so many kinds in each hour and each day, in all `visits`; the last row has the rest.
+# A year of so many kinds in each hour, in all `visits`. Days that are no longer kept by the hour
+# have all their visits in the first one, so that there are fewer rows to roll up.
 MAKE_HOT = """
-    WITH times AS (
-        SELECT 'd' AS unit, date_trunc('day', now(), 'UTC') - day * interval '1 day' AS starts_at,
-            24 AS weight
-        FROM generate_series(%(hours_kept)s, %(hours_kept)s + %(days_kept)s - 1) AS day
+    WITH today AS (
+        SELECT date_trunc('day', now(), 'UTC') AS begins
+    ), times AS (
+        SELECT begins - day * interval '1 day' AS starts_at, 24 AS weight
+        FROM today, generate_series(%(hours_kept)s + 1, %(hours_kept)s + %(days_kept)s) AS day
         UNION ALL
-        SELECT 'h', date_trunc('day', now(), 'UTC') - hour * interval '1 hour', 1
-        FROM generate_series(0, %(hours_kept)s * 24 - 1) AS hour
+        SELECT starts_at, 1 FROM today, generate_series(
+            begins - %(hours_kept)s * interval '1 day', now(), interval '1 hour') AS starts_at
     ), rows AS (
         SELECT *, floor(%(visits)s::numeric * weight / sum(weight) OVER ()) AS share
         FROM times, generate_series(1, %(kinds)s) AS kind
     )
     INSERT INTO shorturl_visitcount (short_url_id, unit, starts_at, referrer, browser, system,
         device, country, is_bot, hits)
-    SELECT %(link)s, unit, starts_at, 'r' || kind %% 20 || '.example', 'browser ' || kind / 20 %% 5,
+    SELECT %(link)s, 'h', starts_at, 'r' || kind %% 20 || '.example', 'browser ' || kind / 20 %% 5,
         'system ' || kind / 100 %% 2, 'Phone', chr(65 + kind / 200 %% 26) || 'X', kind %% 8 = 0,
         greatest(share, 1) FROM rows
 """
 FIT = """
     UPDATE shorturl_shorturl SET hits = (
-        SELECT coalesce(sum(hits), 0) FROM shorturl_visitcount WHERE short_url_id = %(link)s
+        SELECT coalesce(sum(hits), 0) FROM shorturl_visitcount
+        WHERE short_url_id = %(link)s AND device <> '*'
     ) WHERE id = %(link)s
 """
 
@@ -90,6 +96,8 @@ def make(links: int, hot: int, kinds: int, accounts: tuple[int, int]) -> None:
 
     `accounts` are the ids of the small one and the large one.
     """
+    from shorturl.visit_roll_up import roll_up_visits
+
     small, large = accounts
     # By the hour; the days before, by the day.
     kept = min(settings.SHORTURL_VISITS_HOURLY_DAYS, YEAR)
@@ -104,20 +112,26 @@ def make(links: int, hot: int, kinds: int, accounts: tuple[int, int]) -> None:
         run(f"{links:,} links", MAKE_LINKS, links=links, owned=OWNED, small=small, large=large)
         run("their visits", MAKE_VISITS, links=links)
         for link, visits, each, hours, days in [
-            (1, 100, 1, 0, 100),
+            (1, 100, 1, -1, 100),  # of the days until today
             (2, hot, FEW_KINDS, kept, YEAR - kept),
             (3, hot, kinds, kept, YEAR - kept),
         ]:
             values = {"link": link, "visits": visits, "kinds": each}
             run(f"{visits:,} visits", MAKE_HOT, **values, hours_kept=hours, days_kept=days)
             run("their sum", FIT, link=link)
+        run("analyze", "ANALYZE shorturl_visitcount")
+        run("limits as in production", "RESET statement_timeout; RESET lock_timeout")
+        began = time.monotonic()
+        rows = roll_up_visits(timezone.now())
+        print(f"{rows:,} rows rolled up: {time.monotonic() - began:.0f} s", file=sys.stderr)
+        run("no limits", "SET statement_timeout = 0")
         run("vacuum", "VACUUM (ANALYZE) shorturl_shorturl, shorturl_visitcount")
         run("checkpoint", "CHECKPOINT")
-        run("limits again", "RESET statement_timeout; RESET lock_timeout")
+        run("limits again", "RESET statement_timeout")
 
 
-def statements(small: int, large: int) -> Iterator[tuple[str, str, Callable[[], object]]]:
-    """Yield what a page shows, of what, and what reads it."""
+def pages(small: int, large: int) -> Iterator[tuple[str, str, Callable[[], object], str]]:
+    """Yield of what a page is, what it shows, what reads that, and, of a link's page, its path."""
     from shorturl import overview, visit_statistics
     from shorturl.models import ShortUrl, VisitCount
     from shorturl.visit_ranges import Range, Unit
@@ -133,12 +147,14 @@ def statements(small: int, large: int) -> Iterator[tuple[str, str, Callable[[], 
             ("all by month", YEAR + 2, Unit.MONTH),
         ]:
             chosen = Range(today - timedelta(days=days - 1), today)
-            yield name, of, partial(visit_statistics.read, short_url, chosen, by=by, top=10)
+            read = partial(visit_statistics.read, short_url, chosen, by=by, top=10)
+            path = f"/{short_url.key}/stats?from={chosen.first}&to={chosen.last}&by={by}"
+            yield of, name, read, path
     for account in (small, large):
         own = ShortUrl.objects.filter(owner_id=account, deleted_at=None)
         for each in overview.LISTS.values():
             links = each.links(own)[: overview.SHOWN]
-            yield each.title, f"{own.count():,} links", partial(fetched, links)
+            yield f"{own.count():,} links", each.title, partial(fetched, links), ""
 
 
 def fetched(links: Any) -> list[Any]:
@@ -146,27 +162,39 @@ def fetched(links: Any) -> list[Any]:
     return list(links.all())
 
 
-def measured(read: Callable[[], object]) -> tuple[float, str]:
-    """Return the median time of a statement, in milliseconds, and its plan."""
+def fetched_page(path: str) -> None:
+    """Have the service answer a request, within this process."""
+    response = Client(SERVER_NAME="localhost").get(path)
+    if response.status_code != HTTPStatus.OK:
+        raise RuntimeError(f"{path} was answered {response.status_code}")
+
+
+def milliseconds(read: Callable[[], object]) -> str:
+    """Return the median time of a call."""
+    times = []
+    for _ in range(TIMES):
+        began = time.monotonic()
+        read()
+        times.append(1000 * (time.monotonic() - began))
+    return f"{median(times):,.1f} ms"
+
+
+def plan(read: Callable[[], object]) -> str:
+    """Return the plan of the statement that a call sends."""
     sent = []
 
     def remember(execute: Any, statement: Any, params: Any, *others: Any) -> Any:
         sent.append((statement, params))
         return execute(statement, params, *others)
 
-    times = []
-    for _ in range(TIMES):
-        began = time.monotonic()
-        with connection.execute_wrapper(remember):
-            read()
-        times.append(1000 * (time.monotonic() - began))
-    (statement, values), *_ = sent
+    with connection.execute_wrapper(remember):
+        read()
+    [(statement, values)] = sent
     with connection.cursor() as cursor:
         cursor.execute(
             sql.SQL("EXPLAIN (ANALYZE, COSTS OFF, BUFFERS) ") + composed(statement), values
         )
-        plan = "\n".join(line for (line,) in cursor.fetchall())
-    return median(times), plan
+        return "\n".join(line for (line,) in cursor.fetchall())
 
 
 def composed(statement: Any) -> Any:
@@ -183,7 +211,7 @@ def sizes() -> Iterator[list[str]]:
 
 
 def main() -> None:
-    """Make the tables, and print sizes, times and plans."""
+    """Make the tables, and print sizes, medians of five times, and plans."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=RawTextHelpFormatter)
     parser.add_argument("--links", type=int, default=LINKS)
     parser.add_argument("--visits", type=int, default=HOT, help="of each of the two hot links")
@@ -204,11 +232,11 @@ def main() -> None:
         make(options.links, options.visits, options.kinds, (small, large))
         print(table(["table", "rows", "heap", "indexes"], sizes()), end="\n\n")
         rows, plans = [], []
-        for name, of, read in statements(small, large):
-            milliseconds, plan = measured(read)
-            rows.append([of, name, f"{milliseconds:,.1f} ms"])
-            plans.append(f"{of}, {name}:\n{plan}\n")
-        print(table(["of", "statement", "median of five"], rows))
+        for of, name, read, path in pages(small, large):
+            page = milliseconds(partial(fetched_page, path)) if path else ""
+            rows.append([of, name, milliseconds(read), page])
+            plans.append(f"{of}, {name}:\n{plan(read)}\n")
+        print(table(["of", "shown", "statement", "page"], rows))
         if options.plans:
             print("", *plans, sep="\n")
 

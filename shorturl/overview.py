@@ -38,7 +38,8 @@ def fading(links: ShortUrlQuerySet) -> ShortUrlQuerySet:
     """
     today = datetime.combine(timezone.now().date(), time.min, UTC)
     middle, first = today - PERIOD, today - 2 * PERIOD
-    people = VisitCount.objects.filter(
+    visits = VisitCount.objects.each_once()
+    people = visits.filter(
         short_url=OuterRef("pk"), starts_at__gte=first, starts_at__lt=today, is_bot=False
     ).values("short_url")
     recent = Case(When(starts_at__gte=middle, then=F("hits")), default=0)

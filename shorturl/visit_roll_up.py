@@ -1,32 +1,39 @@
-"""The roll-up of visits: single ones into hours, hours into days, and days into months."""
+"""The roll-up of visits: single ones into hours, hours into days, and days into months.
+
+What is crowded is compacted: hours when they are over, days and months as they are made.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from django.conf import settings
 
 from shorturl import rolling_up
+from shorturl.compaction import compact, in_batches
 from shorturl.models import VisitCount
-from shorturl.rolling_up.batches import BATCH
 
 HOUR, DAY, MONTH = VisitCount.Unit
 ALL = datetime(9999, 1, 1, tzinfo=UTC)
+# Hours without a crowd, after which no earlier one is looked at: a day, as the timer may be daily.
+CALM = 24
 
 
 def roll_up_visits(now: datetime) -> int:
-    """Roll up what is due at that moment; return how many rows were taken.
+    """Roll up what is due at that moment, and compact it; return how many rows were taken.
 
     Whole days and whole months are taken, so that no time is known half by the hour. Safe at any
-    time, any number of times at once, and killed midway: see the strategy that the settings choose.
+    time, any number of times at once, and killed midway: see compact(), and the strategy that the
+    settings choose.
     """
     strategy = rolling_up.STRATEGIES[settings.SHORTURL_ROLLING_UP].function
     taken = 0
     for unit, into, before in due(now):
-        batch = BATCH
-        while batch >= BATCH:  # what arrives meanwhile hardly fills another one
-            batch = strategy(unit, into, before)
-            taken += batch
-    return taken
+        if unit:
+            taken += compact(unit, into, before)
+        taken += in_batches(partial(strategy, unit, into, before))
+    this_hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return taken + compact(HOUR, HOUR, this_hour, calm=CALM)
 
 
 def due(now: datetime) -> Iterator[tuple[str | None, str, datetime]]:

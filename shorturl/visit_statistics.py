@@ -14,6 +14,7 @@ from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.chart import Count
 from shorturl.models import PartialCount, ShortUrl, VisitCount
+from shorturl.models.hit_counts import ANY, EACH_ONCE
 from shorturl.visit_ranges import Range, Unit
 
 UNITS = list(Unit)
@@ -82,19 +83,26 @@ class Statistics(NamedTuple):
 
 
 # A row counts where its own time begins, so that ranges which follow each other add up to all. The
-# rows, which may be many, are read once; each grouping has few groups, and is made by hashing.
+# rows, which may be many, are read once; each grouping has few groups, and is made by hashing. Of a
+# dimension, the rows that have a value have each visit once; without one, some rows are left out.
 STATEMENT = """
     WITH visit AS (
         SELECT greatest(%(unit)s, CASE unit WHEN 'm' THEN 2 WHEN 'd' THEN 1 ELSE 0 END) AS kept,
-            date_trunc(%(by)s, starts_at, 'UTC') AS begins, {dimensions}, is_bot, hits
+            date_trunc(%(by)s, starts_at, 'UTC') AS begins, {dimensions}, is_bot, hits,
+            CASE WHEN {each_once} THEN hits END AS hits_once
         FROM {visits}
         WHERE short_url_id = %(link)s AND starts_at BETWEEN %(begins)s AND %(ends)s
     ), counted AS (
         SELECT kept, begins, {dimensions},
-            coalesce(sum(hits) FILTER (WHERE NOT is_bot), 0)::bigint AS people,
-            coalesce(sum(hits) FILTER (WHERE is_bot), 0)::bigint AS bots,
+            coalesce(CASE WHEN coalesce({dimensions}) IS NULL
+                THEN sum(hits_once) FILTER (WHERE NOT is_bot)
+                ELSE sum(hits) FILTER (WHERE NOT is_bot) END, 0)::bigint AS people,
+            coalesce(CASE WHEN coalesce({dimensions}) IS NULL
+                THEN sum(hits_once) FILTER (WHERE is_bot)
+                ELSE sum(hits) FILTER (WHERE is_bot) END, 0)::bigint AS bots,
             grouping(begins, {dimensions}) AS grouped
         FROM visit GROUP BY GROUPING SETS (({time}), {dimensions}, ())
+        HAVING coalesce({dimensions}) IS DISTINCT FROM {any}
     ), ranked AS (
         SELECT *,
             row_number() OVER (PARTITION BY grouped ORDER BY people DESC) AS by_people,
@@ -108,10 +116,10 @@ STATEMENT = """
         EXISTS (SELECT FROM {visits} WHERE short_url_id = %(link)s),
         CASE WHEN %(whole)s THEN (
             SELECT coalesce(sum(hits), 0)::bigint FROM {visits}
-            WHERE short_url_id = %(link)s AND starts_at < %(begins)s
+            WHERE short_url_id = %(link)s AND starts_at < %(begins)s AND {each_once}
         ) + (
             SELECT coalesce(sum(hits), 0)::bigint FROM {visits}
-            WHERE short_url_id = %(link)s AND starts_at > %(ends)s
+            WHERE short_url_id = %(link)s AND starts_at > %(ends)s AND {each_once}
         ) END
     FROM ranked WHERE is_total
         OR CASE WHEN begins IS NULL THEN least(by_people, by_bots) <= %(top)s ELSE %(in_time)s END
@@ -144,6 +152,8 @@ def read(
         visits=sql.Identifier(VisitCount._meta.db_table),
         links=sql.Identifier(ShortUrl._meta.db_table),
         parts=sql.Identifier(PartialCount._meta.db_table),
+        each_once=sql.SQL(EACH_ONCE),
+        any=sql.Literal(ANY),
     )
     values: dict[str, Any] = {
         "link": short_url.pk,

@@ -30,7 +30,7 @@ class HitsAndVisits(NamedTuple):
 
 def counts() -> HitsAndVisits:
     """Return the counts of the link."""
-    of_link = VisitCount.objects.filter(short_url=OuterRef("pk")).values("short_url")
+    of_link = VisitCount.objects.each_once().filter(short_url=OuterRef("pk")).values("short_url")
     visits = Coalesce(Subquery(of_link.annotate(visits=Sum("hits")).values("visits")), 0)
     link = ShortUrl.objects.filter(key="a").annotate(visits_sum=visits)
     return HitsAndVisits(*link.values_list("hits", "visits_sum").get())

@@ -36,7 +36,7 @@ from shorturl.validators import ascii_url, shortened
 PAGE = 1_000
 LISTED = "id", "key", "target_url", "total_hits", "max_hits", "visits"
 # The visits of a link in all hours, days and months.
-RECORDED = VisitCount.objects.filter(short_url=OuterRef("pk")).values("short_url")
+RECORDED = VisitCount.objects.each_once().filter(short_url=OuterRef("pk")).values("short_url")
 VISITS = Coalesce(Subquery(RECORDED.annotate(sum=Sum("hits")).values("sum")), 0)
 
 # So long that none ends during a load run: they begin in 1970, 1997, 2024 and 2052.

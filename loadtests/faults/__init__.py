@@ -26,6 +26,7 @@ from loadtests.faults.full_disk import full_disk, small_disk
 from loadtests.faults.half_bodies import half_bodies
 from loadtests.faults.half_headers import half_headers
 from loadtests.faults.kill_answer import kill_answer
+from loadtests.faults.kill_compaction import kill_compaction
 from loadtests.faults.kill_pgbouncer import kill_pgbouncer, pgbouncer_before_postgres
 from loadtests.faults.kill_roll_up import appending, kill_roll_up
 from loadtests.faults.kill_service import kill_service, two_services
@@ -166,6 +167,14 @@ FAULTS = (
         kill_visit_roll_up,
         "the same where append_only records visits, which grow old meanwhile",
         "the visits of every link are its hits, and no request notices",
+        QUICK,
+        place=appending_visits,
+        quick=True,
+    ),
+    InjectedFault(
+        kill_compaction,
+        "the same where old visits are of so many kinds that they are compacted",
+        "the visits of every link are its hits, by each dimension, and no request notices",
         QUICK,
         place=appending_visits,
         quick=True,

@@ -28,10 +28,15 @@ RESPAWN = 10.0  # seconds for gunicorn to replace all workers, and for them to i
 QUICK = 1.0  # seconds for what waits for nothing but a thread
 
 
+# Of any one dimension, the rows that have a value have each visit once: see VisitCount.
 DIFFERENCES = """
     SELECT coalesce(sum(abs(link.hits - coalesce(visits.hits, 0))), 0)
     FROM shorturl_shorturl AS link LEFT JOIN (
-        SELECT short_url_id, sum(hits) AS hits FROM shorturl_visitcount GROUP BY short_url_id
+        SELECT short_url_id, unnest(ARRAY[
+            sum(hits) FILTER (WHERE referrer <> '*'), sum(hits) FILTER (WHERE browser <> '*'),
+            sum(hits) FILTER (WHERE system <> '*'), sum(hits) FILTER (WHERE device <> '*'),
+            sum(hits) FILTER (WHERE country <> '*')
+        ]) AS hits FROM shorturl_visitcount GROUP BY short_url_id
     ) AS visits ON visits.short_url_id = link.id
 """
 

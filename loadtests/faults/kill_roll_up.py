@@ -7,7 +7,7 @@ second time that is ended, too, as by a machine that fails.
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import partial
@@ -35,17 +35,20 @@ def kill_roll_up(experiment: Experiment) -> Iterator[Figure]:
     return roll_ups(experiment, LOCK)
 
 
-def roll_ups(experiment: Experiment, lock: str, *before: str) -> Iterator[Figure]:
-    """Roll up after the statements `before`, and kill every second one when it meets `lock`."""
+def roll_ups(
+    experiment: Experiment, lock: str, prepare: Callable[[Any, int], object] = lambda *_: None
+) -> Iterator[Figure]:
+    """Roll up, and kill every second one, of an odd number, when it meets `lock`.
+
+    Before each, `prepare` is called with a cursor and its number.
+    """
     failed = killed = ended = 0
     for number in range(ROLL_UPS):
         with closing(experiment.postgres.connect()) as connection, connection.cursor() as cursor:
+            prepare(cursor, number)
+            connection.commit()
             if number % 2:
                 cursor.execute(lock)
-            else:
-                for statement in before:
-                    cursor.execute(statement, [number])
-                connection.commit()
             process = subprocess.Popen(
                 [sys.executable, "manage.py", "roll_up"],
                 cwd=ROOT,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from typing import Any
 
 from loadtests.faults.experiment import Experiment, Figure, Place, Setup, plain
 from loadtests.faults.kill_roll_up import roll_ups
@@ -24,4 +25,10 @@ def appending_visits(setup: Setup) -> AbstractContextManager[Place]:
 
 def kill_visit_roll_up(experiment: Experiment) -> Iterator[Figure]:
     """Roll up, and kill every second one when it has deleted single visits and not added them."""
-    return roll_ups(experiment, LOCK, AGE)
+    return roll_ups(experiment, LOCK, age)
+
+
+def age(cursor: Any, number: int) -> None:
+    """Let visits grow old, but for a roll-up that is to meet the hour's rows, and to be killed."""
+    if number % 2 == 0:
+        cursor.execute(AGE, [number])

@@ -3,6 +3,9 @@
 from django.db import models
 from django.db.models import Q
 
+ANY = "*"  # in a dimension of a VisitCount: whatever it was; no header and no address makes it
+EACH_ONCE = "device <> '*'"  # VisitCount.objects.each_once() in SQL
+
 
 class PartialCount(models.Model):
     """Hits of a short URL that its own row does not show yet; roll_up() moves them there.
@@ -32,13 +35,26 @@ class PartialCount(models.Model):
         return f"{self.hits} of short URL {self.short_url_id}"
 
 
+class VisitCountQuerySet(models.QuerySet["VisitCount"]):
+    """Rows of visits."""
+
+    def each_once(self) -> "VisitCountQuerySet":
+        """Leave the rows whose hits, added up, are the number of visits."""
+        return self.exclude(device=ANY)
+
+
 class VisitCount(models.Model):
     """Visits of a short URL that are of one kind: so many of an hour, a day or a month, in UTC.
 
-    All of a link's rows together have each of its recorded hits once. roll_up() makes hours into
-    days, and days into months. A row without a unit is a single visit in the hour that `starts_at`
-    says, which only `append_only` leaves, until the next roll-up. Texts come from visits.py:
-    "" is what a visit did not say, or what is not known, OTHER what is on no list.
+    Texts come from visits.py: "" is what a visit did not say, or what is not known, OTHER what is
+    on no list. They are five dimensions. Where a time has many kinds, compact() makes rows of one
+    dimension each, with its value there and ANY in the other four. So of any one dimension, the
+    rows that have a value, which is all but ANY, have each of a link's recorded hits once: to count
+    visits, count those of a dimension. each_once() takes that with the fewest values. Rows of kinds
+    and of dimensions can be of the same time, where visits were recorded after compact() was there.
+
+    roll_up() makes hours into days, and days into months. A row without a unit is a single visit in
+    the hour that `starts_at` says, which only `append_only` leaves, until the next roll-up.
     """
 
     class Unit(models.TextChoices):
@@ -61,6 +77,8 @@ class VisitCount(models.Model):
     country = models.CharField(max_length=2)
     is_bot = models.BooleanField()
     hits = models.BigIntegerField(default=1, db_default=1)
+
+    objects = VisitCountQuerySet.as_manager()
 
     class Meta:
         constraints = [

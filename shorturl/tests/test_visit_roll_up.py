@@ -9,7 +9,7 @@ from django.db.models import Sum
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from shorturl import visit_roll_up
+from shorturl import compaction
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.rolling_up import batches
 from shorturl.visit_roll_up import roll_up_visits
@@ -62,7 +62,7 @@ def test_hours_become_days_and_days_months(settings: Settings) -> None:
 
 def test_it_goes_on_until_a_batch_is_not_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "BATCH", 2)
-    monkeypatch.setattr(visit_roll_up, "BATCH", 2)
+    monkeypatch.setattr(compaction, "BATCH", 2)
     for _ in range(5):
         add(None, NOW.replace(minute=0))
     assert roll_up_visits(NOW) == 5

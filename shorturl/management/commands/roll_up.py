@@ -17,7 +17,8 @@ class Command(BaseCommand):
     help = (
         "Move the hits that the strategies append_only and slotted_counter have counted apart into "
         "the links' own counters, and add up visits: single ones by the hour, old hours by the "
-        "day, old days by the month. Safe at any time, and any number of times at once."
+        "day, old days by the month; where a link has many kinds of them, by each dimension. "
+        "Safe at any time, and any number of times at once."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,0 +1,32 @@
+"""The same as kill_visit_roll_up, where what is rolled up to days is compacted."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from loadtests.faults.experiment import Experiment, Figure
+from loadtests.faults.kill_roll_up import found, roll_ups
+
+# Single visits become old ones, of up to a hundred kinds: more than a day of a link may have.
+ENOUGH = """
+    SELECT 1 FROM shorturl_visitcount
+    WHERE unit IS NULL GROUP BY short_url_id HAVING count(DISTINCT id % 100) > 60
+"""
+CROWD = """
+    UPDATE shorturl_visitcount
+    SET starts_at = starts_at - (100 + %s / 2) * interval '1 day',
+        referrer = id %% 100 || '.example'
+    WHERE unit IS NULL
+"""
+# What a roll-up before has compacted, to which only a compaction adds: it has deleted the kinds.
+LOCK = "SELECT 1 FROM shorturl_visitcount WHERE unit = 'd' AND referrer = '*' FOR UPDATE"
+
+
+def kill_compaction(experiment: Experiment) -> Iterator[Figure]:
+    """Roll up, and kill every second one when it has deleted kinds and not added dimensions."""
+
+    def crowd(cursor: Any, number: int) -> None:
+        experiment.wait(partial(found, cursor, ENOUGH), "there are few visits")
+        cursor.execute(CROWD, [number])
+
+    return roll_ups(experiment, LOCK, crowd)

@@ -1,0 +1,321 @@
+"""Compaction: what is shown of visits stays, whenever they come, in fewer rows."""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from random import Random
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.db.models import F, Sum
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from pginterleave import Exploration, Outcome, explore
+from shorturl import compaction, overview, visits
+from shorturl.compaction import move
+from shorturl.models import ShortUrl, VisitCount
+from shorturl.models.hit_counts import ANY
+from shorturl.recording_visits import upsert
+from shorturl.rolling_up.batches import BATCH
+from shorturl.visit_roll_up import CALM, roll_up_visits
+from shorturl.visit_statistics import Dimension
+from shorturl.visits import Visit, referrer_of
+
+NOW = datetime(2026, 3, 15, 12, 30, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+@pytest.fixture
+def link(db: None) -> ShortUrl:
+    return ShortUrl.objects.create(key="hot", target_url="https://a.example/", created_at=NOW - DAY)
+
+
+def add(link: ShortUrl, hour: datetime, visit: Visit, hits: int = 1) -> None:
+    """Record visits as upsert does, in an hour of the past."""
+    kind = {"short_url": link, "unit": "h", "starts_at": hour, **visit._asdict()}
+    if not VisitCount.objects.filter(**kind).update(hits=F("hits") + hits):
+        VisitCount.objects.create(**kind, hits=hits)
+    ShortUrl.objects.filter(pk=link.pk).update(hits=F("hits") + hits)
+
+
+def numbered(number: int, browser: str = "Firefox") -> Visit:
+    return Visit(f"{number}.example", browser, "Linux", "Computer", "DE", is_bot=False)
+
+
+def drawn(random: Random) -> Visit:
+    """Return one of 600 kinds of visits; some values are of people and bots, some empty."""
+    return Visit(
+        random.choice(["", "a.example", "b.example", "other", "c.example"]),
+        random.choice(["Firefox", "Chrome", "Other", ""]),
+        random.choice(["Linux", "", "Other"]),
+        random.choice(["Phone", "Computer", ""]),
+        random.choice(["", "DE", "FR", "US"]),
+        is_bot=random.random() < 0.3,
+    )
+
+
+def record_at_random(link: ShortUrl, random: Random, number: int) -> None:
+    """Record visits in the hours of the last three days before the one that it is."""
+    for _ in range(number):
+        hours = random.choice([1, 2, 2, random.randrange(1, 72)])  # some crowded, most not
+        hour = NOW.replace(minute=0) - hours * HOUR
+        add(link, hour, drawn(random), random.randrange(1, 4))
+
+
+def shown(client: Client, *units: str) -> dict[str, Any]:
+    """Return what page and API show of the visits, by these units and without one."""
+    days = "from=2026-03-01&to=2026-03-31"
+    found: dict[str, Any] = {}
+    for by in units:
+        page = client.get(f"/hot/stats?{days}&by={by}").context
+        found[f"page by {by}"] = page["tables"], page["chart"].counts
+    for query in [f"by={by}" for by in units] + [
+        f"{by}of={of}" for of in (*Dimension, "bot") for by in ("", *(f"by={by}&" for by in units))
+    ]:
+        path = f"/api/links/hot/visits?{days}&{query}"
+        answer = client.get(path).json()
+        answer["items"].sort(key=str)  # what is as many has no order
+        found[query] = answer
+    found["CSV"] = sorted(client.get(f"{path}&format=csv").content.decode().splitlines())
+    # There are visits before this day, and after it.
+    path = "/api/links/hot/visits?from=2026-03-14&to=2026-03-14"
+    found["recorded"] = client.get(path).json()["recorded"]
+    return found
+
+
+def sums(link: ShortUrl) -> dict[str, Counter[tuple[str, bool]]]:
+    """Return the visits by each value of each dimension, by people and by bots."""
+    found = {}
+    for dimension in Dimension:
+        rows = VisitCount.objects.filter(short_url=link).exclude(**{dimension: ANY})
+        by_value = rows.values_list(dimension, "is_bot").annotate(Sum("hits"))
+        found[dimension.value] = Counter({(value, bot): hits for value, bot, hits in by_value})
+    return found
+
+
+def each_is_there_once(link: ShortUrl) -> None:
+    link.refresh_from_db()
+    for dimension, counts in sums(link).items():
+        assert counts.total() == link.hits, dimension
+    each_once = VisitCount.objects.each_once().filter(short_url=link)
+    assert each_once.aggregate(hits=Sum("hits"))["hits"] == link.hits
+
+
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(1, 9))]
+)
+def test_what_is_shown_stays_from_hours_to_months(
+    seed: int, link: ShortUrl, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of visits that come when their hour is compacted, and their day."""
+    monkeypatch.setattr(compaction, "CROWDED", 10)
+    random = Random(seed)
+    record_at_random(link, random, 150)
+    for units, later in [
+        (("hour", "day", "month"), 0 * DAY),
+        (("hour", "day", "month"), 0 * DAY),
+        (("day", "month"), 20 * DAY),
+        (("day", "month"), 20 * DAY),
+        (("month",), 800 * DAY),
+        (("month",), 800 * DAY),
+    ]:
+        record_at_random(link, random, 40)
+        before, kept, rows = shown(client, *units), sums(link), VisitCount.objects.count()
+        assert roll_up_visits(NOW + later) > 0
+        assert VisitCount.objects.count() < rows
+        assert shown(client, *units) == before
+        assert sums(link) == kept
+        each_is_there_once(link)
+        assert roll_up_visits(NOW + later) == 0
+    assert VisitCount.objects.filter(unit="m", referrer=ANY).exists()
+
+
+def test_a_few_kinds_are_left_as_they_are(link: ShortUrl) -> None:
+    """Also where the hours of a day have many rows: what counts is how many the day would have."""
+    for hour in range(24):
+        for number in range(3):
+            add(link, NOW.replace(hour=0, minute=0) - 20 * DAY + hour * HOUR, numbered(number))
+    quiet = ShortUrl.objects.create(key="quiet", target_url="https://a.example/")
+    for number in range(compaction.CROWDED + 1):
+        add(link, NOW.replace(minute=0) - HOUR, numbered(number))
+        add(link, NOW.replace(minute=0), numbered(number))
+    add(quiet, NOW.replace(minute=0) - HOUR, numbered(1))
+    assert roll_up_visits(NOW) == 3 * 24 + compaction.CROWDED + 1
+    rows = VisitCount.objects.filter(short_url=link)
+    assert rows.filter(unit="d").count() == 3
+    ended = rows.filter(starts_at=NOW.replace(minute=0) - HOUR)
+    assert ended.count() == compaction.CROWDED + 1 + 4
+    assert not VisitCount.objects.filter(short_url=quiet, referrer=ANY).exists()
+    assert not rows.filter(starts_at=NOW.replace(minute=0), referrer=ANY).exists()
+
+
+def test_a_day_can_be_crowded_whose_hours_are_not(link: ShortUrl) -> None:
+    day = NOW.replace(hour=0, minute=0) - 20 * DAY
+    for number in range(compaction.CROWDED + 1):
+        add(link, day + number % 24 * HOUR, numbered(number, f"{number % 2}"))
+    assert roll_up_visits(NOW) == compaction.CROWDED + 1
+    rows = VisitCount.objects.filter(unit="d", starts_at=day)
+    assert rows.count() == VisitCount.objects.count() == compaction.CROWDED + 1 + 2 + 3
+    each_is_there_once(link)
+
+
+def test_it_looks_back_until_a_day_of_hours_had_no_crowd(
+    link: ShortUrl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "CROWDED", 1)
+    hours = [NOW.replace(minute=0) - number * HOUR for number in range(1, 3 * CALM + 2)]
+    for number, hour in enumerate(hours):
+        add(link, hour, numbered(1))
+        if number in (CALM - 1, 2 * CALM - 1, 3 * CALM):
+            add(link, hour, numbered(2))
+    assert roll_up_visits(NOW) == 4
+    compacted = VisitCount.objects.filter(referrer=ANY).order_by("-starts_at")
+    assert list(compacted.values_list("starts_at", flat=True).distinct()) == [
+        hours[CALM - 1],
+        hours[2 * CALM - 1],
+    ]
+
+
+def test_it_goes_on_until_a_batch_is_not_full(
+    link: ShortUrl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "CROWDED", 2)
+    monkeypatch.setattr(compaction, "BATCH", 2)
+    for number in range(5):
+        add(link, NOW.replace(minute=0) - HOUR, numbered(number))
+    assert roll_up_visits(NOW) == 5
+    assert VisitCount.objects.count() == 5 + 4
+    each_is_there_once(link)
+
+
+def fading() -> list[dict[str, Any]]:
+    names = ("key", "lost", "recent", "before")
+    return [
+        {name: vars(each)[name] for name in names}
+        for each in overview.fading(ShortUrl.objects.all())
+    ]
+
+
+def test_fading_links_have_the_same_numbers(link: ShortUrl) -> None:
+    now = timezone.now()
+    add(link, now - 40 * DAY, numbered(0), 500)
+    for number in range(compaction.CROWDED + 1):
+        add(link, now - 20 * DAY, numbered(number), 2)
+    numbers = fading()
+    assert [each["recent"] for each in numbers] == [2 * compaction.CROWDED + 2]
+    assert roll_up_visits(now) > 0
+    assert fading() == numbers
+
+
+def test_it_reads_by_the_indexes(link: ShortUrl) -> None:
+    kind = {"unit": "h", "starts_at": NOW - HOUR, **numbered(1)._asdict()}
+    VisitCount.objects.bulk_create(VisitCount(short_url_id=pk, **kind) for pk in range(2_000))
+    with CaptureQueriesContext(connection) as sent:
+        compaction.crowded("h", NOW - HOUR, NOW)
+        move(link.pk, "h", "h", NOW - HOUR, NOW)
+        next(compaction.times("h", "h", NOW), None)
+    plans = []
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE shorturl_visitcount")
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        for each in sent:
+            cursor.execute(f"EXPLAIN {each['sql']}")
+            plans.append("\n".join(line for (line,) in cursor.fetchall()))
+    for plan, condition in zip(
+        plans,
+        [
+            "Index Cond: (((unit)::text = 'h'::text) AND (starts_at ",
+            "Index Cond: ((short_url_id = ",
+            "Index Cond: ((unit = 'h'::text) AND (starts_at ",
+        ],
+        strict=True,
+    ):
+        assert condition in plan, plan
+
+
+def test_no_visit_says_any() -> None:
+    families = (visits.BROWSERS, visits.BOTS, visits.SYSTEMS)
+    listed = {value for each in families for value in each.values()} | visits.COMPUTERS
+    assert ANY not in listed | {visits.PHONE, visits.TABLET, visits.COMPUTER}
+    assert ANY not in {visits.OTHER, visits.OTHER_FAMILY}
+    for header in (ANY, f"https://{ANY}", f"https://{ANY}/", f"http://{ANY}.", f"//{ANY}"):
+        assert referrer_of(header) == visits.OTHER
+    assert ANY not in visits.families_of(ANY)[:3]
+
+
+def in_one_statement(link: int, hour: datetime) -> int:
+    return move(link, "h", "h", hour, hour + HOUR)
+
+
+DELETES = re.compile(r"DELETE FROM (\S+) AS counts USING free (WHERE .+\n) +RETURNING counts\.\*")
+
+
+def select_then_delete(link: int, hour: datetime) -> int:
+    """Do the same in two statements: wrong, as what comes between is lost, or added twice."""
+    kinds = VisitCount.objects.filter(short_url=link, starts_at=hour)
+    for dimension in Dimension:
+        kinds = kinds.exclude(**{dimension: ANY})
+    with connection.cursor() as cursor:
+        text, changed = DELETES.subn(
+            r"SELECT counts.* FROM \1 AS counts, free \2", compaction.MOVE.as_string(cursor.cursor)
+        )
+    assert changed == 1
+    with transaction.atomic(), connection.cursor() as cursor:
+        found = list(kinds.values_list("pk", flat=True))
+        cursor.execute(
+            text.replace("FOR UPDATE SKIP LOCKED", ""),
+            [link, "h", hour, hour + HOUR, BATCH, "hour", "h"],
+        )
+        kinds.filter(pk__in=found).delete()
+    return len(found)
+
+
+FIREFOX, CHROME = Visit("a.example", "Firefox"), Visit("b.example", "Chrome")
+
+
+def explored(
+    way: Callable[[int, datetime], int], visits_meanwhile: int, number: int
+) -> Exploration:
+    """Compact an hour in several processes, in which visits of the same kind are recorded."""
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+
+    def setup() -> None:
+        VisitCount.objects.all().delete()
+        ShortUrl.objects.all().erase()
+        ShortUrl.objects.create(id=1, key="hot", target_url="https://a.example/")
+        for visit in (FIREFOX, CHROME):
+            upsert.record("hot", visit)
+
+    def exact(outcomes: list[Outcome]) -> None:
+        assert [outcome.raised for outcome in outcomes] == [None] * len(outcomes)
+        each_is_there_once(ShortUrl.objects.get())
+        assert ShortUrl.objects.get().hits == 2 + visits_meanwhile
+
+    return explore(
+        [partial(upsert.record, "hot", FIREFOX)] * visits_meanwhile
+        + [partial(way, 1, hour)] * number,
+        setup=setup,
+        invariant=exact,
+        split_autocommit=True,
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_meets_visits_and_another_compaction() -> None:
+    """In every order of their statements, nothing is lost, and nothing counted twice."""
+    result = explored(in_one_statement, 1, 2)
+    assert not result.violations, result
+    assert result.complete
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("visits_meanwhile", "number"), [(1, 1), (0, 2)])
+def test_in_two_statements_visits_are_lost_or_counted_twice(
+    visits_meanwhile: int, number: int
+) -> None:
+    assert explored(select_then_delete, visits_meanwhile, number).violations
