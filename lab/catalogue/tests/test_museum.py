@@ -47,6 +47,7 @@ FOUND = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
 def test_it_violates_the_invariant_as_found_and_not_mended() -> None:
     found = {}

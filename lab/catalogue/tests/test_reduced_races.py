@@ -34,8 +34,7 @@ MARATHON = [pytest.mark.exhaustive, pytest.mark.marathon]
 @pytest.mark.parametrize(
     ("race", "strategies", "processes"),
     [
-        ("toctou_in_a_transaction", ("table_lock",), 2),
-        ("lost_update", ("repeatable_read",), 2),
+        ("lost_update", ("naive", "select_for_update"), 2),
         *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in EXHAUSTIVE),
         *(pytest.param(*case, marks=MARATHON) for case in LONGEST),
     ],
