@@ -83,34 +83,30 @@ class Statistics(NamedTuple):
 
 
 # A row counts where its own time begins, so that ranges which follow each other add up to all. The
-# rows, which may be many, are read once; each grouping has few groups, and is made by hashing. Of a
-# dimension, the rows that have a value have each visit once; without one, some rows are left out.
+# rows, which may be many, are read once, and grouped by hashing, as they are: the groups are few.
+# Each is of a dimension, of which the rows with a value have each visit once; times, and the total
+# (of rank 0), are added up from those of one.
 STATEMENT = """
-    WITH visit AS (
-        SELECT greatest(%(unit)s, CASE unit WHEN 'm' THEN 2 WHEN 'd' THEN 1 ELSE 0 END) AS kept,
-            date_trunc(%(by)s, starts_at, 'UTC') AS begins, {dimensions}, is_bot, hits,
-            CASE WHEN {each_once} THEN hits END AS hits_once
+    WITH counted AS (
+        SELECT unit, starts_at, {dimensions}, grouping({dimensions}) AS dimension,
+            coalesce(sum(hits) FILTER (WHERE NOT is_bot), 0) AS people,
+            coalesce(sum(hits) FILTER (WHERE is_bot), 0) AS bots
         FROM {visits}
         WHERE short_url_id = %(link)s AND starts_at BETWEEN %(begins)s AND %(ends)s
-    ), counted AS (
-        SELECT kept, begins, {dimensions},
-            coalesce(CASE WHEN coalesce({dimensions}) IS NULL
-                THEN sum(hits_once) FILTER (WHERE NOT is_bot)
-                ELSE sum(hits) FILTER (WHERE NOT is_bot) END, 0)::bigint AS people,
-            coalesce(CASE WHEN coalesce({dimensions}) IS NULL
-                THEN sum(hits_once) FILTER (WHERE is_bot)
-                ELSE sum(hits) FILTER (WHERE is_bot) END, 0)::bigint AS bots,
-            grouping(begins, {dimensions}) AS grouped
-        FROM visit GROUP BY GROUPING SETS (({time}), {dimensions}, ())
-        HAVING coalesce({dimensions}) IS DISTINCT FROM {any}
+        GROUP BY GROUPING SETS ((unit, starts_at, {counted_by}), {dimensions})
+        HAVING coalesce({dimensions}) <> {any}
     ), ranked AS (
-        SELECT *,
-            row_number() OVER (PARTITION BY grouped ORDER BY people DESC) AS by_people,
-            row_number() OVER (PARTITION BY grouped ORDER BY bots DESC) AS by_bots,
-            num_nonnulls(begins, {dimensions}) = 0 AS is_total
-        FROM counted
+        SELECT NULL AS kept, NULL AS begins, {dimensions}, people, bots, least(
+            row_number() OVER (PARTITION BY dimension ORDER BY people DESC),
+            row_number() OVER (PARTITION BY dimension ORDER BY bots DESC)) AS rank
+        FROM counted WHERE starts_at IS NULL
+        UNION ALL
+        SELECT greatest(%(unit)s, CASE unit WHEN 'm' THEN 2 WHEN 'd' THEN 1 ELSE 0 END) AS kept,
+            date_trunc(%(by)s, starts_at, 'UTC') AS begins, {of},
+            coalesce(sum(people), 0), coalesce(sum(bots), 0), 0
+        FROM counted WHERE starts_at IS NOT NULL GROUP BY GROUPING SETS (({time}), ())
     )
-    SELECT kept, begins, {dimensions}, people, bots,
+    SELECT kept, begins, {dimensions}, people::bigint, bots::bigint,
         (SELECT hits FROM {links} WHERE id = %(link)s)
         + (SELECT coalesce(sum(hits), 0)::bigint FROM {parts} WHERE short_url_id = %(link)s),
         EXISTS (SELECT FROM {visits} WHERE short_url_id = %(link)s),
@@ -121,9 +117,8 @@ STATEMENT = """
             SELECT coalesce(sum(hits), 0)::bigint FROM {visits}
             WHERE short_url_id = %(link)s AND starts_at > %(ends)s AND {each_once}
         ) END
-    FROM ranked WHERE is_total
-        OR CASE WHEN begins IS NULL THEN least(by_people, by_bots) <= %(top)s ELSE %(in_time)s END
-    ORDER BY is_total DESC, begins, people + bots DESC, {dimensions}
+    FROM ranked WHERE CASE WHEN begins IS NULL THEN rank <= %(top)s ELSE %(in_time)s END
+    ORDER BY begins IS NULL AND rank = 0 DESC, begins, people + bots DESC, {dimensions}
     LIMIT %(most)s
 """
 
@@ -149,6 +144,10 @@ def read(
     statement = sql.SQL(STATEMENT).format(
         dimensions=listed(Dimension),
         time=listed(["kept", "begins", *([of] if of else [])]),
+        counted_by=sql.Identifier(of or Dimension.DEVICE),  # which has the fewest values
+        of=sql.SQL(", ").join(
+            sql.Identifier(each) if each == of else sql.NULL for each in Dimension
+        ),
         visits=sql.Identifier(VisitCount._meta.db_table),
         links=sql.Identifier(ShortUrl._meta.db_table),
         parts=sql.Identifier(PartialCount._meta.db_table),
