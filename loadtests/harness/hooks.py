@@ -95,15 +95,17 @@ class Hooks:
     def kill_workers(self) -> None:
         """Kill workers of the service, each with the requests that it is answering.
 
-        Each is chosen some time before: a search among processes stops all users, and would have
-        their requests answered.
+        It is the oldest each time, as the users' connections stay where they are. It is chosen some
+        time before: a search among processes stops all users, and would have their requests
+        answered.
         """
         load = self.load
         pause = load.options.run_time / (load.options.kills + 1)
         try:
             for _ in range(load.options.kills):
                 gevent.sleep(pause / 2)
-                victim, *_ = psutil.Process(load.options.kill_worker_of).children()
+                workers = psutil.Process(load.options.kill_worker_of).children()
+                victim = min(workers, key=psutil.Process.create_time)
                 gevent.sleep(pause / 2)
                 if load.stopping:
                     return
