@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
 import pytest
 from ruamel.yaml import YAML
 
@@ -194,7 +195,9 @@ class Composed:
         binds += [f"tmpfs:{path}" for path in service.get("tmpfs", ())]
         inner = [
             "setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", "--no-new-privs",
-            "--bounding-set=-all", "--inh-caps=-all", "env", "-i", "--chdir=/app",
+            "--bounding-set=-all", "--inh-caps=-all",
+            "--pdeathsig=keep",  # by which --kill-child works, and another user has none
+            "env", "-i", "--chdir=/app",
             *(f"{name}={value}" for name, value in environment.items()),
             *image.entry, *service.get("command", image.command),
         ]  # fmt: skip
@@ -283,12 +286,20 @@ class Composed:
 
     def _namespace(self, name: str) -> str:
         self._ip("netns", "add", self._prefix + name)
-        self._stack.callback(self._ip, "netns", "del", self._prefix + name)
+        self._stack.callback(self._delete, self._prefix + name)
         self._ip("-n", self._prefix + name, "link", "set", "lo", "up")
         return self._prefix + name
 
-    def _ip(self, *arguments: str) -> None:
-        subprocess.run(["ip", *arguments], check=True, capture_output=True)
+    def _delete(self, namespace: str) -> None:
+        """Remove a network namespace, in which every process has to be ended by now."""
+        inside = self._ip("netns", "pids", namespace).split()
+        running = [each for each in psutil.process_iter() if str(each.pid) in inside]
+        _, left = psutil.wait_procs(running, timeout=10)
+        self._ip("netns", "del", namespace)
+        assert not left, left
+
+    def _ip(self, *arguments: str) -> str:
+        return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
 
 
 def end(process: "subprocess.Popen[str]") -> None:
