@@ -88,6 +88,8 @@ SIZES = """
         pg_size_pretty(pg_indexes_size(oid))
     FROM pg_class WHERE relname IN ('shorturl_shorturl', 'shorturl_visitcount') ORDER BY relname
 """
+NO_LIMITS = "SET statement_timeout = 0; SET lock_timeout = 0"
+LIMITS = "RESET statement_timeout; RESET lock_timeout"
 LEAST = 1_000
 
 
@@ -108,7 +110,7 @@ def make(links: int, hot: int, kinds: int, accounts: tuple[int, int]) -> None:
             cursor.execute(statement, values or None)
             print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
 
-        run("no limits", "SET statement_timeout = 0; SET lock_timeout = 0")
+        run("no limits", NO_LIMITS)
         run(f"{links:,} links", MAKE_LINKS, links=links, owned=OWNED, small=small, large=large)
         run("their visits", MAKE_VISITS, links=links)
         for link, visits, each, hours, days in [
@@ -120,14 +122,14 @@ def make(links: int, hot: int, kinds: int, accounts: tuple[int, int]) -> None:
             run(f"{visits:,} visits", MAKE_HOT, **values, hours_kept=hours, days_kept=days)
             run("their sum", FIT, link=link)
         run("analyze", "ANALYZE shorturl_visitcount")
-        run("limits as in production", "RESET statement_timeout; RESET lock_timeout")
+        run("limits as in production", LIMITS)
         began = time.monotonic()
         rows = roll_up_visits(timezone.now())
         print(f"{rows:,} rows rolled up: {time.monotonic() - began:.0f} s", file=sys.stderr)
-        run("no limits", "SET statement_timeout = 0")
+        run("no limits", NO_LIMITS)
         run("vacuum", "VACUUM (ANALYZE) shorturl_shorturl, shorturl_visitcount")
         run("checkpoint", "CHECKPOINT")
-        run("limits again", "RESET statement_timeout")
+        run("limits again", LIMITS)
 
 
 def pages(small: int, large: int) -> Iterator[tuple[str, str, Callable[[], object], str]]:
