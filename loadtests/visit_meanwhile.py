@@ -42,7 +42,14 @@ def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
 
 
 add_options("rolling_up", default="watermark")
-load = LoadRun("visit_meanwhile", "rolling_up", prepare=prepare, key_length=3, own_visits=True)
+load = LoadRun(
+    "visit_meanwhile",
+    "rolling_up",
+    prepare=prepare,
+    key_length=3,
+    own_visits=True,
+    faults=True,  # two roll-ups wait for each other, and visits behind them, until one is ended
+)
 Hooks(load)
 
 

@@ -33,7 +33,8 @@ class LoadRun:
     `prepare(lab, space, options)` makes what the users need in a new key space, and returns it as
     plain data, which reaches the users of every process as `given`; its "seeds" are the keys that
     it made. `options` are those of the command line or of the web form. With `own_visits` the key
-    space has a table of visits of its own, for a roll-up.
+    space has a table of visits of its own, for a roll-up. `faults` says that the service may be
+    unavailable without any injected, too.
     """
 
     def __init__(
@@ -44,9 +45,11 @@ class LoadRun:
         prepare: Prepare,
         key_length: int | None = None,
         own_visits: bool = False,
+        faults: bool = False,
     ) -> None:
         self.script, self.operation = script, operation
-        self.prepare, self.key_length, self.own_visits = prepare, key_length, own_visits
+        self.prepare, self.key_length = prepare, key_length
+        self.own_visits, self.faults = own_visits, faults
         self.host, self.options = "", None  # type: str, Any
         self.given: dict[str, Any] = {}
         self.ledger = Ledger()
@@ -147,7 +150,7 @@ class LoadRun:
             verdict=self.given.get("verdict", "unknown"),
             seeds=self.given.get("seeds", ()),
             limit=self.given.get("limit"),
-            faults=bool(self.options.faults or self.options.kill_worker_of),
+            faults=bool(self.faults or self.options.faults or self.options.kill_worker_of),
             reason=reason,
         )
 

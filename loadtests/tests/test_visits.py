@@ -27,7 +27,12 @@ def ledger() -> Ledger:
 
 
 def reconciled(
-    of: Ledger, hot: tuple[int, int], cold: tuple[int, int] = (1, 1), verdict: str = "right"
+    of: Ledger,
+    hot: tuple[int, int],
+    cold: tuple[int, int] = (1, 1),
+    *,
+    verdict: str = "right",
+    faults: bool = False,
 ) -> LoadResult:
     """Return the result where the links have so many hits and visits."""
     found = [
@@ -42,6 +47,7 @@ def reconciled(
         operation="recording_visits",
         verdict=verdict,
         seeds=["hot", "cold"],
+        faults=faults,
     )
 
 
@@ -124,6 +130,19 @@ def test_what_is_unknown_explains_as_much_and_hides_nothing(
     note(of)
     results = [reconciled(of, hot, verdict=verdict) for verdict in ("right", "wrong")]
     assert tuple(result.exit_code for result in results) == codes
+
+
+@pytest.mark.parametrize(
+    ("hot", "code", "code_with_faults"), [((3, 3), 2, 0), ((4, 4), 2, 0), ((4, 3), 1, 1)]
+)
+def test_a_visit_that_waited_too_long(
+    hot: tuple[int, int], code: int, code_with_faults: int
+) -> None:
+    of = ledger()
+    of.unknown_redirects["hot"] += 1
+    of.errors["503 OperationalError"] += 1
+    assert reconciled(of, hot).exit_code == code
+    assert reconciled(of, hot, faults=True).exit_code == code_with_faults
 
 
 def test_a_hit_and_its_failure_prove_a_visit_lost() -> None:
