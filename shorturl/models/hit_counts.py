@@ -39,19 +39,20 @@ class VisitCountQuerySet(models.QuerySet["VisitCount"]):
     """Rows of visits."""
 
     def each_once(self) -> "VisitCountQuerySet":
-        """Leave the rows whose hits, added up, are the number of visits."""
+        """Leave the rows that have each visit once, of the dimension with the fewest values."""
         return self.exclude(device=ANY)
 
 
 class VisitCount(models.Model):
     """Visits of a short URL that are of one kind: so many of an hour, a day or a month, in UTC.
 
-    Texts come from visits.py: "" is what a visit did not say, or what is not known, OTHER what is
-    on no list. They are five dimensions. Where a time has many kinds, compact() makes rows of one
-    dimension each, with its value there and ANY in the other four. So of any one dimension, the
-    rows that have a value, which is all but ANY, have each of a link's recorded hits once: to count
-    visits, count those of a dimension. each_once() takes that with the fewest values. Rows of kinds
-    and of dimensions can be of the same time, where visits were recorded after compact() was there.
+    Its dimensions are referrer, browser, system, device and country. Their values come from
+    visits.py: "" is what a visit did not say, or what is not known, OTHER what is on no list. Where
+    a time has many kinds, compact() makes rows of one dimension each, with ANY in the other four.
+
+    So of each dimension, the rows that have a value, and not ANY, have each of a link's recorded
+    hits once: to count visits, add up the rows of one dimension, as each_once() does. A time can
+    have rows of both sorts, where visits were recorded after it was compacted.
 
     roll_up() makes hours into days, and days into months. A row without a unit is a single visit in
     the hour that `starts_at` says, which only `append_only` leaves, until the next roll-up.

@@ -7,6 +7,7 @@ from django.core.checks import run_checks
 from pytest_django import Settings
 
 from shorturl import geoip
+from shorturl.models.hit_counts import ANY
 from shorturl.visits import visit_of
 
 
@@ -16,7 +17,7 @@ def encoded(value: object) -> bytes:
         items = b"".join(encoded(key) + encoded(item) for key, item in value.items())
         return bytes([7 << 5 | len(value)]) + items
     if isinstance(value, str):
-        return bytes([2 << 5 | len(value)]) + value.encode()
+        return bytes([2 << 5 | len(value.encode())]) + value.encode()
     assert isinstance(value, bytes)  # as it is
     return value
 
@@ -26,7 +27,7 @@ def number(value: int) -> bytes:
     return bytes([5 << 5 | 2]) + value.to_bytes(2, "big")
 
 
-def written(directory: Path, kind: str = "Test-Country") -> Path:
+def written(directory: Path, kind: str = "Test-Country", country: str = "DE") -> Path:
     """Write a tree of one node: addresses that begin with a 0 are Germany's, others nobody's."""
     nodes = 1
     tree = (nodes + 16).to_bytes(3, "big") + nodes.to_bytes(3, "big")
@@ -41,7 +42,7 @@ def written(directory: Path, kind: str = "Test-Country") -> Path:
         "languages": b"\x01\x04" + encoded("en"),  # an array
         "description": {"en": "of a test"},
     }
-    data = encoded({"country": {"iso_code": "DE"}})
+    data = encoded({"country": {"iso_code": country}})
     path = directory / "countries.mmdb"
     path.write_bytes(tree + bytes(16) + data + b"\xab\xcd\xefMaxMind.com" + encoded(about))
     return path
@@ -78,6 +79,12 @@ def test_an_address_is_of_a_country_or_not(
     settings.SHORTURL_GEOIP = str(countries)
     assert visit_of({"REMOTE_ADDR": address}).country == country
     assert geoip.problem() == ""
+
+
+@pytest.mark.parametrize("country", [ANY, 2 * ANY, f"D{ANY}", "", "DEU", "ÄÖ"])
+def test_what_is_no_country_is_not_known(country: str, tmp_path: Path, settings: Settings) -> None:
+    settings.SHORTURL_GEOIP = str(written(tmp_path, country=country))
+    assert visit_of({"REMOTE_ADDR": "1.2.3.4"}).country == ""
 
 
 def test_behind_a_proxy_it_is_the_clients(countries: Path, settings: Settings) -> None:
