@@ -1,28 +1,21 @@
 """Compaction: what is shown of visits stays, whenever they come, in fewer rows."""
 
-import re
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models import F, Sum
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from pginterleave import Exploration, Outcome, explore
 from shorturl import compaction, overview, visits
 from shorturl.compaction import move
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.models.hit_counts import ANY
-from shorturl.recording_visits import upsert
-from shorturl.rolling_up.batches import BATCH
 from shorturl.visit_roll_up import CALM, roll_up_visits
 from shorturl.visit_statistics import Dimension
 from shorturl.visits import Visit, referrer_of
@@ -245,90 +238,3 @@ def test_no_visit_says_any() -> None:
     for header in (ANY, f"https://{ANY}", f"https://{ANY}/", f"http://{ANY}.", f"//{ANY}"):
         assert referrer_of(header) == visits.OTHER
     assert ANY not in visits.families_of(ANY)[:3]
-
-
-def in_one_statement(link: int, hour: datetime) -> int:
-    return move(link, "h", "h", hour, hour + HOUR)
-
-
-DELETES = re.compile(r"DELETE FROM (\S+) AS counts USING free (WHERE .+\n) +RETURNING counts\.\*")
-
-
-def select_then_delete(link: int, hour: datetime) -> int:
-    """Do the same in two statements: wrong, as what comes between is lost, or added twice."""
-    kinds = VisitCount.objects.filter(short_url=link, starts_at=hour)
-    for dimension in Dimension:
-        kinds = kinds.exclude(**{dimension: ANY})
-    with connection.cursor() as cursor:
-        text, changed = DELETES.subn(
-            r"SELECT counts.* FROM \1 AS counts, free \2", compaction.MOVE.as_string(cursor.cursor)
-        )
-    assert changed == 1
-    with transaction.atomic(), connection.cursor() as cursor:
-        found = list(kinds.values_list("pk", flat=True))
-        cursor.execute(
-            text.replace("FOR UPDATE SKIP LOCKED", ""),
-            [link, "h", hour, hour + HOUR, BATCH, "hour", "h"],
-        )
-        kinds.filter(pk__in=found).delete()
-    return len(found)
-
-
-FIREFOX, CHROME = Visit("a.example", "Firefox"), Visit("b.example", "Chrome")
-
-
-def explored(
-    way: Callable[[int, datetime], int], visits_meanwhile: int, number: int
-) -> Exploration:
-    """Compact an hour in several processes, in which visits of the same kind are recorded."""
-    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-
-    def setup() -> None:
-        VisitCount.objects.all().delete()
-        ShortUrl.objects.all().erase()
-        ShortUrl.objects.create(id=1, key="hot", target_url="https://a.example/")
-        for visit in (FIREFOX, CHROME):
-            upsert.record("hot", visit)
-
-    def exact(outcomes: list[Outcome]) -> None:
-        assert [outcome.raised for outcome in outcomes] == [None] * len(outcomes)
-        each_is_there_once(ShortUrl.objects.get())
-        assert ShortUrl.objects.get().hits == 2 + visits_meanwhile
-
-    return explore(
-        [partial(upsert.record, "hot", FIREFOX)] * visits_meanwhile
-        + [partial(way, 1, hour)] * number,
-        setup=setup,
-        invariant=exact,
-        split_autocommit=True,
-        reduce=True,
-    )
-
-
-@pytest.mark.django_db(transaction=True)
-def test_it_meets_visits_and_another_compaction() -> None:
-    """In every order of their statements, nothing is lost, and nothing counted twice."""
-    result = explored(in_one_statement, 1, 2)
-    assert not result.violations, result
-    assert result.complete
-
-
-@pytest.mark.django_db(transaction=True)
-def test_it_goes_past_rows_that_others_have_locked(link: ShortUrl) -> None:
-    for number in range(3):
-        add(link, NOW, numbered(number))
-    with closing(connection.copy()) as other, other.cursor() as cursor:
-        cursor.execute("BEGIN")
-        cursor.execute("SELECT FROM shorturl_visitcount WHERE referrer = '1.example' FOR UPDATE")
-        assert move(link.pk, "h", "h", NOW, NOW + HOUR) == 2
-        cursor.execute("ROLLBACK")
-    each_is_there_once(link)
-    assert VisitCount.objects.count() == 1 + 2 + 4
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(("visits_meanwhile", "number"), [(1, 1), (0, 2)])
-def test_in_two_statements_visits_are_lost_or_counted_twice(
-    visits_meanwhile: int, number: int
-) -> None:
-    assert explored(select_then_delete, visits_meanwhile, number).violations
