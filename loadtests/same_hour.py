@@ -48,7 +48,7 @@ load = LoadRun("same_hour", "recording_visits", prepare=prepare, key_length=3)
 Hooks(load)
 
 
-class Visitor(LedgerUser):
+class HourVisitor(LedgerUser):
     """Follows the hot link with one of a few browsers, from one page after another."""
 
     load = load
