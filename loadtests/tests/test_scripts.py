@@ -80,8 +80,7 @@ def harm(found: Any) -> dict[str, int]:
 def races(host: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The reports of strategies that did what they should: the naive ones, and others."""
 
-    def report(*strategies: str) -> Path:
-        reports: Path = tmp_path_factory.mktemp("reports")
+    def report(reports: Path, *strategies: str) -> Path:
         asked = ["--host", host, "--reports", str(reports), "--seconds", "2", "--seed", "1"]
         ended = subprocess.run(
             [sys.executable, "-m", "loadtests.every_strategy", *asked, "--only", *strategies],
@@ -95,8 +94,9 @@ def races(host: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         assert "runs of 2 s" in ended.stdout
         return reports
 
+    one, other = (tmp_path_factory.mktemp("reports") for _ in range(2))  # not by the threads
     with ThreadPoolExecutor() as executor:  # at the same time: most of it is Locust's start
-        found = executor.submit(report, "naive"), executor.submit(report, *OTHERS)
+        found = executor.submit(report, one, "naive"), executor.submit(report, other, *OTHERS)
     return [each.result() for each in found]
 
 
