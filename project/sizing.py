@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 # Measured: microseconds of processor time, of the workers and of PostgreSQL's sessions.
-REDIRECT_WORKER, REDIRECT_POSTGRES = 207, 77  # random keys, 16 connections
-CREATE_WORKER, CREATE_POSTGRES = 618, 78
+REDIRECT_WORKER, REDIRECT_POSTGRES = 422, 205  # random keys, 16 connections
+RECORDING_WORKER, RECORDING_POSTGRES = 566, 262  # the same with its visit
+CREATE_WORKER, CREATE_POSTGRES = 2608, 226
 # Measured: bytes, without full-page images. A link has a target of 60 characters.
-ROW_BYTES, INDEX_BYTES = 138, 55
-HIT_WAL, CREATE_WAL = 176, 351
+ROW_BYTES, INDEX_BYTES = 136, 55
+HIT_WAL, CREATE_WAL = 120, 351
 # The same of a row of visits, which has all of one link, hour and kind; here of a visit more in it.
-VISIT_BYTES, VISIT_INDEX_BYTES, VISIT_WAL = 120, 115, 168
+VISIT_BYTES, VISIT_INDEX_BYTES, VISIT_WAL = 118, 115, 112
 # Measured: hits per second on one row, 16 clients of pgbench, a statement each.
-ROW_RATE = 11_292
+ROW_RATE = 2_028
 
 # Assumed.
+PRUNING_WAL = 64  # bytes, of a dead row that is cleared away: for each hit, where pages are full
 USABLE = 0.6  # of a processor: the rest is for peaks, vacuum, checkpoints, the kernel
 REDIRECT_BYTES = 1_500  # both ways, with TCP and TLS
 CHECKPOINT = 300  # seconds, PostgreSQL's checkpoint_timeout
@@ -65,10 +67,15 @@ def full_page_images(redirects: float, size: float) -> float:
     return touched * PAGE / CHECKPOINT
 
 
-def cores(redirects: float, creates: float) -> tuple[float, float]:
-    """Return the processors that are busy: of the service, of PostgreSQL."""
-    service = redirects * REDIRECT_WORKER + creates * CREATE_WORKER
-    postgres = redirects * REDIRECT_POSTGRES + creates * CREATE_POSTGRES
+def cores(redirects: float, creates: float, *, recording: bool) -> tuple[float, float]:
+    """Return the processors that are busy: of the service, of PostgreSQL.
+
+    `recording` says whether a redirect records its visit.
+    """
+    service = redirects * (RECORDING_WORKER if recording else REDIRECT_WORKER)
+    postgres = redirects * (RECORDING_POSTGRES if recording else REDIRECT_POSTGRES)
+    service += creates * CREATE_WORKER
+    postgres += creates * CREATE_POSTGRES
     return service / 1e6, postgres / 1e6
 
 
@@ -79,13 +86,13 @@ def sizing(
 
     `visits` is the number of rows of visits of a link, on average: of hours, days and kinds.
     """
-    service, postgres = cores(redirects, creates)
+    service, postgres = cores(redirects, creates, recording=visits > 0)
     network = redirects * REDIRECT_BYTES
     images = full_page_images(redirects, links * ROW_BYTES)
-    per_hit = HIT_WAL
+    per_hit = HIT_WAL + PRUNING_WAL
     if visits:
         images += full_page_images(redirects, links * visits * VISIT_BYTES)
-        per_hit += VISIT_WAL
+        per_hit += VISIT_WAL + PRUNING_WAL
     wal = redirects * per_hit + creates * CREATE_WAL + images
     index = links * (INDEX_BYTES + visits * VISIT_INDEX_BYTES)
     disk = (links * (ROW_BYTES + visits * VISIT_BYTES) + index) * DISK_HEADROOM

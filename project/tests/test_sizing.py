@@ -5,44 +5,49 @@ import re
 import pytest
 from django.core.management import CommandError, call_command
 
-from lab.scratch_database import scratch_database
 from project import sizing
 from project.tests.conftest import ROOT
 
 
-def measured(row: str, keys: str) -> list[str]:
+def measured(row: str, keys: str, connections: int = 16) -> list[str]:
     """Return the cells of a row of docs/benchmarks.md."""
     text = (ROOT / "docs" / "benchmarks.md").read_text()
-    (line,) = re.findall(rf"^\| {row} +\| {keys} +\| +16 \|.*$", text, re.MULTILINE)
+    (line,) = re.findall(rf"^\| {row} +\| {keys} +\| +{connections} \|.*$", text, re.MULTILINE)
     return [cell.strip().replace(",", "") for cell in line.strip("|").split("|")]
 
 
 def test_the_processor_times_are_those_of_the_benchmark() -> None:
     redirect, create = measured("service", "random of 10,000"), measured("on_conflict", "new")
+    recording = measured("service with visits", "random of 10,000")
     assert redirect[7:9] == [str(sizing.REDIRECT_WORKER), str(sizing.REDIRECT_POSTGRES)]
+    assert recording[7:9] == [str(sizing.RECORDING_WORKER), str(sizing.RECORDING_POSTGRES)]
     assert create[7:9] == [str(sizing.CREATE_WORKER), str(sizing.CREATE_POSTGRES)]
     assert measured("update_returning", "one key of 10,000")[9] == str(sizing.ROW_RATE)
 
 
 @pytest.mark.parametrize(
-    ("row", "keys", "creates"),
-    [("service", "random of 10,000", False), ("on_conflict", "new", True)],
+    ("row", "keys", "connections", "of"),
+    [
+        ("service", "random of 10,000", 64, "redirects"),
+        ("service with visits", "random of 10,000", 64, "visits"),
+        ("on_conflict", "new", 16, "creates"),
+    ],
 )
-def test_two_measured_points_are_within_a_third(row: str, keys: str, creates: bool) -> None:
+def test_measured_points_are_within_a_third(row: str, keys: str, connections: int, of: str) -> None:
     """On 2 cores, which the load generator and what writes ahead had a share of, too.
 
-    The processor times are of the same runs: this looks at the arithmetic, and at nothing else.
+    The processor times of redirects are those with 16 connections; those of creates are of the
+    same runs, and say something of the arithmetic only.
     """
-    rate = float(measured(row, keys)[3])
-    busy = sum(sizing.cores(0, rate) if creates else sizing.cores(rate, 0))
+    rate = float(measured(row, keys, connections)[3])
+    redirects, creates = (0, rate) if of == "creates" else (rate, 0)
+    busy = sum(sizing.cores(redirects, creates, recording=of == "visits"))
     assert 2 / 1.5 < busy < 2
 
 
 @pytest.mark.django_db(transaction=True)
 def test_the_bytes_are_those_that_it_measures(capsys: pytest.CaptureFixture[str]) -> None:
-    # Where nobody else has an old snapshot, by which no hit could clear away the one before it.
-    with scratch_database():
-        call_command("sizing", "--measure")
+    call_command("sizing", "--measure")
     found = [float(each) for each in re.findall(r" (\d+)", capsys.readouterr().out)]
     expected = [sizing.ROW_BYTES, sizing.INDEX_BYTES, sizing.HIT_WAL, sizing.CREATE_WAL]
     expected += [sizing.VISIT_BYTES, sizing.VISIT_INDEX_BYTES, sizing.VISIT_WAL]

@@ -7,13 +7,6 @@ import pytest
 from lab.conftest import Kept
 from lab.pages.picture.conflicts import conflicts, marks
 from lab.pages.picture.wording import Step
-from lab.pages.schedules import drawings
-from lab.recording import store
-from lab.recording.jobs import READ_COMMITTED, Job, jobs_named
-from lab.scratch_database import scratch_database
-
-# What is left of 800 pixels below the title and the list of schedules, in the units of a picture.
-LAPTOP = 590
 
 pytestmark = pytest.mark.django_db  # else there is no database to explore in
 
@@ -89,43 +82,6 @@ def test_each_that_violates_its_invariant_is_explained(explored: dict[str, Kept]
         for schedule in kept.schedules:
             if schedule.violation:
                 assert conflicts(schedule.steps)
-
-
-# Of each schedule with a deadlock a member is ended, which takes a while; `naive` has them all.
-MARATHON = {
-    f"crossed_locks/{each}/2/read-committed"
-    for each in ("f_expression", "f_expression_full_save", "compare_and_swap", "advisory_lock")
-}
-JOBS = [
-    pytest.param(each, id=str(each), marks=[pytest.mark.marathon] * (str(each) in MARATHON))
-    for each in jobs_named("all")
-]
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("job", JOBS)
-@pytest.mark.django_db(transaction=True)
-def test_every_violation_of_every_race_is_explained_on_one_screen(
-    job: Job, monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any
-) -> None:
-    violating = 0
-
-    def look(_: Job, of: Any, schedules: list[Any]) -> None:
-        nonlocal violating
-        snapshots = job.isolation != READ_COMMITTED
-        for schedule in schedules:
-            found = []
-            if schedule.violation:
-                found = conflicts(schedule.steps, snapshots=snapshots)
-                assert found, schedule.order
-                violating += 1
-            wide, _narrow = drawings(of, schedule, len(schedule.steps), found)
-            assert wide.height < LAPTOP, schedule.order
-
-    monkeypatch.setattr(store, "replace", look)
-    with django_db_blocker.unblock(), scratch_database():
-        recording = store.record(job)
-    assert (violating > 0) is (recording.violating > 0)
 
 
 def step(process: int, kind: str, table: str = "links", rows: int = 1, **more: Any) -> Step:
