@@ -4,6 +4,8 @@ import os
 import signal
 from contextlib import suppress
 
+import pytest
+
 from embedded_postgres.tests.conftest import TIMEOUT, Embedded
 
 KEEP = "DROP TABLE IF EXISTS kept; CREATE TABLE kept AS SELECT 42 AS answer"
@@ -20,6 +22,7 @@ def test_the_last_process_stops_the_server(embedded: Embedded) -> None:
     assert not embedded.is_alive()
 
 
+@pytest.mark.exhaustive
 def test_two_processes_start_it_at_the_same_moment(fresh: Embedded) -> None:
     """Both make the directory, the server and the database, of which only half of one is there."""
     draft = fresh.directory / "data.new"
@@ -35,6 +38,7 @@ def test_two_processes_start_it_at_the_same_moment(fresh: Embedded) -> None:
     assert not fresh.is_alive()
 
 
+@pytest.mark.exhaustive
 def test_one_process_starts_while_the_last_one_stops_it(embedded: Embedded) -> None:
     """Process 1 is the last and ends; process 2 makes its first connection in the meantime."""
     last = embedded.client()
@@ -66,6 +70,7 @@ def test_a_process_survives_the_killed_server(embedded: Embedded) -> None:
     assert not embedded.is_alive()
 
 
+@pytest.mark.exhaustive
 def test_everything_killed_at_once(embedded: Embedded) -> None:
     """A client, and then client, postmaster and backends: what was committed is found."""
     first, client = embedded.client(), embedded.client()
@@ -85,6 +90,7 @@ def test_everything_killed_at_once(embedded: Embedded) -> None:
     assert not embedded.is_alive()
 
 
+@pytest.mark.exhaustive
 def test_ctrl_c_reaches_the_process_and_not_the_server(embedded: Embedded) -> None:
     first, second = embedded.client(), embedded.client()
     first.ask("SELECT 1")  # starts the server

@@ -18,6 +18,7 @@ from project.tests.test_gunicorn import CONFIG, database
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.mark.exhaustive
 def test_two_at_once_on_an_empty_database(project_copy: Path) -> None:
     """One applies all migrations, the other waits and then finds none."""
     with database("shorturl_two_migrations") as url, ThreadPoolExecutor() as pool:

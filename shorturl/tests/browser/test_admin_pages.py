@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
@@ -20,6 +21,7 @@ OTHER_PAGES = (
 )
 
 
+@pytest.mark.exhaustive
 def test_a_token_from_making_it_to_revoking_it_and_every_other_page(
     page: Page, log_in: LogIn
 ) -> None:

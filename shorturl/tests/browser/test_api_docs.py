@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 from pytest_django import Settings
 
@@ -10,6 +11,7 @@ from shorturl.tests.api import TARGET, bearer, user
 from shorturl.tests.browser.conftest import LogIn
 
 
+@pytest.mark.exhaustive
 def test_shows_every_operation_and_calls_it(page: Page, log_in: LogIn, settings: Settings) -> None:
     def try_out(name: str) -> Locator:
         operation = page.locator(f"#operations-links-{name}")
