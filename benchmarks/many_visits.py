@@ -78,8 +78,7 @@ MAKE_HOT = """
 """
 FIT = """
     UPDATE shorturl_shorturl SET hits = (
-        SELECT coalesce(sum(hits), 0) FROM shorturl_visitcount
-        WHERE short_url_id = %(link)s AND device <> '*'
+        SELECT coalesce(sum(hits), 0) FROM shorturl_visitcount WHERE short_url_id = %(link)s
     ) WHERE id = %(link)s
 """
 

@@ -6,7 +6,7 @@ moment. A unique constraint refuses that: the hit is counted, and its visitor ge
 there is a row nobody makes another, so the users come from the next page after 32 requests.
 
 A visit in a transaction of its own is lost when its process is killed between the two: `make races`
-kills a worker of the service half-way. By hand, with the process id of gunicorn's master:
+kills five workers of the service in its run. By hand, with the process id of gunicorn's master:
 
     locust -f loadtests/same_hour.py --headless --strategy get_then_create
     locust -f loadtests/same_hour.py --headless --strategy second_transaction --kill-worker-of PID

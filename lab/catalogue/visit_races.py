@@ -5,13 +5,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from django.db import connection
-from django.db.models import OuterRef, Subquery, Sum
-from django.db.models.functions import Coalesce
 
 from lab.catalogue.creating_races import next_id
 from lab.catalogue.idempotency_races import Killed
 from lab.catalogue.race_definition import Process, Race
 from lab.catalogue.resolving_races import fresh_links, if_live, not_redirected
+from lab.recorded_visits import VISITS
 from pginterleave import Outcome
 from shorturl import recording_visits
 from shorturl.models import ShortUrl, VisitCount
@@ -30,9 +29,7 @@ class HitsAndVisits(NamedTuple):
 
 def counts() -> HitsAndVisits:
     """Return the counts of the link."""
-    of_link = VisitCount.objects.each_once().filter(short_url=OuterRef("pk")).values("short_url")
-    visits = Coalesce(Subquery(of_link.annotate(visits=Sum("hits")).values("visits")), 0)
-    link = ShortUrl.objects.filter(key="a").annotate(visits_sum=visits)
+    link = ShortUrl.objects.filter(key="a").annotate(visits_sum=VISITS)
     return HitsAndVisits(*link.values_list("hits", "visits_sum").get())
 
 

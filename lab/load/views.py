@@ -15,8 +15,6 @@ from typing import Any
 import django
 from django.conf import settings
 from django.db import ProgrammingError, connection
-from django.db.models import OuterRef, Subquery, Sum
-from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -24,10 +22,11 @@ from lab.load import key_spaces
 from lab.load.inputs import body, check_target, field, for_programs, key_space, own, strategy_named
 from lab.load.own_visits import visits_of
 from lab.models import KeySpace
+from lab.recorded_visits import VISITS
 from shorturl import creating, idempotency, operations, resolving, reusing, spending
 from shorturl.api.error_responses import ApiError
 from shorturl.creating import on_conflict
-from shorturl.models import KeptAnswer, ShortUrl, VisitCount
+from shorturl.models import KeptAnswer, ShortUrl
 from shorturl.outages import is_outage
 from shorturl.strategies import F, Strategy
 from shorturl.validators import ascii_url, shortened
@@ -35,9 +34,6 @@ from shorturl.validators import ascii_url, shortened
 # Links to a page of a space. A thousand are some 80 kB of JSON.
 PAGE = 1_000
 LISTED = "id", "key", "target_url", "total_hits", "max_hits", "visits"
-# The visits of a link in all hours, days and months.
-RECORDED = VisitCount.objects.each_once().filter(short_url=OuterRef("pk")).values("short_url")
-VISITS = Coalesce(Subquery(RECORDED.annotate(sum=Sum("hits")).values("sum")), 0)
 
 # So long that none ends during a load run: they begin in 1970, 1997, 2024 and 2052.
 PERIOD = timedelta(days=10_000)
