@@ -27,17 +27,20 @@ class KindsOfVisits:
         """Return the kind that a visit of the link may be recorded as.
 
         Who asks at the same moment gets the same answer, before either has been added: there may be
-        as many more as the process has threads.
+        as many more as the process has threads. So nobody has to wait for the lock to ask.
         """
-        with self.lock:
-            self._begin_hour()
-            known = self.of_links.get(key, ())
-            if visit in known or len(known) < MOST_OF_A_LINK:
-                return visit
+        if int(time.time()) // HOUR != self.hour:
+            with self.lock:
+                self._begin_hour()
+        known = self.of_links.get(key, ())
+        if visit in known or len(known) < MOST_OF_A_LINK:
+            return visit
         return Visit(OTHER, OTHER_FAMILY, OTHER_FAMILY, OTHER_FAMILY, "", visit.is_bot)
 
     def add(self, key: str, visit: Visit) -> None:
         """Remember the kind of a visit that is recorded."""
+        if visit in self.of_links.get(key, ()):
+            return
         with self.lock:
             self._begin_hour()
             known = self.of_links.setdefault(key, set())

@@ -19,7 +19,9 @@ OTHER_FAMILY = "Other"  # a family that is on no list
 
 # Of a user-agent: the longest that browsers send have some 300 characters.
 LONGEST_USER_AGENT = 512
-MOST_USER_AGENTS = 2_000  # whose kinds are remembered, in each process
+# Of what is remembered, in each process: user-agents, and what they and a referrer's origin tell.
+MOST_USER_AGENTS = 2_000
+MOST_VISITS = 4_000
 
 # By ua-parser's names of families (https://github.com/ua-parser/uap-core, regexes.yaml).
 BROWSERS = {
@@ -125,10 +127,19 @@ def visit_of(environ: Mapping[str, Any]) -> Visit:
 
     Headers may have any bytes and any length.
     """
-    families = families_of(environ.get("HTTP_USER_AGENT", "")[:LONGEST_USER_AGENT])
+    # What is remembered has no path and no query either.
+    referrer, _, _ = environ.get("HTTP_REFERER", "")[:LONGEST_ORIGIN].partition("?")
+    origin = "/".join(referrer.split("/", 3)[:3])
+    user_agent = environ.get("HTTP_USER_AGENT", "")[:LONGEST_USER_AGENT]
     country = geoip.country_of(address_of(environ)) if geoip.is_on() else ""
-    referrer = referrer_of(environ.get("HTTP_REFERER", ""))
-    return Visit(referrer, families[0], families[1], families[2], country, families[3])
+    return told_by(origin, user_agent, country)
+
+
+@lru_cache(MOST_VISITS)
+def told_by(origin: str, user_agent: str, country: str) -> Visit:
+    """Return the kind of a visit by the origin of its referrer, its user-agent and its country."""
+    browser, system, device, is_bot = families_of(user_agent)
+    return Visit(referrer_of(origin), browser, system, device, country, is_bot)
 
 
 def referrer_of(header: str) -> str:

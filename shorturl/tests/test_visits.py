@@ -2,7 +2,7 @@
 
 import pytest
 
-from shorturl.visits import Visit, families_of, referrer_of, visit_of
+from shorturl.visits import Visit, families_of, referrer_of, told_by, visit_of
 
 WINDOWS = (
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "
@@ -71,3 +71,29 @@ def test_of_a_referrer_its_host_is_kept(header: str, referrer: str) -> None:
 
 def test_without_any_header_it_is_a_bot_of_which_nothing_is_known() -> None:
     assert visit_of({}) == Visit()
+
+
+@pytest.mark.parametrize(
+    ("header", "referrer"),
+    [
+        ("https://news.example/a?secret=1", "news.example"),
+        ("https://news.example/b#c", "news.example"),
+        ("https://news.example", "news.example"),
+        ("https://user@news.example?secret=2", "news.example"),
+        ("android-app://com.example.mail/a/b", "com.example.mail"),
+        ("https://" + "a/" * 100_000, "a"),
+        ("https:///news.example/", "other"),
+        ("/" * 100_000, "other"),
+    ],
+)
+def test_a_visit_has_the_host_of_its_referrer(header: str, referrer: str) -> None:
+    assert visit_of({"HTTP_REFERER": header, "HTTP_USER_AGENT": WINDOWS}) == Visit(
+        referrer, "Chrome", "Windows", "Computer", is_bot=False
+    )
+
+
+def test_what_is_remembered_has_neither_path_nor_query() -> None:
+    told_by.cache_clear()
+    for path in ("", "/", "/a?secret=1", "/b#c", "?secret=2"):
+        visit_of({"HTTP_REFERER": f"https://news.example{path}", "HTTP_USER_AGENT": WINDOWS})
+    assert told_by.cache_info().currsize == 1
