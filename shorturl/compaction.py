@@ -4,6 +4,9 @@ A popular link has hundreds of kinds of visits in an hour, as many as referrers,
 devices and countries are combined. What is shown tells them apart by one dimension at a time. So
 the rows of the kinds make room for rows that have the value of one dimension each, and ANY in the
 others: far fewer, and none of the numbers that are shown changes. VisitCount says how both add up.
+
+Of an hour that is some days old, hardly anybody asks more than how many visits it had. So such
+hours keep the rows of one dimension, the device, and those of the other four become the day's.
 """
 
 import sys
@@ -30,41 +33,56 @@ NAMES = {
     "dimensions": sql.SQL("referrer, browser, system, device, country"),
     "any": sql.Literal(ANY),
 }
+KINDS = sql.SQL("{any} NOT IN ({dimensions})").format(**NAMES)  # rows that are not compacted
+MORE = sql.SQL("(referrer <> {any} OR device = {any})").format(**NAMES)  # than a device
 LATEST = sql.SQL("""
     SELECT date_trunc(%s, max(starts_at), 'UTC') FROM {counts} WHERE unit = %s AND starts_at < %s
 """).format(**NAMES)
 FIND = sql.SQL("""
     WITH looked_at AS (
         SELECT short_url_id, {dimensions}, is_bot FROM {counts}
-        WHERE unit = %s AND starts_at >= %s AND starts_at < %s AND {any} NOT IN ({dimensions})
+        WHERE unit = %s AND starts_at >= %s AND starts_at < %s AND {kinds}
         LIMIT %s
     ), kinds AS (
         SELECT DISTINCT * FROM looked_at
     )
     SELECT short_url_id FROM kinds GROUP BY short_url_id HAVING count(*) > %s
-""").format(**NAMES)
+""").format(**NAMES, kinds=KINDS)
+FIND_DETAILED = sql.SQL("""
+    WITH looked_at AS (
+        SELECT short_url_id, referrer, device FROM {counts}
+        WHERE unit = 'h' AND starts_at >= %s AND starts_at < %s
+        LIMIT %s
+    )
+    SELECT short_url_id FROM looked_at WHERE {more} GROUP BY short_url_id HAVING count(*) > %s
+""").format(**NAMES, more=MORE)
 MOVE = sql.SQL("""
     WITH free AS MATERIALIZED (
         SELECT id FROM {counts}
         WHERE short_url_id = %s AND unit = %s AND starts_at >= %s AND starts_at < %s
-            AND {any} NOT IN ({dimensions})
+            AND CASE WHEN %s THEN {more} ELSE {kinds} END
         LIMIT %s FOR UPDATE SKIP LOCKED
     ), taken AS (
         DELETE FROM {counts} AS counts USING free WHERE counts.id = free.id
-        RETURNING counts.*
+        RETURNING counts.*, date_trunc(%s, starts_at, 'UTC') AS since,
+            date_trunc(%s, starts_at, 'UTC') AS device_since
     ), added AS (
         INSERT INTO {counts} AS counts (short_url_id, starts_at, unit, {dimensions}, is_bot, hits)
-        SELECT short_url_id, date_trunc(%s, starts_at, 'UTC') AS since, %s,
+        SELECT short_url_id, coalesce(since, device_since) AS begins,
+            CASE WHEN since IS NULL THEN %s ELSE %s END,
             coalesce(referrer, {any}) AS referrer, coalesce(browser, {any}) AS browser,
             coalesce(system, {any}) AS system, coalesce(device, {any}) AS device,
             coalesce(country, {any}) AS country, is_bot, sum(hits)
-        FROM taken GROUP BY short_url_id, since, is_bot, GROUPING SETS ({dimensions})
-        ORDER BY short_url_id, since, {dimensions}, is_bot
+        FROM taken
+        GROUP BY short_url_id, is_bot, GROUPING SETS ((since, referrer), (since, browser),
+            (since, system), (device_since, device), (since, country))
+        HAVING coalesce({dimensions}) <> {any}
+        ORDER BY short_url_id, begins, {dimensions}, is_bot
         ON CONFLICT (short_url_id, starts_at, unit, {dimensions}, is_bot)
         DO UPDATE SET hits = counts.hits + excluded.hits
     )
     SELECT count(*) FROM taken
-""").format(**NAMES)
+""").format(**NAMES, kinds=KINDS, more=MORE)
 SPANS = {"h": "hour", "d": "day", "m": "month"}
 
 
@@ -79,11 +97,35 @@ def compact(unit: str, into: str, before: datetime, *, calm: int = sys.maxsize) 
     a statement adds is what it has deleted, row by row. What it skips, as others have it locked,
     and what comes later, stays in its kinds.
     """
+    return each_time(partial(crowded, unit), move, unit, into, before, calm)
+
+
+def coarsen(before: datetime, *, calm: int) -> int:
+    """Make rows of the day of those of its hours, but for the devices; return how many it took.
+
+    Those are of links with more than CROWDED such rows in a day that is over at that moment. No
+    range that is shown begins or ends within a day, so that no number in it changes; of an hour's
+    visits, it is no longer known how many had which referrer, browser, system or country.
+
+    The last day is first, and all else is as in compact().
+    """
+    return each_time(detailed, partial(move, devices="h"), "h", "d", before, calm)
+
+
+def each_time(
+    find: Callable[[datetime, datetime], list[int]],
+    move_batch: Callable[[int, str, str, datetime, datetime], int],
+    unit: str,
+    into: str,
+    before: datetime,
+    calm: int,
+) -> int:
+    """Move, in time after time, the rows of the links that `find` returns; return how many."""
     taken = without = 0
     for since, until in times(unit, into, before):
         rows = sum(
-            in_batches(partial(move, link, unit, into, since, until))
-            for link in crowded(unit, since, until)
+            in_batches(partial(move_batch, link, unit, into, since, until))
+            for link in find(since, until)
         )
         taken += rows
         without = 0 if rows else without + 1
@@ -111,10 +153,24 @@ def crowded(unit: str, since: datetime, until: datetime) -> list[int]:
         return [link for (link,) in cursor.fetchall()]
 
 
-def move(link: int, unit: str, into: str, since: datetime, until: datetime) -> int:
-    """Move a batch of a link's rows to rows of one dimension each; return how many it took."""
+def detailed(since: datetime, until: datetime) -> list[int]:
+    """Return the ids of the links whose hours have more than CROWDED rows beside the devices."""
     with connection.cursor() as cursor:
-        cursor.execute(MOVE, [link, unit, since, until, BATCH, SPANS[into], into])
+        cursor.execute(FIND_DETAILED, [since, until, LOOKED_AT, CROWDED])
+        return [link for (link,) in cursor.fetchall()]
+
+
+def move(
+    link: int, unit: str, into: str, since: datetime, until: datetime, devices: str = ""
+) -> int:
+    """Move a batch of a link's rows to rows of one dimension each; return how many it took.
+
+    Without `devices` they are those that are not compacted; with it, the unit that the devices have
+    already or are to have, all that are not those of a device alone.
+    """
+    spans = [SPANS[into], SPANS[devices or into], devices or into, into]
+    with connection.cursor() as cursor:
+        cursor.execute(MOVE, [link, unit, since, until, bool(devices), BATCH, *spans])
         return int(cursor.fetchone()[0])
 
 

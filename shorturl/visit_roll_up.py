@@ -1,6 +1,7 @@
 """The roll-up of visits: single ones into hours, hours into days, and days into months.
 
-What is crowded is compacted: hours when they are over, days and months as they are made.
+What is crowded is compacted: hours when they are over, days and months as they are made. Hours of
+some days ago keep the devices alone where they have many rows.
 """
 
 from collections.abc import Iterator
@@ -10,13 +11,15 @@ from functools import partial
 from django.conf import settings
 
 from shorturl import rolling_up
-from shorturl.compaction import compact, in_batches
+from shorturl.compaction import coarsen, compact, in_batches
 from shorturl.models import VisitCount
 
 HOUR, DAY, MONTH = VisitCount.Unit
 ALL = datetime(9999, 1, 1, tzinfo=UTC)
 # Hours without a crowd, after which no earlier one is looked at: a day, as the timer may be daily.
 CALM = 24
+# Days before this one whose hours keep all dimensions; of earlier ones, the day has most.
+DETAILED_DAYS = 1
 
 
 def roll_up_visits(now: datetime) -> int:
@@ -33,7 +36,8 @@ def roll_up_visits(now: datetime) -> int:
             taken += compact(unit, into, before)
         taken += in_batches(partial(strategy, unit, into, before))
     this_hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-    return taken + compact(HOUR, HOUR, this_hour, calm=CALM)
+    taken += compact(HOUR, HOUR, this_hour, calm=CALM)
+    return taken + coarsen(this_hour.replace(hour=0) - timedelta(days=DETAILED_DAYS), calm=1)
 
 
 def due(now: datetime) -> Iterator[tuple[str | None, str, datetime]]:

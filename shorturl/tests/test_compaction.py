@@ -12,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from shorturl import compaction, overview, visits
+from shorturl import compaction, overview, visit_roll_up, visits
 from shorturl.compaction import move
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.models.hit_counts import ANY
@@ -54,9 +54,9 @@ def drawn(random: Random) -> Visit:
 
 
 def record_at_random(link: ShortUrl, random: Random, number: int) -> None:
-    """Record visits in the hours of the last three days before the one that it is."""
+    """Record visits in the hours of yesterday and today that are over."""
     for _ in range(number):
-        hours = random.choice([1, 2, 2, random.randrange(1, 72)])  # some crowded, most not
+        hours = random.choice([1, 2, 2, random.randrange(1, 37)])  # some crowded, most not
         hour = NOW.replace(minute=0) - hours * HOUR
         add(link, hour, drawn(random), random.randrange(1, 4))
 
@@ -113,6 +113,7 @@ def test_what_is_shown_stays_from_hours_to_months(
     for units, later in [
         (("hour", "day", "month"), 0 * DAY),
         (("hour", "day", "month"), 0 * DAY),
+        (("day", "month"), 3 * DAY),
         (("day", "month"), 20 * DAY),
         (("month",), 800 * DAY),
     ]:
@@ -156,10 +157,58 @@ def test_a_day_can_be_crowded_whose_hours_are_not(link: ShortUrl) -> None:
     each_is_there_once(link)
 
 
+def hours_of_three_days(link: ShortUrl) -> list[datetime]:
+    """Record visits of a few kinds in each hour; return when the days begin, the last one first."""
+    days = [NOW.replace(hour=0, minute=0) - number * DAY for number in (2, 3, 4)]
+    for day in days:
+        for hour in range(24):
+            for number in range(4):
+                bot = Visit(f"{number}.example", "curl", "Other", "Other", is_bot=True)
+                add(link, day + hour * HOUR, bot if number % 2 else numbered(number))
+    return days
+
+
+@pytest.mark.parametrize("crowded", [3, compaction.CROWDED])
+def test_hours_of_some_days_ago_keep_their_devices_alone(
+    crowded: int, link: ShortUrl, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those with so few kinds that they are not compacted before."""
+    monkeypatch.setattr(compaction, "CROWDED", crowded)
+    days = hours_of_three_days(link)
+    before = shown(client, "hour", "day")
+    assert roll_up_visits(NOW) > 0
+    after = shown(client, "hour", "day")
+    for of in ("referrer", "browser", "system", "country", "bot"):
+        del before[f"by=hour&of={of}"]
+        by_hour = after.pop(f"by=hour&of={of}")
+        assert {each["unit"] for each in by_hour["items"]} == {"day"}
+        assert by_hour["items"] == after[f"by=day&of={of}"]["items"]
+    assert after == before
+    each_is_there_once(link)
+    rows = VisitCount.objects.filter(short_url=link)
+    assert rows.filter(unit="h").count() == 3 * 24 * 2
+    assert (
+        not rows.filter(unit="h").exclude(referrer=ANY, device__in=["Computer", "Other"]).exists()
+    )
+    assert set(rows.filter(unit="d").values_list("starts_at", flat=True)) == set(days)
+    assert rows.filter(unit="d").count() == 3 * (4 + 2 + 2 + 2)
+    assert roll_up_visits(NOW) == 0
+
+
+def test_hours_of_the_last_days_and_days_with_few_rows_stay(link: ShortUrl) -> None:
+    for number in range(compaction.CROWDED):
+        add(link, NOW.replace(hour=number % 24, minute=0) - 2 * DAY, numbered(number))
+        add(link, NOW.replace(hour=number % 24, minute=0) - DAY, numbered(number))
+        add(link, NOW.replace(hour=23, minute=0) - DAY, numbered(number))
+    assert roll_up_visits(NOW) == 0
+    assert not VisitCount.objects.filter(referrer=ANY).exists()
+
+
 def test_it_looks_back_until_a_day_of_hours_had_no_crowd(
     link: ShortUrl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compaction, "CROWDED", 1)
+    monkeypatch.setattr(visit_roll_up, "DETAILED_DAYS", 4)
     hours = [NOW.replace(minute=0) - number * HOUR for number in range(1, 3 * CALM + 2)]
     for number, hour in enumerate(hours):
         add(link, hour, numbered(1))
@@ -210,6 +259,7 @@ def test_it_reads_by_the_indexes(link: ShortUrl) -> None:
     with CaptureQueriesContext(connection) as sent:
         compaction.crowded("h", NOW - HOUR, NOW)
         move(link.pk, "h", "h", NOW - HOUR, NOW)
+        compaction.detailed(NOW - HOUR, NOW)
         next(compaction.times("h", "h", NOW), None)
     plans = []
     with connection.cursor() as cursor:
@@ -223,6 +273,7 @@ def test_it_reads_by_the_indexes(link: ShortUrl) -> None:
         [
             "Index Cond: (((unit)::text = 'h'::text) AND (starts_at ",
             "Index Cond: ((short_url_id = ",
+            "Index Cond: (((unit)::text = 'h'::text) AND (starts_at ",
             "Index Cond: ((unit = 'h'::text) AND (starts_at ",
         ],
         strict=True,

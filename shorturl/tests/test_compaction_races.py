@@ -25,7 +25,14 @@ def in_one_statement(link: int, hour: datetime) -> int:
     return move(link, "h", "h", hour, hour + HOUR)
 
 
-DELETES = re.compile(r"DELETE FROM (\S+) AS counts USING free (WHERE .+\n) +RETURNING counts\.\*")
+def but_for_the_devices(link: int, hour: datetime) -> int:
+    return move(link, "h", "d", hour, hour + HOUR, devices="h")
+
+
+DELETES = re.compile(
+    r"DELETE FROM (\S+) AS counts USING free (WHERE .+\n) +RETURNING (.+AS device_since\n)",
+    re.DOTALL,
+)
 
 
 def select_then_delete(link: int, hour: datetime) -> int:
@@ -35,14 +42,14 @@ def select_then_delete(link: int, hour: datetime) -> int:
         kinds = kinds.exclude(**{dimension: ANY})
     with connection.cursor() as cursor:
         text, changed = DELETES.subn(
-            r"SELECT counts.* FROM \1 AS counts, free \2", compaction.MOVE.as_string(cursor.cursor)
+            r"SELECT \3 FROM \1 AS counts, free \2", compaction.MOVE.as_string(cursor.cursor)
         )
     assert changed == 1
     with transaction.atomic(), connection.cursor() as cursor:
         found = list(kinds.values_list("pk", flat=True))
         cursor.execute(
             text.replace("FOR UPDATE SKIP LOCKED", ""),
-            [link, "h", hour, hour + HOUR, BATCH, "hour", "h"],
+            [link, "h", hour, hour + HOUR, False, BATCH, "hour", "hour", "h", "h"],
         )
         kinds.filter(pk__in=found).delete()
     return len(found)
@@ -80,9 +87,10 @@ def explored(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_it_meets_visits_and_another_compaction() -> None:
+@pytest.mark.parametrize("way", [in_one_statement, but_for_the_devices])
+def test_it_meets_visits_and_another_compaction(way: Callable[[int, datetime], int]) -> None:
     """In every order of their statements, nothing is lost, and nothing counted twice."""
-    result = explored(in_one_statement, 1, 2)
+    result = explored(way, 1, 2)
     assert not result.violations, result
     assert result.complete
 
