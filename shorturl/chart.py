@@ -81,7 +81,7 @@ class Chart:
         step = line_step(most)
         return max(-(-most // step) * step, 1)
 
-    @property
+    @cached_property
     def bars(self) -> list[TimeBar]:
         """The bars that have any height."""
         return [

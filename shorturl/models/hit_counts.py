@@ -52,8 +52,8 @@ class VisitCount(models.Model):
 
     So of each dimension, the rows that have a value, and not ANY, have each of a link's recorded
     hits once: to count visits, add up the rows of one dimension, as each_once() does. A time can
-    have rows of both sorts, where visits were recorded after it was compacted. coarsen() leaves to an
-    hour the rows of its devices, while those of the other dimensions become the day's.
+    have rows of both sorts, where visits were recorded after it was compacted. coarsen() leaves to
+    an hour the rows of its devices, while those of the other dimensions become the day's.
 
     roll_up() makes hours into days, and days into months. A row without a unit is a single visit in
     the hour that `starts_at` says, which only `append_only` leaves, until the next roll-up.
