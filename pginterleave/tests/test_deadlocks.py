@@ -9,6 +9,7 @@ from django.db import connection, transaction
 
 from pginterleave import Exploration, monitor, scheduler
 
+from . import counter
 from .counter import explored, lock, replayed, sql
 
 pytestmark = pytest.mark.usefixtures("counter_table")
@@ -56,6 +57,25 @@ def test_a_wait_without_a_cycle_does_not_end_while_a_third_can_go_on() -> None:
     schedule = replayed("1223" + "12", partial(lock, 1), waits, bystander)
     assert [outcome.raised for outcome in schedule.outcomes] == [None] * 3
     assert (schedule.timeline[2].waited_for, schedule.timeline[2].until) == ((1,), 5)
+
+
+def test_victims_are_exchanged_with_their_processes() -> None:
+    """Either of two that share a row lock may be the victim when both go on to update the row."""
+
+    def shares_and_updates() -> None:
+        with transaction.atomic():
+            sql("SELECT hits FROM interleave_counter WHERE id = 1 FOR SHARE")
+            add_hit(1)
+
+    processes = [shares_and_updates] * 2
+    options = {"invariant": lambda _: "" if counter.hits() == 2 else "a hit is missing"}
+    every = explored(*processes, **options)
+    found = explored(*processes, **options, reduce=True, symmetric=True)
+    assert (found.violating, found.schedules) == (every.violating, every.schedules) == (16, 20)
+    assert (len(every.orders), len(found.orders)) == (20, 6)
+    assert every.counterexample
+    assert found.counterexample
+    assert every.counterexample.order == found.counterexample.order == "122112"
 
 
 def test_a_wait_that_begins_again_is_given_its_deadlock_check_again(

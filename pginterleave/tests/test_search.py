@@ -7,11 +7,14 @@ from math import comb
 
 import pytest
 
+from pginterleave.choices import with_victim
 from pginterleave.effects import Effect, dependent
 from pginterleave.sampling import Sampler, simplicity
 from pginterleave.search import Search
+from pginterleave.traces import Trace, canonical, extended
 
 Programs = list[list[Effect]]  # the effects of the steps of each process
+EFFECTS: list[Effect] = ["local", "read", "write", "global"]
 
 
 def run(
@@ -46,8 +49,11 @@ def run(
 
 
 def all_orders(programs: Programs) -> list[str]:
-    steps = "".join(str(number) * len(each) for number, each in enumerate(programs, start=1))
-    return sorted({"".join(order) for order in itertools.permutations(steps)})
+    steps = {str(number): len(each) for number, each in enumerate(programs, start=1)}
+    orders = [""]
+    for _ in range(sum(steps.values())):
+        orders = [old + new for old in orders for new in steps if old.count(new) < steps[new]]
+    return orders
 
 
 def preemptions(order: str) -> int:
@@ -79,8 +85,7 @@ def equivalents(order: str, programs: Programs) -> set[str]:
 def test_the_counts_are_those_of_all_orders(bound: int | None, seed: int) -> None:
     """Whatever the steps depend on, reduced or not, and with a limit on the preemptions."""
     chance = random.Random(seed)
-    effects: list[Effect] = ["local", "read", "write", "global"]
-    programs = [chance.choices(effects, k=chance.randint(1, 3)) for _ in range(3)]
+    programs = [chance.choices(EFFECTS, k=chance.randint(1, 3)) for _ in range(3)]
     every = all_orders(programs)
     wrong = equivalents(chance.choice(every), programs) | equivalents(every[-1], programs)
     within = [order for order in every if bound is None or preemptions(order) <= bound]
@@ -120,6 +125,59 @@ def test_processes_that_can_be_exchanged() -> None:
         orders = run(search, programs, wrong.__contains__)
         assert search.counted() == (len(every), len(wrong))
         assert len(orders) < len(every)
+
+
+@pytest.mark.parametrize("bound", [None, 0, 1, 2])
+@pytest.mark.parametrize(
+    ("alike", "steps", "seeds"),
+    [([(1, 2)], 5, 12), ([(1, 2, 3)], 3, 12), ([(1, 4), (2, 3)], 2, 2)],
+)
+def test_processes_that_become_alike_again(
+    alike: list[tuple[int, ...]], steps: int, seeds: int, bound: int | None
+) -> None:
+    """Of the orders that are equivalent, or are so after an exchange, one runs."""
+    for chance in map(random.Random, range(seeds)):
+        programs = [chance.choices(EFFECTS, k=steps) for _ in range(max(alike[0]))]
+        for first, *others in alike:
+            for number in others:
+                programs[number - 1] = programs[first - 1]
+        every = all_orders(programs)
+        wrong = exchanged(chance.choice(every), programs, alike)
+        within = [order for order in every if bound is None or preemptions(order) <= bound]
+        search = Search(len(programs), reduce=True, bound=bound, alike=alike)
+        orders = run(search, programs, wrong.__contains__)
+        assert search.counted() == (len(within), len(wrong & {*within}))
+        if bound is None:
+            assert search.share() == pytest.approx(1)
+            sets = [exchanged(order, programs, alike) for order in orders]
+            assert sum(map(len, sets)) == len(every) == len(set().union(*sets))
+            ends = [state for state in search.states.values() if not state.steps]
+            for end in ends:
+                for each in ends:
+                    each.violates = each is end
+                simplest = min(exchanged(end.order, programs, alike), key=simplicity)
+                assert search.shortest_violation() == simplest
+
+
+def test_a_victim_is_exchanged_with_its_process() -> None:
+    def trace(*choices: int) -> Trace:
+        steps: Trace = ((), (), ())
+        for choice in choices:
+            steps = extended(steps, choice, "UPDATE", "", "global")
+        return canonical(steps, [(1, 2, 3)])[1]
+
+    assert trace(1, 2, 3, with_victim(3, 1)) == trace(2, 3, 1, with_victim(1, 2))
+    assert trace(1, 2, 3, with_victim(3, 1)) != trace(2, 1, 3, with_victim(3, 1))
+
+
+def exchanged(order: str, programs: Programs, alike: list[tuple[int, ...]]) -> set[str]:
+    """Return the orders that are equivalent, also after an exchange of processes."""
+    orders = equivalents(order, programs)
+    for each in alike:
+        digits = "".join(map(str, each))
+        for others in itertools.permutations(digits):
+            orders |= {one.translate(str.maketrans(digits, "".join(others))) for one in orders}
+    return orders
 
 
 def test_a_sample_is_the_same_with_the_same_seed() -> None:

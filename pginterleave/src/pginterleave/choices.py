@@ -24,6 +24,12 @@ def with_victim(process: int, victim: int) -> int:
     return 10 * victim + process
 
 
+def renumbered(choice: int, numbers: Sequence[int]) -> int:
+    """Return a choice with other numbers for the processes."""
+    victim = victim_of(choice)
+    return with_victim(numbers[process_of(choice) - 1], numbers[victim - 1] if victim else 0)
+
+
 def char(choice: int) -> str:
     """Return a choice as one character, for orders that are compared and cut."""
     return str(choice) if choice < 10 else chr(0x2460 + choice)

@@ -66,10 +66,10 @@ def explore(
             catalogue and from its result; what is not known to be a plain SELECT keeps its place.
             The processes must share nothing in Python.
         symmetric: of the schedules that differ only in an exchange of processes that are the same,
-            run one and count the others. Processes are the same if they are one function, or
-            functools.partial of one function with the same numbers and texts; neither they nor
-            setup nor the invariant may tell them apart. Some schedules are run exchanged, too, to
-            check it.
+            or are equivalent after it, run one and count the others. Processes are the same if
+            they are one function, or functools.partial of one function with the same numbers and
+            texts; neither they nor setup nor the invariant may tell them apart. Some schedules are
+            run exchanged, too, to check it.
         preemption_bound: run only the schedules with at most so many preemptions, which are steps
             of another process while the one that took the last step could go on. It proves
             nothing of the others.
@@ -90,7 +90,8 @@ def explore(
     Raises:
         CannotExplore: inside a transaction, without PostgreSQL, with a limit out of range.
         StepTimeout: a process hangs; the message says where.
-        NotDeterministic: a process took another way than the last time.
+        NotDeterministic: a process took another way than the last time, or a schedule that was
+            counted as equivalent leads to something else.
         InterleaveError: see `max_steps`; and when a process cannot connect.
         Exception: whatever `setup`, `invariant` or `observe` raises, with a note saying when,
             and whatever `each` or `progress` raises.

@@ -123,7 +123,7 @@ class Process:
     def stepping(self, kind: str, sql: str, params: Any) -> Iterator[SimpleNamespace]:
         """Stop, take one step when the scheduler says so, and record its result."""
         if "SAVEPOINT" in sql:  # Django names savepoints after the thread, which differs
-            sql = sql.replace(str(threading.get_ident()), str(self.number))
+            sql = sql.replace(str(threading.get_ident()), "1")
         frame = user_frame(sys._getframe(2))
         code = frame.f_code if frame else None
         step = self.step = SimpleNamespace(

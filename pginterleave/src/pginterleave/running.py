@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from pginterleave.effects import Effect
+from pginterleave.explorer_errors import NotDeterministic
 from pginterleave.progress import Progress
 from pginterleave.results import Observe, Schedule
 from pginterleave.scheduler import Scheduler
@@ -88,13 +89,23 @@ class Run:
                 return limit + scheduler.monitor.slow_deadlock_hint()
 
     def counterexample(self) -> Schedule | None:
-        """Return the simplest violating schedule; run it if only equivalent ones have run."""
+        """Return the simplest violating schedule; run it if only equivalent ones have run.
+
+        Raises NotDeterministic if it does not violate the invariant, unlike these.
+        """
         order = self.chooser.shortest_violation()
         if order is None:
             return None
         if order not in self.orders:
             self._keep(self.scheduler.run_order(order, self.observe))
-        return next(each for each in self.violations if each.order == order)
+        for schedule in self.violations:
+            if schedule.order == order:
+                return schedule
+        raise NotDeterministic(
+            f"{order} does not violate the invariant, though a schedule that is equivalent does: "
+            "explore without reduce=True if the processes share something in Python, and without "
+            "symmetric=True if they, setup or the invariant tell them apart."
+        )
 
     def near(self, order: str) -> Schedule:
         """Run the schedule that is nearest to this order, which may be impossible."""

@@ -5,27 +5,29 @@ schedules with few of them, and most races need one or two. A *preemption* is a 
 process while the one that took the last step could go on.
 
 With partial-order reduction, orders that differ only in independent steps lead to one state, and
-what follows it is explored once.
+what follows it is explored once. So do orders that differ in an exchange of processes that are
+alike, also where these become alike in the middle: of two that have only read, either writes first.
 """
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from pginterleave import states
-from pginterleave.choices import char, choice_of, process_of, with_victim, written
+from pginterleave.choices import char, choice_of, with_victim, written
 from pginterleave.effects import GLOBAL, Effect
 from pginterleave.explorer_errors import CannotExplore, NotDeterministic
 from pginterleave.formatting import process_names
-from pginterleave.states import Position, Positions, State, Trace
+from pginterleave.states import Position, Positions, State
+from pginterleave.traces import Trace, canonical, composed, inverse
 
 
 class Search:
     """The choices of which process takes the next step, those with the fewest preemptions first.
 
     `reduce` merges the states of equivalent orders. Schedules with more preemptions than `bound`
-    are left out. The processes of each set in `alike` can be exchanged: of the schedules that are
-    the same but for an exchange, the one runs in which they begin in the order of their numbers.
+    are left out. The processes of each set in `alike` can be exchanged: states that are the same
+    but for an exchange are merged, too.
     """
 
     def __init__(
@@ -36,9 +38,9 @@ class Search:
         bound: int | None = None,
         alike: Iterable[tuple[int, ...]] = (),
     ) -> None:
-        self.reduce, self.bound = reduce, bound
-        self.alike = {number: each for each in alike for number in each}
-        self.states: dict[Trace, State] = {}  # those that equivalent orders lead to, too
+        self.bound, self.alike = bound, [*alike]
+        self.merges = reduce or bool(self.alike)
+        self.states: dict[Trace, State] = {}  # those that several orders may lead to
         self.first: State | None = None
         self.start: Trace = ((),) * processes
         self.pending: list[tuple[int, str, State]] = []  # by preemptions: steps nobody has taken
@@ -95,7 +97,7 @@ class Search:
             if state.steps[number] != preemptions:
                 continue  # it was taken since, or needs fewer
             self.certain = preemptions - 1
-            known = self.states.get(state.after(number)) if self.reduce else None
+            known = self._known(state, number)
             if known is None:
                 self.prefix, self.preemptions = order, preemptions
                 return True
@@ -115,12 +117,7 @@ class Search:
 
     def counted(self) -> tuple[int, int]:
         """Return how many schedules were counted, and how many of them are violating."""
-        if self.first is None:
-            return 0, 0
-        sets = {each for number, each in self.alike.items() if number in self.first.ready}
-        exchanges = math.prod(math.factorial(len(each)) for each in sets)
-        schedules, violating = states.count(self.first, self.bound)
-        return schedules * exchanges, violating * exchanges
+        return states.count(self.first, self.bound) if self.first else (0, 0)
 
     def shortest_violation(self) -> str | None:
         """Return the shortest order that violates the invariant, with the fewest switches."""
@@ -161,28 +158,29 @@ class Search:
     ) -> State:
         """Return the state that a new step has led to: a new one, or one that is known."""
         state = State(self.order, self.start, positions, ready)
+        state.steps = dict.fromkeys(ready)
         if self.path:
             before, number = self.path[-1], choice_of(self.order[-1])
-            if affected_others:
-                before.ready[number] = GLOBAL
             state.share = before.share / len(before.steps)
-            if self.reduce:
+            if affected_others:  # otherwise it is new, or the step would not have been chosen
+                before.ready[number] = GLOBAL
+                state = self._known(before, number) or state
+            if self.merges and not state.fewest:
                 state.trace = before.after(number)
-                state = self.states.get(state.trace, state)
         elif ready:
             self._check_alike(positions)
-        if not state.fewest:
-            state.steps = dict.fromkeys(self._may_go_on(state))
         self.path.append(state)
         return state
 
-    def _may_go_on(self, state: State) -> Iterator[int]:
-        """Leave out who would begin before a process that is alike and has a lower number."""
-        begun = {process_of(choice_of(each)) for each in state.order}
-        for number in state.ready:
-            lower = {each for each in self.alike.get(number, ()) if each < number}
-            if number in begun or lower <= begun:
-                yield number
+    def _known(self, state: State, number: int) -> State | None:
+        """Return the state that a step leads to, if an equivalent order has led there."""
+        if not self.merges:
+            return None
+        names, trace = canonical(state.after(number), self.alike)
+        known = self.states.get(trace)
+        if known and known.names != names:
+            state.exchanges[number] = composed(names, inverse(known.names))
+        return known
 
     def _nearest(self, state: State) -> int:
         """Return who goes on with the fewest preemptions, to a state that is new; or 0."""
@@ -190,7 +188,7 @@ class Search:
             return 0
         last = choice_of(self.order[-1]) if self.order else 0
         for number in sorted(state.steps, key=lambda each: state.preempts(last, each)):
-            known = self.states.get(state.after(number)) if self.reduce else None
+            known = self._known(state, number)
             if known is None:
                 self.used += state.preempts(last, number)
                 return number if self.bound is None or self.used <= self.bound else 0
@@ -201,8 +199,10 @@ class Search:
         """Make known what the schedule has led to."""
         new = max(len(self.prefix) - 1, 0)  # where its first new step begins
         path = self.path[new:]
-        if self.reduce:
-            self.states.update((state.trace, state) for state in path)
+        if self.merges:
+            for state in path:
+                state.names, trace = canonical(state.trace, self.alike)
+                self.states[trace] = state
         if not path[-1].steps and not path[-1].fewest:
             self.done += path[-1].share
         taken = zip(path, map(choice_of, self.order[new:]), path[1:], strict=False)
@@ -218,7 +218,7 @@ class Search:
             self.done += before.share / len(before.steps)
         before.steps[number] = after
         for last, preemptions in before.fewest.items():
-            self._spread(after, number, preemptions + before.preempts(last, number))
+            self._spread(after, before.there(number), preemptions + before.preempts(last, number))
 
     def _spread(self, state: State, last: int, preemptions: int) -> None:
         """Note how few preemptions lead to a state, and from there to all that follow it."""
@@ -231,7 +231,7 @@ class Search:
             for number, after in state.steps.items():
                 fewest = preemptions + state.preempts(last, number)
                 if isinstance(after, State):
-                    reached.append((after, number, fewest))
+                    reached.append((after, state.there(number), fewest))
                 else:
                     self._offer(state, number, fewest)
 
@@ -243,11 +243,11 @@ class Search:
             heapq.heappush(self.pending, (preemptions, state.order + char(number), state))
 
     def _check_alike(self, positions: Positions) -> None:
-        for number, each in self.alike.items():
-            if positions[number - 1] != positions[each[0] - 1]:
+        for first, number in ((each[0], number) for each in self.alike for number in each):
+            if positions[number - 1] != positions[first - 1]:
                 raise CannotExplore(
-                    f"The processes are not symmetric: process {each[0]} "
-                    f"{_describe(positions[each[0] - 1])} at the beginning, and process {number} "
+                    f"The processes are not symmetric: process {first} "
+                    f"{_describe(positions[first - 1])} at the beginning, and process {number} "
                     f"{_describe(positions[number - 1])}."
                 )
 

@@ -1,17 +1,21 @@
-"""The graph of states that schedules lead through: its paths are the schedules. It does no I/O."""
+"""The graph of states that schedules lead through: its paths are the schedules. It does no I/O.
+
+States that differ only in an exchange of processes that are alike are one state, which has its own
+numbers for them: a step may lead to a state in which another number stands for the same process.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pginterleave.choices import char, process_of, written
-from pginterleave.effects import Effect, dependent
+from pginterleave.choices import char, process_of, renumbered
+from pginterleave.effects import Effect
+from pginterleave.traces import Names, Trace, composed, extended, inverse
 
 Position = tuple[Any, ...]  # kind and SQL of the next step, and whom it waits for; () at the end
 Positions = tuple[Position, ...]  # of each process
-Event = tuple[str, str, Effect, tuple[int, ...]]  # kind, SQL, effect, how many it depends on
-Trace = tuple[tuple[Event, ...], ...]  # the events of each process: the same for equivalent orders
+Rest = tuple[int, int]  # how many steps lead to the nearest violation, and with how many switches
 
 
 @dataclass(slots=True, eq=False)
@@ -22,26 +26,19 @@ class State:
     trace: Trace
     positions: Positions
     ready: dict[int, Effect]  # who can take a step, with its effect
+    names: Names = ()  # the numbers by which states that an exchange makes equal are found
     share: float = 1.0  # of the whole search
     # The state that a process's step leads to. While no schedule has taken it: the fewest
     # preemptions of one that would, or None before these are known.
     steps: "dict[int, State | int | None]" = field(default_factory=dict)
+    exchanges: dict[int, Names] = field(default_factory=dict)  # the numbers that such a state has
     fewest: dict[int, int] = field(default_factory=dict)  # preemptions, by who took the last step
     violates: bool = False  # all have ended, and the invariant does not hold
 
     def after(self, number: int) -> Trace:
-        """Return the trace when that process has taken the next step.
-
-        Two orders have the same trace when they differ only in the order of adjacent independent
-        steps. They lead to the same state, and what follows is the same.
-        """
-        process = process_of(number)
-        kind, sql, *_ = self.positions[process - 1]
-        kind += written([number])
-        effect = self.ready[number]
-        before = tuple(sum(dependent(effect, event[2]) for event in each) for each in self.trace)
-        own = (*self.trace[process - 1], (kind, sql, effect, before))
-        return (*self.trace[: process - 1], own, *self.trace[process:])
+        """Return the trace when that process has taken the next step."""
+        kind, sql, *_ = self.positions[process_of(number) - 1]
+        return extended(self.trace, number, kind, sql, self.ready[number])
 
     def preempts(self, last: int, number: int) -> bool:
         """Whether a step of this process interrupts the one that took the last step."""
@@ -52,6 +49,11 @@ class State:
         for number, after in self.steps.items():
             if isinstance(after, State):
                 yield number, after
+
+    def there(self, number: int) -> int:
+        """Return who has taken a step, by the numbers of the state that it leads to."""
+        exchange = self.exchanges.get(number)
+        return renumbered(number, exchange) if exchange else number
 
 
 def count(first: State, bound: int | None) -> tuple[int, int]:
@@ -72,7 +74,7 @@ def count(first: State, bound: int | None) -> tuple[int, int]:
                     if bound is None:
                         following[after][0, 0] += each
                     elif (preemptions := preemptions + state.preempts(last, number)) <= bound:
-                        following[after][number, preemptions] += each
+                        following[after][state.there(number), preemptions] += each
         ways = following
     return schedules, violating
 
@@ -83,22 +85,52 @@ def shortest_violation(first: State) -> str | None:
     That is the one with the fewest switches between processes, and then the first one
     lexicographically. None if there is none.
     """
-    simplest = {first: {0: (0, "")}}  # switches and order, by who took the last step
-    while simplest:
-        ends = [
-            each for state, ways in simplest.items() if state.violates for each in ways.values()
-        ]
-        if ends:
-            return min(ends)[1]
-        following: dict[State, dict[int, tuple[int, str]]] = defaultdict(dict)
-        for state, ways in simplest.items():
-            for number, after in state.taken():
-                for last, (switches, order) in ways.items():
-                    way = (
-                        switches + (process_of(last) not in (0, process_of(number))),
-                        order + char(number),
-                    )
-                    known = following[after]
-                    known[number] = min(known.get(number, way), way)
-        simplest = following
-    return None
+    rests = _rests(first)
+    state, last, order = first, 0, ""
+    numbers = tuple(range(1, len(first.positions) + 1))  # of the processes, by those of the state
+    while not state.violates:
+        ways = _ways(rests[state], last)
+        if not ways:
+            return None
+        nearest = min(ways.values())
+        steps = {renumbered(each, numbers): each for each in ways if ways[each] == nearest}
+        taken = min(steps, key=char)
+        order += char(taken)
+        number = steps[taken]
+        if exchange := state.exchanges.get(number):
+            numbers = composed(inverse(exchange), numbers)
+        last, after = state.there(number), state.steps[number]
+        assert isinstance(after, State)
+        state = after
+    return order
+
+
+def _rests(first: State) -> dict[State, dict[int, Rest]]:
+    """Return the rest of each step that leads to a violation, by the state before it."""
+    rests: dict[State, dict[int, Rest]] = {}
+    for state in reversed(_in_order(first)):
+        rests[state] = {}
+        for number, after in state.taken():
+            ways = _ways(rests[after], state.there(number)).values()
+            if after.violates or ways:
+                steps, switches = min(ways, default=(0, 0))
+                rests[state][number] = (steps + 1, switches)
+    return rests
+
+
+def _ways(rests: dict[int, Rest], last: int) -> dict[int, Rest]:
+    """Add the switch from the process that took the last step, or 0, to each that may follow."""
+    return {
+        number: (steps, switches + (process_of(last) not in (0, process_of(number))))
+        for number, (steps, switches) in rests.items()
+    }
+
+
+def _in_order(first: State) -> list[State]:
+    """Return all states, each before those that follow it."""
+    found: list[State] = []
+    level = {first: None}
+    while level:
+        found += level
+        level = dict.fromkeys(after for state in level for _, after in state.taken())
+    return found

@@ -65,7 +65,9 @@ class Check:
         self.kept: list[Schedule] = []
         self.seen = 0
         self.violating = False
-        pairs = ((str(a), str(b)) for each in alike for a, b in zip(each, each[::-1], strict=True))
+        # Each takes the place of the next one: an exchange of two would leave the others alone.
+        rotated = ((each, (*each[1:], each[0])) for each in alike)
+        pairs = ((str(a), str(b)) for sets in rotated for a, b in zip(*sets, strict=True))
         exchanged = dict(pairs)
         letters = {chr(ord("`") + int(a)): chr(ord("`") + int(b)) for a, b in exchanged.items()}
         self.exchange = str.maketrans(exchanged | letters)

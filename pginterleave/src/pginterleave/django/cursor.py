@@ -86,7 +86,7 @@ class SteppingCursor(SendingCursor):
     def _fetch(self, method: str, *args: Any) -> list[Any]:
         fetch = self.driver(method)
         if name := getattr(self.cursor, "name", None):  # a server-side cursor asks PostgreSQL
-            name = re.sub(r"\d{4,}", str(self._session.number), name)
+            name = re.sub(r"\d{4,}", "1", name)  # of the thread, which differs
             with self._session.step("FETCH", f"FETCH FROM {name}") as self._last:
                 rows = fetch(*args)
                 self._last.rowcount = self.cursor.rowcount

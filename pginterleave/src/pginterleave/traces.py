@@ -1,0 +1,75 @@
+"""Which orders lead to the same: it is told from the trace of their steps. It does no I/O.
+
+Two orders have the same trace when they differ only in the order of adjacent independent steps.
+They lead to the same state, and what follows is the same. Where the traces differ only in an
+exchange of processes that are alike, so does what they lead to.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pginterleave.choices import process_of, victim_of
+from pginterleave.effects import Effect, dependent
+
+Names = tuple[int, ...]  # the number that each process is given; () if it keeps its own
+
+
+class Event(NamedTuple):
+    """A step that was taken, and the earlier ones that it depends on."""
+
+    depends: int  # on how many
+    kind: str
+    sql: str
+    effect: Effect
+    victim: int  # of the deadlock that it closes; 0 if it is who closes it, or there is none
+    before: tuple[int, ...]  # on how many of each process
+
+    def exchanged(self, names: Names, back: Names) -> "Event":
+        """Return the event when the processes have other numbers."""
+        victim = names[self.victim - 1] if self.victim else 0
+        before = tuple(self.before[number - 1] for number in back)
+        return Event(*self[:4], victim, before)
+
+
+Trace = tuple[tuple[Event, ...], ...]  # the events of each process
+
+
+def extended(trace: Trace, choice: int, kind: str, sql: str, effect: Effect) -> Trace:
+    """Return the trace when a process has taken one more step."""
+    number, victim = process_of(choice), victim_of(choice)
+    before = tuple(sum(dependent(effect, event.effect) for event in each) for each in trace)
+    own = (*trace[number - 1], Event(sum(before), kind, sql, effect, victim, before))
+    return (*trace[: number - 1], own, *trace[number:])
+
+
+def canonical(trace: Trace, alike: Sequence[Sequence[int]]) -> tuple[Names, Trace]:
+    """Exchange processes so that traces that differ only in an exchange become equal.
+
+    Of each set of processes that are alike, whoever has done most gets the lowest number. Where
+    that does not decide, traces may stay different, and what they lead to is explored for both.
+
+    Returns the numbers that the processes have been given, and the trace.
+    """
+    if not alike:
+        return (), trace
+    numbers = [*range(1, len(trace) + 1)]
+    for each in alike:
+        by_events = sorted(each, key=lambda number: trace[number - 1], reverse=True)
+        for given, number in zip(each, by_events, strict=True):
+            numbers[number - 1] = given
+    names = tuple(numbers)
+    if numbers == sorted(numbers):
+        return names, trace
+    back = inverse(names)
+    events = (trace[number - 1] for number in back)
+    return names, tuple(tuple(event.exchanged(names, back) for event in each) for each in events)
+
+
+def inverse(names: Names) -> Names:
+    """Return which process has been given each number."""
+    return tuple(names.index(number) + 1 for number in range(1, len(names) + 1))
+
+
+def composed(first: Names, second: Names) -> Names:
+    """Return the numbers that the second gives to those that the first has given."""
+    return tuple(second[number - 1] for number in first)
