@@ -6,7 +6,7 @@ process while the one that took the last step could go on.
 
 With partial-order reduction, orders that differ only in independent steps lead to one state, and
 what follows it is explored once. So do orders that differ in an exchange of processes that are
-alike, also where these become alike in the middle: of two that have only read, either writes first.
+alike: when two of them have only read, it makes no difference which one writes first.
 """
 
 import heapq

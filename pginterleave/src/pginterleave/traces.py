@@ -5,6 +5,7 @@ They lead to the same state, and what follows is the same. Where the traces diff
 exchange of processes that are alike, so does what they lead to.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -23,12 +24,6 @@ class Event(NamedTuple):
     effect: Effect
     victim: int  # of the deadlock that it closes; 0 if it is who closes it, or there is none
     before: tuple[int, ...]  # on how many of each process
-
-    def exchanged(self, names: Names, back: Names) -> "Event":
-        """Return the event when the processes have other numbers."""
-        victim = names[self.victim - 1] if self.victim else 0
-        before = tuple(self.before[number - 1] for number in back)
-        return Event(*self[:4], victim, before)
 
 
 Trace = tuple[tuple[Event, ...], ...]  # the events of each process
@@ -62,7 +57,14 @@ def canonical(trace: Trace, alike: Sequence[Sequence[int]]) -> tuple[Names, Trac
         return names, trace
     back = inverse(names)
     events = (trace[number - 1] for number in back)
-    return names, tuple(tuple(event.exchanged(names, back) for event in each) for each in events)
+    return names, tuple(tuple(_exchanged(event, names, back) for event in each) for each in events)
+
+
+@functools.lru_cache(maxsize=2**16)  # for the memory, as many traces have the same event
+def _exchanged(event: Event, names: Names, back: Names) -> Event:
+    victim = names[event.victim - 1] if event.victim else 0
+    before = tuple(event.before[number - 1] for number in back)
+    return Event(*event[:4], victim, before)
 
 
 def inverse(names: Names) -> Names:
