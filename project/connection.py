@@ -9,13 +9,13 @@ from typing import Any
 
 from gunicorn.workers.gthread import TConn
 
+from project import quick_sockets
 from project.settings import DATA_UPLOAD_MAX_MEMORY_SIZE
 
 RECEIVE_TIMEOUT = 5.0  # seconds for a request to be complete, from its connection or first byte
 SEND_TIMEOUT = 10  # seconds in which a client has to take some of the response
 RETRY_AFTER = 1  # seconds
 LONGEST_HEADER = 64 * 1024  # gunicorn's limits on it allow no more
-RECEIVE_SIZE = 64 * 1024
 
 # No more digits than any length here has; what has more is too long already.
 CONTENT_LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:[ \t]*0*([0-9]{1,9})", re.IGNORECASE)
@@ -62,7 +62,11 @@ class Connection(TConn):  # type: ignore[misc]
         self.received = bytearray()
         self.deadline = 0.0  # by which the request has to be complete
         self.queued_at = 0.0
+        self.has_body = False  # whether it says how long one is
         self.whole = False  # whether the body has been received, too
+        self.watched = False  # whether the main loop is told when something comes
+        self.is_asking = False  # whether its request waits for a thread, or for its answer
+        self.outgoing = bytearray()  # what is answered, and not sent yet
         self.probe = ""  # which one it asks for, if any
         self.ended = False  # whether it was answered, and what still comes is thrown away
         self.data_ready = True  # for gthread, which would wait for the first byte
@@ -76,10 +80,15 @@ class Connection(TConn):  # type: ignore[misc]
         self.parser.unreader.unread(bytes(self.received))
         self.received.clear()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether all is sent, and the main loop is told when the next request comes."""
+        return self.watched and not self.outgoing and not self.received
+
     def receive(self) -> bool:
         """Read what has come, if anything; return False when the client has gone."""
         try:
-            data = self.sock.recv(RECEIVE_SIZE)
+            data = quick_sockets.receive(self.sock)
         except BlockingIOError:
             return True
         except OSError:
@@ -97,6 +106,7 @@ class Connection(TConn):  # type: ignore[misc]
         if HTTP_1_1.match(self.received) and not HOST.search(self.received, 0, end):
             return NO_HOST
         length = CONTENT_LENGTH.search(self.received, 0, end)
+        self.has_body = length is not None
         rest = int(length[1]) if length else 0
         self.whole = len(self.received) >= end + rest
         if self.whole or rest > DATA_UPLOAD_MAX_MEMORY_SIZE:  # refused unread by the application
@@ -109,5 +119,32 @@ class Connection(TConn):  # type: ignore[misc]
     def say(self, text: bytes) -> None:
         """Send a few bytes without waiting; a client that takes none of them gets none."""
         with suppress(OSError):
-            self.sock.setblocking(False)
-            self.sock.send(text)
+            self.sock.send(text, socket.MSG_DONTWAIT)
+
+    def sendall(self, data: bytes) -> None:
+        """Keep what flush() is to send; for gunicorn, which writes to this as to a socket."""
+        self.outgoing += data
+
+    send = sendall
+
+    def gettimeout(self) -> float:
+        """Return that writing to this does not wait."""
+        return 0.0
+
+    def flush(self, *, wait: bool = False) -> bool:
+        """Send what was kept; return whether the client takes it.
+
+        What it does not take at once is still in `outgoing`, unless told to wait: SEND_TIMEOUT.
+        """
+        try:
+            if wait:
+                self.sock.sendall(self.outgoing)
+                self.outgoing.clear()
+            while self.outgoing:
+                del self.outgoing[: quick_sockets.send(self.sock, bytes(self.outgoing))]
+        except OSError as error:
+            if isinstance(error, BlockingIOError) and not wait:
+                return True
+            self.outgoing.clear()
+            return False
+        return True

@@ -158,7 +158,10 @@ def _terminate(*_: Any) -> None:
 
 def post_worker_init(worker: Any) -> None:
     """Bound its waits for PostgreSQL; leave Ctrl-C to the master, who ends them gracefully."""
+    from project.redirects import key_asked_for
+
     deadlines.install()
+    worker.key_of = key_asked_for
     if SHORTURL_METRICS_TOKEN:
         from project.metrics import REFUSED
 

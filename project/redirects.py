@@ -7,7 +7,7 @@ that the service demands.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,14 +18,18 @@ from django.http.request import split_domain_port, validate_host
 from django.utils.encoding import iri_to_uri
 
 from project.prepared import prepared
+from project.together import TOGETHER
 from project.unavailable import asking_the_database
 from shorturl import views
-from shorturl.keys import key_of
+from shorturl.keys import MAX_LENGTH, key_of
 from shorturl.models import ShortUrl
+from shorturl.operations import following
 from shorturl.validators import ascii_url
 
 Environ = dict[str, Any]
 Headers = list[tuple[str, str]]
+# Of the bytes of a request: the path, as long as that of a short URL.
+GET = re.compile(rb"GET (/[^ ?]{1,%d})[ ?]" % MAX_LENGTH)
 MOST_HOSTS = 1_000  # of which it is remembered whether they may ask
 # Targets that need no encoding, as most do. To find that out otherwise takes five times as long.
 PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.-]+(?:[/?#][A-Za-z0-9._~:/?#@!$&'()*+,;=%-]*)?")
@@ -40,23 +44,22 @@ class Redirects:
         self.may_ask = lru_cache(MOST_HOSTS)(may_ask)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        key = key_of(environ["PATH_INFO"])
+        together = environ.pop(TOGETHER, ())  # which no page or log of an error is to show
+        path = environ["PATH_INFO"]
+        key = key_of(path)
         scheme = self.scheme(environ)
         if key is None or scheme is None:
             return self.application(environ, start_response)
-        try:
-            with asking_the_database() as connections, connection.execute_wrapper(prepared):
-                found: ShortUrl | Exception = views.follow(key, environ)
-                for each in connections:  # as Django does after a request
-                    each.close_if_unusable_or_obsolete()
-        except Exception as error:
-            found = error
+        if views.FOUND not in environ:
+            others = (each for each in together if each is not environ)
+            asking = (each for each in others if each["PATH_INFO"] == path and self.scheme(each))
+            self.follow(key, [environ, *asking])
+        found = environ[views.FOUND]
         if isinstance(found, ShortUrl) and scheme in self.headers:
             location = location_of(found)
             if location:
                 start_response("302 Found", [*self.headers[scheme], ("Location", location)])
                 return []
-        environ[views.FOUND] = found
 
         def remember(status: str, headers: Headers, *error: object) -> object:
             if status.startswith("302 "):
@@ -64,6 +67,19 @@ class Redirects:
             return start_response(status, headers, *error)
 
         return self.application(environ, remember)
+
+    def follow(self, key: str, environs: Sequence[Environ]) -> None:
+        """Count the hits of all these requests; keep in the environ of each what came of it."""
+        outcomes: Sequence[object]
+        try:
+            with asking_the_database() as connections, connection.execute_wrapper(prepared):
+                outcomes = views.follow_together(key, environs)
+                for each in connections:  # as Django does after a request
+                    each.close_if_unusable_or_obsolete()
+        except Exception as error:
+            outcomes = [error] * len(environs)
+        for environ, outcome in zip(environs, outcomes, strict=True):
+            environ[views.FOUND] = outcome
 
     def scheme(self, environ: Environ) -> str | None:
         """Return the scheme of a request that may go the short way, else None."""
@@ -81,6 +97,15 @@ class Redirects:
             and not settings.DEBUG
         )
         return scheme if goes else None
+
+
+def key_asked_for(received: bytearray) -> str | None:
+    """Return the key of a redirect that is answered together with others, by its request's bytes.
+
+    None for any other request, and where the strategy counts one hit at a time.
+    """
+    found = GET.match(received) if following().together else None
+    return key_of(found[1].decode("latin-1")) if found else None
 
 
 def location_of(found: ShortUrl) -> str | None:

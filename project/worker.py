@@ -5,212 +5,169 @@ thread then waits for the rest of the request, however slowly it comes: as many 
 as there are threads stop the service. And its queue for the threads has no end, so that under
 overload every request is answered after its client has left. Here the main loop, which waits for
 all connections at once, reads the request until it is complete; a thread only ever gets a whole
-one, and only if it can be answered in time. The others get a 503 at once.
+one, and only if it can be answered in time. The others get a 503 at once. Redirects from one short
+URL that come at the same time are one task: see project/together.py.
 """
 
-import errno
-import re
-import selectors
-import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from functools import partial
 from typing import Any
 
-from gunicorn import util
-from gunicorn.workers.gthread import ThreadWorker
+from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER
 
-from project import quick_refusal
-from project.connection import (
-    CUT_OFF,
-    OVERLOADED,
-    RECEIVE_TIMEOUT,
-    TOO_SLOW,
-    Connection,
-)
+from project.connection import OVERLOADED, Connection
+from project.receiving import ReceivingWorker
+from project.threads import Threads
+from project.together import Begun, TogetherWorker, Waiting
 
 QUEUE_PER_THREAD = 8  # requests that may wait for each thread: with 12 threads some 0.2 s of work
-ACCEPTS = 64  # connections taken before the main loop looks after the others again
-
-GONE = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED, errno.ENOTCONN)  # or none has come
-PROBE = re.compile(rb"(?:GET|HEAD) /(healthz|readyz|metrics) ")
-BODILESS = (b"GET ", b"HEAD ")  # the methods of requests that end with their header
+TICK = 0.1  # seconds after which the main loop looks who has waited for too long
 
 
-class BoundedWorker(ThreadWorker):  # type: ignore[misc]
+class BoundedWorker(ReceivingWorker, TogetherWorker):
     """gthread, whose threads get complete requests only, and no more than they can answer soon."""
 
     # Seconds after which a request that has waited is refused, and not begun: QUEUE_TIMEOUT_MS.
     queue_timeout = 0.5
-    # Told of each request that is refused for want of a thread.
-    on_refusal: Callable[[], object] = staticmethod(lambda: None)
+    # Asked for the key by which a request, of which it gets the bytes, is answered with others.
+    key_of: Callable[[bytearray], str | None] = staticmethod(lambda received: None)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.receiving: dict[Connection, None] = {}  # in the order of their deadlines
-        self.submitted = 0  # requests given to the threads that finish_request() has not seen yet
-        # One for each of them that a thread is done with: a busy main loop hears of it late, and
-        # must not refuse the next request of a client for the last one of the same client.
-        self.answered: deque[None] = deque()
+        self.submitted = 0  # requests given to the threads that finish_answered() has not seen yet
+        # Those of them that a thread is done with, and whether to keep the connection. The main
+        # loop looks at them late, and must not refuse a client for its own last request.
+        self.answered: deque[tuple[Connection, bool]] = deque()
+        self.waiting = Waiting()
+        self.new_key: str | None = None  # of the last that wait, to be given a thread
         self.most_submitted: int = self.cfg.threads * (1 + QUEUE_PER_THREAD)
 
     def init_process(self) -> None:
         # A thread for each probe, so that it is answered under any load, and so that the one that
         # asks the database, which may be frozen, does not stand in the other one's way.
-        self.probes = {
-            name: ThreadPoolExecutor(max_workers=1) for name in ("healthz", "readyz", "metrics")
-        }
+        names = ("healthz", "readyz", "metrics")
+        self.probes = {name: Threads(1, self.log.exception) for name in names}
         super().init_process()
+
+    def get_thread_pool(self) -> Threads:
+        """Return the threads that answer requests; gthread asks for them, after the fork."""
+        return Threads(self.cfg.threads, self.log.exception)
 
     @property
     def is_full(self) -> bool:
         """Whether as many requests are submitted as can be answered soon."""
         return self.submitted - len(self.answered) >= self.most_submitted
 
-    def accept(self, listener: socket.socket) -> None:
-        """Accept the connections that wait, and take what they have sent already."""
-        for _ in range(ACCEPTS):
-            if self.nr_conns >= self.worker_connections:
-                return
-            data = b""
-            try:
-                if self.is_full:
-                    waiting = quick_refusal.accept(listener)
-                    if waiting is None:
-                        return
-                    descriptor, data = waiting
-                    whole = data.startswith(BODILESS) and data.endswith(b"\r\n\r\n")
-                    if whole and not PROBE.match(data):
-                        quick_refusal.refuse(descriptor, OVERLOADED)
-                        self.on_refusal()
-                        continue
-                    client, address = quick_refusal.keep(descriptor)
-                else:
-                    client, address = listener.accept()
-            except OSError as error:
-                if error.errno not in GONE:
-                    raise
-                return
-            self.nr_conns += 1
-            conn = Connection(self.cfg, client, address, listener.getsockname())
-            conn.received += data
-            self.await_request(conn)
-
-    def await_request(self, conn: Connection) -> None:
-        """Begin to wait for a request, of which some may be there."""
-        conn.deadline = time.monotonic() + RECEIVE_TIMEOUT
-        conn.whole = False
-        conn.sock.setblocking(False)
-        self.receive(conn, conn.sock)
-
-    def receive(self, conn: Connection, _sock: object) -> None:
-        """Read what has come, and hand the request to a thread when it is complete."""
-        if not conn.receive():
-            self.drop(conn, CUT_OFF if conn.received else b"")
-            return
-        if conn.ended:
-            conn.received.clear()
-        refusal = conn.refusal()
-        probe = PROBE.match(conn.received)
-        conn.probe = probe[1].decode() if probe else ""
-        if refusal is None and not conn.probe and self.is_full:
-            refusal = OVERLOADED
-            self.on_refusal()
-        if refusal is None:
-            self.submit(conn)
-        elif refusal:
-            conn.say(refusal)
-            self.end(conn)
-        elif conn not in self.receiving:
-            self.receiving[conn] = None
-            self.poller.register(conn.sock, selectors.EVENT_READ, partial(self.receive, conn))
-
     def submit(self, conn: Connection) -> None:
         """Queue a complete request for a thread."""
-        self.forget(conn)
+        self.receiving.pop(conn, None)
+        key = None if conn.probe or conn.has_body else self.key_of(conn.received)
         conn.init()
+        conn.is_asking = True
         conn.queued_at = time.monotonic()
         self.submitted += not conn.probe
-        pool: Any = self.probes.get(conn.probe, self.tpool)
-        future = pool.submit(self.handle, conn)
-        future.add_done_callback(
-            lambda done: self.method_queue.defer(self.finish_request, conn, done)
-        )
+        if key is None or self.waiting.is_stuck(key):
+            self.run_in_thread(self.handle_alone, conn)
+        elif self.waiting.add(key, conn):
+            self.give_thread()
+            self.new_key = key
 
-    def handle(self, conn: Connection) -> bool:
+    def run_in_thread(self, function: Callable[..., object], conn: Connection, *rest: Any) -> None:
+        """Have a thread answer."""
+        threads: Any = self.probes.get(conn.probe, self.tpool)
+        threads.submit(function, conn, *rest)
+
+    def wait_for_and_dispatch_events(self, timeout: float) -> None:
+        """Wait for events; requests for one key that come in a row are given to a thread as one."""
+        events = self.poller.select(min(timeout, TICK) if self.waiting.keys else timeout)
+        self.finish_answered()
+        for key, _ in events:
+            key.data(key.fileobj)
+        self.give_thread()
+
+    def give_thread(self) -> None:
+        """Have a thread answer the requests for a key that has none yet."""
+        if self.new_key is not None:
+            self.tpool.submit(self.handle_waiting, self.new_key)
+        self.new_key = None
+
+    def handle_waiting(self, key: str) -> None:
+        """Answer the requests that wait for a key; in a thread."""
+        while conns := self.waiting.take(key):
+            for conn, keep in self.answer_together(conns):
+                self.done(conn, keep=keep)
+            if self.tpool.has_waiting:  # it is the turn of others
+                self.tpool.submit(self.handle_waiting, key)
+                return
+
+    def done(self, conn: Connection, *, keep: bool) -> None:
+        """Tell the main loop that a request is answered, and whether to keep the connection.
+
+        It is woken only where something is left to do: the next request wakes it anyway.
+        """
+        conn.received += conn.parser.unreader.take_buffered()
+        self.answered.append((conn, keep))
+        if not (keep and conn.is_idle and self.alive):
+            self.method_queue.defer(self.finish_answered)
+
+    def begin(self, conn: Connection) -> Begun | None:
+        """Read a request; return None for one that is refused."""
+        return None if self.is_late(conn) else super().begin(conn)
+
+    def is_late(self, conn: Connection) -> bool:
+        """Refuse a request that has waited for too long."""
+        if time.monotonic() - conn.queued_at <= self.queue_timeout:
+            return False
+        conn.say(OVERLOADED)
+        self.on_refusal()
+        return True
+
+    def handle_alone(self, conn: Connection) -> None:
         """Answer a request; in a thread."""
-        if conn.probe:
-            return bool(super().handle(conn))
+        keep = False
         try:
-            if time.monotonic() - conn.queued_at > self.queue_timeout:
-                conn.say(OVERLOADED)
-                self.on_refusal()
-                return False
-            return bool(super().handle(conn))
+            if conn.probe or not self.is_late(conn):
+                keep = self.handle(conn)
         finally:
-            self.answered.append(None)
+            self.done(conn, keep=keep)
+
+    def send_rest(self, conn: Connection, keep: bool) -> None:
+        """Wait until a client takes what it has not taken at once; in a thread."""
+        self.done(conn, keep=conn.flush(wait=True) and keep)
 
     def _keepalive_after(self, conn: Connection, keepalive: bool) -> bool:
         # What is left of a body that was not received is not waited for: the connection ends.
         return conn.whole and super()._keepalive_after(conn, keepalive)
 
-    def finish_request(self, conn: Connection, future: Any) -> None:
-        """Wait for the next request, of which some may have come with this one."""
-        if not conn.probe:
-            self.submitted -= 1
-            if not future.cancelled():
-                self.answered.pop()
-        keep = not future.cancelled() and future.exception() is None and future.result()
+    def finish_answered(self) -> None:
+        """Look after the connections whose requests the threads are done with."""
+        while self.answered:
+            conn, keep = self.answered.popleft()
+            if conn.outgoing:
+                self.run_in_thread(self.send_rest, conn, keep)
+            else:
+                self.submitted -= not conn.probe
+                self.finish(conn, keep=keep)
+
+    def finish(self, conn: Connection, *, keep: bool) -> None:
+        """Wait for the next request, of which some may have come with this one, or close."""
+        conn.is_asking = False
         if not keep:
             self.end(conn)  # for gunicorn's own way everybody would wait until this client closes
-        elif rest := conn.parser.unreader.take_buffered():
-            conn.received += rest
+        elif conn.received:
             self.await_request(conn)
         else:
-            super().finish_request(conn, future)
-
-    def on_client_socket_readable(self, conn: Connection, client: socket.socket) -> None:
-        """Take the next request of a connection that was kept alive."""
-        self.poller.unregister(client)
-        self.keepalived_conns.remove(conn)
-        self.await_request(conn)
+            conn.set_timeout()
+            if not self.alive:
+                conn.timeout = min(conn.timeout, time.monotonic() + STOP_KEEPALIVE_LINGER)
+            self.keepalived_conns.append(conn)
+            self.watch(conn)
 
     def murder_pending(self) -> None:
-        """Close the connections whose request has not come in time."""
-        now = time.monotonic()
-        for conn in list(self.receiving):
-            if conn.deadline > now:
-                break
-            self.drop(conn, TOO_SLOW if conn.received else b"")
-
-    def forget(self, conn: Connection) -> None:
-        """Stop waiting for a connection's request."""
-        if conn in self.receiving:
-            del self.receiving[conn]
-            self.poller.unregister(conn.sock)
-
-    def end(self, conn: Connection) -> None:
-        """Close a connection that was answered; one whose client still sends, when it has ended.
-
-        Closed before, it would be reset, and the client might not see the answer.
-        """
-        self.forget(conn)
-        with suppress(OSError):  # as the client has gone
-            if not conn.whole:
-                conn.sock.shutdown(socket.SHUT_WR)
-                conn.ended = True
-                conn.received.clear()
-                self.await_request(conn)
-                return
-        self.drop(conn)
-
-    def drop(self, conn: Connection, response: bytes = b"") -> None:
-        """Close a connection, with a few bytes of explanation."""
-        self.forget(conn)
-        if response:
-            conn.say(response)
-        self.nr_conns -= 1
-        util.close(conn.sock)
+        """Close the connections whose request has not come in time, or has waited for too long."""
+        super().murder_pending()
+        for conn in self.waiting.overdue(self.queue_timeout):
+            self.submitted -= 1
+            self.on_refusal()
+            self.drop(conn, OVERLOADED)

@@ -27,7 +27,7 @@ class KindsOfVisits:
         """Return the kind that a visit of the link may be recorded as.
 
         Who asks at the same moment gets the same answer, before either has been added: there may be
-        as many more as the process has threads. So nobody has to wait for the lock to ask.
+        as many more as requests are answered at once. So nobody has to wait for the lock to ask.
         """
         if int(time.time()) // HOUR != self.hour:
             with self.lock:

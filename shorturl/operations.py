@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, OperationalError, transaction
 
 from shorturl import (
     bulk,
@@ -180,6 +180,31 @@ def follow(key: str, visit: Visit) -> ShortUrl:
     return resolve_by(partial(function, visit=visit), key)
 
 
+def following() -> Strategy[Any]:
+    """Return the strategy of a redirect, which records its visit unless visits are off."""
+    if settings.SHORTURL_VISITS:
+        return recording_visits.STRATEGIES[settings.SHORTURL_VISITS]
+    return resolving.STRATEGIES[settings.SHORTURL_RESOLVING]
+
+
+def follow_together(key: str, visits: Sequence[object]) -> list[ShortUrl | BaseException]:
+    """Return what a redirect returns or raises for each of the visits, which are counted as one.
+
+    Raises OperationalError when none is counted for it, and TypeError where the strategy of a
+    redirect counts one hit at a time.
+    """
+    strategy = following()
+    if strategy.together is None:
+        raise TypeError(f"{strategy.name} counts one hit at a time.")
+    outcomes = strategy.together(key, visits)
+    if isinstance(outcomes[0], OperationalError):
+        raise outcomes[0]
+    if any(isinstance(each, ShortUrl.DoesNotExist) for each in outcomes):
+        why = why_not_counted(key)
+        return [why if isinstance(each, ShortUrl.DoesNotExist) else each for each in outcomes]
+    return outcomes
+
+
 def resolve_by(function: Callable[[str], ShortUrl], key: str) -> ShortUrl:
     """Return the short URL of `key`, with this hit counted by one of the strategies.
 
@@ -188,9 +213,16 @@ def resolve_by(function: Callable[[str], ShortUrl], key: str) -> ShortUrl:
     try:
         return function(key)
     except ShortUrl.DoesNotExist:
-        # Only a hit that was not counted asks why. A link that is live by now was not, just before.
+        raise why_not_counted(key) from None
+
+
+def why_not_counted(key: str) -> Exception:
+    """Return what to raise for a hit that found no live link; only such a hit asks."""
+    try:
         look_up(key)
-        raise ShortUrl.Contended(key, attempts=1) from None
+    except Exception as error:
+        return error
+    return ShortUrl.Contended(key, attempts=1)  # live by now, and not just before
 
 
 def look_up(key: str) -> ShortUrl:

@@ -30,7 +30,9 @@ class Strategy(Generic[F]):
     `draws_keys` says whether a create tries the candidate keys that it is handed, and `nests`
     whether the strategy can be called inside a caller's atomic() at all. `several` says whether one
     call can spend several quotas. `shared` makes what the threads of a process share, where a
-    strategy has such a thing and takes it as an argument.
+    strategy has such a thing and takes it as an argument. `together` counts several hits of
+    one caller in one statement, where a strategy can, and returns what the function returns or
+    raises for each.
     `note` is what a reader of its explorations has to know.
     """
 
@@ -44,6 +46,7 @@ class Strategy(Generic[F]):
     nests: bool = True
     several: bool = False
     shared: Callable[[], object] | None = None
+    together: Callable[..., list[Any]] | None = None
     note: str = ""
 
     def of_another_process(self) -> Callable[..., Any]:

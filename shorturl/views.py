@@ -1,6 +1,6 @@
 """The pages, and the redirect."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from io import BytesIO
@@ -148,10 +148,29 @@ def follow(key: str, environ: Mapping[str, Any]) -> ShortUrl:
     return short_url
 
 
+def follow_together(
+    key: str, environs: Sequence[Mapping[str, Any]]
+) -> Sequence[ShortUrl | BaseException]:
+    """Return what follow() returns or raises for each of the requests, which are counted as one.
+
+    Raises what it raises for all of them.
+    """
+    if len(environs) == 1:
+        return [follow(key, environs[0])]
+    if not settings.SHORTURL_VISITS:
+        return gate.call(partial(operations.follow_together, visits=environs), key)
+    visits = [kinds.bounded(key, visit_of(environ)) for environ in environs]
+    outcomes = gate.call(partial(operations.follow_together, visits=visits), key)
+    for visit, outcome in zip(visits, outcomes, strict=True):
+        if isinstance(outcome, ShortUrl):
+            kinds.add(key, visit)
+    return outcomes
+
+
 def found(request: HttpRequest) -> ShortUrl | None:
     """Return or raise what follow() did before Django saw the request; None if it did nothing."""
     outcome = request.META.get(FOUND)
-    if isinstance(outcome, Exception):
+    if isinstance(outcome, BaseException):
         raise outcome
     return outcome
 

@@ -13,10 +13,11 @@ from django.db import OperationalError, close_old_connections
 from django.http import HttpResponseRedirect
 from django.test import Client, RequestFactory
 
-from project.redirects import Redirects, location_of
+from project.redirects import Redirects, key_asked_for, location_of
+from project.together import TOGETHER
 from shorturl import operations
 from shorturl.exceptions import RowLocked
-from shorturl.models import CLOCK, ShortUrl
+from shorturl.models import CLOCK, ShortUrl, VisitCount
 from shorturl.validators import ascii_url
 from shorturl.visits import Visit
 
@@ -76,13 +77,25 @@ def served_by(
     application: Redirects, method: str, path: str, body: bytes = b"", **options: Any
 ) -> tuple[int, dict[str, str]]:
     """Return the status and the headers that the WSGI application answers."""
+    return called(application, RequestFactory().generic(method, path, body, **options).environ)
+
+
+def served_together(application: Redirects, *paths: str, **options: Any) -> list[int]:
+    """Return the statuses of requests that a thread answers together."""
+    environs = [RequestFactory().get(path, **options).environ for path in paths]
+    for environ in environs:
+        environ[TOGETHER] = environs
+    return [called(application, environ)[0] for environ in environs]
+
+
+def called(application: Redirects, environ: dict[str, Any]) -> tuple[int, dict[str, str]]:
+    """Return the status and the headers that the WSGI application answers."""
     answered: list[tuple[int, dict[str, str]]] = []
 
     def start_response(status: str, headers: list[tuple[str, str]], *_: object) -> None:
         assert len(dict(headers)) == len(headers)
         answered.append((int(status[:3]), dict(headers)))
 
-    environ = RequestFactory().generic(method, path, body, **options).environ
     with kept_connection():
         list(application(environ, start_response))
     assert len(answered) == 1
@@ -162,6 +175,49 @@ def test_each_request_follows_the_short_url_once(monkeypatch: pytest.MonkeyPatch
     answers = [served_by(application, "GET", path, **host)[0] for path in paths]
     assert answers == [302, 302, 404, 404, 302]
     assert [f"/{key}" for key in followed] == paths
+
+
+@pytest.mark.parametrize("visits", ["combined", ""])
+def test_requests_that_are_answered_together_are_counted_as_one(
+    visits: str, settings: Any, django_assert_num_queries: Any
+) -> None:
+    """But for what goes another way, and what is not for the same short URL."""
+    settings.SHORTURL_VISITS = visits
+    application = Redirects(WSGIHandler())
+    host = {"headers": {"host": "testserver"}}
+    with django_assert_num_queries(1):
+        assert served_together(application, *["/spring"] * 3, **host) == [302] * 3
+    assert served_together(application, "/spring", "/unknown", "/spring", **host) == [302, 404, 302]
+    assert ShortUrl.objects.get(key="spring").hits == 5
+    assert VisitCount.objects.filter(hits=5).exists() == bool(visits)
+    assert served_together(application, *["/spring"] * 2, headers={"host": "else"}) == [400] * 2
+    ShortUrl.objects.filter(key="spring").update(max_hits=7)
+    assert served_together(application, *["/spring"] * 4, **host) == [302, 302, 410, 410]
+    with django_assert_num_queries(3):  # for all of them, for one, and why there is none
+        assert served_together(application, *["/unknown"] * 5, **host) == [404] * 5
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(OperationalError(), 503), (RowLocked("spring"), 503)]
+)
+def test_an_error_is_for_all_that_are_answered_together(
+    error: Exception, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(key: str, visits: list[Visit]) -> None:
+        raise error
+
+    monkeypatch.setattr(operations, "follow_together", fail)
+    host = {"headers": {"host": "testserver"}}
+    assert served_together(Redirects(WSGIHandler()), *["/spring"] * 3, **host) == [503] * 3
+
+
+def test_which_requests_are_answered_together(settings: Any) -> None:
+    for asked in (b"GET /spring HTTP/1.1\r\n", b"GET /spring?utm_source=a HTTP/1.1\r\n"):
+        assert key_asked_for(bytearray(asked)) == "spring"
+    for other in (b"HEAD /spring ", b"GET /links ", b"GET /spring/stats ", b"GET / ", b"GET /%61 "):
+        assert key_asked_for(bytearray(other)) is None
+    settings.SHORTURL_VISITS = "upsert"
+    assert key_asked_for(bytearray(b"GET /spring HTTP/1.1\r\n")) is None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ Nothing waits for a clock, but for the one test of the time limit itself: a requ
 thread tells the test so by connecting to a socket, and goes on when the test closes it.
 """
 
-import math
 import os
 import socket
 import subprocess
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 
 from project import connection, worker
+from project.tests.waiting_app import LONG
 
 ROOT = Path(__file__).resolve().parents[2]
 THREADS = 2
@@ -26,6 +26,8 @@ PATIENCE = 30  # seconds, many times what any of this takes
 HEALTHZ = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 OK = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0000000004\r\n\r\n"
+HOT = b"GET /hot HTTP/1.1\r\nHost: x\r\n\r\n"
+LONG_GET = HOT.replace(b"hot", b"long")
 WAIT = b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
@@ -46,10 +48,14 @@ class Served:
         """Send `data` and return the response, read until it is whole or the connection ends."""
         return read(self.send(data))
 
+    def begun(self) -> socket.socket:
+        """Return what lets a thread go when closed, once one waits for that."""
+        return self.open.enter_context(self.gate.accept()[0])
+
     def occupy(self, number: int) -> tuple[list[socket.socket], list[socket.socket]]:
         """Have threads wait; return the clients, and what lets each thread go when closed."""
         clients = [self.send(WAIT) for _ in range(number)]
-        return clients, [self.open.enter_context(self.gate.accept()[0]) for _ in range(number)]
+        return clients, [self.begun() for _ in range(number)]
 
 
 def read(client: socket.socket) -> bytes:
@@ -119,7 +125,7 @@ def test_what_the_queue_cannot_take_is_refused_at_once(serve: Callable[..., Serv
     assert [served.ask(OK) for _ in range(5)] == [connection.OVERLOADED] * 5
     # Nor does the probe that waits for the database stand in the other one's way.
     served.send(HEALTHZ.replace(b"healthz", b"readyz"))
-    served.open.enter_context(served.gate.accept()[0])
+    served.begun()
     assert served.ask(HEALTHZ).endswith(b"\r\n\r\nok")
     assert b"503 Service Unavailable\r\nRetry-After: 1\r\n" in connection.OVERLOADED
     assert len(queued) == 16
@@ -139,9 +145,11 @@ def test_what_a_thread_has_answered_makes_room_before_the_main_loop_hears_of_it(
     full = worker.BoundedWorker.__new__(worker.BoundedWorker)
     full.submitted = full.most_submitted = 1
     full.answered = deque()
+    full.alive = True
     assert full.is_full
-    late: Any = SimpleNamespace(probe="", queued_at=-math.inf, say=lambda refusal: None)
-    assert not full.handle(late)
+    rest = SimpleNamespace(unreader=SimpleNamespace(take_buffered=lambda: b""))
+    answered: Any = SimpleNamespace(parser=rest, received=b"", is_idle=True)
+    full.done(answered, keep=True)
     assert not full.is_full
 
 
@@ -191,3 +199,74 @@ def test_who_still_sends_sees_the_answer(serve: Callable[..., Served]) -> None:
     body = bytes(4 * 1024 * 1024)  # more than what is on its way at a time
     head = OK[:-2] + b"Transfer-Encoding: chunked\r\n\r\n"
     assert serve().ask(head + body) == connection.NO_LENGTH
+
+
+@pytest.fixture
+def served(serve: Callable[..., Served]) -> Served:
+    return serve("project.tests.waiting_app.HotWorker")
+
+
+def test_who_asks_for_the_same_meanwhile_is_answered_together(served: Served) -> None:
+    """And waits for no thread of others, nor do others for this one."""
+    first = served.send(HOT)
+    going = served.begun()
+    waiting = [served.send(HOT) for _ in range(3)]
+    assert served.ask(OK).endswith(b"\r\n\r\nok")  # by now the main loop has read what came before
+    going.close()
+    assert read(first).endswith(b"ok 1 of 1")
+    served.begun().close()
+    assert [read(client)[-9:] for client in waiting] == [b"ok 1 of 3", b"ok 2 of 3", b"ok 3 of 3"]
+    # Connections are kept as long as they are to be, with what has come too early.
+    first.sendall(HOT + HOT)
+    for _ in range(2):
+        served.begun().close()
+        assert read(first).endswith(b"ok 1 of 1")
+    first.sendall(HOT)
+    going = served.begun()
+    first.sendall(HOT[:-2] + b"Connection: close\r\n\r\n")
+    assert served.ask(OK).endswith(b"\r\n\r\nok")
+    going.close()
+    assert read(first).endswith(b"ok 1 of 1")
+    served.begun().close()
+    assert read(first).endswith(b"ok 1 of 1")
+    assert first.recv(1) == b""
+
+
+def test_who_waits_too_long_for_a_thread_is_refused(served: Served) -> None:
+    served.send(HOT)
+    served.begun()
+    assert served.ask(HOT) == connection.OVERLOADED
+    # From then on nobody waits for that thread.
+    client = served.send(HOT)
+    served.begun().close()
+    assert read(client).endswith(b"\r\n\r\nok")
+
+
+def test_what_cannot_be_answered_is_so_for_one_of_them(served: Served) -> None:
+    first = served.send(HOT)
+    going = served.begun()
+    wrong = served.send(HOT[:-2] + b"Wrong Header: x\r\n\r\n")
+    right = served.send(HOT)
+    assert served.ask(OK).endswith(b"\r\n\r\nok")
+    going.close()
+    assert read(first).endswith(b"ok 1 of 1")
+    served.begun().close()
+    assert read(right).endswith(b"ok 1 of 1")
+    assert read(wrong).startswith(b"HTTP/1.1 400 Bad Request\r\nConnection: close")
+    assert served.ask(HOT.replace(b"hot", b"wrong")).startswith(
+        b"HTTP/1.1 500 Internal Server Error"
+    )
+
+
+def test_a_client_that_takes_nothing_keeps_nobody_waiting(served: Served) -> None:
+    client = served.send(LONG_GET)
+    assert client.recv(1) == b"H"
+    other = served.send(LONG_GET[:-2] + b"Connection: close\r\n\r\n")
+    received = sum(map(len, iter(lambda: other.recv(1_000_000), b"")))
+    assert received > len(LONG)
+    left = received + len("keep-alive") - len("close") - 1
+    while left:
+        left -= len(client.recv(left))
+    client.sendall(HOT)
+    served.begun().close()
+    assert read(client).endswith(b"ok 1 of 1")

@@ -39,5 +39,5 @@ STRATEGIES: dict[str, Strategy[Record]] = table(
         "a row for each visit, added up later"),
     Strategy("combined", combined.record, RIGHT, "–",
         "one statement for all visits that arrive while another is under way",
-        shared=Batches),
+        shared=Batches, together=combined.record_together),
 )

@@ -6,7 +6,14 @@ from functools import lru_cache
 from django.db import connection
 
 from shorturl.models import ShortUrl, VisitCount
-from shorturl.resolving.combined import COLUMNS, Batches, Row, resolve_with_others
+from shorturl.resolving.combined import (
+    COLUMNS,
+    Batches,
+    Outcome,
+    Row,
+    count_with_others,
+    returned,
+)
 from shorturl.visits import Visit
 
 LINKS, COUNTS, *NAMES = map(
@@ -74,7 +81,14 @@ def record(key: str, visit: Visit, *, shared: Batches = SHARED) -> ShortUrl:
 
     When to use it: for links that many follow at once, where a process has several threads.
     """
-    return resolve_with_others(key, visit, count, shared)
+    return returned(count_with_others(key, [visit], count, shared)[0])
+
+
+def record_together(
+    key: str, visits: Sequence[Visit], *, shared: Batches = SHARED
+) -> list[Outcome]:
+    """Return, for each visit of a caller that has several at once, what record() does or raises."""
+    return count_with_others(key, visits, count, shared)
 
 
 def count(key: str, visits: Sequence[Visit]) -> Row | None:

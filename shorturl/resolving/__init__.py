@@ -56,7 +56,7 @@ STRATEGIES: dict[str, Strategy[Resolve]] = table(
         "lock the key by name"),
     Strategy("combined", combined.resolve, RIGHT, "–",
         "one statement for all hits that arrive while another is under way",
-        shared=combined.Batches),
+        shared=combined.Batches, together=combined.resolve_together),
     Strategy("slotted_counter", slotted_counter.resolve, WITHOUT_CONDITION, "–",
         "many rows for one counter: a hit adds to a random one"),
     Strategy("append_only", append_only.resolve, WITHOUT_CONDITION, "–",

@@ -24,6 +24,7 @@ UPDATE = f"""
 """  # noqa: S608
 
 Row = tuple[object, ...]
+Outcome = ShortUrl | BaseException  # of a hit: what is returned, or raised
 Counted = tuple[Row, int]  # of a hit: the row, and how many hits of it came later
 Count = Callable[[str, Sequence[Any]], Row | None]  # counts hits by one statement, all or none
 
@@ -74,8 +75,8 @@ def resolve(key: str, *, shared: Batches = SHARED) -> ShortUrl:
             AND (max_hits IS NULL OR hits <= max_hits - 1)
         RETURNING id, key, target_url, hits
 
-    or + 2 and - 2, + 3 and - 3, …, as many hits as the batch has: at most one for each thread. When
-    that finds no row, perhaps for want of so many uses, the same with 1 for each hit of the batch.
+    or + 2 and - 2, + 3 and - 3, …, as many hits as the batch has. When that finds no row, perhaps
+    for want of so many uses, the same with 1 for each hit of the batch.
 
     Why nothing can go wrong: the database adds to what it has and looks whether the link is live,
     as in `update_returning`, and no hit is answered before the statement that counts it is
@@ -89,26 +90,39 @@ def resolve(key: str, *, shared: Batches = SHARED) -> ShortUrl:
 
     When to use it: for links that many follow at once, where a process has several threads.
     """
-    return resolve_with_others(key, None, count, shared)
+    return returned(count_with_others(key, [None], count, shared)[0])
 
 
-def resolve_with_others(key: str, hit: object, count: Count, shared: Batches) -> ShortUrl:
-    """Have `count` count the hit, with those that arrive meanwhile; return the short URL."""
+def resolve_together(
+    key: str, hits: Sequence[object], *, shared: Batches = SHARED
+) -> list[Outcome]:
+    """Return, for each hit of a caller that has several at once, what resolve() returns or raises.
+
+    They are in one batch, with those of other callers.
+    """
+    return count_with_others(key, hits, count, shared)
+
+
+def count_with_others(
+    key: str, hits: Sequence[object], count: Count, shared: Batches
+) -> list[Outcome]:
+    """Have `count` count the hits, with those that arrive meanwhile; return what each comes to."""
     if connection.in_atomic_block:
-        return as_counted(key, list(count_batch(key, [hit], count)), number=1)
+        counted = list(count_batch(key, hits, count))
+        return [as_counted(key, counted, number) for number in range(1, len(hits) + 1)]
     with shared.lock:
         batch = shared.last.get(key)
         leads = batch is None or batch.sent
         if batch is None or leads:
             batch = shared.last[key] = Batch(batch)
-        batch.hits.append(hit)
-        number = len(batch.hits)
+        numbers = range(len(batch.hits) + 1, len(batch.hits) + len(hits) + 1)
+        batch.hits.extend(hits)
         ended = None if leads else batch.told()
     try:
         error = ended.exception(LONGEST) if ended else send(key, batch, count, shared)
     except TimeoutError as late:  # of a statement that may be committed yet
         raise OperationalError(f"A hit of {key!r} was sent, and no answer came.") from late
-    return as_counted(key, batch.counted, number, error)
+    return [as_counted(key, batch.counted, number, error) for number in numbers]
 
 
 def send(key: str, batch: Batch, count: Count, shared: Batches) -> BaseException | None:
@@ -163,11 +177,18 @@ def count(key: str, batch: Sequence[object]) -> Row | None:
 
 def as_counted(
     key: str, counted: list[Counted], number: int, error: BaseException | None = None
-) -> ShortUrl:
-    """Return the short URL as it was when this hit of its batch was counted."""
+) -> Outcome:
+    """Return the short URL as it was when this hit of its batch was counted, or why it was not."""
     if number > len(counted):
-        raise error or ShortUrl.DoesNotExist(f"There is no live short URL {key!r}.")
+        return error or ShortUrl.DoesNotExist(f"There is no live short URL {key!r}.")
     row, later = counted[number - 1]
     short_url = ShortUrl.from_db(DEFAULT_DB_ALIAS, COLUMNS, row)
     short_url.hits -= later
     return short_url
+
+
+def returned(outcome: Outcome) -> ShortUrl:
+    """Return the short URL, or raise what is raised in its place."""
+    if isinstance(outcome, ShortUrl):
+        return outcome
+    raise outcome

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -31,8 +32,13 @@ class Threads:
         self.arrived, self.go = threading.Semaphore(0), threading.Event()
 
     def resolve(
-        self, key: str = "hot", *, fails: int = 0, lock_timeout: str = f"{TIMEOUT}s"
-    ) -> "Future[ShortUrl]":
+        self,
+        key: str = "hot",
+        *,
+        fails: int = 0,
+        lock_timeout: str = f"{TIMEOUT}s",
+        function: Callable[..., Any] = combined.resolve,
+    ) -> "Future[Any]":
         """Resolve `key` in a thread of its own; its statement `fails` sends what is no number."""
         statements = count(1)
 
@@ -44,12 +50,12 @@ class Threads:
                 sql, ["x" if next(statements) == fails else params[0], *params[1:]], *rest
             )
 
-        def run() -> ShortUrl:
+        def run() -> Any:
             try:
                 with connection.cursor() as cursor:
                     cursor.execute("SELECT set_config('lock_timeout', %s, false)", [lock_timeout])
                 with connection.execute_wrapper(gate):
-                    return combined.resolve(key, shared=self.shared)
+                    return function(key, shared=self.shared)
             finally:
                 connection.close()
 
@@ -109,6 +115,30 @@ def test_as_many_of_a_batch_as_there_are_uses_left(threads: Threads) -> None:
     of_hot = [params for params in threads.sent if params[1] == "hot"]
     assert of_hot == [[1, "hot", 1], [4, "hot", 4], *[[1, "hot", 1]] * 3]
     assert hits() == 3
+
+
+def test_the_hits_of_one_caller_are_counted_with_those_of_others(threads: Threads) -> None:
+    """Each has a number of its own, and each of those for which no use is left is told so."""
+    ShortUrl.objects.update(max_hits=4)
+    first, second = threads.first(), threads.behind(False)[0]
+    several = threads.resolve(function=partial(combined.resolve_together, hits="abc"))
+    deadline = time.monotonic() + TIMEOUT
+    while len(threads.shared.last["hot"].hits) < 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)  # between two looks
+    threads.go.set()
+    assert [first.result(TIMEOUT).hits, second.result(TIMEOUT).hits] == [1, 2]
+    third, fourth, fifth = several.result(TIMEOUT)
+    assert (third.hits, fourth.hits, hits()) == (3, 4, 4)
+    assert isinstance(fifth, ShortUrl.DoesNotExist)
+    assert threads.sent[1] == [4, "hot", 4]
+
+
+def test_several_in_a_callers_transaction() -> None:
+    ShortUrl.objects.create(key="hot", target_url="https://example.com/")
+    with transaction.atomic():
+        outcomes: Any = combined.resolve_together("hot", "ab")
+    assert [each.hits for each in outcomes] == [1, 2]
 
 
 def test_nobody_is_told_before_the_statement_has_ended(threads: Threads) -> None:

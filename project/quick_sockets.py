@@ -1,15 +1,15 @@
-"""Accepts and refuses connections without letting another thread run meanwhile.
+"""Calls on sockets that let no other thread run meanwhile, and do not wait.
 
-Python releases its lock, the GIL, for every call to the system, and a main loop whose threads are
-busy gets it back up to 5 ms later (sys.getswitchinterval). A refusal takes four calls, and none of
-them waits: they are made with the lock held, as ctypes.PyDLL does.
+Python releases its lock, the GIL, for every call to the system, and who has called gets it back up
+to 5 ms later where other threads are busy (sys.getswitchinterval). These calls are made with the
+lock held, as ctypes.PyDLL does. A refusal takes four of them.
 """
 
 import ctypes
 import os
 import socket
 
-RECEIVE_SIZE = 16 * 1024  # what does not fit is read later
+RECEIVE_SIZE = 64 * 1024  # what does not fit is read later
 
 _libc = ctypes.PyDLL(None)
 _received = ctypes.create_string_buffer(RECEIVE_SIZE)
@@ -44,3 +44,20 @@ def keep(descriptor: int) -> tuple[socket.socket, tuple[str, int]]:
     except OSError:
         client.close()
         raise
+
+
+def receive(client: socket.socket) -> bytes:
+    """Return what a client has sent, nothing when it has ended; raise OSError as recv() does.
+
+    For the main loop only: all calls use the same memory.
+    """
+    size = _libc.recv(client.fileno(), _received, RECEIVE_SIZE, _FLAGS)
+    if size < 0:  # asked again, Python says what is wrong
+        return client.recv(RECEIVE_SIZE, socket.MSG_DONTWAIT)
+    return ctypes.string_at(_received, size)
+
+
+def send(client: socket.socket, data: bytes) -> int:
+    """Return how much of the data a client has taken; raise OSError as send() does."""
+    size: int = _libc.send(client.fileno(), data, len(data), _FLAGS)
+    return client.send(data, socket.MSG_DONTWAIT) if size < 0 else size
