@@ -239,12 +239,16 @@ def test_a_file_that_cannot_be_read(name: str, text: str | None, says: str, tmp_
 
 
 def sessions(event: str = "") -> bool:
-    """Return whether a session of the import is there, and waits for `event`."""
+    """Return whether a session works for the import, and waits for `event`.
+
+    PgBouncer keeps those that are idle, under the name that they had.
+    """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_clear_snapshot()")  # which a transaction keeps
         cursor.execute(
             "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
-            " AND application_name = 'imports' AND coalesce(wait_event, '') ~ %s",
+            " AND application_name = 'imports' AND state <> 'idle'"
+            " AND coalesce(wait_event, '') ~ %s",
             [event],
         )
         return cursor.fetchone() is not None

@@ -166,7 +166,8 @@ def test_kill_9_of_a_roll_up_midway() -> None:
             cursor.execute("SELECT pg_stat_clear_snapshot()")  # which a transaction keeps
             cursor.execute(
                 "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
-                " AND application_name = 'rolls up' AND coalesce(wait_event_type, '') ~ %s",
+                " AND application_name = 'rolls up' AND state <> 'idle'"  # which a pooler keeps
+                " AND coalesce(wait_event_type, '') ~ %s",
                 [event],
             )
             return [pid for (pid,) in cursor.fetchall()]
