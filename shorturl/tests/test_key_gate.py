@@ -10,7 +10,7 @@ import pytest
 from django.db import OperationalError, close_old_connections, connection, connections, transaction
 from django.test import Client
 
-from shorturl import key_gate
+from shorturl import key_gate, views
 from shorturl.exceptions import Contended, RowLocked
 from shorturl.key_gate import KeyGate
 from shorturl.models import ShortUrl
@@ -98,6 +98,30 @@ def test_a_lock_that_was_met_is_not_waited_for_again_until_it_is_gone(
     assert pool.submit(followed, "hot").result(PATIENCE) == 302
     short_url.refresh_from_db()
     assert short_url.hits == 1
+
+
+def followed_together(key: str) -> int:
+    """Follow the short URL twice at once, in a thread with a connection of its own."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = '10ms'")
+        return len(views.follow_together(key, [{}, {}]))
+    finally:
+        connections.close_all()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_requests_that_are_counted_together_are_told_of_the_lock(
+    pool: ThreadPoolExecutor, settings: Any
+) -> None:
+    ShortUrl.objects.create(key="hot", target_url="https://example.com/")
+    with transaction.atomic():
+        ShortUrl.objects.select_for_update().get(key="hot")
+        error = pool.submit(followed_together, "hot").exception(PATIENCE)
+        assert isinstance(error, RowLocked)
+    settings.SHORTURL_VISITS = "upsert"
+    error = pool.submit(followed_together, "other").exception(PATIENCE)
+    assert str(error) == "upsert counts one hit at a time."
 
 
 def meet_the_lock(key: str) -> None:
