@@ -148,6 +148,7 @@ def test_the_services_own_tests_through_it() -> None:
     with own_postgres() as postgres, own_pgbouncer(postgres.address) as pgbouncer:
         url = pgbouncer.url.replace("/pooled", "/shorturl")
         through = {"DATABASE_URL": url, "DATABASE_POOLER": "transaction", "SHORTURL_LOCAL": "on"}
+        through["DATABASE_LOCK_TIMEOUT"] = "5"  # threads queue for a row, however busy the machine
         ended = subprocess.run(
             [
                 sys.executable, "-m", "pytest", "-q", "--reuse-db", "shorturl/tests",

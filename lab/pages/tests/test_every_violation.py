@@ -14,13 +14,22 @@ from lab.scratch_database import scratch_database
 
 # What is left of 800 pixels below the title and the list of schedules, in the units of a picture.
 LAPTOP = 590
-# Of each schedule with a deadlock a member is ended, which takes a while; `naive` has them all.
-MARATHON = {
-    f"crossed_locks/{each}/2/read-committed"
-    for each in ("f_expression", "f_expression_full_save", "compare_and_swap", "advisory_lock")
-}
+# Of each schedule with a deadlock a member is ended, which takes a while; `atomic_only` has them
+# all. The others have the most schedules.
+MARATHON = (
+    *(
+        f"crossed_locks/{each}/2/read-committed"
+        for each in (
+            "naive", "f_expression", "f_expression_full_save", "compare_and_swap", "advisory_lock",
+        )
+    ),
+    "same_target_in_a_transaction/advisory_lock/",
+    "toctou_in_a_transaction/get_or_create/",
+    "toctou_in_a_transaction/table_lock/",
+    "repeated_request/insert_first/",
+)  # fmt: skip
 JOBS = [
-    pytest.param(each, id=str(each), marks=[pytest.mark.marathon] * (str(each) in MARATHON))
+    pytest.param(each, id=str(each), marks=[pytest.mark.marathon] * str(each).startswith(MARATHON))
     for each in jobs_named("all")
 ]
 
