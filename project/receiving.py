@@ -83,7 +83,8 @@ class ReceivingWorker(ThreadWorker):  # type: ignore[misc]
 
     def receive(self, conn: Connection) -> None:
         """Read what has come, and hand the request to a thread when it is complete."""
-        if not conn.receive():
+        has_come = conn.received and not conn.ended and conn.refusal() is None  # with the last one
+        if not has_come and not conn.receive():
             self.drop(conn, CUT_OFF if conn.received else b"")
             return
         if conn.ended:

@@ -102,10 +102,12 @@ class Redirects:
 def key_asked_for(received: bytearray) -> str | None:
     """Return the key of a redirect that is answered together with others, by its request's bytes.
 
-    None for any other request, and where the strategy counts one hit at a time.
+    None for any other request, where the strategy counts one hit at a time, and for a key whose row
+    another session keeps locked: none is to wait for that.
     """
     found = GET.match(received) if following().together else None
-    return key_of(found[1].decode("latin-1")) if found else None
+    key = key_of(found[1].decode("latin-1")) if found else None
+    return key if key is not None and not views.gate.is_locked(key) else None
 
 
 def location_of(found: ShortUrl) -> str | None:

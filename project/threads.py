@@ -37,7 +37,7 @@ class Threads:
             function, arguments = self.calls.get()
             try:
                 function(*arguments)
-            except Exception:
+            except BaseException:  # SystemExit too, which would end this thread alone
                 self.on_error("A thread of the worker has failed.")
             del function, arguments  # or the last request would stay until the next one
 

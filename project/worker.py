@@ -68,6 +68,7 @@ class BoundedWorker(ReceivingWorker, TogetherWorker):
         conn.queued_at = time.monotonic()
         self.submitted += not conn.probe
         if key is None or self.waiting.is_stuck(key):
+            self.unwatch(conn)  # as gunicorn may close it in the thread
             self.run_in_thread(self.handle_alone, conn)
         elif self.waiting.add(key, conn):
             self.give_thread()
@@ -94,12 +95,26 @@ class BoundedWorker(ReceivingWorker, TogetherWorker):
 
     def handle_waiting(self, key: str) -> None:
         """Answer the requests that wait for a key; in a thread."""
-        while conns := self.waiting.take(key):
-            for conn, keep in self.answer_together(conns):
-                self.done(conn, keep=keep)
-            if self.tpool.has_waiting:  # it is the turn of others
+        more = True
+        try:
+            while more := bool(conns := self.waiting.take(key)):
+                self.handle_together(conns)
+                if self.tpool.has_waiting:  # it is the turn of others
+                    break
+        finally:
+            if more:
                 self.tpool.submit(self.handle_waiting, key)
-                return
+
+    def handle_together(self, conns: list[Connection]) -> None:
+        """Answer a request of each, or close what cannot be answered."""
+        left = dict.fromkeys(conns)
+        try:
+            for conn, keep in self.answer_together(conns):
+                del left[conn]
+                self.done(conn, keep=keep)
+        finally:
+            for conn in left:
+                self.done(conn, keep=False)
 
     def done(self, conn: Connection, *, keep: bool) -> None:
         """Tell the main loop that a request is answered, and whether to keep the connection.

@@ -42,7 +42,7 @@ class Visitors:
 
 
 class KeyGate:
-    """Lets SHORTURL_REQUESTS_PER_KEY requests for one key in at the same time.
+    """Lets SHORTURL_REQUESTS_PER_KEY threads count hits of one key at the same time.
 
     The others wait for their turn, and are refused when nobody's turn ends.
     """
@@ -50,6 +50,11 @@ class KeyGate:
     def __init__(self) -> None:
         self._keys: dict[str, Visitors] = {}
         self._lock = threading.Lock()
+
+    def is_locked(self, key: str) -> bool:
+        """Return whether the row of `key` was locked by another session when it was last tried."""
+        visitors = self._keys.get(key)
+        return visitors is not None and visitors.locked_at is not None
 
     def call(self, function: Callable[[str], T], key: str) -> T:
         """Return `function(key)`; raise RowLocked, soon, when the row of `key` stays locked."""

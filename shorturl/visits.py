@@ -127,19 +127,17 @@ def visit_of(environ: Mapping[str, Any]) -> Visit:
 
     Headers may have any bytes and any length.
     """
-    # What is remembered has no path and no query either.
-    referrer, _, _ = environ.get("HTTP_REFERER", "")[:LONGEST_ORIGIN].partition("?")
-    origin = "/".join(referrer.split("/", 3)[:3])
+    referrer = referrer_of(environ.get("HTTP_REFERER", ""))
     user_agent = environ.get("HTTP_USER_AGENT", "")[:LONGEST_USER_AGENT]
     country = geoip.country_of(address_of(environ)) if geoip.is_on() else ""
-    return told_by(origin, user_agent, country)
+    return told_by(referrer, user_agent, country)
 
 
 @lru_cache(MOST_VISITS)
-def told_by(origin: str, user_agent: str, country: str) -> Visit:
-    """Return the kind of a visit by the origin of its referrer, its user-agent and its country."""
+def told_by(referrer: str, user_agent: str, country: str) -> Visit:
+    """Return the kind of a visit by the host of its referrer, its user-agent and its country."""
     browser, system, device, is_bot = families_of(user_agent)
-    return Visit(referrer_of(origin), browser, system, device, country, is_bot)
+    return Visit(referrer, browser, system, device, country, is_bot)
 
 
 def referrer_of(header: str) -> str:

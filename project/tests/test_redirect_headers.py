@@ -15,7 +15,7 @@ from django.test import Client, RequestFactory
 
 from project.redirects import Redirects, key_asked_for, location_of
 from project.together import TOGETHER
-from shorturl import operations
+from shorturl import operations, views
 from shorturl.exceptions import RowLocked
 from shorturl.models import CLOCK, ShortUrl, VisitCount
 from shorturl.validators import ascii_url
@@ -211,13 +211,20 @@ def test_an_error_is_for_all_that_are_answered_together(
     assert served_together(Redirects(WSGIHandler()), *["/spring"] * 3, **host) == [503] * 3
 
 
-def test_which_requests_are_answered_together(settings: Any) -> None:
+def test_which_requests_are_answered_together(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for asked in (b"GET /spring HTTP/1.1\r\n", b"GET /spring?utm_source=a HTTP/1.1\r\n"):
         assert key_asked_for(bytearray(asked)) == "spring"
     for other in (b"HEAD /spring ", b"GET /links ", b"GET /spring/stats ", b"GET / ", b"GET /%61 "):
         assert key_asked_for(bytearray(other)) is None
+    asked = bytearray(b"GET /spring HTTP/1.1\r\n")
+    monkeypatch.setattr(views.gate, "is_locked", "spring".__eq__)
+    assert key_asked_for(asked) is None
+    monkeypatch.setattr(views.gate, "is_locked", "summer".__eq__)
+    assert key_asked_for(asked) == "spring"
     settings.SHORTURL_VISITS = "upsert"
-    assert key_asked_for(bytearray(b"GET /spring HTTP/1.1\r\n")) is None
+    assert key_asked_for(asked) is None
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The threads of a worker."""
 
+import sys
 import threading
 from queue import SimpleQueue
 
@@ -27,7 +28,8 @@ def test_what_is_submitted_is_called_by_as_many_threads() -> None:
 def test_a_thread_goes_on_after_an_error() -> None:
     errors, called = SimpleQueue[str](), threading.Event()
     threads = Threads(1, errors.put)
-    threads.submit(lambda: 1 / 0)
+    for function in (lambda: 1 / 0, sys.exit):
+        threads.submit(function)
+        assert "failed" in errors.get(timeout=TIMEOUT)
     threads.submit(called.set)
-    assert "failed" in errors.get(timeout=TIMEOUT)
     assert called.wait(TIMEOUT)

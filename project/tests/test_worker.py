@@ -169,6 +169,19 @@ def test_requests_on_one_connection(serve: Callable[..., Served]) -> None:
         assert read(client).endswith(b"\r\n\r\nok")
 
 
+@pytest.mark.parametrize("one", [OK, HOT])
+def test_whole_requests_of_a_client_that_sends_no_more(
+    serve: Callable[..., Served], one: bytes
+) -> None:
+    served = serve("project.tests.waiting_app.HotWorker")
+    client = served.send(one * 3)
+    client.shutdown(socket.SHUT_WR)
+    for _ in range(3 if one is HOT else 0):
+        served.begun().close()
+    said = b"".join(iter(lambda: client.recv(65_536), b""))
+    assert said.count(b"HTTP/1.1 200 OK") == said.count(b"\r\n\r\nok") == 3
+
+
 def test_what_is_refused_without_a_thread(serve: Callable[..., Served]) -> None:
     served = serve()
     clients, gates = served.occupy(THREADS)
@@ -256,6 +269,12 @@ def test_what_cannot_be_answered_is_so_for_one_of_them(served: Served) -> None:
     assert served.ask(HOT.replace(b"hot", b"wrong")).startswith(
         b"HTTP/1.1 500 Internal Server Error"
     )
+
+
+def test_a_thread_that_cannot_go_on_closes_its_connections(served: Served) -> None:
+    for _ in range(THREADS + 1):
+        assert not served.ask(HOT.replace(b"hot", b"exit"))
+    assert served.ask(OK).endswith(b"\r\n\r\nok")
 
 
 def test_a_client_that_takes_nothing_keeps_nobody_waiting(served: Served) -> None:

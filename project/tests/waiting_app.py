@@ -20,13 +20,13 @@ class ImpatientWorker(BoundedWorker):
 
 
 class HotWorker(BoundedWorker):
-    """Answers requests for /hot, /long and /wrong together with others for the same."""
+    """Answers requests for /hot, /long, /wrong and /exit together with others for the same."""
 
     @staticmethod
     def key_of(received: bytearray) -> str | None:
         """Return the path."""
         path = bytes(received).split(b" ")[1].decode()
-        return path if path in ("/hot", "/long", "/wrong") else None
+        return path if path in ("/hot", "/long", "/wrong", "/exit") else None
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
@@ -41,6 +41,8 @@ def application(environ: dict[str, Any], start_response: Callable[..., object]) 
             gate.recv(1)
     if path == "/wrong" and environ is together[0]:
         raise ZeroDivisionError
+    if path == "/exit":
+        raise SystemExit
     length = int(environ.get("CONTENT_LENGTH") or 0)
     # As in the service, what is too long is not read.
     body = environ["wsgi.input"].read(length) if length <= DATA_UPLOAD_MAX_MEMORY_SIZE else b""

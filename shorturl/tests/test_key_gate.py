@@ -168,6 +168,8 @@ def test_who_gave_up_says_nothing_of_the_lock(
     assert came.acquire(timeout=PATIENCE)
     with pytest.raises(RowLocked):
         gate.call(meet_the_lock, "hot")
+    assert gate.is_locked("hot")
+    assert not gate.is_locked("other")
     go.set()
     assert isinstance(gave_up.exception(PATIENCE), Contended)
     with pytest.raises(RowLocked):

@@ -92,8 +92,12 @@ def test_a_visit_has_the_host_of_its_referrer(header: str, referrer: str) -> Non
     )
 
 
-def test_what_is_remembered_has_neither_path_nor_query() -> None:
+def test_what_is_remembered_of_a_referrer_is_its_host() -> None:
     told_by.cache_clear()
-    for path in ("", "/", "/a?secret=1", "/b#c", "?secret=2"):
+    for path in ("", "/", "/a?secret=1", "/b#c", "?secret=2", "#secret", ":8000/a"):
         visit_of({"HTTP_REFERER": f"https://news.example{path}", "HTTP_USER_AGENT": WINDOWS})
+    visit_of({"HTTP_REFERER": "https://name:secret@news.example/", "HTTP_USER_AGENT": WINDOWS})
     assert told_by.cache_info().currsize == 1
+    for no_host in ("news.example/reset/secret", "/reset/secret", "secret"):
+        visit_of({"HTTP_REFERER": no_host, "HTTP_USER_AGENT": WINDOWS})
+    assert told_by.cache_info().currsize == 2

@@ -12,6 +12,7 @@ from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import Model
 
 from project import sizing
+from project.worker import QUEUE_PER_THREAD
 from shorturl.models import ShortUrl, VisitCount
 
 ROWS, HITS = 20_000, 1_000
@@ -73,7 +74,7 @@ class Command(BaseCommand):
         visits = options["visits"] if settings.SHORTURL_VISITS else 0.0
         found = sizing.sizing(redirects, links, creates, machine, visits=visits)
         service, postgres = sizing.cores(redirects, creates, recording=visits > 0)
-        at_once = settings.SHORTURL_REQUESTS_PER_KEY
+        at_once = settings.THREADS * (1 + QUEUE_PER_THREAD)
         lines = [
             f"{redirects:,.0f} redirects and {creates:,.0f} creates per second, {links:,.0f} links"
             f" with {visits:,.0f} rows of visits each",
@@ -88,8 +89,8 @@ class Command(BaseCommand):
             f"network      {found.network * 8 / 1e6:,.0f} Mbit/s",
             f"first        {found.first}; one PostgreSQL has "
             f"{', '.join(f'{need:.0%} of {name}' for name, need in found.needs.items())} in use",
-            f"a hot key    {sizing.ROW_RATE:,} statements per second on its row, each with up to "
-            f"{at_once} hits by `combined`: {sizing.ROW_RATE * at_once:,}",
+            f"a hot key    {sizing.ROW_RATE:,} statements per second on its row, by `combined` "
+            f"each with all hits that wait in a worker, at most {at_once}",
         ]
         self.stdout.write("\n".join(lines))
 
