@@ -218,13 +218,13 @@ def test_which_requests_are_answered_together(
         assert key_asked_for(bytearray(asked)) == "spring"
     for other in (b"HEAD /spring ", b"GET /links ", b"GET /spring/stats ", b"GET / ", b"GET /%61 "):
         assert key_asked_for(bytearray(other)) is None
-    asked = bytearray(b"GET /spring HTTP/1.1\r\n")
+    spring = bytearray(b"GET /spring HTTP/1.1\r\n")
     monkeypatch.setattr(views.gate, "is_locked", "spring".__eq__)
-    assert key_asked_for(asked) is None
+    assert key_asked_for(spring) is None
     monkeypatch.setattr(views.gate, "is_locked", "summer".__eq__)
-    assert key_asked_for(asked) == "spring"
+    assert key_asked_for(spring) == "spring"
     settings.SHORTURL_VISITS = "upsert"
-    assert key_asked_for(asked) is None
+    assert key_asked_for(spring) is None
 
 
 @pytest.mark.parametrize(
