@@ -12,6 +12,7 @@ URL that come at the same time are one task: see project/together.py.
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER
@@ -122,6 +123,9 @@ class BoundedWorker(ReceivingWorker, TogetherWorker):
         It is woken only where something is left to do: the next request wakes it anyway.
         """
         conn.received += conn.parser.unreader.take_buffered()
+        if conn.probe:  # which took no place, and so makes none
+            self.method_queue.defer(partial(self.finish, conn, keep=keep))
+            return
         self.answered.append((conn, keep))
         if not (keep and conn.is_idle and self.alive):
             self.method_queue.defer(self.finish_answered)
@@ -162,7 +166,7 @@ class BoundedWorker(ReceivingWorker, TogetherWorker):
             if conn.outgoing:
                 self.run_in_thread(self.send_rest, conn, keep)
             else:
-                self.submitted -= not conn.probe
+                self.submitted -= 1
                 self.finish(conn, keep=keep)
 
     def finish(self, conn: Connection, *, keep: bool) -> None:

@@ -145,12 +145,14 @@ def test_what_a_thread_has_answered_makes_room_before_the_main_loop_hears_of_it(
     full = worker.BoundedWorker.__new__(worker.BoundedWorker)
     full.submitted = full.most_submitted = 1
     full.answered = deque()
+    full.method_queue = SimpleNamespace(defer=id)
     full.alive = True
     assert full.is_full
     rest = SimpleNamespace(unreader=SimpleNamespace(take_buffered=lambda: b""))
-    answered: Any = SimpleNamespace(parser=rest, received=b"", is_idle=True)
-    full.done(answered, keep=True)
-    assert not full.is_full
+    for probe, is_full in ("healthz", True), ("", False):
+        answered: Any = SimpleNamespace(parser=rest, received=b"", is_idle=True, probe=probe)
+        full.done(answered, keep=True)
+        assert full.is_full is is_full
 
 
 def test_requests_on_one_connection(serve: Callable[..., Served]) -> None:
