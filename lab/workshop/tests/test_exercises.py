@@ -163,6 +163,7 @@ def test_what_could_not_be_imported_is_not_written(folder: Path, file: str) -> N
 
 
 @exploring
+@pytest.mark.exhaustive
 def test_the_command_that_it_prints_judges_the_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

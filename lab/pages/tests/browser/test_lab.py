@@ -127,6 +127,7 @@ def nothing_goes_on(transactional_db: None) -> Iterator[None]:
         cursor.execute("SELECT pg_advisory_lock(%s), pg_advisory_unlock(%s)", [batches.LOCK] * 2)
 
 
+@pytest.mark.exhaustive
 def test_an_exploration_is_started_and_shown(page: Page, nothing_goes_on: None) -> None:
     """It is run by another process, and recorded in the database of this test."""
     page.goto(RIGHT)

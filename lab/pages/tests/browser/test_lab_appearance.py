@@ -53,6 +53,7 @@ def test_axe_finds_nothing_serious(page: Page) -> None:
         readable(page)
 
 
+@pytest.mark.exhaustive
 def test_stepping_is_readable_and_nothing_is_wider_than_the_window(page: Page) -> None:
     """What is, scrolls within its own frame."""
     page.goto(EXPLORATION.format("naive") + "#step-3")
