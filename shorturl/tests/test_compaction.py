@@ -100,8 +100,16 @@ def each_is_there_once(link: ShortUrl) -> None:
     assert each_once.aggregate(hits=Sum("hits"))["hits"] == link.hits
 
 
+MARATHON = [pytest.mark.exhaustive, pytest.mark.marathon]
+
+
 @pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(1, 5))]
+    "seed",
+    [
+        0,
+        *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(1, 5)),
+        *(pytest.param(seed, marks=MARATHON) for seed in range(5, 9)),
+    ],
 )
 def test_what_is_shown_stays_from_hours_to_months(
     seed: int, link: ShortUrl, client: Client, monkeypatch: pytest.MonkeyPatch

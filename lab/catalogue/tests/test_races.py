@@ -111,8 +111,8 @@ MARATHON = {
     ("given_back", "row_lock"),
     ("two_quotas", "conditional_update"),
 }
-# All of their processes but the one that edits are one function, of the schedules with which an
-# exchange of these makes the same, one runs.
+# Races whose processes, but for one that edits, are one function: of the schedules that are the
+# same after an exchange of them, one runs.
 ALIKE = {"lost_update", "clobbered_edit", "deleted_meanwhile", "last_use", "limit_raised", "expiry"}
 MARATHON_RACES = {"toctou_in_a_transaction", "repeated_request", "killed_before_the_answer"}
 NOT_ENDED, TAKES_NO_PART = "…", "–"

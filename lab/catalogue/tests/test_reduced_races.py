@@ -18,7 +18,7 @@ EXHAUSTIVE = [
     *(
         (name, tuple(race.strategies), race.counts[0])
         for name, race in EVERY_RACE.items()
-        if name not in ("crossed_locks", HAS_MOST)  # each of its deadlocks takes a while
+        if name not in ("crossed_locks", HAS_MOST)  # each deadlock of the first takes a while
     ),
     ("lost_update", ("f_expression",), 3),
     ("clobbered_edit", ("atomic_only",), 3),
