@@ -7,20 +7,19 @@ Its configuration is that of deploy/haproxy.cfg, with the addresses of this mach
 import json
 import shutil
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from socket import socket
+from socket import create_server
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from loadtests.harness.serving import ROOT, START_TIMEOUT, serving
+from loadtests.harness.serving import ROOT, serving
 from loadtests.tests.conftest import LAB
 from loadtests.tests.test_scripts import locust
 
@@ -38,40 +37,30 @@ OPEN = {
 }
 
 
-def free_port() -> int:
-    with closing(socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def haproxy(directory: Path, url: str) -> Iterator[str]:
-    """Yield the address of a HAProxy before the service at `url`."""
-    port, service = free_port(), urlsplit(url).netloc
+    """Yield the address of a HAProxy before the service at `url`.
+
+    It is given a socket that listens already: of a port that was found free, somebody else may have
+    made use before HAProxy does, be it the client that asks whether HAProxy answers.
+    """
+    service = urlsplit(url).netloc
     text = (ROOT / "deploy" / "haproxy.cfg").read_text()
-    text = text.replace("bind :8000", f"bind 127.0.0.1:{port}\n    option forwardfor")
     for machine in ("web-1", "web-2"):
         text = text.replace(f"server {machine} {machine}:8000", f"server {machine} {service}")
     text = text.replace("log stdout format raw local0 notice", "")
     file = directory / "haproxy.cfg"
-    file.write_text(text)
-    with subprocess.Popen(["haproxy", "-db", "-q", "-f", str(file)]) as process:
+    with create_server(("127.0.0.1", 0)) as listener:
+        port, number = listener.getsockname()[1], listener.fileno()
+        file.write_text(text.replace("bind :8000", f"bind fd@{number}\n    option forwardfor"))
+        command = ["haproxy", "-db", "-q", "-f", str(file)]
+        process = subprocess.Popen(command, pass_fds=[number])
+    with process:
         try:
-            until_answered(f"127.0.0.1:{port}", process)
+            assert answer(f"127.0.0.1:{port}", "GET", "/readyz")[0] == 200
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
-
-
-def until_answered(netloc: str, process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + START_TIMEOUT
-    while True:
-        try:
-            answer(netloc, "GET", "/readyz")
-            return
-        except OSError:
-            assert process.poll() is None, "HAProxy has ended"
-            assert time.monotonic() < deadline, "HAProxy does not answer"
 
 
 def answer(
