@@ -33,7 +33,7 @@ EVERY_NODE, UNKNOWN = "runs on every node", "not known to run"
 ROW_BY_ID = "its UPDATE names the id and not the key"
 ONE_NODE = "the lock is the coordinator's alone: with several, it keeps nobody out"
 WHOLE_ROW = "a save() of all columns writes the distribution column"
-VOLATILE = "clock_timestamp() in its WHERE is VOLATILE, which Citus takes in no UPDATE"
+BY_KEY = "UPDATE … WHERE key = …, whose only function is STABLE"
 SNAPSHOT = "there is no snapshot of several nodes"
 BY_TARGET = "its SELECT names the target and not the key"
 REFERENCE = "its table is on every node, and so is each write"
@@ -57,11 +57,11 @@ RESOLVING = {
     "select_for_update": (EVERY_SHARD, ROW_BY_ID),
     "f_expression": (EVERY_SHARD, ROW_BY_ID),
     "f_expression_full_save": (REFUSED, WHOLE_ROW),
-    "update_returning": (REFUSED, VOLATILE),
-    "compare_and_swap": (REFUSED, VOLATILE),
+    "update_returning": (UNCHANGED, BY_KEY),
+    "compare_and_swap": (EVERY_SHARD, ROW_BY_ID),
     "repeatable_read": (REFUSED, SNAPSHOT),
     "advisory_lock": (REFUSED, ONE_NODE),
-    "combined": (REFUSED, VOLATILE),
+    "combined": (UNCHANGED, BY_KEY),
     "slotted_counter": (REFUSED, PARTS),
     "append_only": (REFUSED, PARTS),
     "in_memory": (EVERY_SHARD, ROW_BY_ID),
@@ -87,11 +87,11 @@ SPENDING = {
     "reservation": (UNKNOWN, FROM_SELECT),
 }
 RECORDING_VISITS = {
-    "get_then_create": (REFUSED, VOLATILE),
-    "second_transaction": (REFUSED, VOLATILE),
-    "upsert": (REFUSED, VOLATILE),
-    "append_only": (REFUSED, VOLATILE),
-    "combined": (REFUSED, VOLATILE),
+    "get_then_create": (EVERY_NODE, REFERENCE),
+    "second_transaction": (EVERY_NODE, REFERENCE),
+    "upsert": (UNKNOWN, FROM_SELECT),
+    "append_only": (UNKNOWN, FROM_SELECT),
+    "combined": (UNKNOWN, FROM_SELECT),
 }
 ROLLING_UP = {
     "watermark": (UNKNOWN, FROM_SELECT),

@@ -6,7 +6,9 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-CLOCK: models.Func = models.Func(function="clock_timestamp", output_field=models.DateTimeField())
+CLOCK: models.Func = models.Func(
+    function="statement_timestamp", output_field=models.DateTimeField()
+)
 
 
 class KeySpaceExhausted(Exception):

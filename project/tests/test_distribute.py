@@ -5,17 +5,24 @@ say needs CITUS_URL.
 """
 
 import os
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from django.core.checks import Tags, run_checks
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from project import citus
 from project.tests.conftest import run_in
 from shorturl import operations
 from shorturl.keys import KEY_CONSTRAINT
+from shorturl.models import ShortUrl
+from shorturl.recording_visits import combined as recording
+from shorturl.resolving import combined, update_returning
+from shorturl.visits import Visit
 
 STANDS_IN = """
     CREATE TABLE pg_dist_partition (logicalrelid regclass);
@@ -91,30 +98,42 @@ def test_duplicate_keys_are_told() -> None:
 
 
 def test_every_strategy_has_a_line_in_the_tables() -> None:
-
     assert {name: sorted(lines) for name, lines in citus.TABLES.items()} == {
         name: sorted(strategies) for name, strategies in operations.STRATEGIES.items()
     }
 
 
+def called(function: Callable[..., object], *arguments: object) -> set[str]:
+    """Return the names in front of a parenthesis in what a strategy sends."""
+    with CaptureQueriesContext(connection) as captured:
+        function(*arguments)
+    return {name for query in captured for name in re.findall(r"(\w+)\(", query["sql"])}
+
+
+def test_no_redirect_calls_what_citus_takes_in_no_update() -> None:
+    ShortUrl.objects.create(key="hot", target_url="https://example.com/")
+    names = called(update_returning.resolve, "hot") | called(combined.resolve, "hot")
+    names |= called(recording.record, "hot", Visit())
+    volatile = "SELECT proname FROM pg_proc WHERE provolatile = 'v'"
+    assert "statement_timestamp" in names
+    assert names.isdisjoint(name for (name,) in citus.rows(volatile))
+
+
 @pytest.mark.usefixtures("stands_in")
 def test_a_strategy_that_cannot_run_there_is_refused(settings: object) -> None:
-    """The clock that decides whether a link has expired is not allowed in an UPDATE of Citus."""
-
     def refused() -> list[str]:
         found = run_checks(tags=[Tags.database], databases=["default"])
         return [each.msg.partition(":")[0] for each in found if each.id == "project.E005"]
 
-    settings.SHORTURL_RESOLVING = "combined"  # type: ignore[attr-defined]
+    settings.SHORTURL_RESOLVING = "slotted_counter"  # type: ignore[attr-defined]
     settings.SHORTURL_VISITS = "combined"  # type: ignore[attr-defined]
     settings.SHORTURL_IDEMPOTENCY = "advisory_lock"  # type: ignore[attr-defined]
     settings.SHORTURL_REUSING = "on_conflict"  # type: ignore[attr-defined]
     assert refused() == []
     call_command("distribute")
     assert refused() == [
-        "SHORTURL_RESOLVING='combined' cannot run on Citus",
+        "SHORTURL_RESOLVING='slotted_counter' cannot run on Citus",
         "SHORTURL_IDEMPOTENCY='advisory_lock' cannot run on Citus",
-        "SHORTURL_VISITS='combined' cannot run on Citus",
     ]
 
 

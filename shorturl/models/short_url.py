@@ -15,9 +15,12 @@ from shorturl.validators import TARGET_URL_MAX_LENGTH, validate_target_url
 LIMIT_CONSTRAINT = "shorturl_shorturl_limit_ck"
 # Django's name for the foreign key, checked at COMMIT: an owner may have been removed until then.
 OWNER_CONSTRAINT = "shorturl_shorturl_owner_id_9c798b6c_fk_auth_user_id"
-# The database's, at the moment that a row is looked at: a statement that had to wait for the row is
-# older than that, and a transaction older still.
-CLOCK: models.Func = models.Func(function="clock_timestamp", output_field=models.DateTimeField())
+# The database's, at the moment that it received the statement, however long that then waits for a
+# row: who was there before the end is served. now() would be the beginning of the transaction.
+# It is STABLE: clock_timestamp() is not, and Citus takes it in no UPDATE.
+CLOCK: models.Func = models.Func(
+    function="statement_timestamp", output_field=models.DateTimeField()
+)
 
 
 class LinkState(models.TextChoices):

@@ -9,13 +9,13 @@ COUNT = sql.SQL("""
     WITH followed AS (
         UPDATE {links} SET hits = hits + 1
         WHERE key = %s AND deleted_at IS NULL
-            AND (expires_at IS NULL OR expires_at > clock_timestamp())
+            AND (expires_at IS NULL OR expires_at > statement_timestamp())
             AND (max_hits IS NULL OR hits < max_hits)
         RETURNING {columns}
     ), recorded AS (
         INSERT INTO {counts} ({kind}, hits)
         SELECT
-            id, date_trunc('hour', clock_timestamp(), 'UTC'), NULL, %s, %s, %s, %s, %s, %s, 1
+            id, date_trunc('hour', statement_timestamp(), 'UTC'), NULL, %s, %s, %s, %s, %s, %s, 1
         FROM followed
     )
     SELECT {columns} FROM followed
@@ -40,13 +40,14 @@ def record(key: str, visit: Visit) -> ShortUrl:
         WITH followed AS (
             UPDATE shorturl_shorturl SET hits = hits + 1
             WHERE key = … AND deleted_at IS NULL
-                AND (expires_at IS NULL OR expires_at > clock_timestamp())
+                AND (expires_at IS NULL OR expires_at > statement_timestamp())
                 AND (max_hits IS NULL OR hits < max_hits)
             RETURNING id, key, …
         ), recorded AS (
             INSERT INTO shorturl_visitcount
             (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot,
-            hits) SELECT id, date_trunc('hour', clock_timestamp(), 'UTC'), NULL, …, 1 FROM followed
+            hits) SELECT id, date_trunc('hour', statement_timestamp(), 'UTC'), NULL, …, 1
+            FROM followed
         )
         SELECT id, key, … FROM followed
 

@@ -24,12 +24,12 @@ COUNT = f"""
     WITH followed AS (
         UPDATE {LINKS} SET hits = hits + {{hits}}
         WHERE key = %s AND deleted_at IS NULL
-            AND (expires_at IS NULL OR expires_at > clock_timestamp())
+            AND (expires_at IS NULL OR expires_at > statement_timestamp())
             AND (max_hits IS NULL OR hits <= max_hits - {{hits}})
         RETURNING {", ".join(NAMES)}
     ), recorded AS (
         INSERT INTO {COUNTS} AS counts (short_url_id, starts_at, unit, {KIND}, hits)
-        SELECT followed.id, date_trunc('hour', clock_timestamp(), 'UTC'), 'h', kinds.*
+        SELECT followed.id, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', kinds.*
         FROM followed, (VALUES {{kinds}}) AS kinds ({KIND}, hits)
         ORDER BY {KIND}
         ON CONFLICT (short_url_id, starts_at, unit, {KIND})
@@ -55,13 +55,13 @@ def record(key: str, visit: Visit, *, shared: Batches = SHARED) -> ShortUrl:
         WITH followed AS (
             UPDATE shorturl_shorturl SET hits = hits + 1
             WHERE key = … AND deleted_at IS NULL
-                AND (expires_at IS NULL OR expires_at > clock_timestamp())
+                AND (expires_at IS NULL OR expires_at > statement_timestamp())
                 AND (max_hits IS NULL OR hits <= max_hits - 1)
             RETURNING id, key, target_url, hits
         ), recorded AS (
             INSERT INTO shorturl_visitcount AS counts
             (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot,
-            hits) SELECT followed.id, date_trunc('hour', clock_timestamp(), 'UTC'), 'h', kinds.*
+            hits) SELECT followed.id, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', kinds.*
             FROM followed, (VALUES (…, 1::bigint)) AS kinds (…, hits)
             ORDER BY referrer, browser, system, device, country, is_bot
             ON CONFLICT

@@ -11,7 +11,7 @@ COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 UPDATE = sql.SQL("""
     UPDATE {} SET hits = hits + 1
     WHERE key = %s AND deleted_at IS NULL
-        AND (expires_at IS NULL OR expires_at > clock_timestamp())
+        AND (expires_at IS NULL OR expires_at > statement_timestamp())
         AND (max_hits IS NULL OR hits < max_hits)
     RETURNING {}
 """).format(
@@ -29,7 +29,7 @@ def record(key: str, visit: Visit) -> ShortUrl:
     SQL:
         UPDATE shorturl_shorturl SET hits = hits + 1
         WHERE key = … AND deleted_at IS NULL
-            AND (expires_at IS NULL OR expires_at > clock_timestamp())
+            AND (expires_at IS NULL OR expires_at > statement_timestamp())
             AND (max_hits IS NULL OR hits < max_hits)
         RETURNING id, key, …
         SELECT … FROM shorturl_visitcount WHERE (browser = … AND …) ORDER BY id ASC LIMIT 1

@@ -8,7 +8,7 @@ COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 UPDATE = sql.SQL("""
     UPDATE {} SET hits = hits + 1
     WHERE key = %s AND deleted_at IS NULL
-        AND (expires_at IS NULL OR expires_at > clock_timestamp())
+        AND (expires_at IS NULL OR expires_at > statement_timestamp())
         AND (max_hits IS NULL OR hits < max_hits)
     RETURNING {}
 """).format(
@@ -17,7 +17,7 @@ UPDATE = sql.SQL("""
 KIND = sql.SQL("short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot")
 UPSERT = sql.SQL("""
     INSERT INTO {counts} AS counts ({kind}, hits)
-    VALUES (%s, date_trunc('hour', clock_timestamp(), 'UTC'), 'h', %s, %s, %s, %s, %s, %s, 1)
+    VALUES (%s, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', %s, %s, %s, %s, %s, %s, 1)
     ON CONFLICT ({kind}) DO UPDATE SET hits = counts.hits + 1
 """).format(counts=sql.Identifier(VisitCount._meta.db_table), kind=KIND)
 
@@ -31,12 +31,12 @@ def record(key: str, visit: Visit) -> ShortUrl:
     SQL:
         UPDATE shorturl_shorturl SET hits = hits + 1
         WHERE key = … AND deleted_at IS NULL
-            AND (expires_at IS NULL OR expires_at > clock_timestamp())
+            AND (expires_at IS NULL OR expires_at > statement_timestamp())
             AND (max_hits IS NULL OR hits < max_hits)
         RETURNING id, key, …
         INSERT INTO shorturl_visitcount AS counts
         (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot, hits)
-        VALUES (…, date_trunc('hour', clock_timestamp(), 'UTC'), 'h', …, 1)
+        VALUES (…, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', …, 1)
         ON CONFLICT
         (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot)
         DO UPDATE SET hits = counts.hits + 1

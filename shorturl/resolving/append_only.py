@@ -8,7 +8,7 @@ COUNT = sql.SQL("""
     WITH link AS (
         SELECT {columns} FROM {links}
         WHERE key = %s AND deleted_at IS NULL
-            AND (expires_at IS NULL OR expires_at > clock_timestamp())
+            AND (expires_at IS NULL OR expires_at > statement_timestamp())
             AND (max_hits IS NULL OR hits < max_hits)
     ), counted AS (
         INSERT INTO {counts} (short_url_id, hits) SELECT id, 1 FROM link
@@ -34,7 +34,7 @@ def resolve(key: str) -> ShortUrl:
         WITH link AS (
             SELECT id, key, … FROM shorturl_shorturl
             WHERE key = … AND deleted_at IS NULL
-                AND (expires_at IS NULL OR expires_at > clock_timestamp())
+                AND (expires_at IS NULL OR expires_at > statement_timestamp())
                 AND (max_hits IS NULL OR hits < max_hits)
         ), counted AS (
             INSERT INTO shorturl_partialcount (short_url_id, hits) SELECT id, 1 FROM link

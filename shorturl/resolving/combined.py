@@ -18,7 +18,7 @@ TABLE, *NAMES = map(connection.ops.quote_name, [ShortUrl._meta.db_table, *COLUMN
 UPDATE = f"""
     UPDATE {TABLE} SET hits = hits + %s
     WHERE key = %s AND deleted_at IS NULL
-        AND (expires_at IS NULL OR expires_at > clock_timestamp())
+        AND (expires_at IS NULL OR expires_at > statement_timestamp())
         AND (max_hits IS NULL OR hits <= max_hits - %s)
     RETURNING {", ".join(NAMES)}
 """  # noqa: S608
@@ -71,7 +71,7 @@ def resolve(key: str, *, shared: Batches = SHARED) -> ShortUrl:
     SQL:
         UPDATE shorturl_shorturl SET hits = hits + 1
         WHERE key = … AND deleted_at IS NULL
-            AND (expires_at IS NULL OR expires_at > clock_timestamp())
+            AND (expires_at IS NULL OR expires_at > statement_timestamp())
             AND (max_hits IS NULL OR hits <= max_hits - 1)
         RETURNING id, key, target_url, hits
 

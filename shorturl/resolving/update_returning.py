@@ -7,7 +7,7 @@ COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 UPDATE = sql.SQL("""
     UPDATE {} SET hits = hits + 1
     WHERE key = %s AND deleted_at IS NULL
-        AND (expires_at IS NULL OR expires_at > clock_timestamp())
+        AND (expires_at IS NULL OR expires_at > statement_timestamp())
         AND (max_hits IS NULL OR hits < max_hits)
     RETURNING {}
 """).format(
@@ -25,14 +25,15 @@ def resolve(key: str) -> ShortUrl:
     SQL:
         UPDATE shorturl_shorturl SET hits = hits + 1
         WHERE key = … AND deleted_at IS NULL
-            AND (expires_at IS NULL OR expires_at > clock_timestamp())
+            AND (expires_at IS NULL OR expires_at > statement_timestamp())
             AND (max_hits IS NULL OR hits < max_hits)
         RETURNING id, key, …
 
     Why nothing can go wrong: reading, adding and writing are one statement, under the row lock
     that every UPDATE takes. There is no time between check and use: a statement that had to wait
-    for the row looks again whether it is live, by the clock of that moment. The names are bound as
-    identifiers, by the driver's own `sql` module, which Django offers for either psycopg.
+    for the row looks again whether it is live, as the row is then; the time is that at which
+    PostgreSQL received the statement. The names are bound as identifiers, by the driver's own `sql`
+    module, which Django offers for either psycopg.
 
     What it costs: one round trip, and the row is locked for no longer than the statement takes.
 

@@ -98,6 +98,39 @@ def test_threads_never_use_a_link_more_often_than_it_may_be(strategy: Strategy[R
         assert sum(future.result(TIMEOUT) for future in futures) == hot().hits == 5
 
 
+AT_ONCE = ("select_for_update", "update_returning", "combined")  # look and count under one lock
+
+
+@each(*(STRATEGIES[name] for name in AT_ONCE))
+@pytest.mark.parametrize(("ends", "hits"), [("clock_timestamp()", 1), ("'2020-01-01'", 0)])
+def test_who_waits_for_the_end_is_judged_by_when_the_statement_came(
+    strategy: Strategy[Resolve], ends: str, hits: int
+) -> None:
+    """Process 2 locks the row, 1 asks for it and waits; then 2 ends the link, now or in 2020.
+
+    The statement of 1 came before the end, or after it; in both cases it gets the row after it.
+    """
+
+    def end() -> None:
+        table = ShortUrl._meta.db_table
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(f"SELECT 1 FROM {table} FOR UPDATE")
+            cursor.execute(f"UPDATE {table} SET expires_at = {ends}")
+
+    def follow() -> None:
+        with suppress(ShortUrl.DoesNotExist):
+            strategy.function("hot")
+
+    steps = 3 if strategy.name == "select_for_update" and hits else 2
+    waited = run_schedule(
+        "2122" + "1" * (steps - 1), [follow, end], setup=setup, invariant=lambda outcomes: None
+    )
+    assert waited.outcomes[0].raised is None
+    assert total() == hits
+    with pytest.raises(ShortUrl.DoesNotExist):
+        strategy.function("hot")
+
+
 @every_nesting_strategy
 def test_the_callers_transaction_stays_usable(strategy: Strategy[Resolve]) -> None:
     setup()
