@@ -19,7 +19,7 @@ from django.db import DatabaseError
 
 from shorturl.outages import driver_error
 
-MOST = 64  # statements of a session: one for each number of kinds in a batch, and few others
+MOST = 64  # statements of a session; a redirect has two
 # The statement is unknown, as after DISCARD ALL, or returns other types, as after a migration:
 # https://www.postgresql.org/docs/18/errcodes-appendix.html
 STALE = ("26000", "0A000")

@@ -26,6 +26,7 @@ from loadtests.faults.full_disk import full_disk, small_disk
 from loadtests.faults.half_bodies import half_bodies
 from loadtests.faults.half_headers import half_headers
 from loadtests.faults.kill_answer import kill_answer
+from loadtests.faults.kill_coarsening import kill_coarsening
 from loadtests.faults.kill_compaction import kill_compaction
 from loadtests.faults.kill_pgbouncer import kill_pgbouncer, pgbouncer_before_postgres
 from loadtests.faults.kill_roll_up import appending, kill_roll_up
@@ -178,6 +179,13 @@ FAULTS = (
         QUICK,
         place=appending_visits,
         quick=True,
+    ),
+    InjectedFault(
+        kill_coarsening,
+        "the same where hours of some days ago leave all but their devices to the day",
+        "the visits of every link are its hits, by each dimension, and no request notices",
+        QUICK,
+        place=appending_visits,
     ),
     InjectedFault(
         kill_answer,

@@ -14,19 +14,22 @@ ENOUGH = """
 """
 CROWD = """
     UPDATE shorturl_visitcount
-    SET starts_at = starts_at - (100 + %s / 2) * interval '1 day',
-        referrer = id %% 100 || '.example'
+    SET starts_at = starts_at - %s * interval '1 day', referrer = id %% 100 || '.example'
     WHERE unit IS NULL
 """
-# What a roll-up before has compacted, to which only a compaction adds: it has deleted the kinds.
+OLD = 100  # days: more than hours are kept
+# What a roll-up before has compacted, to which only another one adds: it has deleted the rows.
 LOCK = "SELECT 1 FROM shorturl_visitcount WHERE unit = 'd' AND referrer = '*' FOR UPDATE"
 
 
 def kill_compaction(experiment: Experiment) -> Iterator[Figure]:
     """Roll up, and kill every second one when it has deleted kinds and not added dimensions."""
+    return roll_ups(
+        experiment, LOCK, lambda cursor, number: crowd(experiment, cursor, OLD + number // 2)
+    )
 
-    def crowd(cursor: Any, number: int) -> None:
-        experiment.wait(partial(found, cursor, ENOUGH), "there are few visits")
-        cursor.execute(CROWD, [number])
 
-    return roll_ups(experiment, LOCK, crowd)
+def crowd(experiment: Experiment, cursor: Any, days: int) -> None:
+    """Let single visits become so many days old, when there are enough."""
+    experiment.wait(partial(found, cursor, ENOUGH), "there are few visits")
+    cursor.execute(CROWD, [days])

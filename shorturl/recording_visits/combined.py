@@ -1,3 +1,4 @@
+import json
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -30,13 +31,23 @@ COUNT = f"""
     ), recorded AS (
         INSERT INTO {COUNTS} AS counts (short_url_id, starts_at, unit, {KIND}, hits)
         SELECT followed.id, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', kinds.*
-        FROM followed, (VALUES {{kinds}}) AS kinds ({KIND}, hits)
+        FROM followed, {{kinds}}
         ORDER BY {KIND}
         ON CONFLICT (short_url_id, starts_at, unit, {KIND})
         DO UPDATE SET hits = counts.hits + excluded.hits
     )
     SELECT {", ".join(NAMES)} FROM followed
 """  # noqa: S608
+# Each value that is sent takes time: of one visit, as most batches have, they are few enough.
+ONE = COUNT.format(
+    hits="1", kinds=f"(VALUES (%s, %s, %s, %s, %s, %s::boolean, 1)) AS kinds ({KIND}, hits)"
+)
+SEVERAL = COUNT.format(
+    hits="%s",
+    kinds="""json_to_recordset(%s) AS kinds (
+            referrer text, browser text, system text, device text, country text, is_bot boolean,
+            hits bigint)""",
+)
 
 SHARED = Batches()
 os.register_at_fork(after_in_child=SHARED.__init__)  # type: ignore[misc]
@@ -62,7 +73,7 @@ def record(key: str, visit: Visit, *, shared: Batches = SHARED) -> ShortUrl:
             INSERT INTO shorturl_visitcount AS counts
             (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot,
             hits) SELECT followed.id, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', kinds.*
-            FROM followed, (VALUES (…, 1::bigint)) AS kinds (…, hits)
+            FROM followed, (VALUES (…, 1)) AS kinds (…, hits)
             ORDER BY referrer, browser, system, device, country, is_bot
             ON CONFLICT
             (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot)
@@ -70,7 +81,8 @@ def record(key: str, visit: Visit, *, shared: Batches = SHARED) -> ShortUrl:
         )
         SELECT id, key, target_url, hits FROM followed
 
-    with a row of VALUES for each kind in the batch, and its number of hits.
+    or + 2 and - 2, + 3 and - 3, …, with the kinds in the batch, and how many hits each has, as rows
+    of json_to_recordset(…).
 
     Why nothing can go wrong: what holds for `combined` in `resolving`, and for `upsert`: one
     statement adds as many visits as hits, or nothing, and nobody is answered before it is
@@ -93,20 +105,16 @@ def record_together(
 
 def count(key: str, visits: Sequence[Visit]) -> Row | None:
     """Add so many hits and record the visits; return the row, or None without so many uses left."""
-    values: list[str | int]
-    if len(visits) == 1:  # as most batches have: each value that is sent takes time
-        sql, values = statement(1, hits="1"), [key, *visits[0]]
-    else:
-        kinds = Counter(visits)
-        sql, values = statement(len(kinds)), [len(visits), key, len(visits)]
-        values += [value for visit, hits in kinds.items() for value in (*visit, hits)]
     with connection.cursor() as cursor:
-        cursor.execute(sql, values)
+        if len(visits) == 1:
+            cursor.execute(ONE, [key, *visits[0]])
+        else:
+            kinds = (f'{begun(visit)}, "hits": {hits}}}' for visit, hits in Counter(visits).items())
+            cursor.execute(SEVERAL, [len(visits), key, len(visits), f"[{','.join(kinds)}]"])
         return cursor.fetchone()  # type: ignore[no-any-return]
 
 
-@lru_cache
-def statement(kinds: int, hits: str = "%s") -> str:
-    """Return the statement for visits of so many kinds, and so many `hits` of each."""
-    row = f"(%s, %s, %s, %s, %s, %s::boolean, {hits}::bigint)"
-    return COUNT.format(hits=hits, kinds=", ".join([row] * kinds))
+@lru_cache(4_000)
+def begun(visit: Visit) -> str:
+    """Return the JSON object of a kind without its end, to which its hits are added."""
+    return json.dumps(visit._asdict()).removesuffix("}")
