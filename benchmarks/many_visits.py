@@ -48,9 +48,9 @@ MAKE_LINKS = """
     FROM generate_series(1, %(links)s) AS number
 """
 MAKE_VISITS = """
-    INSERT INTO shorturl_visitcount (short_url_id, unit, starts_at, referrer, browser, system,
+    INSERT INTO shorturl_visitcount (key, unit, starts_at, referrer, browser, system,
         device, country, is_bot, hits)
-    SELECT number, 'd', date_trunc('day', now(), 'UTC') - number %% 90 * interval '1 day',
+    SELECT 'k' || number, 'd', date_trunc('day', now(), 'UTC') - number %% 90 * interval '1 day',
         'r' || number %% 100 || '.example', 'Firefox', 'Linux', 'Computer', '', false,
         1 + number %% 19
     FROM generate_series(4, %(links)s) AS number WHERE number %% 7 > 0
@@ -70,15 +70,15 @@ MAKE_HOT = """
         SELECT *, floor(%(visits)s::numeric * weight / sum(weight) OVER ()) AS share
         FROM times, generate_series(1, %(kinds)s) AS kind
     )
-    INSERT INTO shorturl_visitcount (short_url_id, unit, starts_at, referrer, browser, system,
+    INSERT INTO shorturl_visitcount (key, unit, starts_at, referrer, browser, system,
         device, country, is_bot, hits)
-    SELECT %(link)s, 'h', starts_at, 'r' || kind %% 20 || '.example', 'browser ' || kind / 20 %% 5,
-        'system ' || kind / 100 %% 2, 'Phone', chr(65 + kind / 200 %% 26) || 'X', kind %% 8 = 0,
-        greatest(share, 1) FROM rows
+    SELECT 'k' || %(link)s, 'h', starts_at, 'r' || kind %% 20 || '.example',
+        'browser ' || kind / 20 %% 5, 'system ' || kind / 100 %% 2, 'Phone',
+        chr(65 + kind / 200 %% 26) || 'X', kind %% 8 = 0, greatest(share, 1) FROM rows
 """
 FIT = """
     UPDATE shorturl_shorturl SET hits = (
-        SELECT coalesce(sum(hits), 0) FROM shorturl_visitcount WHERE short_url_id = %(link)s
+        SELECT coalesce(sum(hits), 0) FROM shorturl_visitcount WHERE key = 'k' || %(link)s
     ) WHERE id = %(link)s
 """
 
@@ -140,7 +140,7 @@ def pages(small: int, large: int) -> Iterator[tuple[str, str, Callable[[], objec
     today = timezone.now().date()
     for link in (1, 2, 3):
         short_url = ShortUrl.objects.get(pk=link)
-        rows = VisitCount.objects.filter(short_url=link).count()
+        rows = VisitCount.objects.filter(short_url=short_url).count()
         of = f"{short_url.hits:,} visits in {rows:,} rows"
         for name, days, by in [
             ("2 days by hour", 2, Unit.HOUR),

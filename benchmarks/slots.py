@@ -22,8 +22,8 @@ ROUNDS, SECONDS = 3, 1.0
 ROWS = (0, 16, 1_000, 10_000, 100_000)
 READS = 100
 
-ADD = "UPDATE shorturl_partialcount SET hits = hits + 1 WHERE short_url_id = 1 AND slot = "
-OF_TWO = "SELECT slot FROM shorturl_partialcount WHERE short_url_id = 1 AND slot IN (:a, :b)"
+ADD = "UPDATE shorturl_partialcount SET hits = hits + 1 WHERE key = 'hot' AND slot = "
+OF_TWO = "SELECT slot FROM shorturl_partialcount WHERE key = 'hot' AND slot IN (:a, :b)"
 READ = ["rows", "hits alone µs", "total µs", "roll-up ms", "total before VACUUM µs"]
 WAYS = {
     "random": f"{ADD}:a;",
@@ -96,7 +96,7 @@ def added(program: str, way: str, slots: int, clients: int) -> tuple[float, floa
     from shorturl.models import PartialCount
 
     PartialCount.objects.all().delete()
-    rows = [PartialCount(short_url_id=1, slot=slot, hits=0) for slot in range(slots)]
+    rows = [PartialCount(short_url_id="hot", slot=slot, hits=0) for slot in range(slots)]
     PartialCount.objects.bulk_create(rows)
     draws = "".join(f"\\set {name} random(0, {slots - 1})\n" for name in "ab")
     rate = pgbench.run(

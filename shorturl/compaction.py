@@ -40,26 +40,26 @@ LATEST = sql.SQL("""
 """).format(**NAMES)
 FIND = sql.SQL("""
     WITH looked_at AS (
-        SELECT short_url_id, {dimensions}, is_bot FROM {counts}
+        SELECT key, {dimensions}, is_bot FROM {counts}
         WHERE unit = %s AND starts_at >= %s AND starts_at < %s AND {kinds}
         LIMIT %s
     ), kinds AS (
         SELECT DISTINCT * FROM looked_at
     )
-    SELECT short_url_id FROM kinds GROUP BY short_url_id HAVING count(*) > %s
+    SELECT key FROM kinds GROUP BY key HAVING count(*) > %s
 """).format(**NAMES, kinds=KINDS)
 FIND_DETAILED = sql.SQL("""
     WITH looked_at AS (
-        SELECT short_url_id, referrer, device FROM {counts}
+        SELECT key, referrer, device FROM {counts}
         WHERE unit = 'h' AND starts_at >= %s AND starts_at < %s
         LIMIT %s
     )
-    SELECT short_url_id FROM looked_at WHERE {more} GROUP BY short_url_id HAVING count(*) > %s
+    SELECT key FROM looked_at WHERE {more} GROUP BY key HAVING count(*) > %s
 """).format(**NAMES, more=MORE)
 MOVE = sql.SQL("""
     WITH free AS MATERIALIZED (
         SELECT id FROM {counts}
-        WHERE short_url_id = %s AND unit = %s AND starts_at >= %s AND starts_at < %s
+        WHERE key = %s AND unit = %s AND starts_at >= %s AND starts_at < %s
             AND CASE WHEN %s THEN {more} ELSE {kinds} END
         LIMIT %s FOR UPDATE SKIP LOCKED
     ), taken AS (
@@ -67,18 +67,18 @@ MOVE = sql.SQL("""
         RETURNING counts.*, date_trunc(%s, starts_at, 'UTC') AS since,
             date_trunc(%s, starts_at, 'UTC') AS device_since
     ), added AS (
-        INSERT INTO {counts} AS counts (short_url_id, starts_at, unit, {dimensions}, is_bot, hits)
-        SELECT short_url_id, coalesce(since, device_since) AS begins,
+        INSERT INTO {counts} AS counts (key, starts_at, unit, {dimensions}, is_bot, hits)
+        SELECT key, coalesce(since, device_since) AS begins,
             CASE WHEN since IS NULL THEN %s ELSE %s END,
             coalesce(referrer, {any}) AS referrer, coalesce(browser, {any}) AS browser,
             coalesce(system, {any}) AS system, coalesce(device, {any}) AS device,
             coalesce(country, {any}) AS country, is_bot, sum(hits)
         FROM taken
-        GROUP BY short_url_id, is_bot, GROUPING SETS ((since, referrer), (since, browser),
+        GROUP BY key, is_bot, GROUPING SETS ((since, referrer), (since, browser),
             (since, system), (device_since, device), (since, country))
         HAVING coalesce({dimensions}) <> {any}
-        ORDER BY short_url_id, begins, {dimensions}, is_bot
-        ON CONFLICT (short_url_id, starts_at, unit, {dimensions}, is_bot)
+        ORDER BY key, begins, {dimensions}, is_bot
+        ON CONFLICT (key, starts_at, unit, {dimensions}, is_bot)
         DO UPDATE SET hits = counts.hits + excluded.hits
     )
     SELECT count(*) FROM taken
@@ -113,8 +113,8 @@ def coarsen(before: datetime, *, calm: int) -> int:
 
 
 def each_time(
-    find: Callable[[datetime, datetime], list[int]],
-    move_batch: Callable[[int, str, str, datetime, datetime], int],
+    find: Callable[[datetime, datetime], list[str]],
+    move_batch: Callable[[str, str, str, datetime, datetime], int],
     unit: str,
     into: str,
     before: datetime,
@@ -124,8 +124,8 @@ def each_time(
     taken = without = 0
     for since, until in times(unit, into, before):
         rows = sum(
-            in_batches(partial(move_batch, link, unit, into, since, until))
-            for link in find(since, until)
+            in_batches(partial(move_batch, key, unit, into, since, until))
+            for key in find(since, until)
         )
         taken += rows
         without = 0 if rows else without + 1
@@ -146,22 +146,22 @@ def times(unit: str, into: str, before: datetime) -> Iterator[tuple[datetime, da
         before = since
 
 
-def crowded(unit: str, since: datetime, until: datetime) -> list[int]:
-    """Return the ids of the links that have more than CROWDED kinds between two moments."""
+def crowded(unit: str, since: datetime, until: datetime) -> list[str]:
+    """Return the keys of the links that have more than CROWDED kinds between two moments."""
     with connection.cursor() as cursor:
         cursor.execute(FIND, [unit, since, until, LOOKED_AT, CROWDED])
-        return [link for (link,) in cursor.fetchall()]
+        return [key for (key,) in cursor.fetchall()]
 
 
-def detailed(since: datetime, until: datetime) -> list[int]:
-    """Return the ids of the links whose hours have more than CROWDED rows beside the devices."""
+def detailed(since: datetime, until: datetime) -> list[str]:
+    """Return the keys of the links whose hours have more than CROWDED rows beside the devices."""
     with connection.cursor() as cursor:
         cursor.execute(FIND_DETAILED, [since, until, LOOKED_AT, CROWDED])
-        return [link for (link,) in cursor.fetchall()]
+        return [key for (key,) in cursor.fetchall()]
 
 
 def move(
-    link: int, unit: str, into: str, since: datetime, until: datetime, devices: str = ""
+    key: str, unit: str, into: str, since: datetime, until: datetime, devices: str = ""
 ) -> int:
     """Move a batch of a link's rows to rows of one dimension each; return how many it took.
 
@@ -170,7 +170,7 @@ def move(
     """
     spans = [SPANS[into], SPANS[devices or into], devices or into, into]
     with connection.cursor() as cursor:
-        cursor.execute(MOVE, [link, unit, since, until, bool(devices), BATCH, *spans])
+        cursor.execute(MOVE, [key, unit, since, until, bool(devices), BATCH, *spans])
         return int(cursor.fetchone()[0])
 
 

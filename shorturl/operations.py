@@ -150,10 +150,10 @@ def change(links: ShortUrlQuerySet, **values: Any) -> bool:
         return bool(links.update(**values))
     try:
         with transaction.atomic():
-            for pk in links.values_list("pk", flat=True):
-                gather(pk, limit)
+            for key in links.values_list("key", flat=True):
+                gather(key, limit)
             changed = bool(links.update(**values))
-            # Somebody has deleted it, or given it to somebody else, since the look at its id.
+            # Somebody has deleted it, or given it to somebody else, since the look at its key.
             transaction.set_rollback(not changed)
             return changed
     except IntegrityError as error:

@@ -40,7 +40,7 @@ def fading(links: ShortUrlQuerySet) -> ShortUrlQuerySet:
     middle, first = today - PERIOD, today - 2 * PERIOD
     visits = VisitCount.objects.each_once()
     people = visits.filter(
-        short_url=OuterRef("pk"), starts_at__gte=first, starts_at__lt=today, is_bot=False
+        short_url=OuterRef("key"), starts_at__gte=first, starts_at__lt=today, is_bot=False
     ).values("short_url")
     recent = Case(When(starts_at__gte=middle, then=F("hits")), default=0)
 

@@ -11,19 +11,19 @@ MOVE = sql.SQL("""
     WITH free AS MATERIALIZED (
         SELECT id FROM {counts} AS counts WHERE NOT EXISTS (
             SELECT FROM {links} AS link
-            WHERE link.id = counts.short_url_id AND link.max_hits IS NOT NULL
+            WHERE link.key = counts.key AND link.max_hits IS NOT NULL
         ) ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED
     ), taken AS (
         DELETE FROM {counts} AS counts USING free WHERE counts.id = free.id
-        RETURNING counts.short_url_id, counts.hits
+        RETURNING counts.key, counts.hits
     ), sums AS (
-        SELECT short_url_id, sum(hits) AS hits, count(*) AS rows FROM taken GROUP BY short_url_id
+        SELECT key, sum(hits) AS hits, count(*) AS rows FROM taken GROUP BY key
     ), locked AS (
-        SELECT id FROM {links} WHERE id IN (SELECT short_url_id FROM sums)
+        SELECT key FROM {links} WHERE key IN (SELECT key FROM sums)
         ORDER BY id FOR NO KEY UPDATE
     ), added AS (
         UPDATE {links} AS link SET hits = link.hits + sums.hits
-        FROM sums JOIN locked ON locked.id = sums.short_url_id WHERE link.id = locked.id
+        FROM sums JOIN locked ON locked.key = sums.key WHERE link.key = locked.key
     )
     SELECT coalesce(sum(rows), 0), coalesce(sum(hits), 0) FROM sums
 """).format(
@@ -34,25 +34,25 @@ MOVE = sql.SQL("""
 # In the same order as above, the counts before the link, so that the two cannot deadlock.
 GATHER = sql.SQL("""
     WITH taken AS (
-        DELETE FROM {counts} WHERE short_url_id = %s RETURNING hits
+        DELETE FROM {counts} WHERE key = %s RETURNING hits
     )
     UPDATE {links} SET
         hits = hits + (SELECT coalesce(sum(hits), 0) FROM taken),
         max_hits = %s
-    WHERE id = %s
+    WHERE key = %s
 """).format(
     counts=sql.Identifier(PartialCount._meta.db_table),
     links=sql.Identifier(ShortUrl._meta.db_table),
 )
 
 
-def gather(pk: int, max_hits: int) -> None:
+def gather(key: str, max_hits: int) -> None:
     """Give a link a limit, and its own counter all that was counted elsewhere, in one statement.
 
     Raises IntegrityError when that is more than the limit.
     """
     with connection.cursor() as cursor:
-        cursor.execute(GATHER, [pk, max_hits, pk])
+        cursor.execute(GATHER, [key, max_hits, key])
 
 
 def roll_up(batch: int = BATCH) -> int:

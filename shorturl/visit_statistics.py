@@ -92,7 +92,7 @@ STATEMENT = """
             coalesce(sum(hits) FILTER (WHERE NOT is_bot), 0) AS people,
             coalesce(sum(hits) FILTER (WHERE is_bot), 0) AS bots
         FROM {visits}
-        WHERE short_url_id = %(link)s AND starts_at BETWEEN %(begins)s AND %(ends)s
+        WHERE key = %(key)s AND starts_at BETWEEN %(begins)s AND %(ends)s
         GROUP BY GROUPING SETS ((unit, starts_at, {counted_by}), {dimensions})
         HAVING coalesce({dimensions}) <> {any}
     ), ranked AS (
@@ -107,15 +107,15 @@ STATEMENT = """
         FROM counted WHERE starts_at IS NOT NULL GROUP BY GROUPING SETS (({time}), ())
     )
     SELECT kept, begins, {dimensions}, people::bigint, bots::bigint,
-        (SELECT hits FROM {links} WHERE id = %(link)s)
-        + (SELECT coalesce(sum(hits), 0)::bigint FROM {parts} WHERE short_url_id = %(link)s),
-        EXISTS (SELECT FROM {visits} WHERE short_url_id = %(link)s),
+        (SELECT hits FROM {links} WHERE key = %(key)s)
+        + (SELECT coalesce(sum(hits), 0)::bigint FROM {parts} WHERE key = %(key)s),
+        EXISTS (SELECT FROM {visits} WHERE key = %(key)s),
         CASE WHEN %(whole)s THEN (
             SELECT coalesce(sum(hits), 0)::bigint FROM {visits}
-            WHERE short_url_id = %(link)s AND starts_at < %(begins)s AND {each_once}
+            WHERE key = %(key)s AND starts_at < %(begins)s AND {each_once}
         ) + (
             SELECT coalesce(sum(hits), 0)::bigint FROM {visits}
-            WHERE short_url_id = %(link)s AND starts_at > %(ends)s AND {each_once}
+            WHERE key = %(key)s AND starts_at > %(ends)s AND {each_once}
         ) END
     FROM ranked WHERE CASE WHEN begins IS NULL THEN rank <= %(top)s ELSE %(in_time)s END
     ORDER BY begins IS NULL AND rank = 0 DESC, begins, people + bots DESC, {dimensions}
@@ -155,7 +155,7 @@ def read(
         any=sql.Literal(ANY),
     )
     values: dict[str, Any] = {
-        "link": short_url.pk,
+        "key": short_url.key,
         "begins": chosen.begins,
         "ends": chosen.ends,
         "by": (by or Unit.DAY).value,

@@ -43,7 +43,7 @@ def test_the_script_of_a_transaction_hands_on_what_it_has_read() -> None:
 def test_the_script_of_a_slotted_counter_draws_the_slot() -> None:
     script = pgbench.resolving_script(resolving.STRATEGIES["slotted_counter"])
     assert script.startswith("\\set slot random(1, 16)\n")
-    assert "SELECT id, :slot, 1 FROM link" in script
+    assert "SELECT key, :slot, 1 FROM link" in script
 
 
 @pytest.mark.django_db(transaction=True)

@@ -13,7 +13,7 @@ from shorturl.models import PartialCount
 )
 def test_a_hit_is_added_to_the_slot_that_is_chosen(way: str, chosen: set[int]) -> None:
     for slot, hits in enumerate((0, 5, 9)):
-        PartialCount.objects.create(short_url_id=1, slot=slot, hits=hits)
+        PartialCount.objects.create(short_url_id="hot", slot=slot, hits=hits)
     with connection.cursor() as cursor:
         cursor.execute(WAYS[way].replace(":a", "2").replace(":b", "1"))
         assert cursor.rowcount == 1

@@ -68,7 +68,14 @@ class Link(models.Model):
 class LinkCount(models.Model):
     """Partial counts of a Link."""
 
-    short_url = models.ForeignKey(Link, models.DO_NOTHING, db_constraint=False, db_index=False)
+    short_url = models.ForeignKey(
+        Link,
+        models.DO_NOTHING,
+        to_field="key",
+        db_column="key",
+        db_constraint=False,
+        db_index=False,
+    )
     slot = models.PositiveSmallIntegerField(null=True)
     hits = models.PositiveBigIntegerField()
 
@@ -92,7 +99,14 @@ class Bookmark(models.Model):
 class BookmarkCount(models.Model):
     """Partial counts of a Bookmark."""
 
-    short_url = models.ForeignKey(Bookmark, models.DO_NOTHING, db_constraint=False, db_index=False)
+    short_url = models.ForeignKey(
+        Bookmark,
+        models.DO_NOTHING,
+        to_field="slug",
+        db_column="slug",
+        db_constraint=False,
+        db_index=False,
+    )
     slot = models.PositiveSmallIntegerField(null=True)
     clicks = models.PositiveBigIntegerField()
 
@@ -121,7 +135,7 @@ class Page(models.Model):
 
 
 class PageCount(models.Model):
-    """Partial counts of a Page."""
+    """Partial counts of a Page, by its id, as its key may become another's."""
 
     short_url = models.ForeignKey(Page, models.DO_NOTHING, db_constraint=False, db_index=False)
     slot = models.PositiveSmallIntegerField(null=True)

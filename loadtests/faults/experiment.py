@@ -32,12 +32,12 @@ QUICK = 1.0  # seconds for what waits for nothing but a thread
 DIFFERENCES = """
     SELECT coalesce(sum(abs(link.hits - coalesce(visits.hits, 0))), 0)
     FROM shorturl_shorturl AS link LEFT JOIN (
-        SELECT short_url_id, unnest(ARRAY[
+        SELECT key, unnest(ARRAY[
             sum(hits) FILTER (WHERE referrer <> '*'), sum(hits) FILTER (WHERE browser <> '*'),
             sum(hits) FILTER (WHERE system <> '*'), sum(hits) FILTER (WHERE device <> '*'),
             sum(hits) FILTER (WHERE country <> '*')
-        ]) AS hits FROM shorturl_visitcount GROUP BY short_url_id
-    ) AS visits ON visits.short_url_id = link.id
+        ]) AS hits FROM shorturl_visitcount GROUP BY key
+    ) AS visits USING (key)
 """
 
 

@@ -10,7 +10,7 @@ from loadtests.faults.kill_roll_up import found, roll_ups
 # Single visits become old ones, of up to a hundred kinds: more than a day of a link may have.
 ENOUGH = """
     SELECT 1 FROM shorturl_visitcount
-    WHERE unit IS NULL GROUP BY short_url_id HAVING count(DISTINCT id % 100) > 60
+    WHERE unit IS NULL GROUP BY key HAVING count(DISTINCT id % 100) > 60
 """
 CROWD = """
     UPDATE shorturl_visitcount

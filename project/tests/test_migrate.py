@@ -14,6 +14,9 @@ from django.db.models.signals import pre_migrate
 from project.management.commands.migrate import LOCK, alone
 from project.tests.conftest import run_in
 from project.tests.test_gunicorn import CONFIG, database
+from shorturl.models import PartialCount, ShortUrl, VisitCount
+from shorturl.recording_visits import upsert
+from shorturl.visits import Visit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -72,6 +75,54 @@ def test_what_is_made_beside_the_traffic_can_be_made_again() -> None:
     for key in beside:
         with connection.schema_editor(atomic=False) as editor:
             loader.graph.nodes[key].apply(loader.project_state(key, at_end=False), editor)
+
+
+COLUMN = """
+    SELECT atttypid::regtype::text, atttypmod, attcollation, attnotnull FROM pg_attribute
+    WHERE attrelid = %s::regclass AND attname = 'key'
+"""
+CONSTRAINTS = """
+    SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint
+    WHERE conrelid = ANY (%s::regclass[]) ORDER BY conname
+"""
+COUNTS = ["shorturl_partialcount", "shorturl_visitcount"]
+
+
+@pytest.mark.django_db(transaction=False)  # all of it is undone at the end
+def test_what_is_counted_keeps_its_link_there_and_back() -> None:
+    """By the link's key, which is that of a link since 0012, and by its id, as it was before."""
+
+    def asked(query: str, *values: str | list[str]) -> list[tuple[object, ...]]:
+        with connection.cursor() as cursor:
+            cursor.execute(query, [*values])
+            return list(cursor.fetchall()) if cursor.description else []
+
+    def counted(by: str) -> list[tuple[object, ...]]:
+        queries = [f"SELECT {by}, hits FROM {table} ORDER BY hits" for table in COUNTS]
+        return [row for query in queries for row in asked(query)]
+
+    name = ("shorturl", "0012_counts_by_key")
+    loader = MigrationLoader(connection)
+    migration, before = loader.graph.nodes[name], loader.project_state(name, at_end=False)
+    ids = {
+        key: ShortUrl.objects.create(key=key, target_url="https://a.example/").pk for key in "ab"
+    }
+    for hits, key in enumerate("abba", 1):
+        PartialCount.objects.create(short_url_id=key, slot=hits, hits=hits)
+        upsert.record(key, Visit(browser=f"{hits}"))
+        VisitCount.objects.filter(browser=f"{hits}").update(hits=hits)
+    there, constraints = counted("key"), asked(CONSTRAINTS, COUNTS)
+    assert len(there) == 8
+    with connection.schema_editor(atomic=False) as editor:
+        migration.unapply(before.clone(), editor)
+    assert counted("short_url_id") == [(ids[str(key)], hits) for key, hits in there]
+    asked("INSERT INTO shorturl_partialcount (short_url_id, hits) VALUES (0, 9)")  # of no link
+    with connection.schema_editor(atomic=False) as editor:
+        migration.apply(before.clone(), editor)
+    assert counted("key") == there
+    assert asked(CONSTRAINTS, COUNTS) == constraints
+    columns = {asked(COLUMN, table)[0] for table in ["shorturl_shorturl", *COUNTS]}
+    assert len(columns) == 1
 
 
 def test_the_lock_belongs_to_a_transaction_that_no_timeout_ends() -> None:

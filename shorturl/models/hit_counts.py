@@ -16,9 +16,16 @@ class PartialCount(models.Model):
     """
 
     # No foreign key in the database: to check it, every hit would lock the row of its link, which
-    # all hits of a hot link would do at once. Only erase() removes a link, and its parts first.
+    # all hits of a hot link would do at once. Only erase() removes a link, and its parts first. By
+    # the key, which never changes, all that is counted of a link can be on one node of a cluster.
     short_url = models.ForeignKey(
-        "ShortUrl", models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+        "ShortUrl",
+        models.DO_NOTHING,
+        to_field="key",
+        db_column="key",
+        related_name="+",
+        db_constraint=False,
+        db_index=False,
     )
     slot = models.PositiveSmallIntegerField(null=True)
     hits = models.PositiveBigIntegerField()
@@ -32,7 +39,7 @@ class PartialCount(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.hits} of short URL {self.short_url_id}"
+        return f"{self.hits} of {self.short_url_id}"
 
 
 class VisitCountQuerySet(models.QuerySet["VisitCount"]):
@@ -68,7 +75,13 @@ class VisitCount(models.Model):
 
     # As in PartialCount.
     short_url = models.ForeignKey(
-        "ShortUrl", models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+        "ShortUrl",
+        models.DO_NOTHING,
+        to_field="key",
+        db_column="key",
+        related_name="+",
+        db_constraint=False,
+        db_index=False,
     )
     unit = models.CharField(max_length=1, choices=Unit, null=True)  # noqa: DJ001
     starts_at = models.DateTimeField()
@@ -105,4 +118,4 @@ class VisitCount(models.Model):
         indexes = [models.Index(fields=["unit", "starts_at"], name="shorturl_visitcount_time_ix")]
 
     def __str__(self) -> str:
-        return f"{self.hits} of short URL {self.short_url_id} at {self.starts_at}"
+        return f"{self.hits} of {self.short_url_id} at {self.starts_at}"

@@ -72,7 +72,7 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         `slotted_counter` leaves at most one row for each slot, and `append_only` one for each hit
         since the last roll-up.
         """
-        parts = PartialCount.objects.filter(short_url=OuterRef("pk")).values("short_url")
+        parts = PartialCount.objects.filter(short_url=OuterRef("key")).values("short_url")
         counted = Subquery(parts.annotate(counted=Sum("hits")).values("counted"))
         total = {"total_hits": F("hits") + Coalesce(counted, 0)}
         return self.annotate(**total)  # by this way mypy leaves it to the class what total_hits is
@@ -80,10 +80,11 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
     def erase(self) -> int:
         """Remove the rows themselves, which frees their keys, and return how many.
 
-        For tests and labs; a key that was passed on must not lead to somebody else's target.
+        For tests and labs; a key that was passed on must not lead to somebody else's target. What
+        is counted at that very moment would be left to whoever gets the key next.
         """
         for model in (PartialCount, VisitCount):
-            parts = model._base_manager.using(self.db).filter(short_url__in=self.values("pk"))
+            parts = model._base_manager.using(self.db).filter(short_url__in=self.values("key"))
             parts._raw_delete(self.db)
         return self._raw_delete(self.db)
 

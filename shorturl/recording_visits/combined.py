@@ -29,11 +29,11 @@ COUNT = f"""
             AND (max_hits IS NULL OR hits <= max_hits - {{hits}})
         RETURNING {", ".join(NAMES)}
     ), recorded AS (
-        INSERT INTO {COUNTS} AS counts (short_url_id, starts_at, unit, {KIND}, hits)
-        SELECT followed.id, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', kinds.*
+        INSERT INTO {COUNTS} AS counts (key, starts_at, unit, {KIND}, hits)
+        SELECT followed.key, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', kinds.*
         FROM followed, {{kinds}}
         ORDER BY {KIND}
-        ON CONFLICT (short_url_id, starts_at, unit, {KIND})
+        ON CONFLICT (key, starts_at, unit, {KIND})
         DO UPDATE SET hits = counts.hits + excluded.hits
     )
     SELECT {", ".join(NAMES)} FROM followed
@@ -71,12 +71,12 @@ def record(key: str, visit: Visit, *, shared: Batches = SHARED) -> ShortUrl:
             RETURNING id, key, target_url, hits
         ), recorded AS (
             INSERT INTO shorturl_visitcount AS counts
-            (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot,
-            hits) SELECT followed.id, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', kinds.*
+            (key, starts_at, unit, referrer, browser, system, device, country, is_bot, hits)
+            SELECT followed.key, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', kinds.*
             FROM followed, (VALUES (…, 1)) AS kinds (…, hits)
             ORDER BY referrer, browser, system, device, country, is_bot
             ON CONFLICT
-            (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot)
+            (key, starts_at, unit, referrer, browser, system, device, country, is_bot)
             DO UPDATE SET hits = counts.hits + excluded.hits
         )
         SELECT id, key, target_url, hits FROM followed

@@ -33,7 +33,7 @@ def record(key: str, visit: Visit) -> ShortUrl:
             AND (max_hits IS NULL OR hits < max_hits)
         RETURNING id, key, …
         SELECT … FROM shorturl_visitcount WHERE (browser = … AND …) ORDER BY id ASC LIMIT 1
-        INSERT INTO shorturl_visitcount (short_url_id, …) VALUES (…) RETURNING id, hits
+        INSERT INTO shorturl_visitcount (key, …) VALUES (…) RETURNING id, hits
         … or, where the SELECT has found one, UPDATE shorturl_visitcount SET hits = (hits + 1) …
 
     What goes wrong: two visits of a new hour find no row, and both create one. Here a unique

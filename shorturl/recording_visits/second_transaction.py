@@ -14,7 +14,7 @@ UPDATE = sql.SQL("""
 """).format(
     sql.Identifier(ShortUrl._meta.db_table), sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
 )
-KIND = sql.SQL("short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot")
+KIND = sql.SQL("key, starts_at, unit, referrer, browser, system, device, country, is_bot")
 UPSERT = sql.SQL("""
     INSERT INTO {counts} AS counts ({kind}, hits)
     VALUES (%s, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', %s, %s, %s, %s, %s, %s, 1)
@@ -35,10 +35,10 @@ def record(key: str, visit: Visit) -> ShortUrl:
             AND (max_hits IS NULL OR hits < max_hits)
         RETURNING id, key, …
         INSERT INTO shorturl_visitcount AS counts
-        (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot, hits)
+        (key, starts_at, unit, referrer, browser, system, device, country, is_bot, hits)
         VALUES (…, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', …, 1)
         ON CONFLICT
-        (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot)
+        (key, starts_at, unit, referrer, browser, system, device, country, is_bot)
         DO UPDATE SET hits = counts.hits + 1
 
     What goes wrong: each statement is right, and the two are not one. Whoever reads between them
@@ -56,5 +56,5 @@ def record(key: str, visit: Visit) -> ShortUrl:
         if row is None:
             raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r}.")
         short_url = ShortUrl.from_db(connection.alias, COLUMNS, row)
-        cursor.execute(UPSERT, [short_url.pk, *visit])
+        cursor.execute(UPSERT, [short_url.key, *visit])
     return short_url

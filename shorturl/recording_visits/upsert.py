@@ -15,7 +15,7 @@ COUNT = sql.SQL("""
     ), recorded AS (
         INSERT INTO {counts} AS counts ({kind}, hits)
         SELECT
-            id, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', %s, %s, %s, %s, %s, %s, 1
+            key, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', %s, %s, %s, %s, %s, %s, 1
         FROM followed
         ON CONFLICT ({kind}) DO UPDATE SET hits = counts.hits + 1
     )
@@ -24,9 +24,7 @@ COUNT = sql.SQL("""
     columns=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
     links=sql.Identifier(ShortUrl._meta.db_table),
     counts=sql.Identifier(VisitCount._meta.db_table),
-    kind=sql.SQL(
-        "short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot"
-    ),
+    kind=sql.SQL("key, starts_at, unit, referrer, browser, system, device, country, is_bot"),
 )
 
 
@@ -46,11 +44,10 @@ def record(key: str, visit: Visit) -> ShortUrl:
             RETURNING id, key, …
         ), recorded AS (
             INSERT INTO shorturl_visitcount AS counts
-            (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot,
-            hits) SELECT id, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', …, 1
-            FROM followed
+            (key, starts_at, unit, referrer, browser, system, device, country, is_bot, hits)
+            SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', …, 1 FROM followed
             ON CONFLICT
-            (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot)
+            (key, starts_at, unit, referrer, browser, system, device, country, is_bot)
             DO UPDATE SET hits = counts.hits + 1
         )
         SELECT id, key, … FROM followed

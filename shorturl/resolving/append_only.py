@@ -11,7 +11,7 @@ COUNT = sql.SQL("""
             AND (expires_at IS NULL OR expires_at > statement_timestamp())
             AND (max_hits IS NULL OR hits < max_hits)
     ), counted AS (
-        INSERT INTO {counts} (short_url_id, hits) SELECT id, 1 FROM link
+        INSERT INTO {counts} (key, hits) SELECT key, 1 FROM link
     )
     SELECT {columns} FROM link
 """).format(
@@ -26,7 +26,7 @@ def resolve(key: str) -> ShortUrl:
 
     What it does: reads the short URL and inserts a row into another table, in one statement. It
     returns the short URL without `hits`, which it does not know, and raises ShortUrl.DoesNotExist
-    when none is live. It needs a table with the columns short_url_id and hits (`PartialCount`), an
+    when none is live. It needs a table with the columns key and hits (`PartialCount`), an
     index on the first, and `roll_up()`, which moves the rows into the link's own counter every now
     and then; whoever shows the counter adds up both (`with_total_hits()`).
 
@@ -37,7 +37,7 @@ def resolve(key: str) -> ShortUrl:
                 AND (expires_at IS NULL OR expires_at > statement_timestamp())
                 AND (max_hits IS NULL OR hits < max_hits)
         ), counted AS (
-            INSERT INTO shorturl_partialcount (short_url_id, hits) SELECT id, 1 FROM link
+            INSERT INTO shorturl_partialcount (key, hits) SELECT key, 1 FROM link
         )
         SELECT id, key, … FROM link
 

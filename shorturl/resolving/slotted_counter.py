@@ -14,8 +14,8 @@ COUNT = sql.SQL("""
             AND (expires_at IS NULL OR expires_at > statement_timestamp())
             AND (max_hits IS NULL OR hits < max_hits)
     ), counted AS (
-        INSERT INTO {counts} AS counts (short_url_id, slot, hits) SELECT id, %s, 1 FROM link
-        ON CONFLICT (short_url_id, slot) DO UPDATE SET hits = counts.hits + 1
+        INSERT INTO {counts} AS counts (key, slot, hits) SELECT key, %s, 1 FROM link
+        ON CONFLICT (key, slot) DO UPDATE SET hits = counts.hits + 1
     )
     SELECT {columns} FROM link
 """).format(
@@ -31,7 +31,7 @@ def resolve(key: str) -> ShortUrl:
     What it does: reads the short URL and upserts a row of another table, of which each link has up
     to 16, in one statement. It returns the short URL without `hits`, which it does not know, and
     raises ShortUrl.DoesNotExist when none is live. It needs a table with the columns
-    short_url_id, slot and hits, and a unique constraint on the first two (`PartialCount`);
+    key, slot and hits, and a unique constraint on the first two (`PartialCount`);
     whoever shows the counter adds them up (`with_total_hits()`).
 
     SQL:
@@ -41,9 +41,9 @@ def resolve(key: str) -> ShortUrl:
                 AND (expires_at IS NULL OR expires_at > statement_timestamp())
                 AND (max_hits IS NULL OR hits < max_hits)
         ), counted AS (
-            INSERT INTO shorturl_partialcount AS counts (short_url_id, slot, hits)
-            SELECT id, …, 1 FROM link
-            ON CONFLICT (short_url_id, slot) DO UPDATE SET hits = counts.hits + 1
+            INSERT INTO shorturl_partialcount AS counts (key, slot, hits)
+            SELECT key, …, 1 FROM link
+            ON CONFLICT (key, slot) DO UPDATE SET hits = counts.hits + 1
         )
         SELECT id, key, … FROM link
 

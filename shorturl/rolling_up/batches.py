@@ -15,10 +15,10 @@ MOVE = sql.SQL("""
         DELETE FROM {counts} AS counts USING free WHERE counts.id = free.id
         RETURNING counts.*
     ), added AS (
-        INSERT INTO {counts} AS counts (short_url_id, starts_at, unit, {kind}, hits)
-        SELECT short_url_id, date_trunc(%s, starts_at, 'UTC') AS since, %s, {kind}, sum(hits)
-        FROM taken GROUP BY short_url_id, since, {kind} ORDER BY short_url_id, since, {kind}
-        ON CONFLICT (short_url_id, starts_at, unit, {kind})
+        INSERT INTO {counts} AS counts (key, starts_at, unit, {kind}, hits)
+        SELECT key, date_trunc(%s, starts_at, 'UTC') AS since, %s, {kind}, sum(hits)
+        FROM taken GROUP BY key, since, {kind} ORDER BY key, since, {kind}
+        ON CONFLICT (key, starts_at, unit, {kind})
         DO UPDATE SET hits = counts.hits + excluded.hits
     )
     SELECT count(*) FROM taken
@@ -45,11 +45,11 @@ def roll_up(unit: str | None, into: str, before: datetime) -> int:
             RETURNING counts.*
         ), added AS (
             INSERT INTO shorturl_visitcount AS counts
-            (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot,
-            hits) SELECT short_url_id, date_trunc(…, starts_at, 'UTC') AS since, …, sum(hits)
-            FROM taken GROUP BY short_url_id, since, … ORDER BY short_url_id, since, …
+            (key, starts_at, unit, referrer, browser, system, device, country, is_bot, hits)
+            SELECT key, date_trunc(…, starts_at, 'UTC') AS since, …, sum(hits)
+            FROM taken GROUP BY key, since, … ORDER BY key, since, …
             ON CONFLICT
-            (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot)
+            (key, starts_at, unit, referrer, browser, system, device, country, is_bot)
             DO UPDATE SET hits = counts.hits + excluded.hits
         )
         SELECT count(*) FROM taken

@@ -7,13 +7,13 @@ from shorturl.models import VisitCount
 
 KIND = sql.SQL("referrer, browser, system, device, country, is_bot")
 READ = sql.SQL("""
-    SELECT id, short_url_id, date_trunc(%s, starts_at, 'UTC'), %s, {kind}, hits
+    SELECT id, key, date_trunc(%s, starts_at, 'UTC'), %s, {kind}, hits
     FROM {counts} WHERE (unit = %s OR (%s IS NULL AND unit IS NULL)) AND starts_at < %s
 """).format(counts=sql.Identifier(VisitCount._meta.db_table), kind=KIND)
 ADD = sql.SQL("""
-    INSERT INTO {counts} AS counts (short_url_id, starts_at, unit, {kind}, hits)
+    INSERT INTO {counts} AS counts (key, starts_at, unit, {kind}, hits)
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
-    ON CONFLICT (short_url_id, starts_at, unit, {kind})
+    ON CONFLICT (key, starts_at, unit, {kind})
     DO UPDATE SET hits = counts.hits + excluded.hits
 """).format(counts=sql.Identifier(VisitCount._meta.db_table), kind=KIND)
 
@@ -26,13 +26,13 @@ def roll_up(unit: str | None, into: str, before: datetime) -> int:
 
     SQL:
         BEGIN
-        SELECT id, short_url_id, date_trunc(…, starts_at, 'UTC'), …, hits
+        SELECT id, key, date_trunc(…, starts_at, 'UTC'), …, hits
         FROM shorturl_visitcount WHERE (unit = … OR …) AND starts_at < …
         INSERT INTO shorturl_visitcount AS counts
-        (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot, hits)
+        (key, starts_at, unit, referrer, browser, system, device, country, is_bot, hits)
         VALUES (…)
         ON CONFLICT
-        (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot)
+        (key, starts_at, unit, referrer, browser, system, device, country, is_bot)
         DO UPDATE SET hits = counts.hits + excluded.hits
         DELETE FROM shorturl_visitcount WHERE id IN (…)
         COMMIT

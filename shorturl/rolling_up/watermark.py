@@ -9,11 +9,11 @@ from shorturl.models import VisitCount
 COUNTS = sql.Identifier(VisitCount._meta.db_table)
 KIND = sql.SQL("referrer, browser, system, device, country, is_bot")
 ADD = sql.SQL("""
-    INSERT INTO {counts} AS counts (short_url_id, starts_at, unit, {kind}, hits)
-    SELECT short_url_id, date_trunc(%s, starts_at, 'UTC') AS since, %s, {kind}, sum(hits)
+    INSERT INTO {counts} AS counts (key, starts_at, unit, {kind}, hits)
+    SELECT key, date_trunc(%s, starts_at, 'UTC') AS since, %s, {kind}, sum(hits)
     FROM {counts} WHERE (unit = %s OR (%s IS NULL AND unit IS NULL)) AND starts_at < %s AND id <= %s
-    GROUP BY short_url_id, since, {kind}
-    ON CONFLICT (short_url_id, starts_at, unit, {kind})
+    GROUP BY key, since, {kind}
+    ON CONFLICT (key, starts_at, unit, {kind})
     DO UPDATE SET hits = counts.hits + excluded.hits
 """).format(counts=COUNTS, kind=KIND)
 DELETE = sql.SQL("""
@@ -32,12 +32,12 @@ def roll_up(unit: str | None, into: str, before: datetime) -> int:
         SELECT MAX(id) AS last FROM shorturl_visitcount WHERE (starts_at < … AND unit = …)
         BEGIN
         INSERT INTO shorturl_visitcount AS counts
-        (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot, hits)
-        SELECT short_url_id, date_trunc(…, starts_at, 'UTC') AS since, …, sum(hits)
+        (key, starts_at, unit, referrer, browser, system, device, country, is_bot, hits)
+        SELECT key, date_trunc(…, starts_at, 'UTC') AS since, …, sum(hits)
         FROM shorturl_visitcount WHERE (unit = … OR …) AND starts_at < … AND id <= …
-        GROUP BY short_url_id, since, referrer, browser, system, device, country, is_bot
+        GROUP BY key, since, referrer, browser, system, device, country, is_bot
         ON CONFLICT
-        (short_url_id, starts_at, unit, referrer, browser, system, device, country, is_bot)
+        (key, starts_at, unit, referrer, browser, system, device, country, is_bot)
         DO UPDATE SET hits = counts.hits + excluded.hits
         DELETE FROM shorturl_visitcount
         WHERE (unit = … OR …) AND starts_at < … AND id <= …

@@ -21,11 +21,11 @@ from shorturl.visit_statistics import Dimension
 from shorturl.visits import Visit
 
 
-def in_one_statement(link: int, hour: datetime) -> int:
+def in_one_statement(link: str, hour: datetime) -> int:
     return move(link, "h", "h", hour, hour + HOUR)
 
 
-def but_for_the_devices(link: int, hour: datetime) -> int:
+def but_for_the_devices(link: str, hour: datetime) -> int:
     return move(link, "h", "d", hour, hour + HOUR, devices="h")
 
 
@@ -35,9 +35,9 @@ DELETES = re.compile(
 )
 
 
-def select_then_delete(link: int, hour: datetime) -> int:
+def select_then_delete(link: str, hour: datetime) -> int:
     """Do the same in two statements: wrong, as what comes between is lost, or added twice."""
-    kinds = VisitCount.objects.filter(short_url=link, starts_at=hour)
+    kinds = VisitCount.objects.filter(short_url__key=link, starts_at=hour)
     for dimension in Dimension:
         kinds = kinds.exclude(**{dimension: ANY})
     with connection.cursor() as cursor:
@@ -59,7 +59,7 @@ FIREFOX, CHROME = Visit("a.example", "Firefox"), Visit("b.example", "Chrome")
 
 
 def explored(
-    way: Callable[[int, datetime], int], visits_meanwhile: int, number: int
+    way: Callable[[str, datetime], int], visits_meanwhile: int, number: int
 ) -> Exploration:
     """Compact an hour in several processes, in which visits of the same kind are recorded."""
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
@@ -78,7 +78,7 @@ def explored(
 
     return explore(
         [partial(upsert.record, "hot", FIREFOX)] * visits_meanwhile
-        + [partial(way, 1, hour)] * number,
+        + [partial(way, "hot", hour)] * number,
         setup=setup,
         invariant=exact,
         split_autocommit=True,
@@ -88,7 +88,7 @@ def explored(
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("way", [in_one_statement, but_for_the_devices])
-def test_it_meets_visits_and_another_compaction(way: Callable[[int, datetime], int]) -> None:
+def test_it_meets_visits_and_another_compaction(way: Callable[[str, datetime], int]) -> None:
     """In every order of their statements, nothing is lost, and nothing counted twice."""
     result = explored(way, 1, 2)
     assert not result.violations, result
@@ -103,7 +103,7 @@ def test_it_goes_past_rows_that_others_have_locked() -> None:
     with closing(connection.copy()) as other, other.cursor() as cursor:
         cursor.execute("BEGIN")
         cursor.execute("SELECT FROM shorturl_visitcount WHERE referrer = '1.example' FOR UPDATE")
-        assert move(link.pk, "h", "h", NOW, NOW + HOUR) == 2
+        assert move(link.key, "h", "h", NOW, NOW + HOUR) == 2
         cursor.execute("ROLLBACK")
     each_is_there_once(link)
     assert VisitCount.objects.count() == 1 + 2 + 4

@@ -31,10 +31,10 @@ def setup(singles: int = 2) -> None:
     ShortUrl.objects.all().erase()
     for pk, key in enumerate("ab", 1):
         ShortUrl.objects.create(pk=pk, key=key, target_url=TARGET, hits=5)
-        PartialCount.objects.create(short_url_id=pk, slot=0, hits=1)
+        PartialCount.objects.create(short_url_id=key, slot=0, hits=1)
     # In one order and then in the other, so that two roll-ups meet.
     for number in range(2 * singles):
-        PartialCount.objects.create(short_url_id=1 + (number + number // 2) % 2, hits=1)
+        PartialCount.objects.create(short_url_id="ab"[(number + number // 2) % 2], hits=1)
 
 
 def totals() -> dict[str, int]:
@@ -55,7 +55,9 @@ def test_what_is_left_of_an_erased_link_goes_too() -> None:
     ShortUrl.objects.filter(key="a").erase()
     assert totals() == {"b": 8}
     assert PartialCount.objects.count() == 3
-    PartialCount.objects.create(short_url_id=99, hits=1)  # of a hit that came at that very moment
+    PartialCount.objects.create(
+        short_url_id="gone", hits=1
+    )  # of a hit that came at that very moment
     roll_up()
     assert (totals(), PartialCount.objects.count()) == ({"b": 8}, 0)
 
@@ -128,7 +130,7 @@ def test_hits_in_different_slots_do_not_wait(monkeypatch: pytest.MonkeyPatch) ->
     setup(0)
     with transaction.atomic():
         slotted_counter.resolve("a")
-        rows = PartialCount.objects.filter(short_url_id=1)
+        rows = PartialCount.objects.filter(short_url__key="a")
         assert sorted(rows.values_list("slot", "hits")) == [(0, 1), (3, 1)]
         # Nothing of the link is locked that an edit, or another hit, would wait for.
         with connection.cursor() as cursor:

@@ -24,10 +24,11 @@ FILL = """
     SELECT n, left(md5(n::text), 7), %s FROM generate_series(1, %s) n ON CONFLICT DO NOTHING
 """
 FILL_VISITS = """
-    INSERT INTO {} (id, short_url_id, unit, starts_at, referrer, browser, system, device, country,
+    INSERT INTO {} (id, key, unit, starts_at, referrer, browser, system, device, country,
         is_bot)
-    SELECT n, n / 10, 'h', date_trunc('hour', now()) - n %% 10 * interval '1 hour', %s, 'Chrome',
-        'Windows', 'Computer', 'DE', false
+    SELECT n, left(md5((n / 10)::text), 7), 'h',
+        date_trunc('hour', now()) - n %% 10 * interval '1 hour', %s, 'Chrome', 'Windows',
+        'Computer', 'DE', false
     FROM generate_series(1, %s) n
 """
 # Each hit has room beside its row then. Else it would have to clear away a dead one first, which it

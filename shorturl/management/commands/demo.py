@@ -99,7 +99,7 @@ def make(link: DemoLink, seed: int, owner_id: int | None) -> int | None:
     }
     for short_url in bulk.insert([columns]).values():
         for row in rows:
-            row.short_url_id = short_url.pk
+            row.short_url = short_url
         VisitCount.objects.bulk_create(rows, ROWS)
         return hits
     return None
