@@ -16,7 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ConnectionHandler
 from psycopg2 import extensions
 
-from project import citus, deadlines, replica
+from project import citus, citus_strategies, deadlines, replica
 from shorturl import operations
 
 # In front of what PostgreSQL keeps for superusers and, from 16 on, for pg_use_reserved_connections.
@@ -198,7 +198,8 @@ def check_citus(*, databases: Sequence[str] | None = None, **kwargs: Any) -> lis
             return []
     except DatabaseError:
         return []
-    chosen = {operations.setting(name): strategies for name, strategies in citus.TABLES.items()}
+    tables = citus_strategies.TABLES.items()
+    chosen = {operations.setting(name): strategies for name, strategies in tables}
     return [
         Error(
             f"{name}={getattr(settings, name)!r} cannot run on Citus: {why}.",
@@ -207,5 +208,5 @@ def check_citus(*, databases: Sequence[str] | None = None, **kwargs: Any) -> lis
         )
         for name, strategies in chosen.items()
         for how, why in [strategies.get(getattr(settings, name), ("", ""))]
-        if how == citus.REFUSED
+        if how == citus_strategies.REFUSED
     ]

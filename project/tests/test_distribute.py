@@ -4,9 +4,11 @@ They note which tables they are called for, as Citus does in its catalogue. What
 say needs CITUS_URL.
 """
 
+import json
 import os
 import re
-from collections.abc import Callable
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,25 +18,29 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from project import citus
+from project.citus_strategies import EVERY_SHARD, REFUSED, TABLES, UNCHANGED, UNKNOWN
+from project.tests import on_citus
 from project.tests.conftest import run_in
 from shorturl import operations
 from shorturl.keys import KEY_CONSTRAINT
 from shorturl.models import ShortUrl
-from shorturl.recording_visits import combined as recording
-from shorturl.resolving import combined, update_returning
-from shorturl.visits import Visit
+from shorturl.resolving import in_memory
 
 STANDS_IN = """
     CREATE TABLE pg_dist_partition (logicalrelid regclass);
     CREATE FUNCTION create_reference_table(text) RETURNS void LANGUAGE sql
         AS 'INSERT INTO pg_dist_partition VALUES ($1::regclass)';
-    CREATE FUNCTION create_distributed_table(text, text) RETURNS void LANGUAGE sql
-        AS 'INSERT INTO pg_dist_partition VALUES ($1::regclass)';
+    CREATE FUNCTION create_distributed_table(text, text, colocate_with text DEFAULT 'default')
+        RETURNS void LANGUAGE sql AS 'INSERT INTO pg_dist_partition VALUES ($1::regclass)';
     CREATE FUNCTION undistribute_table(regclass, cascade_via_foreign_keys bool) RETURNS void
-        LANGUAGE sql AS 'DELETE FROM pg_dist_partition'
+        LANGUAGE sql AS $$
+            DELETE FROM pg_dist_partition WHERE logicalrelid = $1
+                OR EXISTS (SELECT FROM pg_constraint WHERE contype = 'f' AND conrelid = $1)
+        $$
 """
-PRIMARY_KEY = f"""
-    SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = '{citus.PRIMARY_KEY}'
+PRIMARY_KEYS = f"""
+    SELECT DISTINCT pg_get_constraintdef(oid) FROM pg_constraint
+    WHERE contype = 'p' AND conrelid::regclass::text = ANY (ARRAY{citus.BY_KEY})
 """
 pytestmark = pytest.mark.django_db
 
@@ -61,30 +67,36 @@ def test_without_the_extension_it_is_told() -> None:
 @pytest.mark.usefixtures("stands_in")
 def test_there_twice_and_back_twice(capsys: pytest.CaptureFixture[str]) -> None:
     planned = printed(capsys, "--dry-run")
-    assert citus.rows(PRIMARY_KEY) == [("PRIMARY KEY (id)",)]
+    assert citus.rows(PRIMARY_KEYS) == [("PRIMARY KEY (id)",)]
     assert printed(capsys) == planned
     assert citus.rows("SHOW statement_timeout") == citus.rows("SHOW lock_timeout") == [("0",)]
     assert planned[0].startswith("SET LOCAL")
-    assert planned[-1] == "SELECT create_distributed_table('shorturl_shorturl', 'key');"
+    beside = "'key', colocate_with => 'shorturl_shorturl');"
+    assert [line for line in planned if "create_distributed_table" in line] == [
+        "SELECT create_distributed_table('shorturl_shorturl', 'key');",
+        f"SELECT create_distributed_table('shorturl_partialcount', {beside}",
+        f"SELECT create_distributed_table('shorturl_visitcount', {beside}",
+    ]
+    assert not any("reference_table('shorturl_visitcount" in line for line in planned)
     users = planned.index("SELECT create_reference_table('auth_user');")
     assert users < planned.index("SELECT create_reference_table('shorturl_apitoken');")
-    assert citus.rows(PRIMARY_KEY) == [("PRIMARY KEY (key, id)",)]
+    assert citus.rows(PRIMARY_KEYS) == [("PRIMARY KEY (key, id)",)]
     assert printed(capsys) == ["Nothing to do."]
     undone = " ".join(" ".join(printed(capsys, "--undo")).split())
-    assert undone.count("cascade_via_foreign_keys => true") == len(planned) - 2
+    assert undone.count("cascade_via_foreign_keys => true") == len(planned) - 1 - len(citus.BY_KEY)
     assert citus.rows(citus.DISTRIBUTED) == []
-    assert citus.rows(PRIMARY_KEY) == [("PRIMARY KEY (id)",)]
+    assert citus.rows(PRIMARY_KEYS) == [("PRIMARY KEY (id)",)]
     assert printed(capsys, "--undo") == ["Nothing to do."]
 
 
 @pytest.mark.usefixtures("stands_in")
 def test_what_fails_halfway_has_done_nothing() -> None:
     with connection.cursor() as cursor:
-        cursor.execute("DROP FUNCTION create_distributed_table(text, text)")
+        cursor.execute("DROP FUNCTION create_distributed_table(text, text, text)")
     with pytest.raises(CommandError, match=r"The database: .* Nothing was done\."):
         call_command("distribute")
     assert citus.rows(citus.DISTRIBUTED) == []
-    assert citus.rows(PRIMARY_KEY) == [("PRIMARY KEY (id)",)]
+    assert citus.rows(PRIMARY_KEYS) == [("PRIMARY KEY (id)",)]
 
 
 @pytest.mark.usefixtures("stands_in")
@@ -98,25 +110,33 @@ def test_duplicate_keys_are_told() -> None:
 
 
 def test_every_strategy_has_a_line_in_the_tables() -> None:
-    assert {name: sorted(lines) for name, lines in citus.TABLES.items()} == {
+    assert {name: sorted(lines) for name, lines in TABLES.items()} == {
         name: sorted(strategies) for name, strategies in operations.STRATEGIES.items()
     }
 
 
-def called(function: Callable[..., object], *arguments: object) -> set[str]:
-    """Return the names in front of a parenthesis in what a strategy sends."""
-    with CaptureQueriesContext(connection) as captured:
-        function(*arguments)
-    return {name for query in captured for name in re.findall(r"(\w+)\(", query["sql"])}
+COUNTING = [
+    (operation, name)
+    for operation in ("resolving", "recording_visits")
+    for name, strategy in operations.STRATEGIES[operation].items()
+    if strategy.function is not in_memory.resolve and TABLES[operation][name][0] != REFUSED
+]
 
 
-def test_no_redirect_calls_what_citus_takes_in_no_update() -> None:
+@pytest.mark.parametrize(("operation", "name"), COUNTING)
+def test_what_the_table_says_follows_from_the_statements(operation: str, name: str) -> None:
+    """They name the key, by which Citus finds the node, or not; none calls what is VOLATILE."""
     ShortUrl.objects.create(key="hot", target_url="https://example.com/")
-    names = called(update_returning.resolve, "hot") | called(combined.resolve, "hot")
-    names |= called(recording.record, "hot", Visit())
+    with CaptureQueriesContext(connection) as captured:
+        for _ in range(2):
+            on_citus.call(operation, name, "hot")
+    sent = [query["sql"] for query in captured if "shorturl_" in query["sql"]]
+    functions = {name for sql in sent for name in re.findall(r"(\w+)\(", sql)}
+    assert "statement_timestamp" in functions
     volatile = "SELECT proname FROM pg_proc WHERE provolatile = 'v'"
-    assert "statement_timestamp" in names
-    assert names.isdisjoint(name for (name,) in citus.rows(volatile))
+    assert functions.isdisjoint(name for (name,) in citus.rows(volatile))
+    by_key = [re.search(r"\bkey\"? = |INSERT INTO \S+ .*\bkey", sql) for sql in sent]
+    assert all(by_key) is (TABLES[operation][name][0] != EVERY_SHARD)
 
 
 @pytest.mark.usefixtures("stands_in")
@@ -125,21 +145,91 @@ def test_a_strategy_that_cannot_run_there_is_refused(settings: object) -> None:
         found = run_checks(tags=[Tags.database], databases=["default"])
         return [each.msg.partition(":")[0] for each in found if each.id == "project.E005"]
 
-    settings.SHORTURL_RESOLVING = "slotted_counter"  # type: ignore[attr-defined]
+    settings.SHORTURL_RESOLVING = "repeatable_read"  # type: ignore[attr-defined]
     settings.SHORTURL_VISITS = "combined"  # type: ignore[attr-defined]
     settings.SHORTURL_IDEMPOTENCY = "advisory_lock"  # type: ignore[attr-defined]
     settings.SHORTURL_REUSING = "on_conflict"  # type: ignore[attr-defined]
     assert refused() == []
     call_command("distribute")
     assert refused() == [
-        "SHORTURL_RESOLVING='slotted_counter' cannot run on Citus",
+        "SHORTURL_RESOLVING='repeatable_read' cannot run on Citus",
         "SHORTURL_IDEMPOTENCY='advisory_lock' cannot run on Citus",
+        "SHORTURL_ROLLING_UP='batches' cannot run on Citus",
     ]
 
 
-@pytest.mark.skipif("CITUS_URL" not in os.environ, reason="it takes a cluster, named by CITUS_URL")
-def test_on_a_cluster(project_copy: Path) -> None:
-    where = {"DATABASE_URL": os.environ.get("CITUS_URL", ""), "SHORTURL_LOCAL": "on"}
-    for command in (("migrate",), ("distribute",), ("distribute",), ("distribute", "--undo")):
-        ended = run_in(project_copy, "manage.py", *command, **where)
-        assert ended.returncode == 0, ended.stderr
+@pytest.mark.django_db(transaction=True)
+def test_what_is_asked_of_a_cluster_holds_without_one() -> None:
+    hits, visits = on_citus.follow("recording_visits", "combined", "cold")
+    assert hits == visits == on_citus.DUE
+    hits, visits = on_citus.follow("resolving", "slotted_counter", "hot")
+    assert (hits, visits) == (on_citus.DUE, 0)
+
+
+needs_a_cluster = pytest.mark.skipif(
+    "CITUS_URL" not in os.environ, reason="it takes a cluster, named by CITUS_URL"
+)
+CLUSTER = {"DATABASE_URL": os.environ.get("CITUS_URL", ""), "SHORTURL_LOCAL": "on"}
+
+
+def done(directory: Path, *arguments: str) -> str:
+    """Run a command on the cluster; return what it printed."""
+    ended = run_in(directory, *arguments, **CLUSTER)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def on_a_cluster(project_copy: Path) -> Iterator[Path]:
+    """Have the tables of the cluster distributed, with a link in them before, and undo it."""
+    shutil.copy(on_citus.__file__, project_copy)
+    done(project_copy, "manage.py", "migrate")
+    done(project_copy, "manage.py", "distribute", "--undo")
+    done(project_copy, "on_citus.py", "recording_visits", "upsert", "before")
+    done(project_copy, "manage.py", "distribute")
+    yield project_copy
+    done(project_copy, "manage.py", "distribute", "--undo")
+
+
+KEPT = """
+from shorturl.models import ShortUrl, VisitCount
+print(ShortUrl.objects.get(key="before").hits, VisitCount.objects.get(short_url="before").hits)
+"""
+
+
+@needs_a_cluster
+def test_twice_on_a_cluster_that_keeps_what_was_there(on_a_cluster: Path) -> None:
+    assert done(on_a_cluster, "manage.py", "distribute").strip() == "Nothing to do."
+    kept = done(on_a_cluster, "manage.py", "shell", "--verbosity=0", f"--command={KEPT}")
+    assert kept.split() == [str(on_citus.DUE)] * 2
+
+
+@needs_a_cluster
+@pytest.mark.parametrize(
+    ("operation", "name"),
+    [each for each in COUNTING if each != ("recording_visits", "get_then_create")],
+)
+def test_counts_on_a_cluster(operation: str, name: str, on_a_cluster: Path) -> None:
+    """Several threads follow a link, whose rows are all on one node, and each hit is counted."""
+    how, why = TABLES[operation][name]
+    ended = run_in(
+        on_a_cluster, "on_citus.py", operation, name, f"{operation[:3]}-{name}"[:20], **CLUSTER
+    )
+    if how == UNKNOWN and ended.returncode:
+        pytest.xfail(f"{why}: {ended.stderr}")
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    assert (found["hits"], found["nodes"]) == (on_citus.DUE, 1)
+    assert found["visits"] == (on_citus.DUE if operation == "recording_visits" else 0)
+    if how == UNCHANGED:
+        assert found["tasks"] == [1], "each statement is one node's"
+
+
+@needs_a_cluster
+def test_a_roll_up_on_a_cluster(on_a_cluster: Path) -> None:
+    """The table says that no batches can be rolled up there, and leaves open what else can."""
+    rolled_up = run_in(
+        on_a_cluster, "manage.py", "roll_up", **CLUSTER, SHORTURL_ROLLING_UP="delete_returning"
+    )
+    if rolled_up.returncode:
+        pytest.xfail(rolled_up.stderr)

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection, transaction
 
-from project import citus
+from project import citus, citus_strategies
 from project.management.commands.migrate import NO_TIMEOUTS
 from shorturl.management.command_errors import database_error
 
@@ -14,7 +14,7 @@ from shorturl.management.command_errors import database_error
 class Command(BaseCommand):
     """Distributes in one transaction; a second time, it finds nothing to do."""
 
-    help = "Distribute the links by key over the nodes of Citus; all other tables are on each."
+    help = "Distribute links, and what is counted of them, by key over the nodes of Citus."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the two switches."""
@@ -51,6 +51,6 @@ def table() -> Iterator[str]:
     """Yield a Markdown table of the strategies on a cluster."""
     yield "| operation | strategy | on Citus | because |"
     yield "| --- | --- | --- | --- |"
-    for operation, strategies in citus.TABLES.items():
+    for operation, strategies in citus_strategies.TABLES.items():
         for name, (how, why) in strategies.items():
             yield f"| {operation} | `{name}` | {how} | {why} |"
