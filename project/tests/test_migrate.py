@@ -86,6 +86,9 @@ CONSTRAINTS = """
     WHERE conrelid = ANY (%s::regclass[]) ORDER BY conname
 """
 COUNTS = ["shorturl_partialcount", "shorturl_visitcount"]
+ANALYZED = """
+    SELECT tablename FROM pg_stats WHERE attname = 'key' AND tablename = ANY (%s) ORDER BY tablename
+"""
 
 
 @pytest.mark.django_db(transaction=False)  # all of it is undone at the end
@@ -121,6 +124,7 @@ def test_what_is_counted_keeps_its_link_there_and_back() -> None:
         migration.apply(before.clone(), editor)
     assert counted("key") == there
     assert asked(CONSTRAINTS, COUNTS) == constraints
+    assert asked(ANALYZED, COUNTS) == [(table,) for table in COUNTS]
     columns = {asked(COLUMN, table)[0] for table in ["shorturl_shorturl", *COUNTS]}
     assert len(columns) == 1
 

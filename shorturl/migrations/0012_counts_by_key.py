@@ -2,14 +2,16 @@ import django.db.models.deletion
 from django.db import migrations, models
 
 # The column is added last, filled by the links, and takes the place of the other one. What is
-# counted of a link that is no more belongs to nobody, and goes.
+# counted of a link that is no more belongs to nobody, and goes. Without ANALYZE, PostgreSQL would
+# know nothing of the new column until autovacuum comes, and take every link for one of 200.
 MOVE = """
     ALTER TABLE {table} ADD COLUMN {new} {type}, DROP CONSTRAINT {constraint};
     UPDATE {table} AS counts SET {new} = link.{of_link} FROM shorturl_shorturl AS link
     WHERE link.{by} = counts.{old};
     DELETE FROM {table} WHERE {new} IS NULL;
     ALTER TABLE {table} ALTER COLUMN {new} SET NOT NULL, DROP COLUMN {old},
-        ADD CONSTRAINT {constraint} UNIQUE ({new}, {rest})
+        ADD CONSTRAINT {constraint} UNIQUE ({new}, {rest});
+    ANALYZE {table}
 """
 KEY = {"new": "key", "type": "varchar(20)", "of_link": "key", "by": "id", "old": "short_url_id"}
 ID = {"new": "short_url_id", "type": "bigint", "of_link": "id", "by": "key", "old": "key"}
