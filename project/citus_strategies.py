@@ -69,6 +69,7 @@ SPENDING = {
 RECORDING_VISITS = {
     "get_then_create": (EVERY_SHARD, ROW_BY_ID),
     "second_transaction": (UNCHANGED, "UPDATE by key, and INSERT … ON CONFLICT with it"),
+    "one_transaction": (UNCHANGED, "the same two statements, and one node's COMMIT"),
     "upsert": (UNKNOWN, TAKEN_APART),
     "append_only": (UNKNOWN, TAKEN_APART),
     "combined": (UNKNOWN, TAKEN_APART),

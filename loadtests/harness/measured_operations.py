@@ -123,7 +123,14 @@ OPERATIONS = {
         "visits lost or too many",
         "hits counted twice",
         "same_hour",
-        ("get_then_create", "second_transaction", "upsert", "append_only", "combined"),
+        (
+            "get_then_create",
+            "second_transaction",
+            "one_transaction",
+            "upsert",
+            "append_only",
+            "combined",
+        ),
     ),
     "rolling_up": MeasuredOperation(
         "To roll visits up into longer times",

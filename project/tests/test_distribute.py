@@ -16,11 +16,12 @@ from django.core.checks import Tags, run_checks
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from ruamel.yaml import YAML
 
 from project import citus
 from project.citus_strategies import EVERY_SHARD, REFUSED, TABLES, UNCHANGED, UNKNOWN
 from project.tests import on_citus
-from project.tests.conftest import run_in
+from project.tests.conftest import ROOT, run_in
 from shorturl import operations
 from shorturl.keys import KEY_CONSTRAINT
 from shorturl.models import ShortUrl
@@ -158,10 +159,25 @@ def test_a_strategy_that_cannot_run_there_is_refused(settings: object) -> None:
     ]
 
 
+def test_the_profile_chooses_no_strategy_that_cannot_run_there(settings: object) -> None:
+    services = YAML(typ="safe", pure=True).load(ROOT / "docker-compose.yml")["services"]
+    chosen = {
+        operation: services["citus-web"]["environment"].get(
+            operations.setting(operation), getattr(settings, operations.setting(operation))
+        )
+        for operation in TABLES
+    }
+    ways = {operation: TABLES[operation][name][0] for operation, name in chosen.items()}
+    assert REFUSED not in ways.values()
+    redirect = ("creating", "resolving", "recording_visits")
+    assert {ways[operation] for operation in redirect} == {UNCHANGED}
+
+
 @pytest.mark.django_db(transaction=True)
 def test_what_is_asked_of_a_cluster_holds_without_one() -> None:
-    hits, visits = on_citus.follow("recording_visits", "combined", "cold")
-    assert hits == visits == on_citus.DUE
+    for name in ("combined", "one_transaction"):
+        hits, visits = on_citus.follow("recording_visits", name, "cold")
+        assert hits == visits == on_citus.DUE
     hits, visits = on_citus.follow("resolving", "slotted_counter", "hot")
     assert (hits, visits) == (on_citus.DUE, 0)
 

@@ -11,6 +11,7 @@ from shorturl.recording_visits import (
     append_only,
     combined,
     get_then_create,
+    one_transaction,
     second_transaction,
     upsert,
 )
@@ -33,6 +34,8 @@ STRATEGIES: dict[str, Strategy[Record]] = table(
         "get the hour's row, else create it: time of check to time of use"),
     Strategy("second_transaction", second_transaction.record, WRONG, "–",
         "the visit in a transaction of its own, after the count: a crash between loses it"),
+    Strategy("one_transaction", one_transaction.record, RIGHT, "–",
+        "UPDATE and upsert in one transaction: two statements, committed together"),
     Strategy("upsert", upsert.record, RIGHT, "–",
         "UPDATE and upsert in one statement, a data-modifying WITH"),
     Strategy("append_only", append_only.record, RIGHT, "–",

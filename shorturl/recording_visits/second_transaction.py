@@ -48,7 +48,8 @@ def record(key: str, visit: Visit) -> ShortUrl:
 
     What it costs: two statements and two commits, where one would do.
 
-    When to use it: never; both in one transaction, or better in one statement, as `upsert` does.
+    When to use it: never; both in one transaction, as `one_transaction` does, or better in one
+    statement, as `upsert` does.
     """
     with connection.cursor() as cursor:
         cursor.execute(UPDATE, [key])
