@@ -1,6 +1,8 @@
 """`manage.py demo`."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from io import StringIO
 from typing import Any
 
@@ -10,12 +12,15 @@ from django.db.models import Sum
 from django.test import Client
 from pytest_django import Settings
 
+from pginterleave import Outcome, explore
 from shorturl import operations
 from shorturl.management import demo_links
 from shorturl.management.commands import demo as command
 from shorturl.management.demo_links import DemoLink, never, once, visits
 from shorturl.models import ShortUrl, VisitCount
+from shorturl.recording_visits import upsert
 from shorturl.tests.api import user
+from shorturl.visits import Visit
 
 pytestmark = pytest.mark.django_db
 
@@ -53,6 +58,32 @@ def test_makes_links_whose_hits_are_their_visits_and_twice_nothing_twice(client:
     assert demo("--remove") == "2 demo links are removed.\n"
     assert list(ShortUrl.objects.all()) == [theirs]
     assert not VisitCount.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_visit_meanwhile_is_not_left_to_the_next_demo() -> None:
+    """It would be shown with the new link of the same key, or keep it from being made."""
+
+    def setup() -> None:
+        VisitCount.objects.all().delete()
+        ShortUrl.objects.all().erase()
+        operations.create(FEW[0].target_url, key="demo-few")
+
+    def follow() -> None:
+        with suppress(ShortUrl.DoesNotExist):
+            upsert.record("demo-few", Visit())
+
+    def nothing_is_left(outcomes: list[Outcome]) -> None:
+        assert [outcome.raised for outcome in outcomes] == [None] * 2
+        assert not ShortUrl.objects.exists()
+        assert not VisitCount.objects.exists()
+
+    removing = partial(demo, "--remove")
+    result = explore(
+        [removing, follow], setup=setup, invariant=nothing_is_left, split_autocommit=True
+    )
+    assert not result.violations, result
+    assert result.complete
 
 
 def test_leaves_a_key_alone_that_leads_elsewhere() -> None:

@@ -45,7 +45,7 @@ class Command(BaseCommand):
             )
         try:
             if options["remove"]:
-                self.stdout.write(f"{there().erase()} demo links are removed.")
+                self.stdout.write(f"{remove()} demo links are removed.")
             else:
                 self.make(options["seed"], self.owner_id(options["owner"]))
         except DatabaseError as error:
@@ -83,6 +83,12 @@ def there() -> ShortUrlQuerySet:
     """Return the demo links, and no link of the same key that leads elsewhere."""
     each = (Q(key=link.key, target_url=link.target_url) for link in LINKS)
     return ShortUrl.objects.filter(reduce(or_, each))
+
+
+def remove() -> int:
+    """Remove the demo links and their visits, and return how many links."""
+    there().delete()  # first, so that no visit comes to what has lost its visits already
+    return there().erase()
 
 
 def make(link: DemoLink, seed: int, owner_id: int | None) -> int | None:
