@@ -1,9 +1,16 @@
 """A batch of visits of several kinds: one statement, whose sum is the hits."""
 
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
 import pytest
+from django.db import connection
 from django.db.models import Sum
 
 from pginterleave import Outcome, explore
+from project.prepared import prepared
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.recording_visits import append_only, combined
 from shorturl.rolling_up import batches
@@ -27,6 +34,22 @@ def test_each_kind_of_a_batch_has_its_number() -> None:
     ShortUrl.objects.update(max_hits=5)
     assert combined.count("hot", [FIREFOX, CHROME]) is None
     assert recorded() == {"Firefox": 2, "Chrome": 2}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("sent", [nullcontext, partial(connection.execute_wrapper, prepared)])
+def test_what_is_sent_of_a_batch_comes_in_as_it_is(
+    sent: Callable[[], AbstractContextManager[None]],
+) -> None:
+    """As JSON, and as JSON in EXECUTE: whatever a list of families may once have in it."""
+    ShortUrl.objects.create(key="hot", target_url="https://a.example/")
+    odd = Visit("r" * 253, "it's a \\", '{"%s": $1}', "Ü 🐍\n\x01", "%%", is_bot=False)
+    for alike in ([odd], [odd, odd._replace(is_bot=True)], [odd, FIREFOX, odd]):
+        VisitCount.objects.all().delete()
+        with sent():
+            combined.count("hot", alike)
+        stored = VisitCount.objects.values_list(*Visit._fields, "hits")
+        assert {Visit(*kind): hits for *kind, hits in stored} == Counter(alike)
 
 
 @pytest.mark.django_db(transaction=True)
