@@ -81,7 +81,8 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         """Remove the rows themselves, which frees their keys, and return how many.
 
         For tests and labs; a key that was passed on must not lead to somebody else's target. What
-        is counted at that very moment would be left to whoever gets the key next.
+        is counted at that very moment would be left to whoever gets the key next; where that may
+        be, delete() first.
         """
         for model in (PartialCount, VisitCount):
             parts = model._base_manager.using(self.db).filter(short_url__in=self.values("key"))

@@ -55,9 +55,8 @@ def test_what_is_left_of_an_erased_link_goes_too() -> None:
     ShortUrl.objects.filter(key="a").erase()
     assert totals() == {"b": 8}
     assert PartialCount.objects.count() == 3
-    PartialCount.objects.create(
-        short_url_id="gone", hits=1
-    )  # of a hit that came at that very moment
+    # Of a hit that came at that very moment.
+    PartialCount.objects.create(short_url_id="gone", hits=1)
     roll_up()
     assert (totals(), PartialCount.objects.count()) == ({"b": 8}, 0)
 
