@@ -2,11 +2,12 @@
 
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from django.apps import apps
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.models.signals import pre_migrate
@@ -127,6 +128,17 @@ def test_what_is_counted_keeps_its_link_there_and_back() -> None:
     assert asked(ANALYZED, COUNTS) == [(table,) for table in COUNTS]
     columns = {asked(COLUMN, table)[0] for table in ["shorturl_shorturl", *COUNTS]}
     assert len(columns) == 1
+
+
+def test_a_table_in_use_is_one_line_and_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = connection.settings_dict["OPTIONS"]
+    monkeypatch.setitem(options, "options", f"{options['options']} -c lock_timeout=50ms")
+    with closing(connection.copy()) as other, other.cursor() as cursor:
+        cursor.execute("BEGIN; LOCK TABLE shorturl_partialcount IN ACCESS SHARE MODE")
+        with pytest.raises(CommandError, match="is in use: run it again with a longer"):
+            call_command("migrate", "shorturl", "0011", verbosity=0)
+        cursor.execute("ROLLBACK")
+    assert not PartialCount.objects.filter(short_url__key="none").exists()
 
 
 def test_the_lock_belongs_to_a_transaction_that_no_timeout_ends() -> None:

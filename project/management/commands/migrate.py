@@ -13,7 +13,8 @@ from django.db.backends.utils import CursorWrapper
 
 from shorturl.outages import driver_error
 
-INSUFFICIENT_PRIVILEGE = "42501"  # https://www.postgresql.org/docs/18/errcodes-appendix.html
+# https://www.postgresql.org/docs/18/errcodes-appendix.html
+INSUFFICIENT_PRIVILEGE, LOCK_NOT_AVAILABLE = "42501", "55P03"
 LOCK = "shorturl migrate"
 PAUSE = 0.2  # seconds between two attempts to get it
 # Whoever waits for the lock waits for as long as the migrations of another take, and whoever has it
@@ -44,6 +45,11 @@ class Command(migrate.Command):
                     f"PostgreSQL refuses: {str(refusal).splitlines()[0]}. Migrate with the role "
                     "that owns the database and its tables, for example after: "
                     "ALTER DATABASE shorturl OWNER TO shorturl"
+                ) from error
+            if driver_error(error, LOCK_NOT_AVAILABLE):
+                raise CommandError(
+                    "A table that this migration changes is in use: run it again with a longer "
+                    "DATABASE_LOCK_TIMEOUT, or stop what uses the table."
                 ) from error
             raise
 
