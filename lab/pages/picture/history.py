@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from lab.pages.picture.wording import WRITES, Step
 
-ROW = ("id", "key")  # what tells one row from another
+ROW = ("id", "key")  # what tells one row from another; all visits of a link are taken for one
 NEVER = (10**9, 0, 0)
 Moment = tuple[int, int, int]
 

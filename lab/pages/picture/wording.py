@@ -81,7 +81,7 @@ class Names:
 
 
 def _key(row: dict[str, str | None]) -> str | None:
-    """Return what tells a row from others: of a link its key, of a quota its period."""
+    """Return what a row is called: a link and its visits by the key, a quota by its period."""
     return row.get("key") or row.get("period")
 
 
