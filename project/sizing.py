@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 # Measured: microseconds of processor time, of the workers and of PostgreSQL's sessions.
-REDIRECT_WORKER, REDIRECT_POSTGRES = 379, 155  # random keys, 16 connections
-RECORDING_WORKER, RECORDING_POSTGRES = 439, 245  # the same with its visit
-CREATE_WORKER, CREATE_POSTGRES = 1429, 192
+REDIRECT_WORKER, REDIRECT_POSTGRES = 374, 167  # random keys, 16 connections
+RECORDING_WORKER, RECORDING_POSTGRES = 431, 266  # the same with its visit
+CREATE_WORKER, CREATE_POSTGRES = 1796, 263
 # Measured: bytes, without full-page images. A link has a target of 60 characters.
 ROW_BYTES, INDEX_BYTES = 136, 55
 HIT_WAL, CREATE_WAL = 120, 351
 # The same of a row of visits, which has all of one link, hour and kind; here of a visit more in it.
 VISIT_BYTES, VISIT_INDEX_BYTES, VISIT_WAL = 118, 150, 112
 # Measured: hits per second on one row, 16 clients of pgbench, a statement each.
-ROW_RATE = 2_729
+ROW_RATE = 2_819
 
 # Assumed.
 PRUNING_WAL = 64  # bytes, of a dead row that is cleared away: for each hit, where pages are full
