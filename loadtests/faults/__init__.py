@@ -186,6 +186,7 @@ FAULTS = (
         "the visits of every link are its hits, by each dimension, and no request notices",
         QUICK,
         place=appending_visits,
+        quick=True,
     ),
     InjectedFault(
         kill_answer,
@@ -202,6 +203,7 @@ FAULTS = (
         "the other one answers everybody",
         QUICK,
         place=two_services,
+        quick=True,
         affects=True,
     ),
     InjectedFault(

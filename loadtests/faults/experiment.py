@@ -121,7 +121,8 @@ class Experiment:
     @property
     def records_visits(self) -> bool:
         """Whether the service's settings say so: by default, and not where it counts otherwise."""
-        chosen = self.master.environ()
+        # Of several with the same settings: the last one may be dead by now.
+        chosen = psutil.Process(self.place.services[0].process.pid).environ()
         default = chosen.get("SHORTURL_RESOLVING", "") in ("", "combined")
         return bool(chosen.get("SHORTURL_VISITS", "" if default else "off") != "off")
 
