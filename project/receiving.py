@@ -16,7 +16,9 @@ from gunicorn.workers.gthread import ThreadWorker
 from project import quick_sockets
 from project.connection import CUT_OFF, OVERLOADED, RECEIVE_TIMEOUT, TOO_SLOW, Connection
 
-ACCEPTS = 64  # connections taken before the main loop looks after the others again
+# Connections taken before the main loop looks after the others again. Another thread may have its
+# turn in between: so they are many, or those that wait in the kernel get too many there.
+ACCEPTS = 512
 
 GONE = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED, errno.ENOTCONN)  # or none has come
 PROBE = re.compile(rb"(?:GET|HEAD) /(healthz|readyz|metrics) ")
