@@ -190,12 +190,21 @@ def check_replica(*, databases: Sequence[str] | None = None, **kwargs: Any) -> l
 
 @register(Tags.database)
 def check_citus(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """Refuse a strategy that cannot run on a Citus cluster, where tables are distributed."""
+    """Refuse a worker of a Citus cluster, and a strategy that cannot run on one."""
     if "default" not in (databases or ()):
         return []
     try:
         if not citus.is_distributed():
             return []
+        if not citus.is_coordinator():
+            return [
+                Error(
+                    "DATABASE_URL leads to a worker of a Citus cluster, which has no sessions, and "
+                    "locks by name that keep nobody out elsewhere.",
+                    hint="Name the coordinator.",
+                    id="project.E006",
+                )
+            ]
     except DatabaseError:
         return []
     tables = citus_strategies.TABLES.items()

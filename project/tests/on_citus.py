@@ -78,7 +78,7 @@ def main(operation: str, name: str, key: str) -> dict[str, Any]:
     found: dict[str, Any] = {"hits": hits, "visits": visits}
     if citus.is_distributed():
         with connection.cursor() as cursor:
-            cursor.execute(NODES, [key, citus.BY_KEY])
+            cursor.execute(NODES, [key, [model._meta.db_table for model in citus.BY_KEY]])
             (found["nodes"],) = cursor.fetchone()
         found["tasks"] = tasks(operation, name, key)
     return found

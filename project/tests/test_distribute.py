@@ -19,7 +19,7 @@ from django.test.utils import CaptureQueriesContext
 from ruamel.yaml import YAML
 
 from project import citus
-from project.citus_strategies import EVERY_SHARD, REFUSED, TABLES, UNCHANGED, UNKNOWN
+from project.citus_strategies import EVERY_SHARD, REFUSED, SINGLE_SHARD, TABLES, UNKNOWN
 from project.tests import on_citus
 from project.tests.conftest import ROOT, run_in
 from shorturl import operations
@@ -27,21 +27,16 @@ from shorturl.keys import KEY_CONSTRAINT
 from shorturl.models import ShortUrl
 from shorturl.resolving import in_memory
 
-STANDS_IN = """
-    CREATE TABLE pg_dist_partition (logicalrelid regclass);
-    CREATE FUNCTION create_reference_table(text) RETURNS void LANGUAGE sql
-        AS 'INSERT INTO pg_dist_partition VALUES ($1::regclass)';
-    CREATE FUNCTION create_distributed_table(text, text, colocate_with text DEFAULT 'default')
-        RETURNS void LANGUAGE sql AS 'INSERT INTO pg_dist_partition VALUES ($1::regclass)';
-    CREATE FUNCTION undistribute_table(regclass, cascade_via_foreign_keys bool) RETURNS void
-        LANGUAGE sql AS $$
-            DELETE FROM pg_dist_partition WHERE logicalrelid = $1
-                OR EXISTS (SELECT FROM pg_constraint WHERE contype = 'f' AND conrelid = $1)
-        $$
-"""
+STANDS_IN = Path(__file__).with_name("citus_stand_ins.sql").read_text()
+TABLES_BY_KEY = [model._meta.db_table for model in citus.BY_KEY]
 PRIMARY_KEYS = f"""
     SELECT DISTINCT pg_get_constraintdef(oid) FROM pg_constraint
-    WHERE contype = 'p' AND conrelid::regclass::text = ANY (ARRAY{citus.BY_KEY})
+    WHERE contype = 'p' AND conrelid::regclass::text = ANY (ARRAY{TABLES_BY_KEY})
+"""
+IDENTITIES = """
+    SELECT attrelid::regclass::text, attname, format_type(atttypid, atttypmod),
+           pg_get_serial_sequence(attrelid::regclass::text, attname)
+    FROM pg_attribute WHERE attidentity <> '' ORDER BY 1, 2
 """
 pytestmark = pytest.mark.django_db
 
@@ -67,6 +62,7 @@ def test_without_the_extension_it_is_told() -> None:
 
 @pytest.mark.usefixtures("stands_in")
 def test_there_twice_and_back_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    identities = citus.rows(IDENTITIES)
     planned = printed(capsys, "--dry-run")
     assert citus.rows(PRIMARY_KEYS) == [("PRIMARY KEY (id)",)]
     assert printed(capsys) == planned
@@ -78,22 +74,65 @@ def test_there_twice_and_back_twice(capsys: pytest.CaptureFixture[str]) -> None:
         f"SELECT create_distributed_table('shorturl_partialcount', {beside}",
         f"SELECT create_distributed_table('shorturl_visitcount', {beside}",
     ]
-    assert not any("reference_table('shorturl_visitcount" in line for line in planned)
-    users = planned.index("SELECT create_reference_table('auth_user');")
-    assert users < planned.index("SELECT create_reference_table('shorturl_apitoken');")
     assert citus.rows(PRIMARY_KEYS) == [("PRIMARY KEY (key, id)",)]
     assert printed(capsys) == ["Nothing to do."]
-    undone = " ".join(" ".join(printed(capsys, "--undo")).split())
-    assert undone.count("cascade_via_foreign_keys => true") == len(planned) - 1 - len(citus.BY_KEY)
-    assert citus.rows(citus.DISTRIBUTED) == []
+    undone = printed(capsys, "--undo")
+    assert sum("undistribute_table" in line for line in undone) == len(
+        [line for line in planned if "SELECT create_" in line]
+    )
+    assert citus.rows("SELECT FROM pg_dist_partition") == []
     assert citus.rows(PRIMARY_KEYS) == [("PRIMARY KEY (id)",)]
+    assert citus.rows(IDENTITIES) == identities
     assert printed(capsys, "--undo") == ["Nothing to do."]
+
+
+@pytest.mark.usefixtures("stands_in")
+def test_accounts_and_what_is_tied_to_them_are_on_every_node() -> None:
+    """In the order of their foreign keys; what nothing ties to them stays a plain table."""
+    call_command("distribute")
+    references = "SELECT logicalrelid::text FROM pg_dist_partition WHERE repmodel = 't'"
+    tables = {name for (name,) in citus.rows(references)}
+    assert {"auth_user", "shorturl_apitoken", "django_admin_log"} < tables
+    assert tables.isdisjoint({"django_session", "shorturl_spending", "shorturl_keptanswer"})
+    order = [model._meta.db_table for model in citus.reference_models()]
+    assert tables == {*order}
+    assert order.index("auth_user") < order.index("shorturl_apitoken")
+    assert order.index("django_content_type") < order.index("auth_permission")
+
+
+@pytest.mark.usefixtures("stands_in")
+def test_ids_go_on_where_they_were() -> None:
+    def next_id() -> int:
+        link = ShortUrl.objects.create(key=f"k{ShortUrl.objects.count()}", target_url="x")
+        connection.check_constraints()  # or PostgreSQL alters no table in this transaction
+        return link.pk
+
+    first = next_id()
+    call_command("distribute")
+    assert next_id() == first + 1
+    call_command("distribute", "--undo")
+    assert next_id() == first + 2
+
+
+@pytest.mark.usefixtures("stands_in")
+def test_a_worker_is_told_from_the_coordinator() -> None:
+    call_command("distribute")
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE pg_dist_local_group SET groupid = 2")
+    with pytest.raises(CommandError, match="a worker of the cluster: connect to its coordinator"):
+        call_command("distribute", "--undo")
+    (found,) = [
+        each
+        for each in run_checks(tags=[Tags.database], databases=["default"])
+        if each.id == "project.E006"
+    ]
+    assert "DATABASE_URL leads to a worker" in found.msg
 
 
 @pytest.mark.usefixtures("stands_in")
 def test_what_fails_halfway_has_done_nothing() -> None:
     with connection.cursor() as cursor:
-        cursor.execute("DROP FUNCTION create_distributed_table(text, text, text)")
+        cursor.execute("DROP FUNCTION create_distributed_table(regclass, text, text)")
     with pytest.raises(CommandError, match=r"The database: .* Nothing was done\."):
         call_command("distribute")
     assert citus.rows(citus.DISTRIBUTED) == []
@@ -148,13 +187,12 @@ def test_a_strategy_that_cannot_run_there_is_refused(settings: object) -> None:
 
     settings.SHORTURL_RESOLVING = "repeatable_read"  # type: ignore[attr-defined]
     settings.SHORTURL_VISITS = "combined"  # type: ignore[attr-defined]
-    settings.SHORTURL_IDEMPOTENCY = "advisory_lock"  # type: ignore[attr-defined]
-    settings.SHORTURL_REUSING = "on_conflict"  # type: ignore[attr-defined]
+    settings.SHORTURL_REUSING = "serializable"  # type: ignore[attr-defined]
     assert refused() == []
     call_command("distribute")
     assert refused() == [
         "SHORTURL_RESOLVING='repeatable_read' cannot run on Citus",
-        "SHORTURL_IDEMPOTENCY='advisory_lock' cannot run on Citus",
+        "SHORTURL_REUSING='serializable' cannot run on Citus",
         "SHORTURL_ROLLING_UP='batches' cannot run on Citus",
     ]
 
@@ -170,7 +208,7 @@ def test_the_profile_chooses_no_strategy_that_cannot_run_there(settings: object)
     ways = {operation: TABLES[operation][name][0] for operation, name in chosen.items()}
     assert REFUSED not in ways.values()
     redirect = ("creating", "resolving", "recording_visits")
-    assert {ways[operation] for operation in redirect} == {UNCHANGED}
+    assert {ways[operation] for operation in redirect} == {SINGLE_SHARD}
 
 
 @pytest.mark.django_db(transaction=True)
@@ -237,7 +275,7 @@ def test_counts_on_a_cluster(operation: str, name: str, on_a_cluster: Path) -> N
     found = json.loads(ended.stdout)
     assert (found["hits"], found["nodes"]) == (on_citus.DUE, 1)
     assert found["visits"] == (on_citus.DUE if operation == "recording_visits" else 0)
-    if how == UNCHANGED:
+    if how == SINGLE_SHARD:
         assert found["tasks"] == [1], "each statement is one node's"
 
 
