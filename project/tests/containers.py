@@ -3,7 +3,7 @@
 Each has a network namespace with an address of its own, and its root directory, user, environment,
 mounts and command as the Dockerfile and docker-compose.yml say: read-only but for the volumes and
 tmpfs, without capabilities. What differs: /usr, /etc and Python are this machine's; a volume is a
-directory; and a server of an image that is not built here, PostgreSQL, is a stand-in.
+directory; and the servers of images that are not built here are those of this machine.
 """
 
 import os
@@ -25,6 +25,7 @@ from project.tests.conftest import IGNORED, ROOT
 UID = "10001"
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc")
 TIMEOUT = 90  # seconds
+ENTRIES = {"prom/prometheus": ["prometheus"]}  # of images that are not built here
 # In a mount namespace of its own: $1 is the new root, $2 /etc/hosts, then what to run there.
 ENTER = r"""
 set -e
@@ -125,6 +126,7 @@ class Composed:
         self.directory, self.variables, self._stack = directory, variables, stack
         compose = YAML(typ="safe", pure=True).load(ROOT / "docker-compose.yml")
         self.services: dict[str, Any] = interpolated(compose["services"], variables)
+        self.configs: dict[str, Any] = interpolated(compose["configs"], variables)
         self.processes: dict[str, subprocess.Popen[str]] = {}
         self._prefix = f"c{os.getpid()}"
         self._addresses: dict[str, str] = {}
@@ -174,8 +176,8 @@ class Composed:
     def start(self, name: str, *, number: int = 0) -> "subprocess.Popen[str]":
         """Start a service's command in a container; `number` is its place among its replicas."""
         service = self.services[name]
-        build = service.get("build")
-        image = stage(build["target"]) if build else Stage({}, [], [], [], [])
+        build, (there, _, _) = service.get("build"), service["image"].partition(":")
+        image = stage(build["target"]) if build else Stage({}, [], ENTRIES.get(there, []), [], [])
         root = self.directory / f"{name}-{number}"
         root.mkdir()
         path = "/usr/sbin:/usr/bin:/bin"
@@ -190,7 +192,7 @@ class Composed:
                 f"{each}:/{target}/{each.name}" for each in (self.directory / target).iterdir()
             ]
         binds += [*self._app(name, image), *self._volumes(service, image)]
-        assert service["read_only"]
+        assert service.get("read_only") or service.get("configs")
         assert service["cap_drop"] == ["ALL"]
         binds += [f"tmpfs:{path}" for path in service.get("tmpfs", ())]
         inner = [
@@ -280,9 +282,13 @@ class Composed:
             directory = self.volume(source)
             if not directory.exists():
                 directory.mkdir(parents=True)
-                if Path(target).relative_to("/app").as_posix() in image.volumes:
+                if "build" not in service or target.removeprefix("/app/") in image.volumes:
                     os.chown(directory, int(UID), int(UID))
             yield f"{directory}:{target}"
+        for name in service.get("configs", ()):
+            file = self.directory / name
+            file.write_text(self.configs[name]["content"])
+            yield f"{file}:/{name}"
 
     def _namespace(self, name: str) -> str:
         self._ip("netns", "add", self._prefix + name)

@@ -46,6 +46,18 @@ def until_in(services: Composed, name: str, text: str) -> None:
         time.sleep(0.1)
 
 
+def until_seen_by_prometheus(services: Composed, names: set[str]) -> None:
+    """Wait until it has read the metrics of these services."""
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        found = json.loads(services.ask("prometheus:9090/api/v1/query?query=up==1")[1])
+        up = {each["metric"]["instance"] for each in found["data"]["result"]}
+        if up == names:
+            return
+        assert time.monotonic() < deadline, (up, services.log("prometheus"))
+        time.sleep(0.5)
+
+
 def rows(seen: Any) -> dict[str, str]:
     """Return what the tab of the ledger shows, by name."""
     return {row["what"]: row["value"] for row in seen["extended_stats"][0]["data"]}
@@ -54,12 +66,13 @@ def rows(seen: Any) -> dict[str, str]:
 def test_two_machines_behind_a_balancer_and_pgbouncer(
     tmp_path: Path, production_copy: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Each redirect is counted once, also after one of the two was killed."""
-    if not PGBOUNCER or not shutil.which("haproxy"):
-        pytest.skip("PgBouncer and HAProxy are not both installed")
+    """Each redirect is counted once, also after one of the two was killed; Prometheus saw both."""
+    if not PGBOUNCER or not shutil.which("haproxy") or not shutil.which("prometheus"):
+        pytest.skip("PgBouncer, HAProxy and Prometheus are not all installed")
     copy = tmp_path_factory.mktemp("scale")
     shutil.copytree(production_copy, copy, dirs_exist_ok=True)
-    with composed(tmp_path, copy, **filled_in(copy, **OPEN)) as services:
+    settings = OPEN | {"SHORTURL_METRICS_TOKEN": "for-prometheus-alone-and-long-enough"}
+    with composed(tmp_path, copy, **filled_in(copy, **settings)) as services:
         services.postgres("db")
         assert services.start("migrate").wait(90) == 0, services.log("migrate")
         for name in ("pgbouncer", "web-1", "web-2", "timer"):
@@ -67,11 +80,13 @@ def test_two_machines_behind_a_balancer_and_pgbouncer(
         for name in ("web-1", "web-2"):
             assert services.ask(f"{name}:8000/readyz")[0] == "200"
         services.start("balancer")
+        services.start("prometheus")
         status, made = services.ask("balancer:8000/api/links", LINK)
         assert status.startswith("201 ")
         key = json.loads(made)["key"]
         for name in ("balancer", "balancer", "web-1", "web-2"):
             assert services.ask(f"{name}:8000/{key}")[0] == "302 https://target.example/"
+        until_seen_by_prometheus(services, {"web-1:8000", "web-2:8000"})
         services.processes["web-2"].kill()
         for _ in range(4):
             assert services.ask(f"balancer:8000/{key}")[0] == "302 https://target.example/"
