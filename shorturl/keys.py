@@ -108,7 +108,11 @@ def violates(error: IntegrityError, constraint: str) -> bool:
     """Return whether it is the constraint of this name that was violated.
 
     Both psycopg2 and psycopg 3 name it in the diagnostics of their own error, which Django keeps as
-    the cause.
+    the cause. An error that Citus passes on from another node has the name in its message alone,
+    and there most names end with the number of a shard.
     """
     diagnostics = getattr(error.__cause__, "diag", None)
-    return getattr(diagnostics, "constraint_name", None) == constraint
+    if named := getattr(diagnostics, "constraint_name", None):
+        return bool(named == constraint)
+    message = getattr(diagnostics, "message_primary", None) or ""
+    return re.search(rf' constraint "{re.escape(constraint)}(_[0-9]+)?"', message) is not None

@@ -6,7 +6,7 @@ owner that was looked at before could be another one by then.
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
-from django.db import connection, transaction
+from django.db import NotSupportedError, connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import ApiToken, ShortUrl, ShortUrlQuerySet
@@ -14,13 +14,17 @@ from shorturl.models import ApiToken, ShortUrl, ShortUrlQuerySet
 Who = User | AnonymousUser | ApiToken
 BATCH = 1_000  # links of one statement: some 20 ms of a lock, for which their redirects wait
 
-# In the order of roll_up(), so that the two cannot deadlock.
 DISOWN = sql.SQL("""
     WITH batch AS (
-        SELECT id FROM {links} WHERE owner_id = %s ORDER BY id LIMIT %s FOR NO KEY UPDATE
+        SELECT id FROM {links} WHERE owner_id = %s ORDER BY id LIMIT %s {lock}
     )
     UPDATE {links} AS link SET owner_id = NULL FROM batch WHERE link.id = batch.id
-""").format(links=sql.Identifier(ShortUrl._meta.db_table))
+""")
+# In the order of roll_up(), so that the two cannot deadlock.
+IN_ORDER = "FOR NO KEY UPDATE"
+# Or Citus, where several sessions have changed links at once, refuses to remove their account in
+# the same transaction. PostgreSQL takes any setting whose name has a dot.
+ONE_SESSION = "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'"
 
 
 def links_of(who: Who, action: str) -> ShortUrlQuerySet:
@@ -59,14 +63,25 @@ def remove(account: User) -> int:
     while disowned := disown(account.pk):
         links += disowned
     with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(ONE_SESSION)
         # As whoever gives a link to an account locks that first, the two cannot deadlock.
         User.objects.select_for_update().filter(pk=account.pk).first()
         account.delete()
     return links
 
 
-def disown(account_id: int) -> int:
-    """Make up to BATCH links of an account nobody's, and return how many."""
-    with transaction.atomic(durable=True), connection.cursor() as cursor:
-        cursor.execute(DISOWN, [account_id, BATCH])
-        return int(cursor.rowcount)
+def disown(account_id: int, lock: str = IN_ORDER) -> int:
+    """Make up to BATCH links of an account nobody's, and return how many.
+
+    Citus locks no rows of many keys in an order, and nor does roll_up() there.
+    """
+    links = sql.Identifier(ShortUrl._meta.db_table)
+    try:
+        with transaction.atomic(durable=True), connection.cursor() as cursor:
+            cursor.execute(DISOWN.format(links=links, lock=sql.SQL(lock)), [account_id, BATCH])
+            return int(cursor.rowcount)
+    except NotSupportedError:
+        if not lock:
+            raise
+        return disown(account_id, lock="")

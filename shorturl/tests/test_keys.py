@@ -2,7 +2,7 @@
 
 import pytest
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError
+from django.db import IntegrityError, connection, transaction
 
 from shorturl import keys
 from shorturl.exceptions import KeySpaceExhausted
@@ -58,3 +58,30 @@ def test_a_reserved_custom_key(key: str) -> None:
 
 def test_an_error_without_a_cause_is_no_collision() -> None:
     assert not keys.is_collision(IntegrityError(keys.KEY_CONSTRAINT))
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("name", "is_ours"),
+    [
+        (keys.KEY_CONSTRAINT, True),
+        (f"{keys.KEY_CONSTRAINT}_102008", True),
+        (f"{keys.KEY_CONSTRAINT}2", False),
+        (f"of_{keys.KEY_CONSTRAINT}", False),
+    ],
+)
+def test_a_collision_on_another_node(name: str, is_ours: bool) -> None:
+    """Citus passes the message on, and leaves out the fields that name table and constraint."""
+    passed_on = f"""
+        DO $$ BEGIN
+            RAISE unique_violation USING
+                MESSAGE = 'duplicate key value violates unique constraint "{name}"';
+        END $$
+    """
+    with (
+        pytest.raises(IntegrityError) as raised,
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(passed_on)
+    assert keys.is_collision(raised.value) is is_ours
