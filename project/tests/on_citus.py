@@ -4,7 +4,11 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import django
@@ -12,6 +16,7 @@ from django.db import connection
 
 THREADS, TIMES = 4, 10
 DUE = THREADS * TIMES
+LIMIT = 5
 TARGET = "https://example.com/"
 # Where the shards are that have the rows of a key.
 NODES = """
@@ -30,29 +35,81 @@ def call(operation: str, name: str, key: str) -> object:
     return function(key, Visit(browser="Firefox")) if "visits" in operation else function(key)
 
 
-def follow(operation: str, name: str, key: str) -> tuple[int, int]:
-    """Make a link, have threads follow it, and return its hits and its visits."""
-    from django.db.models import Sum
+def in_threads(work: Callable[[int], object]) -> None:
+    """Do it DUE times, each with a number of its own, several at once."""
 
-    from shorturl.models import PartialCount, ShortUrl, VisitCount
-
-    for model in (PartialCount, VisitCount):
-        model._base_manager.filter(short_url__key=key).delete()
-    ShortUrl.objects.filter(key=key)._raw_delete("default")
-    ShortUrl.objects.create(key=key, target_url=TARGET)
-
-    def several() -> None:
+    def one_after_another(thread: int) -> None:
         try:
-            for _ in range(TIMES):
-                call(operation, name, key)
+            for turn in range(TIMES):
+                work(thread * TIMES + turn)
         finally:
             connection.close()
 
     with ThreadPoolExecutor(THREADS) as pool:
-        for each in [pool.submit(several) for _ in range(THREADS)]:
-            each.result()
+        for _ in pool.map(one_after_another, range(THREADS)):
+            pass
+
+
+def emptied(*keys: str) -> None:
+    """Leave nothing of the links with these keys."""
+    from shorturl.models import PartialCount, ShortUrl, VisitCount
+
+    for model in (PartialCount, VisitCount):
+        model._base_manager.filter(short_url__key__in=keys).delete()
+    ShortUrl.objects.filter(key__in=keys)._raw_delete("default")
+
+
+def follow(operation: str, name: str, key: str) -> tuple[int, int]:
+    """Make a link, have threads follow it, and return its hits and its visits."""
+    from django.db.models import Sum
+
+    from shorturl.models import ShortUrl, VisitCount
+
+    emptied(key)
+    ShortUrl.objects.create(key=key, target_url=TARGET)
+    in_threads(lambda _: call(operation, name, key))
     visits = VisitCount.objects.filter(short_url__key=key).aggregate(visits=Sum("hits"))["visits"]
     return ShortUrl.objects.with_total_hits().get(key=key).total_hits, visits or 0
+
+
+def make(operation: str, name: str, key: str) -> tuple[int, int]:
+    """Have threads make links by a strategy; return how many there are, and are to be."""
+    from shorturl import exceptions, operations
+    from shorturl.creating import on_conflict
+    from shorturl.models import KeptAnswer, ShortUrl, Spending
+
+    target = f"{TARGET}{operation}/{name}"
+    links = ShortUrl.objects.filter(target_url=target)
+    keys = [f"{key[:16]}-{number}" for number in range(DUE)]
+    emptied(*links.values_list("key", flat=True), *keys)
+    KeptAnswer.objects.filter(caller=target).delete()
+    Spending.objects.filter(spender=target).delete()
+    function: Callable[..., object] = operations.STRATEGIES[operation][name].function
+
+    def one(number: int) -> ShortUrl:
+        return on_conflict.create(target, keys=[keys[number]])
+
+    def kept(number: int) -> dict[str, Any]:
+        return {"status": 201, "body": one(number).key}
+
+    # All want the first key, and each gets another one.
+    ways: dict[str, tuple[int, Callable[[int], object]]] = {
+        "creating": (DUE, lambda _: function(target, keys=keys)),
+        "reusing": (1, lambda n: function(target, owner_id=None, create=partial(one, n))),
+        "idempotency": (1, lambda n: function(target, key, "same", work=partial(kept, n))),
+        "spending": (
+            LIMIT,
+            lambda n: function(target, partial(one, n), limit=LIMIT, period=timedelta(days=1)),
+        ),
+    }
+    due, work = ways[operation]
+
+    def unless_refused(number: int) -> None:
+        with suppress(exceptions.InFlight, exceptions.QuotaExceeded):
+            work(number)
+
+    in_threads(unless_refused)
+    return links.count(), due
 
 
 def tasks(operation: str, name: str, key: str) -> list[int]:
@@ -74,6 +131,9 @@ def main(operation: str, name: str, key: str) -> dict[str, Any]:
     """Return what was found, once the tables are distributed, or before."""
     from project import citus
 
+    if operation not in ("resolving", "recording_visits"):
+        made, due = make(operation, name, key)
+        return {"made": made, "due": due}
     hits, visits = follow(operation, name, key)
     found: dict[str, Any] = {"hits": hits, "visits": visits}
     if citus.is_distributed():

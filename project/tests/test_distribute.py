@@ -26,6 +26,7 @@ from shorturl import operations
 from shorturl.keys import KEY_CONSTRAINT
 from shorturl.models import ShortUrl
 from shorturl.resolving import in_memory
+from shorturl.strategies import Verdict
 
 STANDS_IN = Path(__file__).with_name("citus_stand_ins.sql").read_text()
 TABLES_BY_KEY = [model._meta.db_table for model in citus.BY_KEY]
@@ -163,6 +164,14 @@ COUNTING = [
 ]
 
 
+MAKING = [
+    (operation, name)
+    for operation in ("creating", "reusing", "idempotency", "spending")
+    for name, strategy in operations.STRATEGIES[operation].items()
+    if strategy.verdict is Verdict.RIGHT and TABLES[operation][name][0] != REFUSED
+]
+
+
 @pytest.mark.parametrize(("operation", "name"), COUNTING)
 def test_what_the_table_says_follows_from_the_statements(operation: str, name: str) -> None:
     """They name the key, by which Citus finds the node, or not; none calls what is VOLATILE."""
@@ -218,6 +227,11 @@ def test_what_is_asked_of_a_cluster_holds_without_one() -> None:
         assert hits == visits == on_citus.DUE
     hits, visits = on_citus.follow("resolving", "slotted_counter", "hot")
     assert (hits, visits) == (on_citus.DUE, 0)
+    for operation, name in MAKING:
+        made, due = on_citus.make(operation, name, "some")
+        assert made == due, (operation, name)
+    made, due = on_citus.make("spending", "count_then_insert", "some")
+    assert made >= due
 
 
 needs_a_cluster = pytest.mark.skipif(
@@ -277,6 +291,16 @@ def test_counts_on_a_cluster(operation: str, name: str, on_a_cluster: Path) -> N
     assert found["visits"] == (on_citus.DUE if operation == "recording_visits" else 0)
     if how == SINGLE_SHARD:
         assert found["tasks"] == [1], "each statement is one node's"
+
+
+@needs_a_cluster
+@pytest.mark.parametrize(("operation", "name"), MAKING)
+def test_links_made_on_a_cluster(operation: str, name: str, on_a_cluster: Path) -> None:
+    """Several threads want one key, target or answer, or a quota: none gets what another has."""
+    found = json.loads(
+        done(on_a_cluster, "on_citus.py", operation, name, f"{operation[:3]}-{name}")
+    )
+    assert found["made"] == found["due"]
 
 
 @needs_a_cluster
