@@ -16,11 +16,12 @@ from django.core.checks import Tags, run_checks
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
 from ruamel.yaml import YAML
 
 from project import citus
 from project.citus_strategies import EVERY_SHARD, REFUSED, SINGLE_SHARD, TABLES, UNKNOWN
-from project.tests import on_citus
+from project.tests import citus_walk, on_citus
 from project.tests.conftest import ROOT, run_in
 from shorturl import operations
 from shorturl.keys import KEY_CONSTRAINT
@@ -234,6 +235,15 @@ def test_what_is_asked_of_a_cluster_holds_without_one() -> None:
     assert made >= due
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("visits", ["combined", "one_transaction"])
+def test_what_a_walk_through_the_service_is_answered_without_one(
+    visits: str, settings: Settings
+) -> None:
+    settings.LOCAL, settings.SHORTURL_VISITS = True, visits
+    assert citus_walk.walk() == {}
+
+
 needs_a_cluster = pytest.mark.skipif(
     "CITUS_URL" not in os.environ, reason="it takes a cluster, named by CITUS_URL"
 )
@@ -311,3 +321,13 @@ def test_a_roll_up_on_a_cluster(on_a_cluster: Path) -> None:
     )
     if rolled_up.returncode:
         pytest.xfail(rolled_up.stderr)
+
+
+@needs_a_cluster
+def test_a_walk_through_the_service_on_a_cluster(on_a_cluster: Path) -> None:
+    """As the profile sets it; what is wrong is told by step."""
+    shutil.copy(citus_walk.__file__, on_a_cluster)
+    ended = run_in(on_a_cluster, "citus_walk.py", **CLUSTER, SHORTURL_VISITS="one_transaction")
+    assert ended.returncode == 0, ended.stderr
+    wrong = json.loads(ended.stdout)
+    assert not wrong, "\n".join(wrong.values())
