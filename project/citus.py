@@ -38,6 +38,7 @@ TO_IDENTITY = [
     "SELECT setval('{0}_id_seq', last_value, is_called) FROM {0}_id_serial",
     "DROP SEQUENCE {0}_id_serial",
 ]
+# Rows are found by id in its index, as before, and by key in that of their other constraint.
 PRIMARY_KEY = "ALTER TABLE {0} DROP CONSTRAINT {0}_pkey, ADD PRIMARY KEY ({1})"
 REFERENCE = "SELECT create_reference_table('{}')"
 DISTRIBUTE = "SELECT create_distributed_table('{}', 'key'{})"
@@ -115,7 +116,7 @@ def doing(models: list[type[Model]]) -> Iterator[str]:
     yield LOCK.format(", ".join(model._meta.db_table for model in models))
     yield from for_ids(models, TO_SEQUENCE)
     # Before any of them is Citus', which takes fewer kinds of ALTER TABLE.
-    yield from for_primary_keys(models, "key, id")
+    yield from for_primary_keys(models, "id, key")
     for model in models:
         table = model._meta.db_table
         if model not in BY_KEY:

@@ -76,7 +76,7 @@ def test_there_twice_and_back_twice(capsys: pytest.CaptureFixture[str]) -> None:
         f"SELECT create_distributed_table('shorturl_partialcount', {beside}",
         f"SELECT create_distributed_table('shorturl_visitcount', {beside}",
     ]
-    assert citus.rows(PRIMARY_KEYS) == [("PRIMARY KEY (key, id)",)]
+    assert citus.rows(PRIMARY_KEYS) == [("PRIMARY KEY (id, key)",)]
     assert printed(capsys) == ["Nothing to do."]
     undone = printed(capsys, "--undo")
     assert sum("undistribute_table" in line for line in undone) == len(
