@@ -83,16 +83,13 @@ def is_coordinator() -> bool:
 def statements(*, undo: bool) -> list[str]:
     """Return what has to be sent, as one transaction; nothing where it is done already.
 
-    Raises NotPossible.
+    Where there is no Citus, that is all that would have to be sent. Raises NotPossible.
     """
-    if not is_installed():
-        raise NotPossible(
-            "This database has no Citus: have it in shared_preload_libraries of all nodes, and "
-            "CREATE EXTENSION citus"
-        )
-    if not is_coordinator():
-        raise NotPossible("This is a worker of the cluster: connect to its coordinator")
-    done = {name.removeprefix("public.") for (name,) in rows(DISTRIBUTED)}
+    done: set[str] = set()
+    if is_installed():
+        if not is_coordinator():
+            raise NotPossible("This is a worker of the cluster: connect to its coordinator")
+        done = {name.removeprefix("public.") for (name,) in rows(DISTRIBUTED)}
     models = [
         model for model in [*reference_models(), *BY_KEY] if (model._meta.db_table in done) is undo
     ]

@@ -62,6 +62,14 @@ def test_without_the_extension_it_is_told() -> None:
         call_command("distribute")
 
 
+def test_without_the_extension_the_sql_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("distribute", "--dry-run")
+    shown = capsys.readouterr()
+    assert shown.err.startswith("This database has no Citus")
+    assert "SELECT create_distributed_table('shorturl_shorturl', 'key');" in shown.out.splitlines()
+    assert citus.rows(PRIMARY_KEYS) == [("PRIMARY KEY (id)",)]
+
+
 @pytest.mark.usefixtures("stands_in")
 def test_there_twice_and_back_twice(capsys: pytest.CaptureFixture[str]) -> None:
     identities = citus.rows(IDENTITIES)

@@ -10,6 +10,11 @@ from project import citus, citus_strategies
 from project.management.commands.migrate import NO_TIMEOUTS
 from shorturl.management.command_errors import database_error
 
+NO_CITUS = (
+    "This database has no Citus: have it in shared_preload_libraries of all nodes, and "
+    "CREATE EXTENSION citus"
+)
+
 
 class Command(BaseCommand):
     """Distributes in one transaction; a second time, it finds nothing to do."""
@@ -30,6 +35,10 @@ class Command(BaseCommand):
             self.stdout.write("\n".join(table()))
             return
         try:
+            if not citus.is_installed():
+                if not options["dry_run"]:
+                    raise CommandError(f"{NO_CITUS}.")
+                self.stderr.write(f"{NO_CITUS}. One that has it would be sent:")
             with transaction.atomic():
                 with connection.cursor() as cursor:
                     cursor.execute(NO_TIMEOUTS)  # moving the rows takes as long as it takes
