@@ -95,7 +95,7 @@ def submit(request: HttpRequest) -> HttpResponse:
         if not violates(error, OWNER_CONSTRAINT):
             raise
         return log_in_first(request, "Your account was removed meanwhile; nothing was created.")
-    if owners.visible_to(request.user).filter(pk=short_url.pk).exists():
+    if owners.visible_to(request.user).filter(key=short_url.key).exists():
         ready = "Your short URL is ready." if created else "You have had this short URL before."
         messages.success(request, ready)
         return see_other("stats", short_url.key)
