@@ -16,7 +16,6 @@ from django.core.checks import Tags, run_checks
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from pytest_django import Settings
 from ruamel.yaml import YAML
 
 from project import citus
@@ -241,15 +240,6 @@ def test_what_is_asked_of_a_cluster_holds_without_one() -> None:
         assert made == due, (operation, name)
     made, due = on_citus.make("spending", "count_then_insert", "some")
     assert made >= due
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("visits", ["combined", "one_transaction"])
-def test_what_a_walk_through_the_service_is_answered_without_one(
-    visits: str, settings: Settings
-) -> None:
-    settings.LOCAL, settings.SHORTURL_VISITS = True, visits
-    assert citus_walk.walk() == {}
 
 
 needs_a_cluster = pytest.mark.skipif(

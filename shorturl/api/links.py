@@ -78,7 +78,7 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
     short_url, created = quotas.spend(spender, create)
     location = reverse("api:get_link", args=[short_url.key])
     response["Location"] = request.build_absolute_uri(location)
-    hits = 0 if created else ShortUrl.objects.with_total_hits().get(pk=short_url.pk).total_hits
+    hits = 0 if created else ShortUrl.objects.with_total_hits(short_url.key).get().total_hits
     return Status(201 if created else 200, Link.of(short_url, request, hits=hits))
 
 
@@ -182,7 +182,7 @@ def delete_link(request: HttpRequest, key: str) -> Status[None]:
 def existing(links: ShortUrlQuerySet, key: str) -> ShortUrl:
     """Return the short URL of `key`; raise a 404 where it is none of the `links`."""
     try:
-        return of_key(links, key).with_total_hits().with_state().get()
+        return of_key(links, key).with_total_hits(key).with_state().get()
     except ShortUrl.DoesNotExist as error:
         raise no_such_link(key) from error
 

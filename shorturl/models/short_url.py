@@ -63,8 +63,10 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         state = {"state": why}
         return self.annotate(**state)  # as in with_total_hits()
 
-    def with_total_hits(self) -> "ShortUrlQuerySet":
+    def with_total_hits(self, key: str | None = None) -> "ShortUrlQuerySet":
         """Add `total_hits`, by which everybody reads a counter, whichever strategy counts.
+
+        With a `key` it is that link alone, if it is among them, and a cluster asks one node for it.
 
         It is `hits` and, where there are any, the partial counts of `slotted_counter` or
         `append_only`. Both are read by one statement, and so from one snapshot: a hit that
@@ -72,10 +74,12 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         `slotted_counter` leaves at most one row for each slot, and `append_only` one for each hit
         since the last roll-up.
         """
-        parts = PartialCount.objects.filter(short_url=OuterRef("key")).values("short_url")
-        counted = Subquery(parts.annotate(counted=Sum("hits")).values("counted"))
-        total = {"total_hits": F("hits") + Coalesce(counted, 0)}
-        return self.annotate(**total)  # by this way mypy leaves it to the class what total_hits is
+        links = self if key is None else self.filter(key=key)
+        whose = OuterRef("key") if key is None else key
+        parts = PartialCount.objects.filter(short_url__key=whose)
+        sums = parts.values("short_url").annotate(counted=Sum("hits"))
+        total = {"total_hits": F("hits") + Coalesce(Subquery(sums.values("counted")), 0)}
+        return links.annotate(**total)  # by this way mypy leaves it to the class what total_hits is
 
     def erase(self) -> int:
         """Remove the rows themselves, which frees their keys, and return how many.
