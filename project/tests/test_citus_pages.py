@@ -1,4 +1,4 @@
-"""Pages and commands on a cluster, which docs/scaling.md lists, as far as a plain PostgreSQL goes."""
+"""What docs/scaling.md says of pages on a cluster, as far as a plain PostgreSQL goes."""
 
 import re
 from typing import Any
