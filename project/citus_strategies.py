@@ -19,6 +19,7 @@ PLAIN = "its table stays on the coordinator, a plain one"
 TAKEN_APART = "the coordinator takes a WITH that inserts apart; no test of Citus has one like it"
 COLUMN_OF = "INSERT … SELECT with date_trunc(), which is STABLE, of a column"
 SKIP_LOCKED = "its FOR UPDATE is of many keys, which Citus takes of one shard only"
+ONE_KEY = "a SELECT finds the keys on all shards; each transaction names one"
 CREATING = {
     "naive": (SINGLE_SHARD, "INSERT with its key"),
     "check_first": (SINGLE_SHARD, "SELECT and INSERT with the key"),
@@ -79,6 +80,7 @@ ROLLING_UP = {
     "select_then_delete": (EVERY_SHARD, ROWS_BY_ID),
     "delete_returning": (UNKNOWN, TAKEN_APART),
     "batches": (REFUSED, SKIP_LOCKED),
+    "by_key": (SINGLE_SHARD, ONE_KEY),
 }
 TABLES = {
     "creating": CREATING,

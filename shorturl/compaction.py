@@ -13,12 +13,15 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
+from typing import Any
 
-from django.db import connection
+from django.conf import settings
+from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import VisitCount
 from shorturl.models.hit_counts import ANY
+from shorturl.rolling_up import by_key
 from shorturl.rolling_up.batches import BATCH
 
 # Kinds of a link in one time. Fewer are read as quickly as what they would become, which for very
@@ -56,33 +59,44 @@ FIND_DETAILED = sql.SQL("""
     )
     SELECT key FROM looked_at WHERE {more} GROUP BY key HAVING count(*) > %s
 """).format(**NAMES, more=MORE)
-MOVE = sql.SQL("""
+SUMS = sql.SQL("""
     WITH free AS MATERIALIZED (
         SELECT id FROM {counts}
         WHERE key = %s AND unit = %s AND starts_at >= %s AND starts_at < %s
             AND CASE WHEN %s THEN {more} ELSE {kinds} END
         LIMIT %s FOR UPDATE SKIP LOCKED
     ), taken AS (
-        DELETE FROM {counts} AS counts USING free WHERE counts.id = free.id
-        RETURNING counts.*, date_trunc(%s, starts_at, 'UTC') AS since,
+        DELETE FROM {counts} AS counts USING free WHERE counts.key = %s AND counts.id = free.id
+        RETURNING counts.*
+    ), times AS (
+        SELECT *, date_trunc(%s, starts_at, 'UTC') AS since,
             date_trunc(%s, starts_at, 'UTC') AS device_since
-    ), added AS (
-        INSERT INTO {counts} AS counts (key, starts_at, unit, {dimensions}, is_bot, hits)
+        FROM taken
+    ), sums AS (
         SELECT key, coalesce(since, device_since) AS begins,
             CASE WHEN since IS NULL THEN %s ELSE %s END,
             coalesce(referrer, {any}) AS referrer, coalesce(browser, {any}) AS browser,
             coalesce(system, {any}) AS system, coalesce(device, {any}) AS device,
-            coalesce(country, {any}) AS country, is_bot, sum(hits)
-        FROM taken
+            coalesce(country, {any}) AS country, is_bot, sum(hits)::bigint
+        FROM times
         GROUP BY key, is_bot, GROUPING SETS ((since, referrer), (since, browser),
             (since, system), (device_since, device), (since, country))
         HAVING coalesce({dimensions}) <> {any}
         ORDER BY key, begins, {dimensions}, is_bot
+    )
+""").format(**NAMES, kinds=KINDS, more=MORE)
+ADDED = sql.SQL("""
+    , added AS (
+        INSERT INTO {counts} AS counts (key, starts_at, unit, {dimensions}, is_bot, hits)
+        SELECT * FROM sums
         ON CONFLICT (key, starts_at, unit, {dimensions}, is_bot)
         DO UPDATE SET hits = counts.hits + excluded.hits
     )
     SELECT count(*) FROM taken
-""").format(**NAMES, kinds=KINDS, more=MORE)
+""").format(**NAMES)
+MOVE = SUMS + ADDED
+# The same without the INSERT, which a cluster takes in no WITH.
+TAKE = SUMS + sql.SQL("SELECT (SELECT count(*) FROM taken), sums.* FROM sums")
 SPANS = {"h": "hour", "d": "day", "m": "month"}
 
 
@@ -169,9 +183,24 @@ def move(
     already or are to have, all that are not those of a device alone.
     """
     spans = [SPANS[into], SPANS[devices or into], devices or into, into]
+    values: list[Any] = [key, unit, since, until, bool(devices), BATCH, key, *spans]
+    if settings.SHORTURL_ROLLING_UP == "by_key":
+        return move_in_two(values)
     with connection.cursor() as cursor:
-        cursor.execute(MOVE, [key, unit, since, until, bool(devices), BATCH, *spans])
+        cursor.execute(MOVE, values)
         return int(cursor.fetchone()[0])
+
+
+def move_in_two(values: list[Any]) -> int:
+    """Do what MOVE does in two statements of one transaction, as by_key does."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(TAKE, values)
+        if not (found := cursor.fetchall()):
+            return 0
+        rows = sql.SQL(", ").join([by_key.ROW] * len(found))
+        add = sql.SQL(by_key.ADD).format(**by_key.NAMES, rows=rows)
+        cursor.execute(add, [value for _, *sums in found for value in sums])
+    return int(found[0][0])
 
 
 def in_batches(batch: Callable[[], int]) -> int:

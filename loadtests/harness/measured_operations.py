@@ -138,7 +138,7 @@ OPERATIONS = {
         "visits lost or too many",
         "hits counted twice",
         "visit_meanwhile",
-        ("watermark", "select_then_delete", "delete_returning", "batches"),
+        ("watermark", "select_then_delete", "delete_returning", "batches", "by_key"),
     ),
     "service": MeasuredOperation(
         "The service", "requests", "requests lost", "counted or made twice"

@@ -15,7 +15,7 @@ BY_CI = re.search(r"--only (.+)", (ROOT / ".ci" / "run").read_text())
     [
         (["combined"], ["last_use", "lost_update", "same_hour"]),
         (["batches", "second_transaction"], ["same_hour", "visit_meanwhile"]),
-        (["visit_meanwhile"], ["visit_meanwhile"] * 4),
+        (["visit_meanwhile"], ["visit_meanwhile"] * 5),
         (["last_link", "reservation"], ["last_link"] * 6),
     ],
 )

@@ -8,7 +8,7 @@ unit `into`, and returns how many it took. shorturl.visit_roll_up has what an ap
 from datetime import datetime
 from typing import Protocol
 
-from shorturl.rolling_up import batches, delete_returning, select_then_delete, watermark
+from shorturl.rolling_up import batches, by_key, delete_returning, select_then_delete, watermark
 from shorturl.strategies import Strategy, Verdict, table
 
 RIGHT, WRONG = Verdict.RIGHT, Verdict.WRONG
@@ -30,4 +30,6 @@ STRATEGIES: dict[str, Strategy[RollUp]] = table(
         "DELETE … RETURNING into an upsert: one statement"),
     Strategy("batches", batches.roll_up, RIGHT, "–",
         "the same for so many rows at a time, past those that others have locked"),
+    Strategy("by_key", by_key.roll_up, RIGHT, "–",
+        "one link after the other: a short transaction for each"),
 )

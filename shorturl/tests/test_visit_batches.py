@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from types import ModuleType
 
 import pytest
 from django.db import connection
@@ -13,7 +14,7 @@ from pginterleave import Outcome, explore
 from project.prepared import prepared
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.recording_visits import append_only, combined
-from shorturl.rolling_up import batches
+from shorturl.rolling_up import batches, by_key
 from shorturl.visit_roll_up import ALL
 from shorturl.visits import Visit
 
@@ -53,7 +54,8 @@ def test_what_is_sent_of_a_batch_comes_in_as_it_is(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_batches_and_a_roll_up_meet_in_the_same_rows() -> None:
+@pytest.mark.parametrize("strategy", [batches, by_key])
+def test_batches_and_a_roll_up_meet_in_the_same_rows(strategy: ModuleType) -> None:
     """In every order of their statements; an exploration does not cut what is within one."""
 
     def setup() -> None:
@@ -72,7 +74,7 @@ def test_batches_and_a_roll_up_meet_in_the_same_rows() -> None:
         [
             lambda: combined.count("hot", [FIREFOX, CHROME]),
             lambda: combined.count("hot", [CHROME, FIREFOX]),
-            lambda: batches.roll_up(None, "h", ALL),
+            lambda: strategy.roll_up(None, "h", ALL),
         ],
         setup=setup,
         invariant=exact,

@@ -1,11 +1,15 @@
 """The roll-up of visits: what becomes of which row, and when."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.models import Sum
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
@@ -13,8 +17,8 @@ from pytest_django import Settings
 from pginterleave import Outcome, explore
 from shorturl import compaction, rolling_up
 from shorturl.models import ShortUrl, VisitCount
-from shorturl.recording_visits import one_transaction
-from shorturl.rolling_up import batches
+from shorturl.recording_visits import append_only, one_transaction
+from shorturl.rolling_up import batches, by_key
 from shorturl.strategies import Verdict
 from shorturl.visit_roll_up import ALL, roll_up_visits
 from shorturl.visits import Visit
@@ -95,7 +99,14 @@ def test_what_is_due_is_found_by_the_index(unit: str | None) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
-    ("name", "number"), [("delete_returning", 2), ("batches", 2), ("select_then_delete", 1)]
+    ("name", "number"),
+    [
+        ("delete_returning", 2),
+        ("batches", 2),
+        ("by_key", 1),
+        pytest.param("by_key", 2, marks=pytest.mark.exhaustive),
+        ("select_then_delete", 1),
+    ],
 )
 def test_it_meets_visits_whose_transaction_is_still_open(name: str, number: int) -> None:
     """A visit holds its link while it waits for the hour's row, and then both until its COMMIT.
@@ -125,3 +136,69 @@ def test_it_meets_visits_whose_transaction_is_still_open(name: str, number: int)
     )
     assert result.complete
     assert bool(result.violations) is (strategy.verdict is Verdict.WRONG), result
+
+
+@pytest.mark.django_db(transaction=True)
+def test_links_are_rolled_up_one_by_one_while_they_are_followed() -> None:
+    """By several threads at once: no visit is lost, and no roll-up is ended as a deadlock."""
+    keys, times, kinds = ["a", "b", "c"], 15, [Visit(browser=name) for name in ("Firefox", "Lynx")]
+    for key in keys:
+        ShortUrl.objects.create(key=key, target_url="https://a.example/")
+
+    def follow(record: Callable[[str, Visit], ShortUrl]) -> None:
+        for _ in range(times):
+            for key, kind in product(keys, kinds):
+                record(key, kind)
+
+    def move() -> None:
+        for _ in range(times):
+            by_key.roll_up(None, "h", ALL)
+            by_key.roll_up("h", "d", ALL)
+
+    def in_a_thread(function: Callable[[], None]) -> None:
+        try:
+            function()
+        finally:
+            connection.close()
+
+    ways = [one_transaction.record, append_only.record]
+    parties: list[Callable[[], None]] = [*(partial(follow, way) for way in ways), move, move, move]
+    with ThreadPoolExecutor(len(parties)) as pool:
+        for _ in pool.map(in_a_thread, parties):
+            pass
+    move()
+    found = VisitCount.objects.values_list("short_url__key", "unit", "browser", "hits")
+    due = [(key, "d", kind.browser, len(ways) * times) for key, kind in product(keys, kinds)]
+    assert sorted(found) == sorted(due)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("name", ["roll_up", "compact"])
+def test_who_is_killed_between_two_statements_has_moved_nothing(
+    name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was deleted is there again, and the next one moves it."""
+    settings.SHORTURL_ROLLING_UP = "by_key"
+    monkeypatch.setattr(compaction, "CROWDED", 1)
+    for browser in ("Firefox", "Lynx"):
+        add("h", NOW - timedelta(days=1), browser=browser)
+
+    def kill(execute: Callable[..., Any], sql: Any, *rest: Any) -> Any:
+        if "INSERT" in str(sql):
+            with closing(connection.copy()) as other, other.cursor() as cursor:
+                session = connection.connection.info.backend_pid
+                cursor.execute("SELECT pg_terminate_backend(%s)", [session])
+        return execute(sql, *rest)
+
+    def moved() -> int:
+        if name == "compact":
+            return compaction.compact("h", "h", NOW)
+        return by_key.roll_up("h", "d", NOW)
+
+    before = [*VisitCount.objects.order_by("id").values()]
+    with pytest.raises(OperationalError), connection.execute_wrapper(kill):
+        moved()
+    connection.close()
+    assert [*VisitCount.objects.order_by("id").values()] == before
+    assert moved() == 2
+    assert VisitCount.objects.each_once().aggregate(hits=Sum("hits")) == {"hits": 2}
