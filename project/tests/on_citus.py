@@ -4,10 +4,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ THREADS, TIMES = 4, 10
 DUE = THREADS * TIMES
 LIMIT = 5
 TARGET = "https://example.com/"
+CHANGES = r"\b(INSERT|UPDATE|DELETE)\b"
 # Where the shards are that have the rows of a key.
 NODES = """
     SELECT count(DISTINCT (nodename, nodeport)) FROM citus_shards WHERE shardid IN (
@@ -112,15 +113,61 @@ def make(operation: str, name: str, key: str) -> tuple[int, int]:
     return links.count(), due
 
 
-def tasks(operation: str, name: str, key: str) -> list[int]:
-    """Return in how many tasks Citus does each statement of one more call."""
-    from django.test.utils import CaptureQueriesContext
+def fill(keys: list[str], now: datetime) -> int:
+    """Add visits of so many kinds that they are compacted, coarsened and rolled up; return them."""
+    from shorturl.models import VisitCount
+    from shorturl.visits import Visit
 
-    with CaptureQueriesContext(connection) as sent:
-        call(operation, name, key)
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    ages = [timedelta(hours=1), timedelta(days=3), timedelta(days=20), timedelta(days=800)]
+    rows = [
+        VisitCount(short_url_id=key, unit=unit, starts_at=hour - age, hits=2, **kind._asdict())
+        for key in keys
+        for unit, age in zip("hhhd", ages, strict=True)
+        for kind in (Visit(f"{number}.example", "Firefox") for number in range(60))
+    ]
+    VisitCount.objects.bulk_create(rows)
+    return sum(row.hits for row in rows)
+
+
+def roll_up(name: str, key: str) -> dict[str, Any]:
+    """Have threads roll up visits by a strategy; return how many there are, and are to be."""
+    from django.db.models import Sum
+    from django.test.utils import CaptureQueriesContext, override_settings
+    from django.utils import timezone
+
+    from project import citus
+    from shorturl.models import VisitCount
+    from shorturl.visit_roll_up import roll_up_visits
+
+    keys, now = [f"{key[:16]}-{number}" for number in range(3)], timezone.now()
+    emptied(*keys)
+    visits = VisitCount.objects.filter(short_url__key__in=keys)
+    with override_settings(SHORTURL_ROLLING_UP=name):
+        due = fill(keys, now)
+        in_threads(lambda _: roll_up_visits(now))
+        due += fill(keys, now)
+        with CaptureQueriesContext(connection) as sent:
+            roll_up_visits(now)
+    found: dict[str, Any] = {
+        "due": due,
+        "visits": visits.each_once().aggregate(visits=Sum("hits"))["visits"],
+        "rows": visits.count(),
+    }
+    if citus.is_distributed():
+        found["tasks"] = tasks([sql for sql in map(sql_of, sent) if re.search(CHANGES, sql)])
+    return found
+
+
+def sql_of(query: dict[str, str]) -> str:
+    return query["sql"]
+
+
+def tasks(statements: Iterable[str]) -> list[int]:
+    """Return in how many tasks Citus does each statement."""
     found = set()
     with connection.cursor() as cursor:
-        for sql in (query["sql"] for query in sent if "shorturl_" in query["sql"]):
+        for sql in (sql for sql in statements if "shorturl_" in sql):
             cursor.execute(f"EXPLAIN {sql}")
             plan = "\n".join(line for (line,) in cursor.fetchall())
             found |= {int(number) for number in re.findall(r"Task Count: (\d+)", plan)}
@@ -129,8 +176,12 @@ def tasks(operation: str, name: str, key: str) -> list[int]:
 
 def main(operation: str, name: str, key: str) -> dict[str, Any]:
     """Return what was found, once the tables are distributed, or before."""
+    from django.test.utils import CaptureQueriesContext
+
     from project import citus
 
+    if operation == "rolling_up":
+        return roll_up(name, key)
     if operation not in ("resolving", "recording_visits"):
         made, due = make(operation, name, key)
         return {"made": made, "due": due}
@@ -140,7 +191,9 @@ def main(operation: str, name: str, key: str) -> dict[str, Any]:
         with connection.cursor() as cursor:
             cursor.execute(NODES, [key, [model._meta.db_table for model in citus.BY_KEY]])
             (found["nodes"],) = cursor.fetchone()
-        found["tasks"] = tasks(operation, name, key)
+        with CaptureQueriesContext(connection) as sent:
+            call(operation, name, key)
+        found["tasks"] = tasks(map(sql_of, sent))
     return found
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from django.core.checks import Tags, run_checks
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from pytest_django import Settings
 from ruamel.yaml import YAML
 
 from project import citus
@@ -24,7 +27,7 @@ from project.tests import citus_walk, on_citus
 from project.tests.conftest import ROOT, run_in
 from shorturl import operations
 from shorturl.keys import KEY_CONSTRAINT
-from shorturl.models import ShortUrl
+from shorturl.models import ShortUrl, VisitCount
 from shorturl.resolving import in_memory
 from shorturl.strategies import Verdict
 
@@ -39,6 +42,8 @@ IDENTITIES = """
            pg_get_serial_sequence(attrelid::regclass::text, attname)
     FROM pg_attribute WHERE attidentity <> '' ORDER BY 1, 2
 """
+# Of three links at four times: sixty referrers, and one value of each other dimension.
+ROLLED_UP = 3 * 4 * (60 + 4)
 pytestmark = pytest.mark.django_db
 
 
@@ -196,6 +201,40 @@ def test_what_the_table_says_follows_from_the_statements(operation: str, name: s
     assert all(by_key) is (TABLES[operation][name][0] != EVERY_SHARD)
 
 
+def of_one_key(sql: str) -> bool:
+    """Return whether Citus gives a statement that changes visits to one node as it is.
+
+    One that inserts does so by VALUES and nothing else; in all others, each part names the key.
+    """
+    if sql.lstrip().startswith("INSERT"):
+        keys = re.findall(r"\('(\w+)', '\d{4}-", sql)
+        return len({*keys}) == 1 and not re.search(r"\b(WITH|SELECT)\b", sql)
+    keys = re.findall(r"\bkey = '(\w+)'", sql)
+    return (
+        len({*keys}) == 1
+        and len(keys) == sql.count("shorturl_visitcount")
+        and "INSERT" not in sql
+        and not re.search(r"RETURNING [^)]*\(", sql)
+    )
+
+
+@pytest.mark.parametrize("name", operations.STRATEGIES["rolling_up"])
+def test_what_a_roll_up_changes_is_of_one_key_as_the_table_says(
+    name: str, settings: Settings
+) -> None:
+    """With all that belongs to it: compaction, coarsening, partial counts."""
+    settings.SHORTURL_ROLLING_UP = name
+    now = timezone.now()
+    on_citus.fill(["one", "two"], now)
+    VisitCount.objects.filter(starts_at__lt=now - timedelta(days=1), unit="h").update(unit=None)
+    on_citus.fill(["one"], now - timedelta(days=1))
+    with CaptureQueriesContext(connection) as sent:
+        call_command("roll_up")
+    changing = [sql for sql in map(on_citus.sql_of, sent) if re.search(on_citus.CHANGES, sql)]
+    assert all(map(of_one_key, changing)) is (TABLES["rolling_up"][name][0] == SINGLE_SHARD)
+    assert {"GROUPING SETS" in sql for sql in changing if "DELETE" in sql} == {True, False}
+
+
 @pytest.mark.usefixtures("stands_in")
 def test_a_strategy_that_cannot_run_there_is_refused(settings: object) -> None:
     def refused() -> list[str]:
@@ -224,8 +263,8 @@ def test_the_profile_chooses_no_strategy_that_cannot_run_there(settings: object)
     }
     ways = {operation: TABLES[operation][name][0] for operation, name in chosen.items()}
     assert REFUSED not in ways.values()
-    redirect = ("creating", "resolving", "recording_visits")
-    assert {ways[operation] for operation in redirect} == {SINGLE_SHARD}
+    one_node = ("creating", "resolving", "recording_visits", "rolling_up")
+    assert {ways[operation] for operation in one_node} == {SINGLE_SHARD}
 
 
 @pytest.mark.django_db(transaction=True)
@@ -240,6 +279,9 @@ def test_what_is_asked_of_a_cluster_holds_without_one() -> None:
         assert made == due, (operation, name)
     made, due = on_citus.make("spending", "count_then_insert", "some")
     assert made >= due
+    for name in ("batches", "by_key"):
+        found = on_citus.roll_up(name, "some")
+        assert (found["visits"], found["rows"]) == (found["due"], ROLLED_UP)
 
 
 needs_a_cluster = pytest.mark.skipif(
@@ -248,9 +290,9 @@ needs_a_cluster = pytest.mark.skipif(
 CLUSTER = {"DATABASE_URL": os.environ.get("CITUS_URL", ""), "SHORTURL_LOCAL": "on"}
 
 
-def done(directory: Path, *arguments: str) -> str:
+def done(directory: Path, *arguments: str, **environment: str) -> str:
     """Run a command on the cluster; return what it printed."""
-    ended = run_in(directory, *arguments, **CLUSTER)
+    ended = run_in(directory, *arguments, **CLUSTER, **environment)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 
@@ -313,12 +355,11 @@ def test_links_made_on_a_cluster(operation: str, name: str, on_a_cluster: Path) 
 
 @needs_a_cluster
 def test_a_roll_up_on_a_cluster(on_a_cluster: Path) -> None:
-    """The table says that no batches can be rolled up there, and leaves open what else can."""
-    rolled_up = run_in(
-        on_a_cluster, "manage.py", "roll_up", **CLUSTER, SHORTURL_ROLLING_UP="delete_returning"
-    )
-    if rolled_up.returncode:
-        pytest.xfail(rolled_up.stderr)
+    """Several at once compact, coarsen and roll up: each visit is there once, in fewer rows."""
+    found = json.loads(done(on_a_cluster, "on_citus.py", "rolling_up", "by_key", "rolled-up"))
+    assert (found["visits"], found["rows"]) == (found["due"], ROLLED_UP)
+    assert found["tasks"] == [1], "each statement that changes rows is one node's"
+    done(on_a_cluster, "manage.py", "roll_up", SHORTURL_ROLLING_UP="by_key")
 
 
 @needs_a_cluster
