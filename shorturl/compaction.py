@@ -108,8 +108,9 @@ def compact(unit: str, into: str, before: datetime, *, calm: int = sys.maxsize) 
     without a crowd no earlier one is looked at.
 
     Safe at any time, any number of times at once, and killed midway, as rolling_up.batches is: what
-    a statement adds is what it has deleted, row by row. What it skips, as others have it locked,
-    and what comes later, stays in its kinds.
+    a statement adds is what it has deleted, row by row; where by_key rolls up, so does compaction,
+    in a transaction of two statements. What it skips, as others have it locked, and what comes
+    later, stays in its kinds.
     """
     return each_time(partial(crowded, unit), move, unit, into, before, calm)
 

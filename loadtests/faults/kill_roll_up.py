@@ -18,9 +18,11 @@ from loadtests.harness.serving import ROOT
 
 ROLL_UPS = 8
 LOCK = "SELECT 1 FROM shorturl_shorturl FOR UPDATE"  # which no append waits for, and a roll-up does
-MIDWAY = """
+# by_key adds in a second statement.
+MIDWAY = r"""
     SELECT pid FROM pg_stat_activity
-    WHERE wait_event_type = 'Lock' AND query ~ 'free AS MATERIALIZED'
+    WHERE wait_event_type = 'Lock'
+        AND query ~ '(free AS MATERIALIZED|^\s*INSERT INTO "?shorturl_visitcount)'
 """
 END = f"SELECT pg_terminate_backend(pid) FROM ({MIDWAY}) AS midway"  # noqa: S608
 

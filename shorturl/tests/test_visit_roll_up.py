@@ -6,6 +6,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import product
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -77,8 +78,9 @@ def test_it_goes_on_until_a_batch_is_not_full(monkeypatch: pytest.MonkeyPatch) -
     assert rows() == [("h", "2026-03-15 12", 5)]
 
 
+@pytest.mark.parametrize("strategy", [batches, by_key])
 @pytest.mark.parametrize("unit", [None, "h"])
-def test_what_is_due_is_found_by_the_index(unit: str | None) -> None:
+def test_what_is_due_is_found_by_the_index(unit: str | None, strategy: ModuleType) -> None:
     """Of a table with rows: in an empty one that was analyzed, each index costs the same."""
     VisitCount.objects.bulk_create(
         VisitCount(
@@ -87,7 +89,7 @@ def test_what_is_due_is_found_by_the_index(unit: str | None) -> None:
         for n in range(1_000)
     )
     with CaptureQueriesContext(connection) as sent:
-        batches.roll_up(unit, "d", NOW)
+        strategy.roll_up(unit, "d", NOW)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE shorturl_visitcount")
         cursor.execute("SET LOCAL enable_seqscan = off")
