@@ -2,6 +2,7 @@
 
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
+from django.db.models import Exists, OuterRef
 
 from shorturl.models import PartialCount, ShortUrl
 
@@ -30,6 +31,8 @@ MOVE = sql.SQL("""
     counts=sql.Identifier(PartialCount._meta.db_table),
     links=sql.Identifier(ShortUrl._meta.db_table),
 )
+
+LIMITED = ShortUrl.objects.filter(key=OuterRef("short_url_id"), max_hits__isnull=False)
 
 # In the same order as above, the counts before the link, so that the two cannot deadlock.
 GATHER = sql.SQL("""
@@ -67,8 +70,8 @@ def roll_up(batch: int = BATCH) -> int:
     that moment may not fit into the limit any more. with_total_hits() has it all the same.
     """
     moved = 0
-    if not PartialCount.objects.exists():
-        return moved  # the statement is one that a cluster refuses
+    if not PartialCount.objects.filter(~Exists(LIMITED)).exists():
+        return moved  # the statement is of many links, which a cluster refuses
     while True:
         with connection.cursor() as cursor:
             cursor.execute(MOVE, [batch])

@@ -67,7 +67,7 @@ def roll_up(unit: str | None, into: str, before: datetime) -> int:
     only says where to begin: a link whose rows another one has taken meanwhile has none, and what
     is committed later is left for the next time. As in `batches`, rows that others have locked are
     passed, and the rows that it adds to are locked in one order: so two at once never take the same
-    row, nor wait for each other.
+    row, and neither waits for one that waits for it.
 
     What it costs: four round trips and a commit for each link, where `batches` has one statement
     for the rows of many: for links with a row each it takes many times as long. In return, only
