@@ -1,13 +1,8 @@
 """Which runs the names of `--only` mean."""
 
-import re
-
 import pytest
 
 from loadtests.every_strategy import PLAN, chosen
-from loadtests.harness.serving import ROOT
-
-BY_CI = re.search(r"--only (.+)", (ROOT / ".ci" / "run").read_text())
 
 
 @pytest.mark.parametrize(
@@ -28,10 +23,3 @@ def test_a_strategy_is_one_of_each_operation_and_a_script_has_all(
 def test_without_names_everything_runs_and_no_name_has_two_meanings() -> None:
     assert chosen(None) == PLAN
     assert not {run.script for run in PLAN} & {run.strategy for run in PLAN}
-
-
-def test_what_ci_runs_is_there_for_every_script() -> None:
-    assert BY_CI
-    found = chosen(BY_CI[1].split())
-    assert {run.script for run in found} == {run.script for run in PLAN}
-    assert {*BY_CI[1].split()} == {run.strategy for run in found}
