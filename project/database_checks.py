@@ -16,8 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ConnectionHandler
 from psycopg2 import extensions
 
-from project import citus, citus_strategies, deadlines, replica
-from shorturl import operations
+from project import deadlines, replica
 
 # In front of what PostgreSQL keeps for superusers and, from 16 on, for pg_use_reserved_connections.
 LIMITS = """
@@ -186,36 +185,3 @@ def check_replica(*, databases: Sequence[str] | None = None, **kwargs: Any) -> l
             )
         ]
     return []
-
-
-@register(Tags.database)
-def check_citus(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """Refuse a worker of a Citus cluster, and a strategy that cannot run on one."""
-    if "default" not in (databases or ()):
-        return []
-    try:
-        if not citus.is_distributed():
-            return []
-        if not citus.is_coordinator():
-            return [
-                Error(
-                    "DATABASE_URL leads to a worker of a Citus cluster, which has no sessions, and "
-                    "locks by name that keep nobody out elsewhere.",
-                    hint="Name the coordinator.",
-                    id="project.E006",
-                )
-            ]
-    except DatabaseError:
-        return []
-    tables = citus_strategies.TABLES.items()
-    chosen = {operations.setting(name): strategies for name, strategies in tables}
-    return [
-        Error(
-            f"{name}={getattr(settings, name)!r} cannot run on Citus: {why}.",
-            hint="manage.py distribute --strategies has those that can.",
-            id="project.E005",
-        )
-        for name, strategies in chosen.items()
-        for how, why in [strategies.get(getattr(settings, name), ("", ""))]
-        if how == citus_strategies.REFUSED
-    ]
