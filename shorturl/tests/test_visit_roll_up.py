@@ -187,8 +187,10 @@ def test_who_is_killed_between_two_statements_has_moved_nothing(
 
     def kill(execute: Callable[..., Any], sql: Any, *rest: Any) -> Any:
         if "INSERT" in str(sql):
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_backend_pid()")  # the server's, also behind PgBouncer
+                (session,) = cursor.fetchone()
             with closing(connection.copy()) as other, other.cursor() as cursor:
-                session = connection.connection.info.backend_pid
                 cursor.execute("SELECT pg_terminate_backend(%s)", [session])
         return execute(sql, *rest)
 
