@@ -95,9 +95,9 @@ class Hooks:
     def kill_workers(self) -> None:
         """Kill workers of the service, each with the requests that it is answering.
 
-        It is the oldest each time, as the users' connections stay where they are. It is chosen some
-        time before: a search among processes stops all users, and would have their requests
-        answered.
+        It is the one with the most connections each time: they stay where they are, and may all be
+        one worker's. It is chosen some time before: a search among processes stops all users, and
+        would have their requests answered.
         """
         load = self.load
         pause = load.options.run_time / (load.options.kills + 1)
@@ -105,7 +105,7 @@ class Hooks:
             for _ in range(load.options.kills):
                 gevent.sleep(pause / 2)
                 workers = psutil.Process(load.options.kill_worker_of).children()
-                victim = min(workers, key=psutil.Process.create_time)
+                victim = max(workers, key=lambda worker: len(worker.net_connections("tcp")))
                 gevent.sleep(pause / 2)
                 if load.stopping:
                     return

@@ -146,6 +146,7 @@ OPERATIONS = {
 }
 WRONG_RESOLVING = ("naive", "atomic_only", "f_expression_full_save", "in_memory")
 # Strategies that are wrong only in a crash, after the answer or between two transactions, and how
-# many workers of the service are killed in a run: one of two met nobody in between in 3 of 20 runs.
-KILLS = {"in_memory": 1, "second_transaction": 5}
+# many workers of the service are killed in a run: one of two met nobody in between in 3 of 20 runs,
+# and one came right after a write, when 4 hits were lost or none, in 2 of 16.
+KILLS = {"in_memory": 3, "second_transaction": 5}
 PATIENCE = 3.0  # seconds after which these have written all that they will: the rest is lost

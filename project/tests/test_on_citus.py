@@ -18,6 +18,7 @@ ROLLED_UP = 3 * 4 * (60 + 4)
 pytestmark = pytest.mark.django_db
 
 
+@pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
 def test_what_is_asked_of_a_cluster_holds_without_one() -> None:
     for name in ("combined", "one_transaction"):
