@@ -54,7 +54,7 @@ def test_what_is_sent_of_a_batch_comes_in_as_it_is(
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("strategy", [batches, by_key])
+@pytest.mark.parametrize("strategy", [batches, pytest.param(by_key, marks=pytest.mark.exhaustive)])
 def test_batches_and_a_roll_up_meet_in_the_same_rows(strategy: ModuleType) -> None:
     """In every order of their statements; an exploration does not cut what is within one."""
 
