@@ -157,19 +157,24 @@ class Composed:
         self._ip("-n", namespace, "link", "set", "eth0", "up")
         return ["ip", "netns", "exec", namespace]
 
-    def postgres(self, name: str) -> None:
-        """Start a PostgreSQL in the container's place, in which its user has all rights."""
+    def postgres(self, name: str, script: str = "SELECT") -> None:
+        """Start a PostgreSQL in the container's place, in which its user has all rights.
+
+        `script` is the SQL of what its image has beyond PostgreSQL.
+        """
         code = (
             "import sys\nfrom contextlib import closing\n"
             "from loadtests.harness.own_postgres import own_postgres\n"
             f"with own_postgres(listen={self._addresses[name]!r}) as server:\n"
             "    with closing(server.connect()) as connection, connection.cursor() as cursor:\n"
             "        cursor.execute('CREATE ROLE shorturl SUPERUSER LOGIN')\n"
+            "        cursor.execute(sys.argv[1])\n"
             "        connection.commit()\n"
             "    print('ready', flush=True)\n"
             "    sys.stdin.read()\n"
         )
-        process = self._popen(name, [*self.join(name), sys.executable, "-c", code], cwd=ROOT)
+        command = [*self.join(name), sys.executable, "-c", code, script]
+        process = self._popen(name, command, cwd=ROOT)
         assert process.stdout
         assert process.stdout.readline() == "ready\n", self.log(name)
 
