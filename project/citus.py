@@ -85,14 +85,12 @@ def statements(*, undo: bool) -> list[str]:
 
     Where there is no Citus, that is all that would have to be sent. Raises NotPossible.
     """
-    done: set[str] = set()
+    models: list[type[Model]] = [*reference_models(), *BY_KEY]
     if is_installed():
         if not is_coordinator():
             raise NotPossible("This is a worker of the cluster: connect to its coordinator")
         done = {name.removeprefix("public.") for (name,) in rows(DISTRIBUTED)}
-    models = [
-        model for model in [*reference_models(), *BY_KEY] if (model._meta.db_table in done) is undo
-    ]
+        models = [model for model in models if (model._meta.db_table in done) is undo]
     if not models:
         return []
     return [*SETTINGS, *(undoing(models) if undo else doing(models))]

@@ -47,6 +47,8 @@ def test_without_the_extension_it_is_told() -> None:
         CommandError, match=r"This database has no Citus: .* CREATE EXTENSION citus"
     ):
         call_command("distribute")
+    with pytest.raises(CommandError, match="no Citus, so none of its tables is distributed"):
+        call_command("distribute", "--undo")
 
 
 def test_without_the_extension_the_sql_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,6 +56,10 @@ def test_without_the_extension_the_sql_is_shown(capsys: pytest.CaptureFixture[st
     shown = capsys.readouterr()
     assert shown.err.startswith("This database has no Citus")
     assert "SELECT create_distributed_table('shorturl_shorturl', 'key');" in shown.out.splitlines()
+    back = printed(capsys, "--dry-run", "--undo")
+    assert len([line for line in back if "SELECT undistribute_table" in line]) == len(
+        [line for line in shown.out.splitlines() if "SELECT create_" in line]
+    )
     assert citus.rows(PRIMARY_KEYS) == [("PRIMARY KEY (id)",)]
 
 

@@ -10,10 +10,9 @@ from project import citus, citus_strategies
 from project.management.commands.migrate import NO_TIMEOUTS
 from shorturl.management.command_errors import database_error
 
-NO_CITUS = (
-    "This database has no Citus: have it in shared_preload_libraries of all nodes, and "
-    "CREATE EXTENSION citus"
-)
+NO_CITUS = "This database has no Citus"
+TO_HAVE_IT = "have it in shared_preload_libraries of all nodes, and CREATE EXTENSION citus"
+NO_TABLES = "so none of its tables is distributed: connect to the cluster's coordinator"
 
 
 class Command(BaseCommand):
@@ -37,8 +36,9 @@ class Command(BaseCommand):
         try:
             if not citus.is_installed():
                 if not options["dry_run"]:
-                    raise CommandError(f"{NO_CITUS}.")
-                self.stderr.write(f"{NO_CITUS}. One that has it would be sent:")
+                    why = f", {NO_TABLES}" if options["undo"] else f": {TO_HAVE_IT}"
+                    raise CommandError(f"{NO_CITUS}{why}.")
+                self.stderr.write(f"{NO_CITUS}. To one that has it, this would be sent:")
             with transaction.atomic():
                 with connection.cursor() as cursor:
                     cursor.execute(NO_TIMEOUTS)  # moving the rows takes as long as it takes
