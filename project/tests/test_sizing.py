@@ -65,8 +65,26 @@ def test_what_grows_and_what_is_first(capsys: pytest.CaptureFixture[str]) -> Non
     assert sizing.sizing(1e5, 1e9, 1e3, machine).shards > 1
 
 
-@pytest.mark.parametrize("option", ["--redirects=0", "--links=many", "--cores=0.5"])
+@pytest.mark.parametrize(
+    "option", ["--redirects=0", "--links=many", "--visits=1e16", "--cores=0.5"]
+)
 def test_what_is_no_number_is_told_one_that_is(option: str) -> None:
-    expected = "is not a number above 0, for example 1e9|is not a whole number, 1 or more"
+    expected = "is not a number above 0 and up to 1e.15, for example 1e9|is not a whole number, 1"
     with pytest.raises(CommandError, match=expected):
         call_command("sizing", option)
+
+
+def test_a_small_load_is_shown_as_it_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("sizing", "--redirects", "2.5", "--visits", "0.5")
+    said = "2.5 redirects and 0.025 creates per second, 1,000,000 links with 0.5 rows of visits"
+    assert capsys.readouterr().out.startswith(said)
+
+
+def test_the_document_says_how_much_visits_take() -> None:
+    text = (ROOT / "docs" / "scaling.md").read_text()
+    machine = sizing.Machine()
+    without, with_visits = (
+        sizing.sizing(1_000, 1e9, 10, machine, visits=rows).disk for rows in (0, 10)
+    )
+    assert f"they take {with_visits / without - 1:.0f} times what the links take" in text
+    assert f"(`SHORTURL_VISITS=off`) it is {without / 1e9:.0f} GB" in text

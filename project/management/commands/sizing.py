@@ -16,6 +16,7 @@ from project.worker import QUEUE_PER_THREAD
 from shorturl.models import ShortUrl, VisitCount
 
 ROWS, HITS = 20_000, 1_000
+MOST = 1e15  # of any number of a load
 VISITS = 10.0
 TARGET = "https://example.com/".ljust(60, "x")
 MAKE = "CREATE TABLE {} (LIKE {} INCLUDING ALL EXCLUDING IDENTITY)"
@@ -57,7 +58,7 @@ class Command(BaseCommand):
         parser.add_argument("--cores", type=whole, default=machine.cores, help="of a machine")
         parser.add_argument("--disk", type=positive, default=machine.disk / 1e12, help="in TB")
         parser.add_argument(
-            "--measure", action="store_true", help="measure bytes in a table of its own instead"
+            "--measure", action="store_true", help="measure bytes in tables of its own instead"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -77,11 +78,11 @@ class Command(BaseCommand):
         service, postgres = sizing.cores(redirects, creates, recording=visits > 0)
         at_once = settings.THREADS * (1 + QUEUE_PER_THREAD)
         lines = [
-            f"{redirects:,.0f} redirects and {creates:,.0f} creates per second, {links:,.0f} links"
-            f" with {visits:,.0f} rows of visits each",
-            f"service      {found.service_machines} × {machine.cores} cores, of which "
+            f"{shown(redirects)} redirects and {shown(creates)} creates per second, "
+            f"{shown(links)} links with {shown(visits)} rows of visits each",
+            f"service      {found.service_machines:,} × {machine.cores} cores, of which "
             f"{service:,.1f} are busy",
-            f"PostgreSQL   {found.shards} × {machine.cores} cores, of which "
+            f"PostgreSQL   {found.shards:,} × {machine.cores} cores, of which "
             f"{postgres:,.1f} are busy",
             f"disk         {found.disk / 1e9:,.1f} GB; in memory the indexes, "
             f"{found.index / 1e9:,.1f} GB",
@@ -89,7 +90,7 @@ class Command(BaseCommand):
             f"{found.full_pages / 1e6:,.1f} MB/s are whole pages",
             f"network      {found.network * 8 / 1e6:,.0f} Mbit/s",
             f"first        {found.first}; one PostgreSQL has "
-            f"{', '.join(f'{need:.0%} of {name}' for name, need in found.needs.items())} in use",
+            f"{', '.join(f'{need:,.0%} of {name}' for name, need in found.needs.items())} in use",
             f"a hot key    {sizing.ROW_RATE:,} statements per second on its row, by `combined` "
             f"each with all hits that wait in a worker, at most {at_once}",
         ]
@@ -102,9 +103,16 @@ def positive(text: str) -> float:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0 < value <= 1e15:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0, for example 1e9")
+    if not 0 < value <= MOST:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number above 0 and up to {MOST:g}, for example 1e9"
+        )
     return value
+
+
+def shown(value: float) -> str:
+    """Return a number of a load as it was asked for: what is not a whole one with its digits."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def whole(text: str) -> int:
