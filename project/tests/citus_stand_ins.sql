@@ -18,7 +18,17 @@ CREATE FUNCTION refuse_identity(regclass) RETURNS void LANGUAGE plpgsql AS $$ BE
         RAISE 'cannot complete operation on a table with identity column';
     END IF;
 END $$;
+CREATE FUNCTION refuse_referring(regclass) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+    IF EXISTS (
+        SELECT FROM pg_constraint
+        WHERE contype = 'f' AND conrelid = $1 AND confrelid <> $1 AND NOT EXISTS (
+            SELECT FROM pg_dist_partition WHERE logicalrelid = confrelid AND repmodel = 't')
+    ) THEN
+        RAISE 'referenced table must be a distributed table or a reference table';
+    END IF;
+END $$;
 CREATE FUNCTION create_reference_table(regclass) RETURNS void LANGUAGE sql AS $$
+    SELECT refuse_referring($1);
     INSERT INTO pg_dist_partition SELECT tied, 'n', 's' FROM tied($1)
         WHERE tied = $1
         OR current_setting('citus.enable_local_reference_table_foreign_keys', true) <> 'off'
@@ -37,11 +47,15 @@ CREATE FUNCTION create_distributed_table(
     ) THEN
         RAISE 'Distributed relations cannot have constraints without the partition column';
     END IF;
+    PERFORM refuse_referring($1);
     INSERT INTO pg_dist_partition VALUES ($1, 'h', 's')
         ON CONFLICT (logicalrelid) DO UPDATE SET partmethod = 'h';
 END $$;
 CREATE FUNCTION undistribute_table(regclass, cascade_via_foreign_keys bool)
-RETURNS void LANGUAGE sql AS $$
-    SELECT refuse_identity(tied) FROM tied($1);
-    DELETE FROM pg_dist_partition WHERE logicalrelid IN (SELECT tied($1))
-$$;
+RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = $1) THEN
+        RAISE 'cannot undistribute table because the table is not distributed';
+    END IF;
+    PERFORM refuse_identity(tied) FROM tied($1);
+    DELETE FROM pg_dist_partition WHERE logicalrelid IN (SELECT tied($1));
+END $$;

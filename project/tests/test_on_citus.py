@@ -39,7 +39,13 @@ def test_what_is_asked_of_a_cluster_holds_without_one() -> None:
 needs_a_cluster = pytest.mark.skipif(
     "CITUS_URL" not in os.environ, reason="it takes a cluster, named by CITUS_URL"
 )
-CLUSTER = {"DATABASE_URL": os.environ.get("CITUS_URL", ""), "SHORTURL_LOCAL": "on"}
+CLUSTER = {
+    "DATABASE_URL": os.environ.get("CITUS_URL", ""),
+    "SHORTURL_LOCAL": "on",
+    # Threads queue on the coordinator for what then takes every node.
+    "DATABASE_LOCK_TIMEOUT": "60",
+    "DATABASE_STATEMENT_TIMEOUT": "60",
+}
 
 
 def done(directory: Path, *arguments: str, **environment: str) -> str:
@@ -53,8 +59,9 @@ def done(directory: Path, *arguments: str, **environment: str) -> str:
 def on_a_cluster(project_copy: Path) -> Iterator[Path]:
     """Have the tables of the cluster distributed, with a link in them before, and undo it."""
     shutil.copy(on_citus.__file__, project_copy)
-    done(project_copy, "manage.py", "migrate")
+    # First, as migrate refuses tables that a run before has left distributed.
     done(project_copy, "manage.py", "distribute", "--undo")
+    done(project_copy, "manage.py", "migrate")
     done(project_copy, "on_citus.py", "recording_visits", "upsert", "before")
     done(project_copy, "manage.py", "distribute")
     yield project_copy
