@@ -16,7 +16,7 @@ class ProjectConfig(AppConfig):
     name = "project"
 
     def ready(self) -> None:
-        from project import citus_checks, database_checks, login  # noqa: F401
+        from project import citus_checks, database_checks, login, pooler_checks  # noqa: F401
 
         checks.register(check_static_files)
         checks.register(check_names)

@@ -115,8 +115,8 @@ def on_starting(server: Any) -> None:
 def check_database(server: Any) -> None:
     """Warn of what the database says against the settings; raise CommandError for an error.
 
-    `manage.py check --database default` has the same. One that is away has nothing said of it: a
-    production starts, and serves when it is back.
+    `manage.py check --database default` has the same. Of one that is away it warns: a production
+    starts, and serves when it is back.
     """
     found = checks.run_checks(tags=[checks.Tags.database], databases=["default"])
     if errors := [str(each) for each in found if each.is_serious()]:

@@ -188,10 +188,12 @@ SERVICE_DATABASE = _configured(_database, pooled=DATABASE_POOLER == "transaction
 DATABASES = {"default": SERVICE_DATABASE}
 # Commands go past the pooler: a migration may take long, and the lab's explorations tell sessions
 # apart and make databases of their own.
+DIRECT_DATABASE: dict[str, Any] = {}
 if DATABASE_DIRECT_URL:
-    _direct = _configured(database(DATABASE_DIRECT_URL, name="DATABASE_DIRECT_URL"), pooled=False)
+    _direct = database(DATABASE_DIRECT_URL, name="DATABASE_DIRECT_URL")
+    DIRECT_DATABASE = _configured(_direct, pooled=False)
     if "manage.py" in (Path(word).name for word in sys.orig_argv):
-        DATABASES = {"default": _direct}
+        DATABASES = {"default": DIRECT_DATABASE}
 # What may be as old as DATABASE_REPLICA_LAG is read there: project/replica.py.
 DATABASE_REPLICA_URL = text("DATABASE_REPLICA_URL")
 DATABASE_REPLICA_LAG = number("DATABASE_REPLICA_LAG", default=10, least=1)

@@ -1,9 +1,15 @@
 """What the database says against the settings."""
 
+from pathlib import Path
+
 import pytest
 from django.core.checks import Tags, run_checks
 from django.db import connection
 from django.test import override_settings
+
+from project.tests.test_settings import Load, load
+
+__all__ = ["load"]  # a fixture
 
 
 def found() -> list[str]:
@@ -31,3 +37,14 @@ def test_connections_are_added_up_over_all_machines() -> None:
     )
     with override_settings(MACHINES=fits + 1, WORKERS=1, THREADS=4, DATABASE_POOLER="transaction"):
         assert said not in found()  # they are PgBouncer's
+
+
+@pytest.mark.django_db
+def test_an_address_that_does_not_answer_is_told(load: Load, tmp_path: Path) -> None:
+    url = f"postgres://somebody@/shorturl?host={tmp_path}"
+    nobody = load(DATABASE_URL=url, SHORTURL_LOCAL="on")["SERVICE_DATABASE"]
+    with override_settings(SERVICE_DATABASE=nobody):
+        (said,) = found()
+    assert said.startswith(
+        f'DATABASE_URL does not answer: connection to server on socket "{tmp_path}'
+    )

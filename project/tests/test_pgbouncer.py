@@ -1,6 +1,7 @@
 """The service's connection through a PgBouncer in transaction mode, where one is installed."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -44,6 +45,12 @@ def given() -> dict[str, Any]:
     return parameters
 
 
+def found() -> list[str]:
+    """Return what the checks of the database say, each with its number."""
+    messages = run_checks(tags=[Tags.database], databases=["default"])
+    return [f"{each.id}: {each.msg}".removeprefix("project.") for each in messages]
+
+
 def connected(load: Load, url: str, pooler: str) -> BaseDatabaseWrapper:
     """Return a connection as the settings have it."""
     databases = load(DATABASE_URL=url, SHORTURL_LOCAL="on", DATABASE_POOLER=pooler)["DATABASES"]
@@ -80,6 +87,11 @@ def test_rows_are_read_to_the_end_whichever_session_the_next_statement_gets(
         connected(load, pgbouncer_url, "none").ensure_connection()
 
 
+NO_LIMITS = {
+    "DATABASE_STATEMENT_TIMEOUT": 0,
+    "DATABASE_LOCK_TIMEOUT": 0,
+    "DATABASE_IDLE_IN_TRANSACTION_TIMEOUT": 0,
+}
 IGNORING = "ignore_startup_parameters = options"
 
 
@@ -113,10 +125,54 @@ def test_how_it_pools_has_to_be_what_is_expected(
         url = pgbouncer.url if mode else "postgres://{user}@/{dbname}?host={host}&port={port}"
         variables = {"DATABASE_URL": url.format(**given()), "DATABASE_POOLER": pooler}
         service = load(SHORTURL_LOCAL="on", **variables)["SERVICE_DATABASE"]
-        with override_settings(SERVICE_DATABASE=service, DATABASE_POOLER=pooler):
-            found = run_checks(tags=[Tags.database], databases=["default"])
-    told = "".join(f"{each.id}: {each.msg}".removeprefix("project.") for each in found)
+        with override_settings(SERVICE_DATABASE=service, DATABASE_POOLER=pooler, **NO_LIMITS):
+            told = "".join(found())
     assert told.startswith(said) if said else not told
+
+
+def test_limits_that_its_sessions_have_not(load: Load, pgbouncer_url: str) -> None:
+    """Nor can the service give them any: of those that the settings have, it warns."""
+
+    def execute(statement: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"ALTER DATABASE {connection.ops.quote_name(given()['dbname'])} {statement}"
+            )
+
+    variables = {"DATABASE_URL": pgbouncer_url, "DATABASE_POOLER": "transaction"}
+    service = load(SHORTURL_LOCAL="on", **variables)["SERVICE_DATABASE"]
+    execute("SET lock_timeout = '500ms'")  # which the role, or PgBouncer, may do as well
+    try:
+        with override_settings(SERVICE_DATABASE=service, DATABASE_POOLER="transaction"):
+            (said,) = found()
+            with override_settings(DATABASE_STATEMENT_TIMEOUT=0):
+                (less,) = found()
+    finally:
+        execute("RESET lock_timeout")
+    assert said == (
+        "W006: The sessions of the PgBouncer have no idle_in_transaction_session_timeout and no "
+        "statement_timeout: the service cannot set them there."
+    )
+    assert less == said.replace(" and no statement_timeout", "")
+
+
+def test_a_direct_url_has_to_lead_to_the_same_database(load: Load, pgbouncer_url: str) -> None:
+    def told(direct: str) -> list[str]:
+        variables = {"DATABASE_URL": pgbouncer_url, "DATABASE_POOLER": "transaction"}
+        variables["DATABASE_DIRECT_URL"] = direct
+        loaded = load(SHORTURL_LOCAL="on", **variables)
+        chosen = {name: loaded[name] for name in ("SERVICE_DATABASE", "DIRECT_DATABASE")}
+        with override_settings(DATABASE_POOLER="transaction", **chosen, **NO_LIMITS):
+            return found()
+
+    same = "postgres://{user}@/{dbname}?host={host}&port={port}".format(**given())
+    assert told(same) == []
+    (other,) = told(same.replace(given()["dbname"], "postgres"))
+    assert other.startswith("E008: DATABASE_DIRECT_URL leads to another database")
+    (missing,) = told(same.replace(given()["dbname"], "no_such_database"))
+    assert re.match(r"W005: DATABASE_DIRECT_URL does not answer: .*no_such_database", missing)
+    (through,) = told(pgbouncer_url)
+    assert re.match(r"W005: DATABASE_DIRECT_URL .*unsupported startup parameter", through)
 
 
 def test_commands_go_past_it(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
