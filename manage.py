@@ -6,11 +6,13 @@ import sys
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
-from django.db import OperationalError
+from django.db import OperationalError, ProgrammingError
+
+from shorturl.outages import lacks_migrations
 
 
 def main() -> None:
-    """Run the command in sys.argv; bad settings or no database is one line and exit code 1."""
+    """Run the command in sys.argv; bad settings, no database, no tables: one line, exit code 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     try:
         execute_from_command_line(sys.argv)
@@ -20,6 +22,13 @@ def main() -> None:
         if "--traceback" in sys.argv:
             raise
         sys.exit(f"manage.py: the database is unavailable: {error}".strip())
+    except ProgrammingError as error:
+        if "--traceback" in sys.argv or not lacks_migrations(error):
+            raise
+        (reason, *_) = str(error).splitlines()
+        sys.exit(
+            f"manage.py: the database: {reason}. Apply the migrations first: manage.py migrate"
+        )
 
 
 if __name__ == "__main__":

@@ -2,6 +2,9 @@
 
 from django.db import DatabaseError, InterfaceError, OperationalError
 
+# A table or a column that is not there: https://www.postgresql.org/docs/18/errcodes-appendix.html
+UNDEFINED = "42P01", "42703"
+
 
 def is_outage(error: object) -> bool:
     """Return whether another try may help, later on."""
@@ -20,3 +23,8 @@ def driver_error(error: BaseException | None, code: str) -> BaseException | None
             return error
         error = error.__cause__ or error.__context__
     return None
+
+
+def lacks_migrations(error: BaseException) -> bool:
+    """Return whether PostgreSQL does not know a table or a column, which `migrate` makes."""
+    return any(driver_error(error, code) for code in UNDEFINED)

@@ -1,5 +1,6 @@
 """`manage.py migrate` when more than one process runs it, or one that may not."""
 
+import re
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -33,6 +34,24 @@ def test_two_at_once_on_an_empty_database(project_copy: Path) -> None:
         ended = [each.result() for each in both]
     assert [each.returncode for each in ended] == [0, 0], ended
     assert sorted("No migrations to apply" in each.stdout for each in ended) == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("token list", 1), ("export_links - --format csv", 2)],
+)
+def test_a_command_before_it_is_told_to_migrate(
+    project_copy: Path, command: str, code: int
+) -> None:
+    with database(f"shorturl_{secrets.token_hex(8)}") as url:
+        where = {"DATABASE_URL": url, "SHORTURL_LOCAL": "on"}
+        ended = run_in(project_copy, "manage.py", *command.split(), **where)
+    assert ended.returncode == code
+    (line,) = ended.stderr.splitlines()
+    told = (
+        r"The database: relation .* does not exist\. Apply the migrations first: manage\.py migrate"
+    )
+    assert re.search(told, line, re.IGNORECASE)
 
 
 def test_a_role_that_may_not_is_one_line(project_copy: Path) -> None:

@@ -6,13 +6,14 @@ from statistics import quantiles
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, connection
 from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import Model
 
 from project import sizing
 from project.worker import QUEUE_PER_THREAD
+from shorturl.management.command_errors import database_error
 from shorturl.models import ShortUrl, VisitCount
 
 ROWS, HITS = 20_000, 1_000
@@ -67,8 +68,7 @@ class Command(BaseCommand):
             try:
                 self.stdout.write(measured())
             except DatabaseError as error:
-                (reason, *_) = str(error).splitlines()
-                raise CommandError(f"The database: {reason}.") from error
+                raise database_error(error, "Try again.") from error
             return
         redirects, links = options["redirects"], options["links"]
         creates = options["creates"] or redirects / 100
