@@ -78,7 +78,7 @@ def check_connections(
             f"The service may open {wanted:,} connections: MACHINES {machines} × WORKERS {workers} "
             f"× (THREADS {threads} + {MORE_THREADS}); PostgreSQL takes {most - reserved:,}: "
             f"max_connections {most} less {reserved} that are reserved.",
-            hint="Raise max_connections, lower WORKERS or THREADS, or put a PgBouncer between.",
+            hint="Raise max_connections, lower WORKERS or THREADS, or put a PgBouncer in between.",
             id="project.W002",
         )
     ]
