@@ -18,7 +18,8 @@ DISOWN = sql.SQL("""
     WITH batch AS (
         SELECT id FROM {links} WHERE owner_id = %s ORDER BY id LIMIT %s {lock}
     )
-    UPDATE {links} AS link SET owner_id = NULL FROM batch WHERE link.id = batch.id
+    UPDATE {links} AS link SET owner_id = NULL
+    FROM batch WHERE link.id = batch.id AND link.owner_id = %s
 """)
 # In the order of roll_up(), so that the two cannot deadlock.
 IN_ORDER = "FOR NO KEY UPDATE"
@@ -74,12 +75,14 @@ def remove(account: User) -> int:
 def disown(account_id: int, lock: str = IN_ORDER) -> int:
     """Make up to BATCH links of an account nobody's, and return how many.
 
-    Citus locks no rows of many keys in an order, and nor does roll_up() there.
+    They are found with this `lock`, and without one where Citus refuses it, as the rows have many
+    keys: so each link's owner is compared again as it is changed. roll_up() has no such lock there
+    either.
     """
-    links = sql.Identifier(ShortUrl._meta.db_table)
+    links, values = sql.Identifier(ShortUrl._meta.db_table), [account_id, BATCH, account_id]
     try:
         with transaction.atomic(durable=True), connection.cursor() as cursor:
-            cursor.execute(DISOWN.format(links=links, lock=sql.SQL(lock)), [account_id, BATCH])
+            cursor.execute(DISOWN.format(links=links, lock=sql.SQL(lock)), values)
             return int(cursor.rowcount)
     except NotSupportedError:
         if not lock:

@@ -285,6 +285,31 @@ def test_where_links_cannot_be_locked_in_an_order_an_account_is_removed_all_the_
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("lock", [owners.IN_ORDER, ""])
+def test_a_link_that_is_given_away_meanwhile_keeps_its_new_owner(lock: str) -> None:
+    """Without a lock, what was found is looked at again as it is changed."""
+    old, new = user(), user()
+
+    def setup() -> None:
+        ShortUrl.objects.all().erase()
+        ShortUrl.objects.create(key="known", target_url=TARGET, owner=old)
+
+    def give_away() -> None:
+        ShortUrl.objects.filter(key="known").update(owner=new)
+
+    def the_new_owner_has_it(outcomes: list[Outcome]) -> str:
+        return "" if owner_of("known") == new else "it is nobody's"
+
+    result = explore(
+        [lambda: owners.disown(old.pk, lock), give_away],
+        setup=setup,
+        invariant=the_new_owner_has_it,
+    )
+    assert result.complete
+    assert not result.violations, result
+
+
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("model", ["shorturl", "apitoken"])
 def test_an_account_that_is_chosen_stays_until_the_form_is_saved(
     admin_client: Client, elsewhere: Any, model: str
