@@ -29,8 +29,10 @@ pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 3, 15, 12, 30, tzinfo=UTC)
 
 
-def add(unit: str | None, starts_at: datetime, hits: int = 1, **kind: Any) -> None:
-    link, _ = ShortUrl.objects.get_or_create(key="a", target_url="https://a.example/")
+def add(
+    unit: str | None, starts_at: datetime, hits: int = 1, *, key: str = "a", **kind: Any
+) -> None:
+    link, _ = ShortUrl.objects.get_or_create(key=key, target_url="https://a.example/")
     values = {**Visit()._asdict(), **kind}
     VisitCount.objects.create(short_url=link, unit=unit, starts_at=starts_at, hits=hits, **values)
 
@@ -40,7 +42,9 @@ def rows() -> list[tuple[str, str, int]]:
     return [(each.unit or "-", f"{each.starts_at:%Y-%m-%d %H}", each.hits) for each in found]
 
 
-def test_hours_become_days_and_days_months(settings: Settings) -> None:
+@pytest.mark.parametrize("strategy", ["batches", "by_key"])
+def test_hours_become_days_and_days_months(strategy: str, settings: Settings) -> None:
+    settings.SHORTURL_ROLLING_UP = strategy
     settings.SHORTURL_VISITS_HOURLY_DAYS, settings.SHORTURL_VISITS_DAILY_DAYS = 10, 40
     midnight = NOW.replace(hour=0, minute=0)
     add(None, NOW.replace(minute=0))
@@ -76,6 +80,28 @@ def test_it_goes_on_until_a_batch_is_not_full(monkeypatch: pytest.MonkeyPatch) -
         add(None, NOW.replace(minute=0))
     assert roll_up_visits(NOW) == 5
     assert rows() == [("h", "2026-03-15 12", 5)]
+
+
+def test_two_by_key_leave_nothing_that_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each gets half of what both have found, and one of them goes on to what comes after it."""
+    monkeypatch.setattr(by_key, "BATCH", 2)
+    for key in "abcd":
+        add(None, NOW.replace(minute=ord(key) - ord("a")), key=key)
+    keys: list[str] = []
+
+    def take_the_second_first(
+        execute: Callable[..., Any], sql: Any, params: Any, *rest: Any
+    ) -> Any:
+        if sql is by_key.TAKE:
+            keys.append(params[0])
+            if len(keys) == 1:
+                VisitCount.objects.filter(short_url="b").delete()
+        return execute(sql, params, *rest)
+
+    with connection.execute_wrapper(take_the_second_first):
+        assert by_key.roll_up(None, "h", ALL) == 3
+    assert keys == [*"abcd"]
+    assert rows() == [("h", "2026-03-15 12", 1)] * 3
 
 
 @pytest.mark.parametrize("strategy", [batches, by_key])
