@@ -109,10 +109,10 @@ def violates(error: IntegrityError, constraint: str) -> bool:
 
     Both psycopg2 and psycopg 3 name it in the diagnostics of their own error, which Django keeps as
     the cause. An error that Citus passes on from another node has the name in its message alone,
-    and there most names end with the number of a shard.
+    and there most names end with the number of a shard. The rest of it is in that node's language.
     """
     diagnostics = getattr(error.__cause__, "diag", None)
     if named := getattr(diagnostics, "constraint_name", None):
         return bool(named == constraint)
     message = getattr(diagnostics, "message_primary", None) or ""
-    return re.search(rf' constraint "{re.escape(constraint)}(_[0-9]+)?"', message) is not None
+    return re.search(rf"(?<!\w){re.escape(constraint)}(_[0-9]+)?(?!\w)", message) is not None

@@ -70,12 +70,18 @@ def test_an_error_without_a_cause_is_no_collision() -> None:
         (f"of_{keys.KEY_CONSTRAINT}", False),
     ],
 )
-def test_a_collision_on_another_node(name: str, is_ours: bool) -> None:
+@pytest.mark.parametrize(
+    "message",
+    [
+        'duplicate key value violates unique constraint "{}"',
+        "doppelter Schlüsselwert verletzt Unique-Constraint »{}«",
+    ],
+)
+def test_a_collision_on_another_node(name: str, is_ours: bool, message: str) -> None:
     """Citus passes the message on, and leaves out the fields that name table and constraint."""
     passed_on = f"""
         DO $$ BEGIN
-            RAISE unique_violation USING
-                MESSAGE = 'duplicate key value violates unique constraint "{name}"';
+            RAISE unique_violation USING MESSAGE = '{message.format(name)}';
         END $$
     """
     with (
