@@ -21,7 +21,7 @@ class Command(BaseCommand):
     help = "Distribute links, and what is counted of them, by key over the nodes of Citus."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the two switches."""
+        """Add the switches."""
         parser.add_argument("--dry-run", action="store_true", help="print the SQL, and send none")
         parser.add_argument("--undo", action="store_true", help="make them plain tables again")
         parser.add_argument(
