@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.db.models import Sum
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
@@ -95,7 +95,7 @@ def test_two_by_key_leave_nothing_that_is_due(monkeypatch: pytest.MonkeyPatch) -
         if sql is by_key.TAKE:
             keys.append(params[0])
             if len(keys) == 1:
-                VisitCount.objects.filter(short_url="b").delete()
+                VisitCount.objects.filter(short_url__key="b").delete()
         return execute(sql, params, *rest)
 
     with connection.execute_wrapper(take_the_second_first):
@@ -164,6 +164,37 @@ def test_it_meets_visits_whose_transaction_is_still_open(name: str, number: int)
     )
     assert result.complete
     assert bool(result.violations) is (strategy.verdict is Verdict.WRONG), result
+
+
+@pytest.mark.parametrize("strategy", [batches, by_key])
+def test_rows_are_added_to_in_one_order(strategy: ModuleType) -> None:
+    """Ids are drawn in it; so two at once that add to the same rows do not wait for each other."""
+    for browser in ("Lynx", "Firefox", "Chrome", "Safari", "Edge", "Opera"):
+        for age in (3, 1, 2):
+            add("h", NOW - timedelta(days=age), browser=browser)
+    assert strategy.roll_up("h", "d", NOW) == 18
+    added = VisitCount.objects.order_by("id").values_list("id")
+    assert [*added] == [*added.order_by("starts_at", "browser")]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("strategy", [batches, by_key])
+def test_it_goes_past_rows_that_others_have_locked(strategy: ModuleType) -> None:
+    for browser in ("Firefox", "Lynx"):
+        add("h", NOW - timedelta(days=1), browser=browser)
+    with (
+        closing(connection.copy()) as other,
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        other.set_autocommit(False)
+        with other.cursor() as elsewhere:
+            elsewhere.execute(
+                "SELECT FROM shorturl_visitcount WHERE browser = 'Lynx' FOR NO KEY UPDATE"
+            )
+        cursor.execute("SET LOCAL lock_timeout = '50ms'")
+        assert strategy.roll_up("h", "d", NOW) == 1
+    assert strategy.roll_up("h", "d", NOW) == 1
 
 
 @pytest.mark.django_db(transaction=True)
