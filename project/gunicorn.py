@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import sys
+from contextlib import suppress
 from io import StringIO
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -15,7 +16,7 @@ from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import OperationalError, connections
+from django.db import Error, OperationalError, connections
 from django.http.request import validate_host
 from gunicorn.sock import TCPSocket
 
@@ -115,14 +116,21 @@ def on_starting(server: Any) -> None:
 def check_database(server: Any) -> None:
     """Warn of what the database says against the settings; raise CommandError for an error.
 
-    `manage.py check --database default` has the same. Of one that is away it warns: a production
-    starts, and serves when it is back.
+    `manage.py check --database default` has the same, but for missing migrations: `migrate` runs
+    those checks, too. Of a database that is away it warns: a production starts, and serves when it
+    is back.
     """
+    from project.health import missing_migrations
+    from project.pooler_checks import bounded
+
     found = checks.run_checks(tags=[checks.Tags.database], databases=["default"])
     if errors := [str(each) for each in found if each.is_serious()]:
         raise CommandError("\n".join(errors))
     for each in found:
         server.log.warning("%s %s", each.msg, each.hint or "")
+    with suppress(Error), bounded():
+        if missing := missing_migrations():
+            server.log.warning("Migrations are not applied: %s. Run manage.py migrate.", missing)
 
 
 def listen(server: Any) -> None:

@@ -45,14 +45,19 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> HttpResponse:
     """Return 200 when the database answers and is migrated, else 503 and the reason."""
     try:
-        executor = MigrationExecutor(connection)
-        missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+        missing = missing_migrations()
     except Error as error:
         return not_ready(request, "the database does not answer; the log says why", error)
     if missing:
-        names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in missing)
-        return not_ready(request, f"migrations are not applied: {names}")
+        return not_ready(request, f"migrations are not applied: {missing}")
     return JsonResponse({"status": "ready"})
+
+
+def missing_migrations() -> str:
+    """Return the names of the migrations that are not applied; raise Error without a database."""
+    executor = MigrationExecutor(connection)
+    missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    return ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in missing)
 
 
 def not_ready(request: HttpRequest, reason: str, details: Exception | None = None) -> HttpResponse:

@@ -1,10 +1,14 @@
 """`manage.py migrate` when more than one process runs it, or one that may not."""
 
+import os
 import re
 import secrets
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from django.apps import apps
@@ -13,6 +17,7 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.models.signals import pre_migrate
 
+from loadtests.harness.serving import address
 from project.management.commands.migrate import LOCK, alone
 from project.tests.conftest import run_in
 from project.tests.test_gunicorn import CONFIG, database
@@ -52,6 +57,21 @@ def test_a_command_before_it_is_told_to_migrate(
         r"The database: relation .* does not exist\. Apply the migrations first: manage\.py migrate"
     )
     assert re.search(told, line, re.IGNORECASE)
+
+
+def test_a_service_that_starts_before_it_says_so(production_copy: Path) -> None:
+    with database(f"shorturl_{secrets.token_hex(8)}") as url:
+        where = {"PATH": os.environ["PATH"], "DATABASE_URL": url, "PORT": "0"}
+        command = [sys.executable, *CONFIG]
+        with subprocess.Popen(
+            command, cwd=production_copy, env=where, stdout=PIPE, stderr=PIPE, text=True
+        ) as process:
+            started = address(process)
+            process.terminate()
+            _, said = process.communicate()
+    assert started
+    assert "Migrations are not applied: contenttypes.0001_initial" in said
+    assert "Run manage.py migrate." in said
 
 
 def test_a_role_that_may_not_is_one_line(project_copy: Path) -> None:
