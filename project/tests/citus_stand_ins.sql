@@ -31,7 +31,8 @@ CREATE FUNCTION create_reference_table(regclass) RETURNS void LANGUAGE sql AS $$
     SELECT refuse_referring($1);
     INSERT INTO pg_dist_partition SELECT tied, 'n', 's' FROM tied($1)
         WHERE tied = $1
-        OR current_setting('citus.enable_local_reference_table_foreign_keys', true) <> 'off'
+        OR current_setting('citus.enable_local_reference_table_foreign_keys', true)
+            IS DISTINCT FROM 'off'
         ON CONFLICT DO NOTHING;
     UPDATE pg_dist_partition SET repmodel = 't' WHERE logicalrelid = $1
 $$;
@@ -55,6 +56,9 @@ CREATE FUNCTION undistribute_table(regclass, cascade_via_foreign_keys bool)
 RETURNS void LANGUAGE plpgsql AS $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = $1) THEN
         RAISE 'cannot undistribute table because the table is not distributed';
+    END IF;
+    IF NOT cascade_via_foreign_keys AND (SELECT count(*) FROM tied($1)) > 1 THEN
+        RAISE 'cannot complete operation because table % has a foreign key', $1;
     END IF;
     PERFORM refuse_identity(tied) FROM tied($1);
     DELETE FROM pg_dist_partition WHERE logicalrelid IN (SELECT tied($1));

@@ -5,6 +5,7 @@ say is in test_on_citus.py.
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.checks import Tags, run_checks
@@ -26,6 +27,10 @@ IDENTITIES = """
     SELECT attrelid::regclass::text, attname, format_type(atttypid, atttypmod),
            pg_get_serial_sequence(attrelid::regclass::text, attname)
     FROM pg_attribute WHERE attidentity <> '' ORDER BY 1, 2
+"""
+LOCKED = """
+    SELECT relation::regclass::text FROM pg_locks
+    WHERE pid = pg_backend_pid() AND mode = 'AccessExclusiveLock'
 """
 pytestmark = pytest.mark.django_db
 
@@ -152,6 +157,39 @@ def test_what_fails_halfway_has_done_nothing() -> None:
         call_command("distribute")
     assert citus.rows(citus.DISTRIBUTED) == []
     assert citus.rows(PRIMARY_KEYS) == [("PRIMARY KEY (id)",)]
+
+
+@pytest.mark.usefixtures("stands_in")
+def test_nobody_else_uses_the_tables_from_the_first_change_on() -> None:
+    locked: list[set[str]] = []
+
+    def look(execute: Any, sql: Any, *rest: Any) -> Any:
+        if "CREATE SEQUENCE" in sql:
+            locked.append({name for (name,) in citus.rows(LOCKED)})
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(look):
+        call_command("distribute")
+    assert {*TABLES_BY_KEY, *(each._meta.db_table for each in citus.reference_models())} <= locked[
+        0
+    ]
+
+
+@pytest.mark.usefixtures("stands_in")
+def test_what_citus_only_knows_of_is_distributed_all_the_same() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"INSERT INTO pg_dist_partition VALUES ('{citus.LINKS}', 'n', 's')")
+    call_command("distribute")
+    by_key = "SELECT logicalrelid::text FROM pg_dist_partition WHERE partmethod = 'h'"
+    assert {name for (name,) in citus.rows(by_key)} == {*TABLES_BY_KEY}
+
+
+@pytest.mark.usefixtures("stands_in")
+def test_a_table_that_refers_to_links_by_id_is_told() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE note (link bigint REFERENCES {citus.LINKS} (id))")
+    with pytest.raises(CommandError, match="The table note refers to a link by its id"):
+        call_command("distribute")
 
 
 @pytest.mark.usefixtures("stands_in")
