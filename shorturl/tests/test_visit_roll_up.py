@@ -82,28 +82,6 @@ def test_it_goes_on_until_a_batch_is_not_full(monkeypatch: pytest.MonkeyPatch) -
     assert rows() == [("h", "2026-03-15 12", 5)]
 
 
-def test_two_by_key_leave_nothing_that_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each gets half of what both have found, and one of them goes on to what comes after it."""
-    monkeypatch.setattr(by_key, "BATCH", 2)
-    for key in "abcd":
-        add(None, NOW.replace(minute=ord(key) - ord("a")), key=key)
-    keys: list[str] = []
-
-    def take_the_second_first(
-        execute: Callable[..., Any], sql: Any, params: Any, *rest: Any
-    ) -> Any:
-        if sql is by_key.TAKE:
-            keys.append(params[0])
-            if len(keys) == 1:
-                VisitCount.objects.filter(short_url__key="b").delete()
-        return execute(sql, params, *rest)
-
-    with connection.execute_wrapper(take_the_second_first):
-        assert by_key.roll_up(None, "h", ALL) == 3
-    assert keys == [*"abcd"]
-    assert rows() == [("h", "2026-03-15 12", 1)] * 3
-
-
 @pytest.mark.parametrize("strategy", [batches, by_key])
 @pytest.mark.parametrize("unit", [None, "h"])
 def test_what_is_due_is_found_by_the_index(unit: str | None, strategy: ModuleType) -> None:
