@@ -143,6 +143,15 @@ def test_it_meets_visits_whose_transaction_is_still_open(name: str, number: int)
 
 
 @pytest.mark.parametrize("strategy", [batches, by_key])
+def test_one_call_takes_the_rows_of_all_links(strategy: ModuleType) -> None:
+    for key in "ab":
+        ShortUrl.objects.create(key=key, target_url="https://a.example/")
+        VisitCount.objects.create(short_url_id=key, unit="h", starts_at=NOW, **Visit()._asdict())
+    assert strategy.roll_up("h", "d", ALL) == 2
+    assert [each.unit for each in VisitCount.objects.all()] == ["d", "d"]
+
+
+@pytest.mark.parametrize("strategy", [batches, by_key])
 def test_rows_are_added_to_in_one_order(strategy: ModuleType) -> None:
     """Ids are drawn in it; so two at once that add to the same rows do not wait for each other."""
     for browser in ("Lynx", "Firefox", "Chrome", "Safari", "Edge", "Opera"):
