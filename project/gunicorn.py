@@ -105,6 +105,8 @@ def on_starting(server: Any) -> None:
             hold()  # for the workers' whole life, also when none of them is connected
         if LOCAL:
             call_command("migrate")  # one process at a time; any other finds nothing to do
+        else:
+            warn_of_missing_migrations(server)
         check_database(server)
     except (CommandError, ImproperlyConfigured) as error:
         sys.exit(f"gunicorn: {error}")
@@ -116,18 +118,21 @@ def on_starting(server: Any) -> None:
 def check_database(server: Any) -> None:
     """Warn of what the database says against the settings; raise CommandError for an error.
 
-    `manage.py check --database default` has the same, but for missing migrations: `migrate` runs
-    those checks, too. Of a database that is away it warns: a production starts, and serves when it
-    is back.
+    `manage.py check --database default` has the same. Of one that is away it warns: a production
+    starts, and serves when it is back.
     """
-    from project.health import missing_migrations
-    from project.pooler_checks import bounded
-
     found = checks.run_checks(tags=[checks.Tags.database], databases=["default"])
     if errors := [str(each) for each in found if each.is_serious()]:
         raise CommandError("\n".join(errors))
     for each in found:
         server.log.warning("%s %s", each.msg, each.hint or "")
+
+
+def warn_of_missing_migrations(server: Any) -> None:
+    """Warn of them; a system check would do so in `migrate`, too, which runs those of databases."""
+    from project.health import missing_migrations
+    from project.pooler_checks import bounded
+
     with suppress(Error), bounded():
         if missing := missing_migrations():
             server.log.warning("Migrations are not applied: %s. Run manage.py migrate.", missing)
