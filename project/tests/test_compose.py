@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from loadtests.harness.own_pgbouncer import PGBOUNCER
@@ -65,6 +66,14 @@ def until_seen_by_prometheus(services: Composed, names: set[str]) -> None:
         time.sleep(0.5)
 
 
+def kill(services: Composed, name: str) -> None:
+    """Kill the first process of a container, and wait until nothing of it accepts connections."""
+    process = services.processes[name]
+    [first] = psutil.Process(process.pid).children()
+    first.kill()  # and the kernel kills the others of its namespace before it has ended
+    process.wait()
+
+
 def rows(seen: Any) -> dict[str, str]:
     """Return what the tab of the ledger shows, by name."""
     return {row["what"]: row["value"] for row in seen["extended_stats"][0]["data"]}
@@ -94,7 +103,7 @@ def test_two_machines_behind_a_balancer_and_pgbouncer(
         for name in ("balancer", "balancer", "web-1", "web-2"):
             assert services.ask(f"{name}:8000/{key}")[0] == "302 https://target.example/"
         until_seen_by_prometheus(services, {"web-1:8000", "web-2:8000"})
-        services.processes["web-2"].kill()
+        kill(services, "web-2")
         for _ in range(4):
             assert services.ask(f"balancer:8000/{key}")[0] == "302 https://target.example/"
         shown = services.ask(f"web-1:8000/api/links/{key}")[1]
