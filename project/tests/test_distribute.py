@@ -56,6 +56,12 @@ def test_without_the_extension_it_is_told() -> None:
         call_command("distribute", "--undo")
 
 
+@pytest.mark.parametrize("other", ["--undo", "--dry-run"])
+def test_the_table_of_strategies_goes_alone(other: str) -> None:
+    with pytest.raises(CommandError, match="--strategies goes alone, without --dry-run and --undo"):
+        call_command("distribute", "--strategies", other)
+
+
 def test_without_the_extension_the_sql_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     call_command("distribute", "--dry-run")
     shown = capsys.readouterr()

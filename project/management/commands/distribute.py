@@ -31,6 +31,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Send it or print it; raise CommandError when it cannot be, with nothing done."""
         if options["strategies"]:
+            if options["dry_run"] or options["undo"]:
+                raise CommandError("--strategies goes alone, without --dry-run and --undo.")
             self.stdout.write("\n".join(table()))
             return
         try:
