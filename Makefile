@@ -27,7 +27,7 @@ lint: .venv/installed  ## style, types, imports, migrations, and what a producti
 prove: .venv/installed  ## what takes long: every schedule of every race, against the tables and the README
 	$(BIN)/python -m pytest -m "exhaustive and not marathon" --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
-marathon: .venv/installed  ## the few of those that take minutes each
+marathon: .venv/installed  ## the longest of those, up to minutes each
 	$(BIN)/python -m pytest -m marathon --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
 explorer:  ## the explorer's own tests, with each Python, Django, driver and PostgreSQL that is here

@@ -20,9 +20,9 @@ HITS = [
     (2, counter.select_for_update, 0, 6),
     (2, counter.f_expression, 0, 14),
     (2, counter.compare_and_swap, 0, 14),
-    (3, counter.naive, 630, 636),
+    pytest.param(3, counter.naive, 630, 636, marks=pytest.mark.big),
     (3, counter.select_for_update, 0, 72),
-    (4, counter.update_returning, 0, 336),
+    pytest.param(4, counter.update_returning, 0, 336, marks=pytest.mark.big),
 ]
 
 

@@ -118,6 +118,7 @@ def test_a_wait_that_begins_again_is_given_its_deadlock_check_again(
     assert steps[3, "SELECT"].waited_for == (2,)
 
 
+@pytest.mark.big
 def test_a_cycle_is_closed_by_a_process_that_was_let_go_on() -> None:
     """1's COMMIT lets 2 go on from lock 1 to lock 2, for which 3 made it close the cycle."""
 
