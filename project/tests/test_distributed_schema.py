@@ -50,7 +50,6 @@ def test_the_services_own_tests_on_distributed_tables() -> None:
 def run(url: str, *arguments: str) -> str:
     """Run a command on this database; return what it printed."""
     variables = {"PATH": os.environ["PATH"], "SHORTURL_LOCAL": "on", "DATABASE_URL": url}
-    variables["DATABASE_LOCK_TIMEOUT"] = "5"  # threads queue for a row, however busy the machine
     ended = subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=TIMEOUT,
