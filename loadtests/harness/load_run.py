@@ -157,15 +157,17 @@ class LoadRun:
     def finish(self) -> LoadResult:
         """Return the result of the run, and remove the key space.
 
-        A strategy that writes later than it answers, or not at once, is given the time for it.
+        A strategy that writes later than it answers, or not at once, is given the time for it. The
+        page says that the run goes on until the result is final.
         """
-        self.result = self.reconciled()
+        result = self.reconciled()
         patience = time.time() + (PATIENCE if self.strategy in KILLS else 0)
-        while self.result.lost and time.time() < patience:
+        while result.lost and time.time() < patience:
             gevent.sleep(POLL_INTERVAL)
-            self.result = self.reconciled()
+            result = self.reconciled()
+        self.result = result
         self.close()
-        return self.result
+        return result
 
     def tell(self) -> None:
         """Write and print the result, unless there is none."""

@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from loadtests.harness import load_run
 from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.load_run import LoadRun
+from loadtests.harness.reconciliation import LoadResult
 
 OPENED: dict[str, Any] = {
     "space": "lab-aaaaa",
@@ -99,6 +101,24 @@ def test_a_run_that_never_began_writes_nothing(
     assert load.finish().exit_code == 2
     assert not [*tmp_path.iterdir()]
     assert capsys.readouterr().out == ""
+
+
+def test_there_is_no_result_before_the_last_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page shows it at once, and what the first look calls lost may only be late."""
+    load = run(tmp_path, strategy="in_memory")
+    load.open()
+    one, seen = load.reconciled(), []
+    looks = [replace(one, lost=lost) for lost in (2, 1, 0)]
+
+    def look() -> LoadResult:
+        seen.append(load.result)
+        return looks.pop(0)
+
+    monkeypatch.setattr(load, "reconciled", look)
+    assert load.finish().lost == 0
+    assert (seen, load.result) == ([None] * 3, one)
 
 
 def test_a_space_that_cannot_be_prepared_is_closed(

@@ -161,5 +161,6 @@ def test_a_load_test_with_a_master_and_two_workers(
         )
         assert json.loads(started[1])["success"], started
         until(services, lambda seen: "was violated" in rows(seen)["outcome"])
+        until_in(services, "locust-master", "written to")
         found = json.loads((services.volume("reports") / "lost_update-naive.json").read_text())
         assert found["lost"] > 0
