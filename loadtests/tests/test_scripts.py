@@ -274,7 +274,9 @@ def listening(pid: int) -> Iterator[int]:
 
 def live(port: int) -> dict[str, str]:
     """Return what the tab shows, by name."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/stats/requests", timeout=5) as response:
+    with urllib.request.urlopen(
+        f"http://127.0.0.1:{port}/stats/requests", timeout=TIMEOUT
+    ) as response:
         (extended,) = json.load(response)["extended_stats"]
     assert extended["key"] == "ledger"
     return {row["what"]: row["value"] for row in extended["data"] if row["what"]}
@@ -305,7 +307,7 @@ def test_the_web_ui_has_a_live_ledger_and_ctrl_c_leaves_nothing_behind(
                 rows = live(port)
                 lost = rows.get("hits lost", lost)
             assert rows["outcome"] == "still running"
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as response:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=TIMEOUT) as response:
                 page = response.read().decode()
             assert '"extended_tabs": [{"key": "ledger", "title": "Ledger"}]' in page
         finally:

@@ -116,7 +116,7 @@ def test_a_process_that_waits_for_its_own_copy() -> None:
 
     message = r"Process 1 has sent .UPDATE .* waits for session \d+, which belongs to no process"
     with pytest.raises(StepTimeout, match=message):
-        all_outcomes(process, step_timeout=0.2)
+        all_outcomes(process, step_timeout=0.5)
 
 
 def test_a_session_that_a_process_closes_holds_no_lock_after_that_step() -> None:
