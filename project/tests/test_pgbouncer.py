@@ -206,7 +206,7 @@ OF_A_SESSION = (
 
 @pytest.mark.exhaustive
 def test_the_services_own_tests_through_it() -> None:
-    """All but those of the explorer, which are skipped: see conftest.py.
+    """All but OF_A_SESSION and those of the explorer, which are skipped: see conftest.py.
 
     Each transaction begins in a session as new. Else what one test sets for its session would be
     met by another, in one run and not in the next, and a service that needs it might find it.
