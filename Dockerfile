@@ -1,6 +1,6 @@
-# The service. `--target lab` has the lab besides; `--target loadtest` is Locust instead, and
-# `--target pgbouncer` a PgBouncer.
-# 3.13: every locked package has a wheel for it, on amd64 and arm64, so nothing is compiled.
+# The default target is the service. `--target lab` is the service with the lab, `--target loadtest`
+# is Locust, `--target pgbouncer` is a PgBouncer.
+# Python 3.13: every locked package but gunicorn's parser has a wheel for it, on amd64 and arm64.
 
 FROM python:3.13-slim AS base
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
@@ -13,7 +13,7 @@ COPY locks/loadtests.txt ./
 RUN pip install --no-cache-dir --no-deps --require-hashes -r loadtests.txt
 # docker-compose.yml mounts loadtests/, which the scripts import from.
 ENV PYTHONPATH=/app
-# A volume that is mounted here is its own: the rest is read-only.
+# The volume that is mounted here gets this owner. Everything else is read-only.
 RUN install --directory --owner=shorturl reports
 USER 10001
 ENTRYPOINT ["locust"]
@@ -28,18 +28,30 @@ EXPOSE 6432
 CMD ["sh", "/etc/pgbouncer/pgbouncer.sh"]
 
 
+# gunicorn's parser is compiled: this image has the C compiler that the slim one lacks.
+FROM python:3.13 AS parser
+COPY locks/parser.txt ./
+# What builds it is pinned, too, and nothing else is fetched.
+COPY locks/local.txt ./
+RUN grep -A 2 '^setuptools==' local.txt >build.txt && \
+    pip install --no-cache-dir --no-deps --require-hashes -r build.txt && \
+    pip wheel --no-cache-dir --no-deps --no-build-isolation --require-hashes --wheel-dir /wheels -r parser.txt
+
+
 FROM base AS build
 COPY locks/production.txt ./
+COPY --from=parser /wheels /wheels
 RUN python -m venv /venv && \
-    /venv/bin/pip install --no-cache-dir --no-deps --require-hashes -r production.txt
+    /venv/bin/pip install --no-cache-dir --no-deps --require-hashes -r production.txt && \
+    /venv/bin/pip install --no-cache-dir --no-deps /wheels/*
 COPY manage.py ./
 COPY project/ project/
 COPY shorturl/ shorturl/
-# With a production's settings, so that the names have their hashes. Nothing connects to this
-# database, and the key is gone with the command.
+# Production settings, so that the names of static files have hashes. Nothing connects to this
+# database, and the key is not kept.
 RUN SHORTURL_LOCAL=off DATABASE_URL=postgres:///unused ALLOWED_HOSTS=unused \
     SECRET_KEY="$(python -c 'import secrets; print(secrets.token_urlsafe(50))')" \
-    /venv/bin/python manage.py collectstatic --noinput
+    /venv/bin/python manage.py collectstatic --noinput --ignore 'redoc*'
 
 
 FROM build AS build-lab
@@ -47,20 +59,20 @@ COPY lab/ lab/
 COPY pginterleave/src/pginterleave/ pginterleave/
 RUN SHORTURL_LOCAL=off DATABASE_URL=postgres:///unused ALLOWED_HOSTS=unused SHORTURL_LAB=on \
     SECRET_KEY="$(python -c 'import secrets; print(secrets.token_urlsafe(50))')" \
-    /venv/bin/python manage.py collectstatic --noinput
+    /venv/bin/python manage.py collectstatic --noinput --ignore 'redoc*'
 
 
 FROM base AS service
 COPY --from=build /venv /venv
 COPY --from=build /app /app
-# Without DATABASE_URL the container stops, and does not look for an embedded PostgreSQL.
+# SHORTURL_LOCAL=off: without DATABASE_URL the container stops.
 ENV PATH=/venv/bin:$PATH SHORTURL_LOCAL=off HOST=0.0.0.0 PORT=8000
 USER 10001
 EXPOSE 8000
-# http.client, because urllib would ask a proxy that the environment may name.
+# http.client, because urllib would use a proxy that the environment names.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
     CMD ["python", "-c", "import http.client, os, sys; c = http.client.HTTPConnection('127.0.0.1', int(os.environ['PORT']), timeout=3); c.request('GET', '/healthz'); sys.exit(c.getresponse().status != 200)"]
-# As a list, so that SIGTERM reaches gunicorn and requests in flight are finished.
+# A list, so that SIGTERM reaches gunicorn, which finishes requests in flight.
 CMD ["gunicorn", "-c", "project/gunicorn.py"]
 
 
@@ -68,5 +80,5 @@ FROM service AS lab
 COPY --from=build-lab /app /app
 
 
-# What a build without --target makes.
+# The default target is the last one.
 FROM service

@@ -1,11 +1,14 @@
 # Every target needs only Python 3.11+, make and pip.
 PYTHON ?= python3
 BIN := .venv/bin
+# A local run, unless the environment or .env says otherwise.
+ifeq (,$(shell grep -s '^SHORTURL_LOCAL=' .env))
 export SHORTURL_LOCAL ?= on
+endif
 export DJANGO_SETTINGS_MODULE := project.settings
 
 run: .venv/installed-to-run  ## install what is needed, migrate, and serve (HOST, PORT, WORKERS, THREADS)
-	@exec $(BIN)/python -m gunicorn -c project/gunicorn.py
+	@SHORTURL_LAB_EXPLORE=$${SHORTURL_LAB_EXPLORE:-on} SHORTURL_DELIVER=$${SHORTURL_DELIVER:-on} exec $(BIN)/python -m gunicorn -c project/gunicorn.py
 
 test: .venv/installed  ## the whole test suite; one of three processes mostly waits
 	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile
@@ -24,8 +27,8 @@ lint: .venv/installed  ## style, types, imports, migrations, and what a producti
 	$(PRODUCTION) $(BIN)/python manage.py collectstatic --noinput --verbosity 0
 	$(PRODUCTION) $(BIN)/python -W error manage.py check --deploy --fail-level WARNING
 
-prove: .venv/installed  ## what takes long: every schedule of every race, against the tables and the README
-	$(BIN)/python -m pytest -m "exhaustive and not marathon" --numprocesses=logical --maxprocesses=4 --dist=worksteal
+prove: .venv/installed  ## what takes long: every schedule of every race, against the tables and the documents
+	$(BIN)/python -m pytest -m "exhaustive and not marathon" --numprocesses=3 --dist=worksteal
 
 marathon: .venv/installed  ## the longest of those, up to minutes each
 	$(BIN)/python -m pytest -m marathon --numprocesses=logical --maxprocesses=4 --dist=worksteal
@@ -33,13 +36,23 @@ marathon: .venv/installed  ## the longest of those, up to minutes each
 explorer:  ## the explorer's own tests, with each Python, Django, driver and PostgreSQL that is here
 	pginterleave/run-matrix
 
+# Neither in the lock nor in CI: the packages are those of one day, pinned beside what looks at them.
+FOUND := pginterleave/.local/found
+found:  ## published packages of Django, in every schedule and in threads; brings the page's table up to date
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12) and "Python 3.12 or newer is needed: make found PYTHON=python3.12")'
+	$(PYTHON) -m venv $(FOUND)
+	$(FOUND)/bin/pip install --quiet --disable-pip-version-check \
+	    -r pginterleave/examples/found/requirements.txt --editable ./pginterleave
+	cd pginterleave/examples/found && env -u DJANGO_SETTINGS_MODULE \
+	    $(CURDIR)/$(FOUND)/bin/python -m pytest --write-table
+
 copies:  ## every right strategy, copied into another project, with psycopg 3 and with psycopg2
 	copying/run
 
-races: .venv/installed  ## every strategy under load, and a report of what each lost
+races: .venv/installed  ## every strategy under load, and a table of what each lost
 	$(BIN)/python -m loadtests.every_strategy
 
-faults: .venv/installed  ## what fails on purpose under load, and how long anybody waits; some five minutes
+faults: .venv/installed  ## what fails on purpose under load, and how long a request waits; under ten minutes
 	$(BIN)/python -m loadtests.faults
 
 bench: .venv/installed  ## how fast each right strategy is, beside PostgreSQL's own benchmark; BENCH="--quick"
@@ -52,11 +65,32 @@ handout: .venv/installed-to-run  ## the predictions of WORKSHOP.md to print: rep
 	$(BIN)/python manage.py migrate --verbosity 0
 	$(BIN)/python manage.py handout
 
-room:  ## an archive for machines of the same kind without a network; there, unpack it and make run
-	@$(PYTHON) -m project.room
+BUNDLE := shorturl-offline
+EXPLORED := all
+KIND = $(shell $(PYTHON) -c 'import sys, sysconfig as s; print("Python %d.%d" % sys.version_info[:2], s.get_platform())')
+PIP_DOWNLOAD := $(PYTHON) -m pip download --quiet --disable-pip-version-check \
+	--no-deps --require-hashes --only-binary=:all:
+
+room: bundle
+# `git stash create` is a commit of what is changed, and prints nothing where nothing is.
+bundle: .venv/installed-to-run  ## an archive for machines of the same kind without a network; there, unpack it and make run
+	@rm -rf .local/$(BUNDLE) && mkdir -p .local/$(BUNDLE)/wheels
+	@git archive -o .local/$(BUNDLE).tar $$(git stash create | grep . || echo HEAD)
+	@tar -xf .local/$(BUNDLE).tar -C .local/$(BUNDLE)
+	@$(PIP_DOWNLOAD) -r locks/local.txt -d .local/$(BUNDLE)/wheels
+	@$(PIP_DOWNLOAD) -r locks/loadtests.txt -d .local/$(BUNDLE)/wheels
+	@echo "$(KIND)" >.local/$(BUNDLE)/wheels/made-for
+	@$(BIN)/python manage.py migrate --verbosity 0
+	@$(BIN)/python manage.py record --missing $(EXPLORED)
+	@$(BIN)/python manage.py dumpdata lab.recording lab.recordedschedule \
+	    -o .local/$(BUNDLE)/recordings.json.gz
+	@tar -cf .local/$(BUNDLE).tar -C .local $(BUNDLE) && rm -r .local/$(BUNDLE)
+	@echo ".local/$(BUNDLE).tar, $$(du -m .local/$(BUNDLE).tar | cut -f1) MB, for $(KIND)."
+	@echo "There: tar xf $(BUNDLE).tar && cd $(BUNDLE) && make run"
 
 docs: .venv/installed  ## bring what the documents show of a command up to date
-	$(BIN)/python -m project.docs
+	$(BIN)/python -m cogapp -r --verbosity=1 -p "from project.docs import shown" \
+	    *.md docs/*.md pginterleave/README.md pginterleave/docs/*.md
 
 screenshots: .venv/installed  ## take the README's pictures of a service that runs on port 8000
 	$(BIN)/python docs/screenshots.py
@@ -65,17 +99,23 @@ screenshots: .venv/installed  ## take the README's pictures of a service that ru
 # would fetch tools that nothing pins. Python compiles what it imports, which is a quarter of it.
 PIP_INSTALL := $(PYTHON) -m pip --python .venv install --quiet --disable-pip-version-check \
 	--no-compile --no-deps
-# Unpacked from an archive of `make room`, everything is here, and no network is asked.
+# Unpacked from an archive of `make bundle`, everything is here, and no network is asked.
 WHEELS := $(wildcard wheels)
 FROM_WHEELS := $(if $(WHEELS),--no-index --find-links wheels)
+define REFUSE_ANOTHER_KIND
+	@[ "$$(cat wheels/made-for)" = "$(KIND)" ] || { echo >&2 "The wheels are for $$(cat wheels/made-for)," \
+	    "and this is $(KIND): run \`make bundle\` on one."; exit 1; }
+endef
 
-.venv/installed-to-run: locks/local.txt pginterleave/pyproject.toml
+.venv/installed-to-run: locks/local.txt locks/parser.txt pginterleave/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
-	$(if $(WHEELS),@$(PYTHON) -m project.room wheels)
+	$(if $(WHEELS),$(REFUSE_ANOTHER_KIND))
 	@echo "Installing $$(grep -c == $<) packages into .venv, about 150 MB; this happens once."
 	@$(PYTHON) -m venv --without-pip .venv
 	@$(PIP_INSTALL) $(FROM_WHEELS) --require-hashes --only-binary=:all: -r $<
 	@$(PIP_INSTALL) --no-index --no-build-isolation --editable ./pginterleave
+	$(if $(WHEELS),,@$(PIP_INSTALL) --require-hashes --no-build-isolation -r locks/parser.txt \
+	    >.venv/parser.log 2>&1 || echo "Without a C compiler gunicorn parses requests in Python.")
 	@touch $@
 
 .venv/installed-to-load: .venv/installed-to-run locks/loadtests.txt
@@ -91,10 +131,10 @@ lock:  ## lock what requirements*.txt need, for every platform; UPGRADE=--upgrad
 	$(PYTHON) -m venv .local/lock
 	.local/lock/bin/pip install --quiet --disable-pip-version-check uv==0.13.9
 	$(COMPILE) $(UPGRADE) requirements.txt -o locks/development.txt
-	for group in production local loadtests; do \
+	for group in production local loadtests parser; do \
 	    $(COMPILE) -c locks/development.txt requirements-$$group.txt -o locks/$$group.txt || exit; done
 
 COMPILE := .local/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-package pginterleave --no-annotate --custom-compile-command "make lock"
 
-.PHONY: run handout workshop room test explorer copies prove marathon lint races faults bench docs screenshots lock
+.PHONY: run handout workshop bundle room test explorer found copies prove marathon lint races faults bench docs screenshots lock

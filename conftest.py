@@ -73,6 +73,14 @@ def no_explorer_behind_a_pooler() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def no_bans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing be banned, and no statement ask what is, which would be one more now and then."""
+    from shorturl.links import bans
+
+    monkeypatch.setattr(bans, "known", bans.Known(frozenset(), float("inf")))
+
+
 @pytest.fixture
 def in_the_tests_database(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `manage.py race` explore there: it is empty, too, and to make another takes 450 ms."""

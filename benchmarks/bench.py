@@ -12,12 +12,11 @@ from django.conf import settings
 from django.db import connection
 
 from benchmarks import pgbench, processor, wrk
-from benchmarks.goals import BASELINE, ONE_LINE, RECORDING, SERVICE
+from benchmarks.goals import BASELINE, CREATING, ONE_LINE, RECORDING, SERVICE
 from benchmarks.link_tables import LinkTables, hits_and_links
 from benchmarks.measurements import LINKS, Load, Measurement, Reading
 from loadtests.harness.serving import NO_REFUSALS, ROOT, RunningService, serving
-from shorturl import creating, resolving
-from shorturl.strategies import Verdict
+from shorturl.strategies import Verdict, creating, resolving
 
 WARM_UP = 0.5  # seconds
 CONNECTIONS = (1, 16, 64, 256)
@@ -88,11 +87,16 @@ def plan(*, quick: bool, largest: int, baseline: Path | None) -> list[Part]:
         for name, one in creating.STRATEGIES.items()
         if one.verdict is Verdict.RIGHT and (not quick or name == settings.SHORTURL_CREATING)
     ]
+    creating_groups = [[one] for one in creates]
+    if baseline:
+        for group in creating_groups:
+            if group[0].name == CREATING:
+                group.append(Subject(BASELINE, new, directory=baseline))
     few, more = (1, 1) if quick else (3, 5)
     return [
         Part(f"The service, which uses {default.name}, and its ceilings", [by_side], more),
         Part("Every right way to resolve", [[one] for one in resolves], few),
-        Part("Every right way to create", [[one] for one in creates], few),
+        Part("Every right way to create", creating_groups, few),
     ]
 
 

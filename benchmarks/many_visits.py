@@ -7,7 +7,7 @@ they are compacted, but for the hour that is not over. SHORTURL_VISITS_HOURLY_DA
 visits are kept by the hour. An account has ten thousand links, another one a tenth of all. Printed
 are the sizes of the tables, and how long each page and its statement take.
 
-    python -m benchmarks.many_visits [--links 10000000] [--plans]
+    python -m benchmarks.many_visits [--links 10000000]
 """
 
 import argparse
@@ -25,7 +25,6 @@ from typing import Any
 import django
 from django.conf import settings
 from django.db import connection
-from django.db.backends.postgresql.psycopg_any import sql
 from django.test import Client
 from django.utils import timezone
 
@@ -97,7 +96,7 @@ def make(links: int, hot: int, kinds: int, accounts: tuple[int, int]) -> None:
 
     `accounts` are the ids of the small one and the large one.
     """
-    from shorturl.visit_roll_up import roll_up_visits
+    from shorturl.visits.roll_up import roll_up_visits
 
     small, large = accounts
     # By the hour; the days before, by the day.
@@ -133,9 +132,10 @@ def make(links: int, hot: int, kinds: int, accounts: tuple[int, int]) -> None:
 
 def pages(small: int, large: int) -> Iterator[tuple[str, str, Callable[[], object], str]]:
     """Yield of what a page is, what it shows, what reads that, and, of a link's page, its path."""
-    from shorturl import overview, visit_statistics
+    from shorturl.links import overview
     from shorturl.models import ShortUrl, VisitCount
-    from shorturl.visit_ranges import Range, Unit
+    from shorturl.visits import statistics
+    from shorturl.visits.ranges import Bucket, Range
 
     today = timezone.now().date()
     for link in (1, 2, 3):
@@ -143,12 +143,12 @@ def pages(small: int, large: int) -> Iterator[tuple[str, str, Callable[[], objec
         rows = VisitCount.objects.filter(short_url=short_url).count()
         of = f"{short_url.hits:,} visits in {rows:,} rows"
         for name, days, by in [
-            ("2 days by hour", 2, Unit.HOUR),
-            ("30 days by day", 30, Unit.DAY),
-            ("all by month", YEAR + 2, Unit.MONTH),
+            ("2 days by hour", 2, Bucket.HOUR),
+            ("30 days by day", 30, Bucket.DAY),
+            ("all by month", YEAR + 2, Bucket.MONTH),
         ]:
             chosen = Range(today - timedelta(days=days - 1), today)
-            read = partial(visit_statistics.read, short_url, chosen, by=by, top=10)
+            read = partial(statistics.read, short_url, chosen, by=by, top=10)
             path = f"/{short_url.key}/stats?from={chosen.first}&to={chosen.last}&by={by}"
             yield of, name, read, path
     for account in (small, large):
@@ -181,29 +181,6 @@ def milliseconds(read: Callable[[], object]) -> str:
     return f"{median(times):,.1f} ms"
 
 
-def plan(read: Callable[[], object]) -> str:
-    """Return the plan of the statement that a call sends."""
-    sent = []
-
-    def remember(execute: Any, statement: Any, params: Any, *others: Any) -> Any:
-        sent.append((statement, params))
-        return execute(statement, params, *others)
-
-    with connection.execute_wrapper(remember):
-        read()
-    [(statement, values)] = sent
-    with connection.cursor() as cursor:
-        cursor.execute(
-            sql.SQL("EXPLAIN (ANALYZE, COSTS OFF, BUFFERS) ") + composed(statement), values
-        )
-        return "\n".join(line for (line,) in cursor.fetchall())
-
-
-def composed(statement: Any) -> Any:
-    """Return a statement, which may be a text, so that it can be put together."""
-    return sql.SQL(statement) if isinstance(statement, str) else statement
-
-
 def sizes() -> Iterator[list[str]]:
     """Yield for each table its rows, the size of its heap, and that of its indexes."""
     with connection.cursor() as cursor:
@@ -213,12 +190,11 @@ def sizes() -> Iterator[list[str]]:
 
 
 def main() -> None:
-    """Make the tables, and print sizes, medians of five times, and plans."""
+    """Make the tables, and print the sizes, and medians of five times."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=RawTextHelpFormatter)
     parser.add_argument("--links", type=int, default=LINKS)
     parser.add_argument("--visits", type=int, default=HOT, help="of each of the two hot links")
     parser.add_argument("--kinds", type=int, default=MANY_KINDS, help="of the one with many")
-    parser.add_argument("--plans", action="store_true", help="print all plans, too")
     options = parser.parse_args()
     if min(options.links, options.visits) < LEAST or options.kinds < 1:
         parser.error(f"--links and --visits are at least {LEAST:,}, --kinds at least 1")
@@ -233,14 +209,11 @@ def main() -> None:
         small, large = (User.objects.create_user(name).pk for name in ("small", "large"))
         make(options.links, options.visits, options.kinds, (small, large))
         print(table(["table", "rows", "heap", "indexes"], sizes()), end="\n\n")
-        rows, plans, client = [], [], Client(SERVER_NAME="localhost")
+        rows, client = [], Client(SERVER_NAME="localhost")
         for of, name, read, path in pages(small, large):
             page = milliseconds(partial(fetched_page, client, path)) if path else ""
             rows.append([of, name, milliseconds(read), page])
-            plans.append(f"{of}, {name}:\n{plan(read)}\n")
         print(table(["of", "shown", "statement", "page"], rows))
-        if options.plans:
-            print("", *plans, sep="\n")
 
 
 if __name__ == "__main__":

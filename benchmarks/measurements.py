@@ -101,12 +101,12 @@ class Measurement:
         }
 
 
-def table(found: Iterable[Measurement], style: str = "pipe") -> str:
-    """Return the table in one of tabulate's styles."""
+def table(found: Iterable[Measurement]) -> str:
+    """Return the table in Markdown."""
     titles = ["", "keys", "connections", *COLUMNS, "failed"]
     alignment = ["left", "left", *["right"] * (len(titles) - 2)]
     lines = [one.cells() for one in found]
-    return tabulate(lines, titles, style, colalign=alignment, disable_numparse=True)
+    return tabulate(lines, titles, "pipe", colalign=alignment, disable_numparse=True)
 
 
 def median_ratio(ours: Sequence[float | None], theirs: Sequence[float | None]) -> float | None:

@@ -1,10 +1,14 @@
-"""A WSGI application of one line: what the redirects of the service are measured against."""
+"""An ASGI application of one line: what the redirects of the service are measured against."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+HEADERS = [(b"location", b"https://example.com/"), (b"content-length", b"0")]
 
-def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+
+async def application(
+    scope: dict[str, Any], receive: object, send: Callable[[dict[str, Any]], Awaitable[None]]
+) -> None:
     """Redirect, whatever was asked for."""
-    start_response("302 Found", [("Location", "https://example.com/"), ("Content-Length", "0")])
-    return []
+    await send({"type": "http.response.start", "status": 302, "headers": HEADERS})
+    await send({"type": "http.response.body"})

@@ -16,8 +16,8 @@ from django.test.utils import CaptureQueriesContext
 from benchmarks.link_tables import hits_and_links
 from embedded_postgres.postgres import programs
 from shorturl.models import ShortUrl
-from shorturl.resolving import slotted_counter
 from shorturl.strategies import Strategy
+from shorturl.strategies.resolving import slotted_counter
 
 MISSING = "pgbench is not installed (it comes with PostgreSQL): its columns stay empty"
 CONNECTING = 0.01  # seconds, of the time given to pgbench, for each client

@@ -1,4 +1,4 @@
-"""The report of a run: for the terminal, as JSON, as a page, and in the documents."""
+"""The report of a run: for the terminal, as JSON, as a picture, and in the documents."""
 
 import json
 import re
@@ -7,19 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pygal
-from jinja2 import FileSystemLoader
 from pygal.style import CleanStyle
 
 from benchmarks import goals, measurements
 from benchmarks.bench import Part
 from benchmarks.goals import PGBENCH, SERVICE
 from benchmarks.measurements import LINKS
-from loadtests.harness import page
 from loadtests.harness.serving import ROOT
 
 REPORTS = Path("reports")
-FOLDERS = [Path(page.__file__).parent, Path(__file__).parent]
-TEMPLATES = page.TEMPLATES.overlay(loader=FileSystemLoader(FOLDERS))
 PICTURE = ROOT / "docs" / "benchmarks.svg"
 
 
@@ -63,7 +59,7 @@ class Report:
         return "\n\n".join([about, goals.table(self.ratios), self.counts, *tables])
 
     def write(self) -> None:
-        """Print the report, and write it as JSON, as a page and as a picture."""
+        """Print the report, and write it as JSON and as a picture."""
         print(self.markdown())
         REPORTS.mkdir(exist_ok=True)
         data = {
@@ -76,19 +72,8 @@ class Report:
             },
         }
         (REPORTS / "bench.json").write_text(json.dumps(data, indent=2) + "\n")
-        (REPORTS / "bench.html").write_text(self.page())
         (REPORTS / "bench.svg").write_text(picture(self.parts[0]))
-        print(f"\nWritten to {REPORTS}/: bench.json, bench.html, bench.svg.")
-
-    def page(self) -> str:
-        """Return the page, which needs no network."""
-        sections = [
-            (part.title, measurements.table(part.found.values(), "html"), picture(part))
-            for part in self.parts
-        ]
-        return TEMPLATES.get_template("bench.html").render(
-            report=self, ratios=goals.table(self.ratios, "html"), sections=sections
-        )
+        print(f"\nWritten to {REPORTS}/: bench.json, bench.svg.")
 
     def update_documents(self) -> None:
         """Write the report into its blocks in README.md and docs/, and the picture beside it."""

@@ -14,22 +14,49 @@ request of the service failed, 1 when not, 2 when nothing could be measured.
 """
 
 import argparse
+import os
 import shutil
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 
+import django
+from django.core.exceptions import ImproperlyConfigured
+from django.db import DatabaseError
+
 from benchmarks import wrk
-from benchmarks.program import program
+from loadtests.harness.serving import NotServed
 
 SIZES = (10_000, 1_000_000, 10_000_000)
 BYTES = 500  # of disk that a link takes, with its indexes and what is written ahead
 
 
 def main() -> int:
-    """Measure, print and write the report; return the exit code."""
+    """Measure, print and write the report; return the exit code, 2 after a line that says why."""
     options = arguments()
-    return program("bench", lambda: measure(options))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and clean up
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+    os.environ.setdefault("SHORTURL_LOCAL", "on")
+    try:
+        wrk.find()
+        django.setup()
+        return measure(options)
+    except (
+        wrk.Missing, wrk.NoAnswer, NotServed, ImproperlyConfigured, DatabaseError, OSError
+    ) as error:  # fmt: skip
+        reason = str(error).strip().splitlines()[0]
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr.strip() or error.stdout.strip() or "no reason").splitlines()[-1]
+        ended = f"{Path(error.cmd[0]).name} ended with exit code {error.returncode}"
+        reason = f"{ended}: {said}"
+    except subprocess.TimeoutExpired as error:
+        reason = f"{Path(error.cmd[0]).name} did not end within {error.timeout:.0f} seconds"
+    except KeyboardInterrupt:
+        reason = "stopped"
+    print(f"bench: {reason}", file=sys.stderr)
+    return 2
 
 
 def arguments() -> argparse.Namespace:

@@ -1,4 +1,4 @@
-"""Each right strategy, copied as the README says, holds in another project's races."""
+"""Each right strategy, copied by docs/copying-a-strategy.md, holds in another project."""
 
 import ast
 import importlib.util
@@ -50,7 +50,7 @@ NO_LIMITS = {
 
 @dataclass(frozen=True)
 class Project:
-    """A model, and what the README says to change in a copy for it."""
+    """A model, and what docs/copying-a-strategy.md says to change in a copy for it."""
 
     model: type[models.Model]
     counts: type[models.Model]
@@ -67,7 +67,10 @@ class Project:
         for before, after in names.items():
             source = re.sub(rf"\b{before}\b", after, source)
         source = source.replace("from shorturl.models", "from links.models")
-        source = re.sub(r"from shorturl\.keys", f"from keys_of_{self.model.__name__}", source)
+        own_live = f"import {self.model.__name__.upper()}_LIVE as LIVE"
+        source = source.replace("import LIVE", own_live)
+        own_keys = f"from keys_of_{self.model.__name__}"
+        source = source.replace("from shorturl.links.keys", own_keys)
         for before, after in self.edits.items():
             source = re.sub(before, after, source)
         return source
@@ -110,7 +113,7 @@ PROJECTS = {
 
 def right(operation: str, verdict: str = "RIGHT") -> list[str]:
     """Return the strategies that have this verdict in the service's table."""
-    table = (SERVICE / operation / "__init__.py").read_text()
+    table = (SERVICE / "strategies" / operation / "__init__.py").read_text()
     return re.findall(rf'Strategy\("(\w+)", [\w.]+, (?:{verdict}),', table)
 
 
@@ -138,7 +141,7 @@ def copied(
     """Return what copies a strategy, with keys.py, whose constraint is the one of this model."""
 
     def copy(operation: str, name: str) -> ModuleType:
-        source = (SERVICE / "keys.py").read_text()
+        source = (SERVICE / "links" / "keys.py").read_text()
         nodes = [
             node
             for node in ast.parse(source).body
@@ -153,7 +156,7 @@ def copied(
         parts = [imports, f"KEY_CONSTRAINT = {constraint!r}", *parts]
         keys = f"keys_of_{project.model.__name__}"
         monkeypatch.setitem(sys.modules, keys, module(keys, "\n".join(parts), tmp_path))
-        strategy = (SERVICE / operation / f"{name}.py").read_text()
+        strategy = (SERVICE / "strategies" / operation / f"{name}.py").read_text()
         return module(name, project.edited(strategy), tmp_path)
 
     return copy
@@ -224,8 +227,6 @@ def two(copy: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Processes:
     """Return two processes that follow the key `a`, and share nothing in Python."""
     if hasattr(copy, "randrange"):
         monkeypatch.setattr(copy, "randrange", lambda _: 0)  # both draw the same slot
-    if hasattr(copy, "Batches"):
-        return [partial(copy.resolve, "a", shared=copy.Batches()) for _ in range(2)]
     return [partial(copy.resolve, "a")] * 2
 
 
@@ -278,6 +279,7 @@ def test_the_last_use(
     holds(processes, setup=setup, invariant=one_does, expected=(Link.DoesNotExist,))
 
 
-def test_the_constraint_is_found_as_the_readme_says() -> None:
-    readme = " ".join((SERVICE.parent / "README.md").read_text().split())
-    assert " ".join(UNIQUE.split()).replace("%s", "'links_link'") in readme
+def test_the_constraint_is_found_as_the_document_says() -> None:
+    document = SERVICE.parent / "docs" / "copying-a-strategy.md"
+    steps = " ".join(document.read_text().split())
+    assert " ".join(UNIQUE.split()).replace("%s", "'links_link'") in steps

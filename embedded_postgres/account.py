@@ -1,4 +1,4 @@
-"""The account that PostgreSQL runs as: it refuses root, which therefore needs another one."""
+"""The account that runs PostgreSQL: it refuses to run as root, so root needs another account."""
 
 import logging
 import os
@@ -21,10 +21,10 @@ class Account(NamedTuple):
 
 
 def account_for(data: Path) -> Account | None:
-    """Return the account to run PostgreSQL as; None for the one this process has.
+    """Return the account that runs PostgreSQL; None for the account of this process.
 
-    As root it is the owner of the data directory; for a new one the system account `pgserver`,
-    created if needed.
+    For root it is the owner of the data directory. For a new directory it is the system account
+    `pgserver`, which is created if needed.
 
     Raises:
         OSError, subprocess.SubprocessError: the account could not be created.
@@ -60,9 +60,8 @@ def system_account() -> Account:
 def grant_access(account: Account, data: Path, programs: Path) -> None:
     """Give the account access to its data and to the programs.
 
-    Their parent directories become passable, not readable (the home directory of root is often
-    neither), and each one changed is named in a warning. The installed package, which is public,
-    becomes readable if a strict umask had reserved it for root.
+    Their parent directories become passable (o+x), not readable, and a warning names each of them.
+    The installed package, which is public, becomes readable if a strict umask prevents that.
 
     Raises:
         OSError: the permissions could not be changed.

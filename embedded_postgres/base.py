@@ -1,4 +1,4 @@
-"""Django's PostgreSQL backend on a server that is started when a connection needs it."""
+"""Django's PostgreSQL backend, which starts its server for the first connection."""
 
 from typing import Any
 
@@ -15,10 +15,10 @@ class DatabaseWrapper(postgresql.DatabaseWrapper):
 
     @property
     def server(self) -> Server:
-        """The server of this database, started or not.
+        """The server of this database, whether it is running or not.
 
         Raises:
-            ImproperlyConfigured: the database has no DIRECTORY, or an address of its own.
+            ImproperlyConfigured: the database has no DIRECTORY, or has HOST, PORT or USER.
         """
         directory = self.settings_dict.get("DIRECTORY")
         if not directory or any(self.settings_dict[key] for key in ("HOST", "PORT", "USER")):
@@ -29,16 +29,16 @@ class DatabaseWrapper(postgresql.DatabaseWrapper):
         return server_in(directory)
 
     def get_connection_params(self) -> dict[str, Any]:
-        """Return what the driver needs to connect, with the server up and the database there."""
+        """Return the driver's parameters, after starting the server and creating the database."""
         params: dict[str, Any] = super().get_connection_params()
         return {**params, **_address(self.server.use(self.settings_dict["NAME"]))}
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        """Return a new connection; bring the server back first if it went away meanwhile."""
+        """Return a new connection; start the server again if it was stopped or killed."""
         try:
             return super().get_new_connection(conn_params)
         except self.Database.OperationalError:
-            # Most likely the server was killed or stopped. If it was not, this fails as before.
+            # If the server is running, the second attempt fails with the same error.
             running = self.server.use(self.settings_dict["NAME"], again=True)
             return super().get_new_connection({**conn_params, **_address(running)})
 

@@ -14,7 +14,7 @@ class DatabaseClient(postgresql.DatabaseClient):
     def settings_to_cmd_args_env(
         cls, settings_dict: dict[str, Any], parameters: Iterable[str]
     ) -> tuple[list[str], dict[str, str] | None]:
-        """Return the command line of psql and its environment, with the server up."""
+        """Return the command line and environment of psql, after starting the server."""
         running = server_in(settings_dict["DIRECTORY"]).use(settings_dict["NAME"])
         address = {
             "HOST": str(running.socket_directory),

@@ -1,7 +1,7 @@
-"""Locks between processes: flock(2) on a file, which the kernel drops with the process.
+"""Locks between processes: flock(2) on a file, which the kernel releases when a process ends.
 
-There is nothing to clean up after kill -9, and no process id that may meanwhile be another's. A
-lock belongs to the open file: it lasts until every process that has it open has closed it.
+So nothing has to be cleaned up after kill -9, and no process id can be reused by another process. A
+lock belongs to the open file: it lasts until every process that inherited the file has closed it.
 """
 
 import os
@@ -20,21 +20,21 @@ except ImportError as error:
         "for example DATABASE_URL=postgres://user:password@127.0.0.1:5432/name"
     ) from error
 
-POLL_INTERVAL = 0.02  # seconds between two looks at something that another process does
+POLL_INTERVAL = 0.02  # seconds between two checks of what another process does
 
 
 def open_lock(path: Path) -> int:
-    """Return `path` open for locking (a descriptor that no child process inherits)."""
+    """Open `path` for locking; return a descriptor that child processes do not inherit."""
     return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def share(descriptor: int) -> None:
-    """Take the lock, shared; wait until no process has it exclusively."""
+    """Take the lock in shared mode; wait until no process holds it exclusively."""
     fcntl.flock(descriptor, fcntl.LOCK_SH)
 
 
 def take(descriptor: int) -> bool:
-    """Take the lock exclusively, giving up a shared hold; return whether nobody else had it."""
+    """Try to take the lock exclusively, instead of a shared lock; return whether that succeeded."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -43,7 +43,7 @@ def take(descriptor: int) -> bool:
 
 
 def is_taken(path: Path) -> bool:
-    """Return whether some process has the lock."""
+    """Return whether a process holds the lock."""
     descriptor = open_lock(path)
     try:
         return not take(descriptor)
@@ -53,10 +53,10 @@ def is_taken(path: Path) -> bool:
 
 @contextmanager
 def exclusive(path: Path, *, timeout: float) -> Iterator[None]:
-    """Have the lock exclusively for the length of the block.
+    """Hold the lock exclusively for the length of the block.
 
     Raises:
-        TimeoutError: another process had it for all of `timeout` seconds.
+        TimeoutError: another process has held it for `timeout` seconds.
     """
     descriptor = open_lock(path)
     try:

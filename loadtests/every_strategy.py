@@ -1,12 +1,13 @@
-"""Every strategy under the same load, one after another in random order, and one report.
+"""Every strategy under the same load, one after another in random order, and a table of all.
 
     make races
     .venv/bin/python -m loadtests.every_strategy --only naive update_returning --repeat 10
     .venv/bin/python -m loadtests.every_strategy --only same_hour visit_meanwhile
 
 Without --host it starts the service itself, with gunicorn, on a free port. It prints a table, and
-writes reports/races.html, races.json and races.md. The exit code is 0 when every strategy behaved
-as its table says, 1 when one did not, 2 when a run was inconclusive.
+writes reports/races.md and races.json. Beside them are the reports of each strategy's last run:
+SCRIPT-STRATEGY.txt and .json by the ledger, .html by Locust. The exit code is 0 when every strategy
+behaved as its table says, 1 when one did not, 2 when a run was inconclusive.
 """
 
 import argparse
@@ -15,7 +16,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -23,17 +23,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from loadtests.harness import comparison, formats, options
+from loadtests.harness import comparison, reports
 from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.measured_operations import KILLS, OPERATIONS
 from loadtests.harness.own_pgbouncer import NotInstalled, own_pgbouncer
 from loadtests.harness.own_postgres import own_postgres
-from loadtests.harness.page import page
 from loadtests.harness.reconciliation import ExitCode, LoadResult
 from loadtests.harness.serving import NO_REFUSALS, ROOT, NotServed, serving
 
-SECONDS = 6
+SECONDS, USERS = 6, 16
 GRACE = 90  # seconds beyond its time after which a run that hangs is ended
+STOP_TIMEOUT = 30  # seconds for an interrupted run to remove its key space
 
 
 class PlannedRun(NamedTuple):
@@ -91,10 +91,10 @@ def arguments() -> argparse.Namespace:
         help="only these strategies, in each operation that has one of the name, and these scripts",
     )
     parser.add_argument("--seconds", type=positive, default=SECONDS, help="duration of each run")
-    parser.add_argument("--users", type=positive, default=options.USERS)
+    parser.add_argument("--users", type=positive, default=USERS)
     parser.add_argument("--repeat", type=positive, default=1, help="runs of each strategy")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of the order")  # noqa: S311
-    parser.add_argument("--reports", type=Path, default=Path(options.REPORTS))
+    parser.add_argument("--reports", type=Path, default=Path("reports"))
     return parser.parse_args()
 
 
@@ -109,7 +109,7 @@ def positive(text: str) -> int:
 def service(host: str | None, *, pgbouncer: bool = False) -> Iterator[tuple[str, int]]:
     """Yield the address of the service, and the process id of its gunicorn.
 
-    That is the one given, whose process is unknown, 0, or one started for the block.
+    It is started for the block, unless `host` names a running one: its process id is unknown, 0.
     """
     if host:
         yield host, 0
@@ -129,10 +129,10 @@ def measure(host: str, master: int, asked: argparse.Namespace) -> int:
     """Run what was asked for against `host`, print and write the report; return the exit code."""
     lab = Lab(host)
     asked.reports.mkdir(parents=True, exist_ok=True)  # before the runs: it may fail
-    opened = lab.open_space(1)  # is the service up, with its lab on?
+    opened = lab.open_space(1)  # raises LabError if the service is down or its lab is off
     lab.close_space(opened["space"])
     runs = chosen(asked.only) * asked.repeat
-    if not master:  # whose workers cannot be killed
+    if not master:  # no worker can be killed
         runs = [run for run in runs if run.strategy not in KILLS]
     random.Random(asked.seed).shuffle(runs)  # noqa: S311
     print(f"{len(runs)} runs of {asked.seconds} s at {host}, in the order of seed {asked.seed}.")
@@ -143,10 +143,9 @@ def measure(host: str, master: int, asked: argparse.Namespace) -> int:
         print(f"{head:<44}", end=" ", flush=True)
         results.append(one(run, host, master, asked))
         print(line(results[-1]), flush=True)
+    command = f"python -m loadtests.every_strategy {' '.join(sys.argv[1:])}"
     about = {
-        "command": "make races"
-        if len(sys.argv) == 1
-        else f"python -m loadtests.every_strategy {' '.join(sys.argv[1:])}",
+        "command": command if len(sys.argv) > 1 else "make races",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "users": asked.users,
         "seconds": asked.seconds,
@@ -165,49 +164,50 @@ def chosen(only: Sequence[str] | None) -> list[PlannedRun]:
 
 
 def one(run: PlannedRun, host: str, master: int, asked: argparse.Namespace) -> LoadResult:
-    """Return the result of one run, in a Locust of its own.
+    """Return the result of one run, in a Locust process of its own.
 
-    Of some strategies, only a crash shows what they do wrong.
+    Where only a crash shows what a strategy does wrong, workers of the service are killed.
     """
     kills = KILLS.get(run.strategy, 0)
     crash = ["--kill-worker-of", str(master), "--kills", str(kills)] if kills else []
-    with tempfile.TemporaryDirectory() as directory:
-        # fmt: off
-        command = [
-            sys.executable, "-m", "locust", "-f", f"loadtests/{run.script}.py", "--headless",
-            "--only-summary", "--loglevel", "ERROR", "--host", host, "--strategy", run.strategy,
-            "--users", str(asked.users), "--spawn-rate", str(asked.users),
-            "--run-time", f"{asked.seconds}s", "--reports", directory, *crash,
-        ]
-        # fmt: on
-        # A session of its own: Ctrl-C reaches this process alone, which ends the run first and the
-        # service last, so that the run can still remove its key space.
-        with subprocess.Popen(  # noqa: S603 - nothing in it comes from outside
-            command,
-            cwd=ROOT,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        ) as process:
-            try:
-                _, errors = process.communicate(timeout=asked.seconds + GRACE)
-            except BaseException as error:
-                end(process)
-                if not isinstance(error, subprocess.TimeoutExpired):
-                    raise
-                errors = f"it did not end within {asked.seconds + GRACE} s"
-        with suppress(FileNotFoundError):
-            return formats.read(Path(directory), run.script, run.strategy)
+    # fmt: off
+    command = [
+        sys.executable, "-m", "locust", "-f", f"loadtests/{run.script}.py", "--headless",
+        "--only-summary", "--loglevel", "ERROR", "--host", host, "--strategy", run.strategy,
+        "--users", str(asked.users), "--spawn-rate", str(asked.users),
+        "--run-time", f"{asked.seconds}s", "--reports", str(asked.reports.resolve()), *crash,
+    ]
+    # fmt: on
+    # An earlier result must not be taken for that of a run that writes none.
+    reports.path(asked.reports, *run, ".json").unlink(missing_ok=True)
+    # A session of its own: Ctrl-C reaches this process alone, which ends the run first and the
+    # service last, so that the run can still remove its key space.
+    with subprocess.Popen(  # noqa: S603 - nothing in it comes from outside
+        command,
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            _, errors = process.communicate(timeout=asked.seconds + GRACE)
+        except BaseException as error:
+            end(process)
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            errors = f"it did not end within {asked.seconds + GRACE} s"
+    with suppress(FileNotFoundError):
+        return reports.read(asked.reports, *run)
     reason = (errors.strip().splitlines() or ["it printed nothing"])[-1]
-    return LoadResult(run.script, run.strategy, OPERATION_OF[run.script], "unknown", reason=reason)
+    return LoadResult(*run, OPERATION_OF[run.script], "unknown", reason=reason)
 
 
 def end(process: "subprocess.Popen[str]") -> None:
     """Let a run finish its requests and remove its key space; kill it when it does not."""
     process.terminate()
     try:
-        process.communicate(timeout=options.STOP_TIMEOUT * 6)
+        process.communicate(timeout=STOP_TIMEOUT)
     except subprocess.TimeoutExpired:
         process.kill()
 
@@ -217,7 +217,7 @@ def line(result: LoadResult) -> str:
     lost = "" if result.reason else f"{result.lost:,} lost"
     if result.undone:
         lost += f", {result.undone} edits undone"
-    return f"{result.per_second:>7,.0f}/s  {lost:<32} {formats.sentence(result)}"
+    return f"{result.per_second:>7,.0f}/s  {lost:<32} {reports.sentence(result)}"
 
 
 def notes(results: list[LoadResult]) -> list[str]:
@@ -225,34 +225,29 @@ def notes(results: list[LoadResult]) -> list[str]:
     cpu = max(result.cpu for result in results)
     found = [f"The load generator was not the bottleneck: at most {cpu:.0%} of a core."]
     if busy := sorted({result.strategy for result in results if result.busy}):
+        names = ", ".join(busy)
         found = [
-            f"The load generator was the bottleneck (up to {cpu:.0%} of a core) for "
-            f"{', '.join(busy)}: the service may do more."
+            f"The load generator was the bottleneck (up to {cpu:.0%} of a core) for {names}: the "
+            "service may do more."
         ]
-    found += [
-        f"{result.strategy}: workers of the service killed (kill -9) during the run: "
-        f"{KILLS[result.strategy]}."
-        for result in results
-        if result.strategy in KILLS
-    ]
-    found += [
-        f"{result.script} {result.strategy}: {formats.sentence(result)}."
-        for result in results
-        if result.exit_code is not ExitCode.AS_EXPECTED
-    ]
+    for result in results:
+        if kills := KILLS.get(result.strategy):
+            found.append(f"{result.strategy}: workers killed (kill -9) during the run: {kills}.")
+        if result.exit_code is not ExitCode.AS_EXPECTED:
+            found.append(f"{result.script} {result.strategy}: {reports.sentence(result)}.")
     return list(dict.fromkeys(found))
 
 
 def write_report(results: list[LoadResult], about: dict[str, Any], directory: Path) -> int:
     """Print and write the report, and return the exit code."""
-    found = comparison.compare(results)
-    print(f"\n{comparison.plain(found)}\n", *about["notes"], sep="\n")
-    data = {**about, "runs": [formats.as_data(result) for result in results]}
+    print("", comparison.tables(results, "plain"), *about["notes"], sep="\n")
+    data = {**about, "runs": [reports.as_data(result) for result in results]}
+    conditions = comparison.conditions(about)
+    table = f"{comparison.tables(results, 'pipe')}\n\n`{about['command']}`, {conditions}.\n"
     (directory / "races.json").write_text(json.dumps(data, indent=2) + "\n")
-    (directory / "races.html").write_text(page(results, about))
-    (directory / "races.md").write_text(comparison.markdown(found, about) + "\n")
-    print(f"\n{comparison.conditions(about)}.")
-    print(f"In all {about['took']} s. Written to {directory}/: races.html, races.json, races.md.")
+    (directory / "races.md").write_text(table)
+    print(f"\n{conditions}.")
+    print(f"In all {about['took']} s. Written to {directory}/: races.md, races.json, and each run.")
     codes = {result.exit_code for result in results}
     bad = (ExitCode.UNEXPECTED, ExitCode.INCONCLUSIVE)
     return next((code for code in bad if code in codes), ExitCode.AS_EXPECTED)

@@ -1,9 +1,9 @@
-"""Hot and cold: the service itself, with a few links that everybody follows and many that few do.
+"""Hot and cold: the service itself, with a few links that many users follow and many that few do.
 
-What it teaches: in daily use nobody hammers one key alone. The key of rank n is followed 1/n as
+What it teaches: in daily use not all requests are for one key. The key of rank n is followed 1/n as
 often as the first (Zipf's law), people create links and look at their hits, and scanners ask for
-keys that do not exist. The service runs the strategies that it is configured for, and the
-same invariant has to hold: every acknowledged redirect is counted, every link has its own target.
+keys that do not exist. The service runs the strategies that it is configured for, and the same
+invariant has to hold: every acknowledged redirect is counted, every link has its own target.
 
 How to run it, with the service up (`make run`):
 
@@ -12,9 +12,9 @@ How to run it, with the service up (`make run`):
     locust -f loadtests/hot_and_cold.py                     # http://127.0.0.1:8089, tab "Ledger"
     SHORTURL_RESOLVING=naive make run                       # now it violates the invariant
 
-The links lead to targets of a key space of the lab, so that they can be read and removed at
-the end. The exit code is 0 when nothing was lost (or something was, and a strategy in use is a
-wrong one), 1 when not, 2 when the run was inconclusive.
+The links lead to targets of a key space of the lab, so that they can be read and removed at the
+end. The exit code is 0 when nothing was lost, or where the service runs a wrong strategy, when
+something was; 1 when not; 2 when the run was inconclusive.
 """
 
 import random
@@ -25,14 +25,14 @@ from typing import Any
 
 from locust import task
 
-from loadtests.harness.hooks import Hooks, add_options
+from loadtests.harness.hooks import Hooks
 from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
 
 KEYS = 200
 MAX_KEYS = 10_000  # made one after another before the run begins
-MAX_EXPONENT = 10  # then the first key is followed a thousand times as often as all others
+MAX_EXPONENT = 10  # at which the first key is followed a thousand times as often as all others
 
 
 def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
@@ -47,26 +47,25 @@ def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
 
 
 def more(parser: Any) -> None:
-    """Add what the mix is made of."""
+    """Add --keys and --exponent."""
     parser.add_argument("--keys", type=int, default=KEYS, help="how many links are followed")
     parser.add_argument(
         "--exponent", type=float, default=1.0, help="of Zipf's law: the higher, the hotter"
     )
 
 
-add_options(more=more)
-load = LoadRun("hot_and_cold", "service", prepare=prepare, key_length=3)
-Hooks(load)
+load = LoadRun("service", prepare)
+Hooks(load, more)
 
 
 class Public(LedgerUser):
-    """Everybody who uses the service. The tasks' weights are the mix."""
+    """A user of the service. The tasks' weights are the mix."""
 
     load = load
 
     @cached_property
     def weights(self) -> list[float]:
-        """The frequencies of the keys by rank, summed up as random.choices() likes them."""
+        """The frequencies of the keys by rank, cumulated as random.choices() takes them."""
         exponent = self.load.options.exponent
         return [*accumulate(rank**-exponent for rank in range(1, len(self.given["seeds"]) + 1))]
 

@@ -1,9 +1,9 @@
 """Last use: many users follow links of limited use, and more get through than the limit says.
 
-What it teaches: a counter that loses no hit does not make a limit. Whoever looks at what is left,
-and counts afterwards, sells the last use twice. A CHECK of the table turns that into an error where
-the counter is right, as with F(); where the counter loses a hit, it sees nothing. The condition
-belongs into the statement that counts.
+What it teaches: a counter that loses no hit does not make a limit. A strategy that looks at what is
+left, and counts afterwards, sells the last use twice. Where the counter is right, as with F(), a
+CHECK of the table turns the second sale into an error. Where the counter loses a hit, the CHECK
+sees nothing. The condition belongs into the statement that counts.
 
 How to run it, with the service up (`make run`):
 
@@ -12,7 +12,7 @@ How to run it, with the service up (`make run`):
     locust -f loadtests/last_use.py --headless --strategy update_returning -u 64
 
 All users follow one link until it is used up, and then the next one. What was acknowledged beyond
-the limit is oversold; a proxy that repeats requests makes none of it, as each user is told once.
+the limit is oversold. A proxy that repeats requests sells nothing twice, as each user is told once.
 The exit code is 0 when the strategy behaved as its race says, 1 when not, 2 when the run was
 inconclusive.
 """
@@ -23,7 +23,7 @@ from typing import Any
 from locust import task
 from locust.exception import StopUser
 
-from loadtests.harness.hooks import Hooks, add_options
+from loadtests.harness.hooks import Hooks
 from loadtests.harness.lab_api import Lab
 from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
@@ -34,12 +34,10 @@ LINKS, LIMIT = 100, 10
 def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
     """Make the links."""
     target_url = f"https://{space}.invalid/limited"
-    keys = [lab.create(space, "on_conflict", target_url, LIMIT) for _ in range(LINKS)]
-    return {"keys": keys, "seeds": keys}
+    return {"seeds": [lab.create(space, "on_conflict", target_url, LIMIT) for _ in range(LINKS)]}
 
 
-add_options("resolving", default="naive")
-load = LoadRun("last_use", "last_use", prepare=prepare, key_length=3)
+load = LoadRun("last_use", prepare)
 Hooks(load)
 
 
@@ -52,11 +50,10 @@ class UseTaker(LedgerUser):
     @task
     def resolve(self) -> None:
         """Follow the link once."""
-        keys = self.given["keys"]
+        keys = self.given["seeds"]
         if self.at == len(keys):
             raise StopUser
-        name = f"/lab/resolve/{self.strategy}/KEY"
-        path = f"/lab/resolve/{self.strategy}/{keys[self.at]}"
-        response = self.follow(path, keys[self.at], name=name, or_else=HTTPStatus.GONE)
+        path, key = f"/lab/resolve/{self.strategy}", keys[self.at]
+        response = self.follow(f"{path}/{key}", key, name=f"{path}/KEY", or_else=HTTPStatus.GONE)
         if response is not None and response.status_code == HTTPStatus.GONE:
             self.at += 1

@@ -22,23 +22,20 @@ from typing import Any
 
 from locust import task
 
-from loadtests.harness.hooks import Hooks, add_options
+from loadtests.harness.hooks import Hooks
 from loadtests.harness.lab_api import Lab
 from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
 
-# How often the editor checks that an edit is still there before the next one.
-LOOKS = 4
+LOOKS = 4  # times that the editor checks an edit before the next one
 
 
 def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
     """Make the hot key."""
-    hot = lab.create(space, "on_conflict", f"https://{space}.invalid/edit/0")
-    return {"hot": hot, "seeds": [hot]}
+    return {"seeds": [lab.create(space, "on_conflict", f"https://{space}.invalid/edit/0")]}
 
 
-add_options("resolving", default="naive")
-load = LoadRun("lost_update", "resolving", prepare=prepare, key_length=3)
+load = LoadRun("resolving", prepare)
 Hooks(load)
 
 
@@ -54,22 +51,21 @@ class Follower(LedgerUser):
 
     def look(self) -> Any:
         """Follow the hot key, and return the redirect."""
-        hot = self.given["hot"]
-        name = f"/lab/resolve/{self.strategy}/KEY"
-        return self.follow(f"/lab/resolve/{self.strategy}/{hot}", hot, name=name)
+        (hot,) = self.given["seeds"]
+        path = f"/lab/resolve/{self.strategy}"
+        return self.follow(f"{path}/{hot}", hot, name=f"{path}/KEY")
 
 
 class Editor(Follower):
     """Edits the target of the hot key, and checks whether the edit stays."""
 
     fixed_count = 1  # in all, however many processes there are: nobody else may edit the key
-
     edits = 0
 
     @task
     def resolve(self) -> None:
         """Edit the target, and follow the key a few times."""
-        hot = self.given["hot"]
+        (hot,) = self.given["seeds"]
         self.edits += 1
         target_url = f"{self.given['targets']}edit/{self.edits}"
         response = self.ask(

@@ -1,19 +1,20 @@
 """The same hour: many users follow one hot link, and a visit is recorded with each hit.
 
-What it teaches: visits of one kind in one hour are counted in one row, and whoever looks whether it
-is there, and makes it when it is not, makes it a second time when somebody else looks at the same
-moment. A unique constraint refuses that: the hit is counted, and its visitor gets an error. Once
-there is a row nobody makes another, so the users come from the next page after 32 requests.
+What it teaches: visits of one kind in one hour are counted in one row. A strategy that looks for
+the row, and makes it when there is none, makes it twice when two visits look at the same moment. A
+unique constraint refuses the second row: the hit is counted, and its visitor gets an error. Once
+there is a row, no other is made. So the users come from the next page after 32 requests.
 
-A visit in a transaction of its own is lost when its process is killed between the two: `make races`
-kills five workers of the service in its run. By hand, with the process id of gunicorn's master:
+A visit that is recorded in a transaction of its own is lost when its process is killed before it.
+`make races` kills five workers of the service in its run. By hand, with the process id of
+gunicorn's master:
 
     locust -f loadtests/same_hour.py --headless --strategy get_then_create
     locust -f loadtests/same_hour.py --headless --strategy second_transaction --kill-worker-of PID
     locust -f loadtests/same_hour.py --headless --strategy combined --kill-worker-of PID
     locust -f loadtests/same_hour.py                        # http://127.0.0.1:8089, tab "Ledger"
 
-At the end the link has to have as many visits as hits, in all. The exit code is 0 when the strategy
+At the end the link has to have as many visits as hits. The exit code is 0 when the strategy
 behaved as its table says, 1 when not, 2 when the run was inconclusive.
 """
 
@@ -22,7 +23,7 @@ from typing import Any
 
 from locust import task
 
-from loadtests.harness.hooks import Hooks, add_options
+from loadtests.harness.hooks import Hooks
 from loadtests.harness.lab_api import Lab
 from loadtests.harness.ledger import is_refusal
 from loadtests.harness.load_run import LoadRun
@@ -39,12 +40,10 @@ USER_AGENTS = (
 
 def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
     """Make the hot link."""
-    hot = lab.create(space, "on_conflict", f"https://{space}.invalid/hot")
-    return {"hot": hot, "seeds": [hot]}
+    return {"seeds": [lab.create(space, "on_conflict", f"https://{space}.invalid/hot")]}
 
 
-add_options("recording_visits", default="get_then_create")
-load = LoadRun("same_hour", "recording_visits", prepare=prepare, key_length=3)
+load = LoadRun("recording_visits", prepare)
 Hooks(load)
 
 
@@ -56,7 +55,8 @@ class HourVisitor(LedgerUser):
     @task
     def visit(self) -> None:
         """Follow the hot link once."""
-        path, hot = f"/lab/record/{self.strategy}", self.given["hot"]
+        (hot,) = self.given["seeds"]
+        path = f"/lab/record/{self.strategy}"
         headers = {
             "Referer": f"https://page-{self.load.total // CAME}.example/",
             "User-Agent": random.choice(USER_AGENTS),  # noqa: S311
@@ -66,7 +66,7 @@ class HourVisitor(LedgerUser):
     def failed(self, response: Any, kind: str) -> None:
         """Record that the hit of a visit that failed may be counted."""
         if is_refusal(kind):
-            hot = self.load.given["hot"]  # also of the last ones, when the run is over
+            (hot,) = self.load.given["seeds"]  # unlike self.given, also after the end of the run
             self.load.ledger.unknown_redirects[hot] += 1
             request = self.label(f"/lab/record/{self.strategy}/{hot}")
             self.load.ledger.refused(request, kind, self.told(response, "message"))

@@ -1,10 +1,10 @@
 """Two links where one was asked for: many users ask for a link to the same target at once.
 
-What it teaches: whoever looks for a link, and creates one when there is none, creates a second one
-when somebody else looks at the same moment. No request fails, and nobody is told. get_or_create
-finds out later: with two links where it wants one, every further request for that target fails.
-Once a target has its link nobody races for it any more, so the users move on to the next target
-after eight requests.
+What it teaches: a strategy that looks for a link, and creates one when there is none, creates a
+second one when two requests look at the same moment. No request fails, so no user notices.
+get_or_create notices later: it wants one link, and once there are two, every further request for
+that target fails. Once a target has its link, nobody races for it any more. So the users move on to
+the next target after eight requests.
 
 How to run it, with the service up (`make run`):
 
@@ -16,36 +16,26 @@ The exit code is 0 when the strategy behaved as its table says, 1 when not, 2 wh
 inconclusive.
 """
 
-from typing import Any
-
 from locust import task
 
-from loadtests.harness.hooks import Hooks, add_options
-from loadtests.harness.lab_api import Lab
+from loadtests.harness.hooks import Hooks
 from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
 
-ASKED = 8  # times for each target, half as many as there are users
+ASKED = 8  # requests for each target, half as many as there are users
 
-
-def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
-    """Prepare nothing: the space has to be empty."""
-    return {}
-
-
-add_options("reusing", default="find_then_create")
-load = LoadRun("same_target", "reusing", prepare=prepare, key_length=3)
+load = LoadRun("reusing")
 Hooks(load)
 
 
 class Asker(LedgerUser):
-    """Asks for a link to one target after another, each of which all users ask for."""
+    """Asks for a link to one target after another. All users ask for the same ones."""
 
     load = load
 
     @task
     def ask_for_one(self) -> None:
-        """Ask for a link to the target that is due."""
+        """Ask for a link to the target whose turn it is."""
         target_url = f"{self.given['targets']}{self.load.total // ASKED}"
         path, space = f"/lab/reuse/{self.strategy}", self.given["space"]
         self.create(path, target_url, name=path, expected=200, space=space)

@@ -1,17 +1,17 @@
 """Soak: mixed traffic at a steady rate for long, and the memory of the workers meanwhile.
 
-What it teaches: a leak shows in time only. Users follow a hot short URL and cold ones, create
-others, and look at the pages and the API; the memory of the workers is the same in the middle and
-at the end, and nothing is lost.
+What it teaches: a leak shows only after a while. Users follow a hot short URL and cold ones, create
+others, and look at the pages and the API. The memory of the workers has to be the same in the
+middle and at the end, and nothing may be lost.
 
 How to run it:
 
     .venv/bin/python -m loadtests.soak                   # 20 minutes
     .venv/bin/python -m loadtests.soak --minutes 1
 
-RSS is the memory of all workers in use, and USS what would be free without them. The exit code is 0
-when the ledger says that every request took effect, and every answer came within a second; 1 when
-not, 2 when nothing was measured. Memory is for you to judge.
+RSS is the memory that all workers use, and USS what would be free without them. Whether it grows is
+for you to judge. The exit code is 0 when every request took effect and every answer came within a
+second, 1 when not, 2 when nothing was measured.
 """
 
 import argparse
@@ -19,24 +19,33 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 
+import psutil
 from tabulate import tabulate
 
-from loadtests.faults.experiment import Experiment, Figure
-from loadtests.faults.single import program
-from loadtests.harness import worker_memory
+from loadtests.faults.experiment import Experiment, KindOfFault, reported
+from loadtests.faults.outcome import Figure
+from loadtests.faults.program import measure
 
+MEGABYTE = 1024 * 1024
+KINDS = {"rss": "RSS, MB", "uss": "USS, MB"}
 MINUTES = 20
 MOST_MINUTES = 24 * 60
 
 
 def soak(experiment: Experiment, *, seconds: float, samples: list[list[str]]) -> Iterator[Figure]:
     """Let the load go on; append the samples of the beginning, the middle and the end."""
-    samples.append(["beginning", *worker_memory.of_workers(experiment.master)])
+    samples.append(["beginning", *memory(experiment.master)])
     for when in ("middle", "end"):
         experiment.go_on(seconds / 2)
-        samples.append([when, *worker_memory.of_workers(experiment.master)])
+        samples.append([when, *memory(experiment.master)])
     yield Figure("requests", experiment.traffic.ledger.sent, 1, least=True)
     yield Figure("errors", experiment.traffic.ledger.errors.total(), 0)
+
+
+def memory(master: psutil.Process) -> list[str]:
+    """Return how much of each of KINDS all workers of `master` use."""
+    infos = [worker.memory_full_info() for worker in master.children()]
+    return [f"{sum(getattr(info, kind) for info in infos) / MEGABYTE:.1f}" for kind in KINDS]
 
 
 def minutes(text: str) -> int:
@@ -52,8 +61,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=minutes, default=MINUTES)
     chosen, samples = parser.parse_args(), list[list[str]]()
     inject = partial(soak, seconds=60 * chosen.minutes, samples=samples)
-    titles = ("memory of the workers", *worker_memory.KINDS.values())
-    return program("soak", inject, lambda: tabulate(samples, titles, "pipe"))
+    titles = ("memory of the workers", *KINDS.values())
+    fault = KindOfFault("soak", "", "", inject)
+    return reported("soak", lambda: measure(fault, lambda: tabulate(samples, titles, "pipe")))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Time of check to time of use: many users create at once, in a key space that is soon full.
 
-What it teaches: a random key is free until somebody else takes it, and between the look and the
-INSERT somebody does. The naive create fails as soon as a key is drawn twice, the one that looks
-first fails when two look at the same moment, and get_or_create silently gives the second user
-the first one's link. In a full key space nobody competes any more, so the users move on to a fresh
-round of it after as many creates as it has keys.
+What it teaches: a random key is free until another request takes it, and that may happen between
+the look and the INSERT. The naive create fails as soon as a key is drawn twice. The one that looks
+first fails when two look at the same moment. get_or_create silently gives the second user the first
+one's link. In a full key space nobody competes any more. So the users move on to a fresh round of
+it after as many creates as it has keys.
 
 How to run it, with the service up (`make run`):
 
@@ -22,18 +22,10 @@ from typing import Any
 
 from locust import task
 
-from loadtests.harness import options
-from loadtests.harness.hooks import Hooks, add_options
-from loadtests.harness.lab_api import Lab
+from loadtests.harness.hooks import Hooks
 from loadtests.harness.ledger import is_refusal
 from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
-
-
-def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
-    """Prepare nothing: the space has to be empty."""
-    return {}
-
 
 KEYS = 62  # of one character
 ROUNDS = 4096  # that a key space has
@@ -41,17 +33,12 @@ ROUNDS = 4096  # that a key space has
 
 def more(parser: Any) -> None:
     """Add --key-length."""
-    parser.add_argument(
-        "--key-length",
-        type=int,
-        default=options.KEY_LENGTH,
-        help="of the first keys that are drawn, in characters",
-    )
+    text = "of the first keys that are drawn, in characters"
+    parser.add_argument("--key-length", type=int, default=1, help=text)
 
 
-add_options("creating", default="naive", more=more)
-load = LoadRun("toctou", "creating", prepare=prepare)
-Hooks(load)
+load = LoadRun("creating")
+Hooks(load, more)
 
 
 class Creator(LedgerUser):
@@ -62,7 +49,7 @@ class Creator(LedgerUser):
 
     @property
     def round(self) -> int:
-        """The round that all users of this process are in, by what they have sent so far."""
+        """The round of this process: it changes after as many requests as a round has keys."""
         in_a_round: int = KEYS**self.load.options.key_length
         return self.load.total // in_a_round % ROUNDS
 

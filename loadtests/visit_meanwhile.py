@@ -1,10 +1,11 @@
 """A visit meanwhile: many users follow links, while others roll their visits up into days.
 
-What it teaches: whoever adds up the rows of an hour, and deletes them then, deletes what a visit
-has added to them between the two; and of two who do it at once each adds what one of them deletes.
-What is added has to be what the DELETE returns, row by row. Two of the users roll up, as where a
-timer starts a second one before the first has ended; the others follow a few links, so that what
-one of these has too many does not hide what another one has lost.
+What it teaches: a roll-up that first adds up the rows of an hour, and then deletes them, also
+deletes what a visit has added between the two. Of two roll-ups at once, each adds what one of them
+deletes. A roll-up has to add what its own DELETE returns, row by row.
+
+Two of the users roll up, as when a timer starts a second roll-up before the first has ended. The
+others follow a few links, not one: so a visit too many of one does not hide a lost one of another.
 
 How to run it, with the service up (`make run`):
 
@@ -24,7 +25,7 @@ from typing import Any
 
 from locust import task
 
-from loadtests.harness.hooks import Hooks, add_options
+from loadtests.harness.hooks import Hooks
 from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
@@ -37,19 +38,11 @@ def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
     if options.num_users <= TIMERS:
         raise LabError(f"{options.num_users} users only roll up: use --users {TIMERS + 1} or more")
     target_url = f"https://{space}.invalid/popular"
-    keys = [lab.create(space, "on_conflict", target_url) for _ in range(LINKS)]
-    return {"keys": keys, "seeds": keys}
+    return {"seeds": [lab.create(space, "on_conflict", target_url) for _ in range(LINKS)]}
 
 
-add_options("rolling_up", default="watermark")
-load = LoadRun(
-    "visit_meanwhile",
-    "rolling_up",
-    prepare=prepare,
-    key_length=3,
-    own_visits=True,
-    faults=True,  # two roll-ups wait for each other, and visits behind them, until one is ended
-)
+# Two roll-ups may wait for each other, and visits behind them, until PostgreSQL ends one of them.
+load = LoadRun("rolling_up", prepare, own_visits=True, faults=True)
 Hooks(load)
 
 
@@ -61,7 +54,7 @@ class Visitor(LedgerUser):
     @task
     def visit(self) -> None:
         """Follow one of the links."""
-        key = random.choice(self.given["keys"])  # noqa: S311
+        key = random.choice(self.given["seeds"])  # noqa: S311
         self.follow(f"/lab/record/upsert/{key}", key, name="/lab/record/upsert/KEY")
 
 
@@ -75,14 +68,14 @@ class Timer(LedgerUser):
     def roll_up(self) -> None:
         """Roll up all visits that there are by now."""
         path = f"/lab/roll_up/{self.strategy}"
-        # One that the other one was in the way of has done nothing: the next one will.
+        # A 409 says that another roll-up was in the way, and nothing was done: a later one will.
         response = self.ask(
             "POST",
             f"{path}/{self.given['space']}",
             name=f"{path}/SPACE",
             expected=HTTPStatus.OK,
             or_else=HTTPStatus.CONFLICT,
-            unknown=lambda: None,  # whatever was done, the sums are the same
+            unknown=lambda: None,  # a roll-up does not change the sums, done or not
         )
         if response is not None:
             self.load.ledger.other += 1

@@ -1,14 +1,19 @@
 """How the service is served: `gunicorn -c project/gunicorn.py` (HOST, PORT, WORKERS, THREADS)."""
 
 import atexit
+import gc
 import logging
 import os
+import resource
 import signal
+import socket
 import sys
 from contextlib import suppress
+from functools import partial
 from io import StringIO
 from shutil import rmtree
 from tempfile import mkdtemp
+from threading import Thread
 from typing import Any
 
 import django
@@ -30,19 +35,20 @@ def _forget_counts(directory: str, *, of: int) -> None:
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 try:
-    from project import deadlines
+    from project.database import deadlines
     from project.environment import number, text
-    from project.log import SummingHandler
+    from project.observability.log import SummingHandler
     from project.settings import (
         ALLOWED_HOSTS,
         DATABASE_URL,
         LOCAL,
         LOG_FORMAT,
+        SHORTURL_DELIVER,
+        SHORTURL_LAB,
+        SHORTURL_LAB_EXPLORE,
         SHORTURL_METRICS_TOKEN,
-        THREADS,
         WORKERS,
     )
-    from project.worker import BoundedWorker
 
     if SHORTURL_METRICS_TOKEN:  # prometheus_client asks for the directory when it is imported
         _counts = os.environ["PROMETHEUS_MULTIPROC_DIR"] = mkdtemp(prefix="shorturl-metrics-")
@@ -52,19 +58,21 @@ try:
     # 0 is a free port of the kernel's choice, which the line that says where to look tells.
     PORT = number("PORT", default=8000, least=0, most=65_535)
     workers = WORKERS
-    BoundedWorker.queue_timeout = (
-        number("QUEUE_TIMEOUT_MS", default=500, least=10, most=60_000) / 1000
-    )
-    threads = THREADS
 except ImproperlyConfigured as error:
     sys.exit(f"gunicorn: {error}")
 
-wsgi_app = "project.wsgi"
+# Seconds after which the kernel ends a connection whose client takes nothing of an answer.
+SEND_TIMEOUT = 10
+
+wsgi_app = "project.asgi:application"
 bind = f"{HOST}:{PORT}"
-# Threads, with whole requests and a bounded queue: see there.
-worker_class = "project.worker.BoundedWorker"
-# Of one worker: below the 1,024 files that a process usually may have open.
-worker_connections = 900
+worker_class = "asgi"
+asgi_loop = "uvloop"
+# gunicorn_h1c, the parser in C, where it could be installed, and else gunicorn's own in Python.
+http_parser = "auto"
+asgi_lifespan = "off"  # which the application does not have
+# A client that has left is not waited for: its hit is not sent, if it was not yet.
+asgi_disconnect_grace_period = 0
 # Connections that wait to be accepted: as many as Linux allows by default. One that finds no room
 # is dropped, and its client tries again after a second.
 backlog = 4096
@@ -79,7 +87,7 @@ control_socket_disable = True
 forwarded_allow_ips = ""
 secure_scheme_headers: dict[str, str] = {}
 forwarder_headers = ""
-errorlog = "-"  # to stderr, as project/log.py sums it up
+errorlog = "-"  # to stderr, as project/observability/log.py sums it up
 loglevel = "warning"
 
 
@@ -130,8 +138,8 @@ def check_database(server: Any) -> None:
 
 def warn_of_missing_migrations(server: Any) -> None:
     """Warn of them; a system check would do so in `migrate`, too, which runs those of databases."""
-    from project.health import missing_migrations
-    from project.pooler_checks import bounded
+    from project.database.pooler_checks import bounded
+    from project.observability.health import missing_migrations
 
     with suppress(Error), bounded():
         if missing := missing_migrations():
@@ -147,7 +155,12 @@ def listen(server: Any) -> None:
     if {"GUNICORN_FD", "LISTEN_FDS"} & os.environ.keys():
         return  # a new master takes over the sockets of the old one, or those of systemd
     try:
-        server.LISTENERS = [TCPSocket((HOST, PORT), server.cfg, server.log)]
+        listener = TCPSocket((HOST, PORT), server.cfg, server.log)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux; connections inherit it
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SEND_TIMEOUT * 1000)
+            # Or the kernel keeps up to 4 MB for each client that reads nothing.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, 64 * 1024)
+        server.LISTENERS = [listener]
     except OSError as error:
         sys.exit(
             f"gunicorn: cannot listen on {HOST}:{PORT} ({error.strerror}): "
@@ -158,6 +171,12 @@ def listen(server: Any) -> None:
 def when_ready(server: Any) -> None:
     """Say where to look, and let Ctrl-C finish the requests in flight as SIGTERM does."""
     signal.signal(signal.SIGINT, _terminate)
+    # gunicorn does not limit the connections of an ASGI worker: the files that it may open do.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    # What is there before the workers are forked stays: a look through all of it takes 50 ms.
+    gc.collect()
+    gc.freeze()
     port = server.LISTENERS[0].getsockname()[1]
     print(f"The URL shortener is at http://{HOST}:{port}/ – Ctrl-C stops it.", flush=True)
     if not validate_host(HOST, ALLOWED_HOSTS):
@@ -171,15 +190,21 @@ def _terminate(*_: Any) -> None:
 
 def post_worker_init(worker: Any) -> None:
     """Bound its waits for PostgreSQL; leave Ctrl-C to the master, who ends them gracefully."""
-    from project.redirects import key_asked_for
-
     deadlines.install()
-    worker.key_of = key_asked_for
-    if SHORTURL_METRICS_TOKEN:
-        from project.metrics import REFUSED
-
-        worker.on_refusal = REFUSED.inc
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The event loop would listen with room for 100 connections; the rest of a burst would wait for
+    # a second.
+    if hasattr(worker, "loop"):  # and not where another worker class serves project.wsgi
+        worker.loop.create_server = partial(worker.loop.create_server, backlog=backlog)
+    if SHORTURL_LAB and SHORTURL_LAB_EXPLORE and worker.age == 1:
+        from lab.recording import batches
+
+        batches.start_the_first()
+        connections.close_all()
+    if SHORTURL_DELIVER and worker.age == 1:
+        from shorturl.events.delivering import Deliverer
+
+        Thread(target=Deliverer().run, name="deliver", daemon=True).start()
 
 
 def child_exit(server: Any, worker: Any) -> None:

@@ -20,6 +20,7 @@ from project.environment import (
     HOSTS_EXAMPLE,
     choice,
     database,
+    email,
     env,
     flag,
     hosts,
@@ -63,26 +64,30 @@ SHORTURL_RESOLVING = text("SHORTURL_RESOLVING", default="combined")
 SHORTURL_REUSING = text("SHORTURL_REUSING", default="advisory_lock")
 SHORTURL_IDEMPOTENCY = text("SHORTURL_IDEMPOTENCY", default="advisory_lock")
 SHORTURL_SPENDING = text("SHORTURL_SPENDING", default="reservation")
+# Whether `manage.py distribute` has distributed the tables: each statement is of one key then.
+DATABASE_CITUS = flag("DATABASE_CITUS", default=False)
 # How a redirect records its visit with the hit; off, it only counts, by SHORTURL_RESOLVING, as it
 # does too where that names another strategy than its default.
+_recording = "one_transaction" if DATABASE_CITUS else "combined"
 SHORTURL_VISITS = text(
-    "SHORTURL_VISITS", default="combined" if SHORTURL_RESOLVING == "combined" else "off"
+    "SHORTURL_VISITS", default=_recording if SHORTURL_RESOLVING == "combined" else "off"
 )
 SHORTURL_VISITS = "" if SHORTURL_VISITS == "off" else SHORTURL_VISITS
-SHORTURL_ROLLING_UP = text("SHORTURL_ROLLING_UP", default="batches")
+SHORTURL_ROLLING_UP = text("SHORTURL_ROLLING_UP", default="by_key" if DATABASE_CITUS else "batches")
+SHORTURL_DELIVERING = text("SHORTURL_DELIVERING", default="update_skip_locked")
 # Days for which visits are known by the hour, and then by the day; later by the month.
 SHORTURL_VISITS_HOURLY_DAYS = number("SHORTURL_VISITS_HOURLY_DAYS", default=14, most=36_500)
-SHORTURL_VISITS_DAILY_DAYS = number("SHORTURL_VISITS_DAILY_DAYS", default=730, most=36_500)
+# The overview compares the last 30 days with the 30 before.
+SHORTURL_VISITS_DAILY_DAYS = number(
+    "SHORTURL_VISITS_DAILY_DAYS", default=730, least=61, most=36_500
+)
 SHORTURL_GEOIP = text("SHORTURL_GEOIP")
 SHORTURL_KEY_LENGTH = number("SHORTURL_KEY_LENGTH", default=7, least=1, most=20)
-# One for each core; few workers with many threads combine more hits than many with few.
+# One for each core. The threads are Django's: redirects need none of them.
 WORKERS = number("WORKERS", default=2, least=1, most=64)
-THREADS = number("THREADS", default=12, least=1, most=64)
+THREADS = number("THREADS", default=6, least=1, most=64)
 MACHINES = number("MACHINES", default=1, least=1, most=1_000)  # which share the database
-# The others are left to other keys.
-SHORTURL_REQUESTS_PER_KEY = number(
-    "SHORTURL_REQUESTS_PER_KEY", default=max(1, THREADS // 2), least=1, most=64
-)
+QUEUE_TIMEOUT = number("QUEUE_TIMEOUT_MS", default=500, least=10, most=60_000) / 1000  # seconds
 SHORTURL_PUBLIC_CREATE = flag("SHORTURL_PUBLIC_CREATE", default=LOCAL)
 SHORTURL_PUBLIC_STATS = flag("SHORTURL_PUBLIC_STATS", default=LOCAL)
 # What Prometheus sends to read /metrics; without it nothing is counted, and the path is not there.
@@ -118,6 +123,11 @@ if SHORTURL_LAB_LOAD and not SHORTURL_LAB:
         "or turn it off, for example SHORTURL_LAB_LOAD=off"
     )
 
+# Whether the service, when it starts, explores what the lab's pages show and nobody has explored.
+SHORTURL_LAB_EXPLORE = flag("SHORTURL_LAB_EXPLORE", default=False)
+# Whether the service also delivers events, as `manage.py deliver` does.
+SHORTURL_DELIVER = flag("SHORTURL_DELIVER", default=False)
+
 # --- PostgreSQL ----------------------------------------------------------------------------------
 
 DATABASE_STATEMENT_TIMEOUT = number("DATABASE_STATEMENT_TIMEOUT", default=10)
@@ -136,8 +146,8 @@ DATABASE_CONNECT_TIMEOUT = number("DATABASE_CONNECT_TIMEOUT", default=3, least=2
 DATABASE_KEEPALIVE = number("DATABASE_KEEPALIVE", default=30)
 DATABASE_CLIENT_CHECK_INTERVAL = number("DATABASE_CLIENT_CHECK_INTERVAL", default=5)
 DATABASE_CONNECTION_AGE = number("DATABASE_CONNECTION_AGE", default=600)
-# Off, on a path whose point is to have only one round trip: project/unavailable.py notices without
-# one that the server has closed a connection.
+# Off, as a check is a round trip more: project/serving/unavailable.py notices without one that the
+# server has closed a connection.
 DATABASE_HEALTH_CHECKS = flag("DATABASE_HEALTH_CHECKS", default=False)
 # PgBouncer refuses settings sent with the connection; a cursor must not outlive its transaction.
 DATABASE_POOLER = choice("DATABASE_POOLER", default="none", choices=("none", "transaction"))
@@ -194,14 +204,14 @@ if DATABASE_DIRECT_URL:
     DIRECT_DATABASE = _configured(_direct, pooled=False)
     if "manage.py" in (Path(word).name for word in sys.orig_argv):
         DATABASES = {"default": DIRECT_DATABASE}
-# What may be as old as DATABASE_REPLICA_LAG is read there: project/replica.py.
+# What may be as old as DATABASE_REPLICA_LAG is read there: project/database/replica.py.
 DATABASE_REPLICA_URL = text("DATABASE_REPLICA_URL")
 DATABASE_REPLICA_LAG = number("DATABASE_REPLICA_LAG", default=10, least=1)
 if DATABASE_REPLICA_URL:
     _replica = database(DATABASE_REPLICA_URL, name="DATABASE_REPLICA_URL")
     DATABASES["replica"] = _configured(_replica, pooled=DATABASE_POOLER == "transaction")
     DATABASES["replica"]["TEST"] = {"MIRROR": "default"}
-    DATABASE_ROUTERS = ["project.replica.Router"]
+    DATABASE_ROUTERS = ["project.database.replica.Router"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Django --------------------------------------------------------------------------------------
@@ -209,8 +219,6 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 ROOT_URLCONF = "project.urls"
 
 INSTALLED_APPS = [
-    # Its makemigrations does not start the embedded server.
-    *([] if DATABASE_URL else ["embedded_postgres"]),
     "project.apps.ProjectConfig",
     "django.contrib.admin",
     "django.contrib.auth",
@@ -222,24 +230,25 @@ INSTALLED_APPS = [
     "axes",
     "csp",
     "ninja",
-    *(["lab.apps.LabConfig"] if SHORTURL_LAB else []),  # first: its templates extend the product's
+    # First: its templates extend the product's. The other has the styles of its pictures.
+    *(["lab.apps.LabConfig", "pginterleave.picture"] if SHORTURL_LAB else []),
     "shorturl.apps.ShortUrlConfig",
 ]
 
 MIDDLEWARE = [
-    "project.unavailable.DatabaseUnavailableMiddleware",
-    "project.middleware.head",
-    "project.health.HealthMiddleware",
+    "project.serving.unavailable.DatabaseUnavailableMiddleware",
+    "project.serving.middleware.head",
+    "project.observability.health.HealthMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "project.security_policy.SecurityPolicyMiddleware",
+    "project.serving.security_policy.SecurityPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "project.middleware.no_store",
-    "project.middleware.body_limit",
+    "project.serving.middleware.no_store",
+    "project.serving.middleware.body_limit",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    *(["project.replica.ReplicaMiddleware"] if DATABASE_REPLICA_URL else []),
-    "project.middleware.redirect",
-    # Only for pages and the API:
+    *(["project.database.replica.ReplicaMiddleware"] if DATABASE_REPLICA_URL else []),
+    "project.serving.middleware.redirects_and_calls",
+    # Only for pages, and calls with a session:
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -267,17 +276,20 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_FAILURES = number("LOGIN_FAILURES", default=5, least=1, most=1_000)
 LOGIN_PAUSE = number("LOGIN_PAUSE", default=300, least=1)
-# Each takes a processor for half a second.
-LOGIN_HASHES = number("LOGIN_HASHES", default=1, least=1, most=64)
-AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "project.login.LimitedBackend"]
+# Each takes a processor for half a second. With fewer than two, one network could take them all.
+LOGIN_HASHES = number("LOGIN_HASHES", default=2, least=2, most=64)
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "project.accounts.login.LimitedBackend",
+]
 AXES_FAILURE_LIMIT = LOGIN_FAILURES
 AXES_COOLOFF_TIME = timedelta(seconds=LOGIN_PAUSE)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 # What is refused does not make the pause longer, and the right password ends the count.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_RESET_ON_SUCCESS = True
-AXES_CLIENT_IP_CALLABLE = "shorturl.client_address.client_address"
-AXES_LOCKOUT_CALLABLE = "project.login.locked_out"
+AXES_CLIENT_IP_CALLABLE = "shorturl.limits.client_address.client_address"
+AXES_LOCKOUT_CALLABLE = "project.accounts.login.locked_out"
 AXES_SENSITIVE_PARAMETERS = ["username"]  # which may be a password in the wrong field
 AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = False
@@ -289,6 +301,16 @@ LOGOUT_REDIRECT_URL = "index"
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_I18N = False
+
+# Where the service is, for the links of commands.
+_host = ALLOWED_HOSTS[0].removeprefix(".").replace("*", "localhost")
+_port = f":{text('PORT', default='8000')}" if LOCAL else ""
+
+# Without it nothing can be sent, and no page offers to reset a password.
+EMAIL_URL = text("EMAIL_URL", default="consolemail://" if LOCAL else "")
+globals().update(email(EMAIL_URL))
+EMAIL_TIMEOUT = 10  # seconds; a thread waits that long for the mail server
+DEFAULT_FROM_EMAIL = text("EMAIL_FROM", default=f"shorturl@{_host}")
 
 STATIC_URL = "/static/"
 # A local run serves the files from where they are. In production `collectstatic` copies them here,
@@ -308,6 +330,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 # --- Security ------------------------------------------------------------------------------------
 
 HTTPS = flag("HTTPS", default=not LOCAL)
+SHORTURL_ORIGIN = f"{'https' if HTTPS else 'http'}://{_host}{_port}"
 SECURE_SSL_REDIRECT = HTTPS
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
@@ -325,7 +348,7 @@ if flag("BEHIND_PROXY", default=False):
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", cast=str.strip, default=[])
 # Anybody can send an X-Forwarded-For, and so be somebody else at every wrong password.
 PROXY_CLIENT_ADDRESS = flag("PROXY_CLIENT_ADDRESS", default=False)
-SESSION_ENGINE = "project.sessions"
+SESSION_ENGINE = "project.accounts.sessions"
 
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
@@ -350,21 +373,21 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {
         "line": {
-            "class": "project.log.LineFormatter",
+            "class": "project.observability.log.LineFormatter",
             "format": "{asctime} {levelname} {name}: {message}",
             "style": "{",
         },
         "json": {
-            "class": "project.log.JsonFormatter",
-            "format": "{asctime}{levelname}{name}{message}{request_id}",
+            "()": "project.observability.log.JsonFormatter",
+            "fmt": "{asctime}{levelname}{name}{message}{request_id}",
             "style": "{",
             "rename_fields": {"asctime": "time", "levelname": "level", "name": "logger"},
         },
     },
-    "filters": {"request_id": {"()": "project.request_id.RequestIdFilter"}},
+    "filters": {"request_id": {"()": "project.observability.request_id.RequestIdFilter"}},
     "handlers": {
         "console": {
-            "class": "project.log.SummingHandler",
+            "class": "project.observability.log.SummingHandler",
             "formatter": LOG_FORMAT,
             "filters": ["request_id"],
         }

@@ -23,8 +23,9 @@ urlpatterns = [
     path("api", RedirectView.as_view(url="/api/docs")),
     path("api/", api.urls),
     path("lab/", include("lab.urls") if settings.SHORTURL_LAB else lab_is_off),
+    path("", include("project.accounts.urls")),
     path("", include("shorturl.urls")),
 ]
 
-handler400 = "shorturl.views.bad_request"
-handler500 = "project.unavailable.server_error"
+handler400 = "shorturl.pages.views.bad_request"
+handler500 = "project.serving.unavailable.server_error"

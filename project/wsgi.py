@@ -1,4 +1,8 @@
-"""The WSGI application that gunicorn serves: `gunicorn -c project/gunicorn.py`."""
+"""The plain WSGI application, for any server: `gunicorn project.wsgi`.
+
+A redirect is an ordinary view of it. `make run` and the image serve project/asgi.py, which answers
+redirects on the event loop and asks this application for everything else.
+"""
 
 import os
 from typing import Any
@@ -6,22 +10,21 @@ from typing import Any
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-_django = get_wsgi_application()
+django = get_wsgi_application()
 
 from django.conf import settings  # noqa: E402
 
-from project.redirects import Redirects  # noqa: E402 - which imports the model
-from shorturl import visits  # noqa: E402
+from shorturl.visits import classification  # noqa: E402 - which imports the model
 
 if settings.SHORTURL_VISITS:
-    visits.families_of("Mozilla/5.0")  # what it loads, all workers then share
-application: Any = Redirects(_django)
+    classification.families_of("Mozilla/5.0")  # what it loads, all workers then share
+application: Any = django
 if settings.LOG_FORMAT == "json":
-    from project.request_id import WithRequestId
+    from project.observability.request_id import WithRequestId
 
     application = WithRequestId(application)
 if settings.SHORTURL_METRICS_TOKEN:
-    from project import metrics
+    from project.observability import metrics
 
     metrics.install()
     application = metrics.Counted(application)

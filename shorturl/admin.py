@@ -20,19 +20,20 @@ from django.template.response import TemplateResponse
 from django.utils.decorators import method_decorator
 from django.views.decorators.csrf import csrf_protect
 
-from shorturl import operations, owners
-from shorturl.forms import LinkForm
-from shorturl.models import ApiToken, ShortUrl, ShortUrlQuerySet
-from shorturl.validators import shortened, validate_target_url
+from shorturl import operations
+from shorturl.limits import owners
+from shorturl.links.validators import shortened
+from shorturl.models import ApiToken, LinkState, ShortUrl, ShortUrlQuerySet
+from shorturl.pages.forms import LinkForm, TargetField
 
 
 class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    """An admin that answers what no page of it asks for, and PostgreSQL or Python refuse."""
+    """An admin that answers malformed requests with an error page instead of a 500."""
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Return the list to show; raise IncorrectLookupParameters for a filter without sense.
+        """Return the list; raise IncorrectLookupParameters for a filter that cannot be evaluated.
 
-        Django does so for some of them, and then shows the whole list.
+        Django itself does so for some filters, and then shows the whole list.
         """
         try:
             return super().get_changelist_instance(request)
@@ -40,7 +41,7 @@ class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             raise IncorrectLookupParameters from error
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Return the field of a form; an account that is chosen cannot be removed before COMMIT."""
+        """Return the field of a form; it locks a chosen account until the COMMIT."""
         if db_field.remote_field.model is User:
             kwargs["queryset"] = User.objects.select_for_update(no_key=True)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
@@ -48,7 +49,7 @@ class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def response_action(
         self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
     ) -> HttpResponse | None:
-        """Do what was chosen from the list; raise BadRequest when the selection is not of rows."""
+        """Run an action on the selected rows; raise BadRequest for an id that is not a number."""
         try:
             for selected in request.POST.getlist(ACTION_CHECKBOX_NAME):
                 self.opts.pk.to_python(selected)
@@ -58,117 +59,106 @@ class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
 
 class AdminForm(LinkForm, forms.ModelForm):  # type: ignore[type-arg]
-    """The form of a short URL, with what can be edited of it."""
+    """The form that changes a short URL."""
 
-    # Without the model's maxlength, at which a browser cuts what is pasted without a word.
-    target_url = forms.CharField(
-        label="Target URL", widget=AdminTextInputWidget, validators=[validate_target_url]
-    )
+    target_url = TargetField(label="Target URL", widget=AdminTextInputWidget)
 
     def clean_max_hits(self) -> int | None:
-        """Return the limit; raise ValidationError for one below the hits that the form shows."""
+        """Return the limit; raise ValidationError if it is below the hits that the form shows."""
         max_hits: int | None = self.cleaned_data["max_hits"]
         if max_hits is not None and max_hits < self.instance.total_hits:
             raise ValidationError(str(ShortUrl.LimitTooLow(max_hits)), code="too_low")
         return max_hits
 
 
-class DeletedFilter(admin.SimpleListFilter):
-    """Lists what is in service, what was deleted, or both."""
+class StateFilter(admin.SimpleListFilter):
+    """A filter by the state that the list shows."""
 
     title = "state"
-    parameter_name = "deleted"
+    parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("no", "In service"), ("yes", "Deleted")]
+        return [(state.value, state.value.capitalize()) for state in LinkState]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if self.value() in ("no", "yes"):
-            return queryset.filter(deleted_at__isnull=self.value() == "no")
-        return queryset
+        return queryset.filter(state=self.value()) if self.value() else queryset
 
 
 @admin.register(ShortUrl)
 class ShortUrlAdmin(CheckedAdmin):
-    """Short URLs: to look for, to lead elsewhere, to delete. They are created on the front page."""
+    """The pages that list, change and delete short URLs. The front page creates them."""
 
     form = AdminForm
     fields = (
-        *("key", "target_url", "owner", "max_hits", "expires_at"),
+        *("key", "target_url", "title", "tags", "owner", "max_hits", "expires_at"),
         *("total_hits", "created_at", "deleted_at"),
     )
     raw_id_fields = ("owner",)
     readonly_fields = ("key", "total_hits", "created_at", "deleted_at")
-    list_display = ("key", "target", "owner", "total_hits", "created_at", "state", "in_service")
+    list_display = ("key", "state", "total_hits", "target", "owner", "created_at")
     list_select_related = ("owner",)
-    list_filter = (DeletedFilter, "created_at")
-    search_fields = ("key", "target_url", "owner__username")
-    search_help_text = "Part of the key, of the target URL or of the owner's name"
+    list_filter = (
+        StateFilter,
+        "created_at",
+        ("owner", admin.EmptyFieldListFilter),
+        ("max_hits", admin.EmptyFieldListFilter),
+    )
+    search_fields = ("key", "target_url", "title", "tags", "owner__username")
+    search_help_text = "Part of the key, target URL, title, tags or owner's name"
     ordering = ("-id",)
     list_per_page = 50
-    # A search counts what it finds, not the whole table as well.
+    # A search does not also count the whole table.
     show_full_result_count = False
 
     def get_queryset(self, request: HttpRequest) -> ShortUrlQuerySet:
-        """Return all short URLs, with all of their hits, and what became of them."""
+        """Return all short URLs with their total hits and states."""
         return ShortUrl.objects.with_total_hits().with_state()
 
     @admin.display(description="hits", ordering="total_hits")
     def total_hits(self, short_url: ShortUrl) -> int:
-        """Return how often the short URL was followed."""
         return short_url.total_hits
-
-    @admin.display(description="state")
-    def state(self, short_url: ShortUrl) -> str:
-        """Return whether it leads anywhere, and otherwise why not."""
-        return short_url.state
 
     @admin.display(description="target URL", ordering="target_url")
     def target(self, short_url: ShortUrl) -> str:
-        """Return the target URL, cut to what a row has room for."""
+        """Return the target URL, cut to the width of its column."""
         return shortened(short_url.target_url, 80)
 
-    @admin.display(description="in service", boolean=True, ordering="deleted_at")
-    def in_service(self, short_url: ShortUrl) -> bool:
-        """Return whether the short URL leads anywhere."""
-        return short_url.deleted_at is None
-
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return False: only operations.create() deals with a key that is taken."""
+        """Return False: links are created only by operations.create(), which handles taken keys."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: ShortUrl | None = None) -> bool:
-        """Return whether there is a target to edit: a deleted short URL has none any more."""
+        """Return whether the user may change the short URL; a deleted one cannot be changed."""
         return super().has_change_permission(request, obj) and not (obj and obj.deleted_at)
 
     def has_delete_permission(self, request: HttpRequest, obj: ShortUrl | None = None) -> bool:
-        """Return whether there is something to delete."""
+        """Return whether the user may delete the short URL, unless it is deleted already."""
         return super().has_delete_permission(request, obj) and not (obj and obj.deleted_at)
 
     def get_form(
         self, request: HttpRequest, obj: ShortUrl | None = None, change: bool = False, **kwargs: Any
     ) -> type[forms.ModelForm[ShortUrl]]:
-        """Return the form, a class made for this request, which knows the service's own host."""
+        """Return the form's class for this request, with the service's own host."""
         form = super().get_form(request, obj, change=change, **kwargs)
         form.own_host = request.get_host()  # type: ignore[attr-defined]
         return form
 
     def save_model(self, request: HttpRequest, obj: ShortUrl, form: Any, change: bool) -> None:
-        """Write what was changed and nothing else.
+        """Write only the changed fields.
 
-        The other columns are as old as the form, and a bare save() would write them back: the hits
-        that were counted while it was open would be lost, and a deletion undone.
+        A bare save() would write the other columns back as the form read them: it would lose the
+        hits counted since then, and undo a deletion.
         """
         changes = {name: form.cleaned_data[name] for name in form.changed_data}
         try:
             links = ShortUrl.objects.filter(pk=obj.pk, deleted_at=None)
             if changes and not operations.change(links, **changes):
                 raise BadRequest(f"/{obj.key} was deleted meanwhile, and is not changed.")
-        except ShortUrl.LimitTooLow as error:  # by hits that were counted since the form was read
+        except ShortUrl.LimitTooLow as error:  # because of hits counted since the form was shown
             raise BadRequest(str(error)) from error
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Return what a deletion takes out of service; nothing hangs on a short URL."""
+        """Return which short URLs a deletion marks as deleted; no other rows depend on them."""
         keys = [str(short_url) for short_url in objs if short_url.deleted_at is None]
         return keys, {self.opts.verbose_name_plural: len(keys)}, set(), []
 
@@ -178,33 +168,37 @@ SCOPES = tuple(f"can_{scope}" for scope in ApiToken.SCOPES)
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(CheckedAdmin):
-    """The API's tokens: to make, to rename, to revoke. A token that is gone explains nothing."""
+    """The pages that create, rename and revoke API tokens."""
 
     fields = ("name", "user", *SCOPES, "prefix", "created_at", "revoked_at")
     readonly_fields = ("prefix", "created_at", "revoked_at")
     raw_id_fields = ("user",)
     list_display = ("name", "user", "may", "prefix", "created_at", "revoked_at")
     list_select_related = ("user",)
-    list_filter = (("revoked_at", admin.EmptyFieldListFilter),)
+    list_filter = (
+        ("revoked_at", admin.EmptyFieldListFilter),
+        ("user", admin.EmptyFieldListFilter),
+        *SCOPES,
+    )
+    search_help_text = "Part of the name, of the beginning or of the user's name"
     search_fields = ("name", "prefix", "user__username")
     ordering = ("-id",)
     actions = ("revoke",)
 
     def get_fields(self, request: HttpRequest, obj: ApiToken | None = None) -> Any:
-        """Return what there is to show: of a new token, nothing that comes with it."""
+        """Return the fields to show; a new token has only those to fill in."""
         return self.fields if obj else ("name", "user", *SCOPES)
 
     @admin.display(description="scopes")
     def may(self, token: ApiToken) -> str:
-        """Return what the token may do."""
         return ", ".join(token.scopes)
 
     def has_delete_permission(self, request: HttpRequest, obj: ApiToken | None = None) -> bool:
-        """Return False: a token is revoked, and its row tells when."""
+        """Return False: tokens are revoked, so that their rows show when."""
         return False
 
     def save_model(self, request: HttpRequest, obj: ApiToken, form: Any, change: bool) -> None:
-        """Save a new token, or what was changed of an old one, which leaves a revocation alone."""
+        """Save a new token, or only the changed fields of an old one, as it may be revoked now."""
         if change:
             obj.save(update_fields=form.changed_data)
         else:
@@ -214,10 +208,9 @@ class ApiTokenAdmin(CheckedAdmin):
     def response_add(
         self, request: HttpRequest, obj: ApiToken, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Show the token, in the answer itself.
+        """Show the token in the response itself.
 
-        The usual redirect would take it along in a message, and those are kept in a cookie or in
-        the session until they are shown.
+        The usual redirect shows a message, which a cookie or the session would store meanwhile.
         """
         context = {
             **self.admin_site.each_context(request),
@@ -229,7 +222,6 @@ class ApiTokenAdmin(CheckedAdmin):
 
     @admin.action(description="Revoke the selected API tokens", permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
-        """Refuse the tokens from the next call on."""
         count = queryset.filter(revoked_at=None).update(revoked_at=Now())
         self.message_user(request, f"Tokens revoked: {count}.", messages.SUCCESS)
 
@@ -242,7 +234,7 @@ class CheckedUserAdmin(CheckedAdmin, UserAdmin):  # type: ignore[type-arg]
     """Django's users."""
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Return what a deletion removes: the tokens of a user too, which alone nobody deletes."""
+        """Return what a deletion removes; a user's tokens go too, without a permission for them."""
         removed, counts, lacking, protected = super().get_deleted_objects(objs, request)
         return removed, counts, lacking - {ApiToken._meta.verbose_name}, protected
 
@@ -250,16 +242,15 @@ class CheckedUserAdmin(CheckedAdmin, UserAdmin):  # type: ignore[type-arg]
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: Any = None
     ) -> HttpResponse:
-        """Ask, or remove the account: not in one transaction, which would lock all of its links."""
+        """Ask, or remove the account; Django's transaction would lock all of its links."""
         response: HttpResponse = self._delete_view(request, object_id, extra_context)  # type: ignore[attr-defined]
         return response
 
     def delete_model(self, request: HttpRequest, obj: User) -> None:
-        """Remove an account, and leave its links to nobody."""
+        """Remove an account; its links stay in service without an owner."""
         owners.remove(obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
-        """Remove accounts, one after the other."""
         for account in queryset:
             owners.remove(account)
 

@@ -1,4 +1,4 @@
-"""System checks: the service runs right strategies only, and no key can hide one of its paths."""
+"""System checks: only right strategies are chosen, and no key can take a path of the service."""
 
 import re
 from collections.abc import Iterator
@@ -9,8 +9,10 @@ from django.core import checks
 from django.core.checks import CheckMessage, Error, register
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from shorturl import geoip, keys, operations
+from shorturl import operations
+from shorturl.links import keys
 from shorturl.strategies import Strategy, Verdict
+from shorturl.visits import geoip
 
 REUSING = operations.setting("reusing")
 VISITS = operations.setting("recording_visits")
@@ -18,7 +20,10 @@ VISITS = operations.setting("recording_visits")
 
 @register()
 def check_strategies(**kwargs: Any) -> list[CheckMessage]:
-    """Refuse an unknown strategy, and, unless exhibits may serve, one that is not right."""
+    """Refuse an unknown strategy, and, unless exhibits are allowed, one that is not right.
+
+    A strategy that reuses links must also run inside the transaction of an Idempotency-Key.
+    """
     return [
         message
         for operation, strategies in operations.STRATEGIES.items()
@@ -44,27 +49,18 @@ def _check_strategy(setting: str, strategies: dict[str, Strategy[Any]]) -> Itera
             hint=hint,
             id="shorturl.E001",
         )
-
-
-@register()
-def check_reusing(**kwargs: Any) -> list[CheckMessage]:
-    """Refuse to reuse links by a strategy that cannot run inside another transaction."""
-    strategy = operations.STRATEGIES["reusing"].get(settings.SHORTURL_REUSING)
-    if strategy is None or strategy.nests:
-        return []
-    return [
-        Error(
-            f"SHORTURL_REUSING={strategy.name!r} is to be the whole transaction, and a request "
-            "with an Idempotency-Key is one already.",
-            hint="Choose advisory_lock or on_conflict.",
+    elif name in refused:
+        yield Error(
+            f"{setting}={name!r} is to be the whole transaction, and a request with an "
+            "Idempotency-Key is one already.",
+            hint=hint,
             id="shorturl.E003",
         )
-    ]
 
 
 @register()
 def check_visits(**kwargs: Any) -> list[CheckMessage]:
-    """Refuse a GeoIP database that cannot be read; warn of a strategy that counts nothing."""
+    """Refuse a GeoIP database that cannot be read; warn of a strategy that is not used."""
     found: list[CheckMessage] = []
     if reason := geoip.problem():
         found.append(
@@ -88,7 +84,7 @@ def check_visits(**kwargs: Any) -> list[CheckMessage]:
 
 @register()
 def check_reserved(**kwargs: Any) -> list[CheckMessage]:
-    """Refuse a path of the service whose first segment could be somebody's key."""
+    """Refuse a path of the service whose first segment could be a key."""
     return [
         Error(
             f"The path /{segment} hides a key: add {segment!r} to keys.RESERVED.",
@@ -100,7 +96,7 @@ def check_reserved(**kwargs: Any) -> list[CheckMessage]:
 
 
 def first_segments(patterns: list[URLPattern | URLResolver], prefix: str) -> set[str]:
-    """Return the first segments of all paths below `prefix` that are spelled out."""
+    """Return the first segments of all paths below `prefix`."""
     segments = set()
     for pattern in patterns:
         route = prefix + str(pattern.pattern)
@@ -113,7 +109,7 @@ def first_segments(patterns: list[URLPattern | URLResolver], prefix: str) -> set
 
 @register()
 def check_client_address(**kwargs: Any) -> list[CheckMessage]:
-    """Warn where anybody may create, and all come from the address of the proxy."""
+    """Warn if visitors may create links and all of them have the address of the proxy."""
     limited = settings.SHORTURL_PUBLIC_LINKS_PER_DAY or settings.SHORTURL_PUBLIC_CREATES_PER_MINUTE
     behind_a_proxy = settings.SECURE_PROXY_SSL_HEADER and not settings.PROXY_CLIENT_ADDRESS
     if not (settings.SHORTURL_PUBLIC_CREATE and limited and behind_a_proxy):

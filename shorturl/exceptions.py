@@ -1,4 +1,4 @@
-"""What can go wrong with the operations. The views say which HTTP status each one is."""
+"""The errors that the operations raise. The views map each of them to an HTTP status."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -6,53 +6,62 @@ from datetime import timedelta
 
 
 class ShortUrlError(Exception):
-    """The base of this app's own errors."""
+    """The base class of all errors of this app."""
 
 
 class KeySpaceExhausted(ShortUrlError):
     """Every candidate key was taken.
 
-    Takes the candidate keys, all of which were tried: keys.candidates() or a list. `attempts` maps
-    a key length to the number of attempts made at that length; it is empty for an iterator, which
-    has nothing left to tell.
+    `keys` are the candidate keys that were tried: keys.candidates() or a list. `attempts` maps a
+    key length to the number of attempts at that length; for an exhausted iterator it is empty.
     """
 
     def __init__(self, keys: Iterable[str]) -> None:
-        planned = getattr(keys, "plan", None)  # of random candidates, which would be drawn anew
+        planned = getattr(keys, "plan", None)  # iterating keys.candidates() would draw new keys
         self.attempts = planned or dict(Counter(len(key) for key in keys))
         made = ", ".join(f"{count} of length {length}" for length, count in self.attempts.items())
         super().__init__(f"Every candidate key was taken{f'; tried {made}' if made else ''}.")
 
 
 class KeyTaken(ShortUrlError):
-    """A custom key that somebody already has, or, where `deleted`, once had."""
+    """A custom key belongs to an existing link, or, if `deleted`, to a deleted one."""
 
     def __init__(self, key: str, *, deleted: bool = False) -> None:
         super().__init__(key)
         self.key, self.deleted = key, deleted
 
     def __str__(self) -> str:
-        why = ": it was deleted, and a deleted key never leads elsewhere" if self.deleted else ""
+        why = ": it was deleted, and a deleted key is never reused" if self.deleted else ""
         return f"The key {self.key!r} is taken{why}."
 
 
 class LeftOut(ShortUrlError):
-    """Of short URLs that are made all or not at all, one that could have been made."""
+    """A valid entry was not created, because another one of an all-or-nothing request failed."""
 
     def __init__(self) -> None:
-        super().__init__("Not created, because another one of the same request cannot be.")
+        super().__init__("Not created, because another entry of the request cannot be created.")
 
 
 class Gone(ShortUrlError):
-    """A short URL that led somewhere, and does no more: it has expired, or is used up."""
+    """A short URL has expired or is used up."""
 
     def __init__(self, key: str, state: str) -> None:
         self.key, self.state = key, state
         super().__init__(f"The short URL {key!r} {'has' if state == 'expired' else 'is'} {state}.")
 
 
+class Banned(ShortUrlError):
+    """The target of a short URL is in a banned domain."""
+
+    state = "banned"
+
+    def __init__(self, key: str, domain: str) -> None:
+        self.key, self.domain = key, domain
+        super().__init__(f"The short URL {key!r} leads to {domain}, which is banned here.")
+
+
 class LimitTooLow(ShortUrlError):
-    """A limit below the hits that were counted already."""
+    """A new limit is below the hits that were counted already."""
 
     def __init__(self, max_hits: int) -> None:
         super().__init__(
@@ -61,15 +70,17 @@ class LimitTooLow(ShortUrlError):
 
 
 class Contended(ShortUrlError):
-    """An optimistic strategy lost against other processes as often as it may try."""
+    """An optimistic strategy has failed in all of its attempts."""
 
     def __init__(self, key: str, attempts: int) -> None:
         self.key, self.attempts = key, attempts
-        super().__init__(f"Gave up on {key!r} after {attempts} attempts: others were always first.")
+        super().__init__(
+            f"Gave up on {key!r} after {attempts} attempts: others changed it each time."
+        )
 
 
 class RowLocked(ShortUrlError):
-    """Another session keeps the row of a short URL locked, and a hit cannot be counted."""
+    """Another transaction has locked the row of a short URL for longer than lock_timeout."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -77,7 +88,7 @@ class RowLocked(ShortUrlError):
 
 
 class KeyReused(ShortUrlError):
-    """An Idempotency-Key that came with another request before."""
+    """An Idempotency-Key was sent before with a different request."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -85,7 +96,7 @@ class KeyReused(ShortUrlError):
 
 
 class InFlight(ShortUrlError):
-    """A request that is repeated while the first one is still at work."""
+    """A request was repeated while the first one is still in progress."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -93,7 +104,7 @@ class InFlight(ShortUrlError):
 
 
 class QuotaExceeded(ShortUrlError):
-    """A spender has used up what it may create in this period of time."""
+    """A spender has used up a quota of the current period."""
 
     def __init__(self, spender: str, *, limit: int, period: timedelta) -> None:
         self.spender, self.limit, self.period = spender, limit, period
@@ -101,7 +112,7 @@ class QuotaExceeded(ShortUrlError):
 
 
 class MoreThanQuota(ShortUrlError):
-    """More links at once than there are in a whole quota, so that no waiting helps."""
+    """A request has more links than the whole quota, so waiting does not help."""
 
     def __init__(self, links: int, limit: int, what: str) -> None:
         super().__init__(
@@ -110,9 +121,9 @@ class MoreThanQuota(ShortUrlError):
 
 
 class TooManyCreates(ShortUrlError):
-    """A quota is used up until its next period begins, in so many `seconds`.
+    """A quota is used up until its next period begins in `seconds`.
 
-    `what` is that of which there are only `limit`; `headers` say it all to programs.
+    `limit` and `what` name the quota for people, `headers` for programs.
     """
 
     def __init__(self, limit: int, what: str, *, seconds: int, headers: dict[str, str]) -> None:

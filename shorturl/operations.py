@@ -1,36 +1,45 @@
-"""The service's operations, each by the strategy that the settings choose.
+"""The operations of the service, each by the strategy that the settings choose.
 
-The strategies in the folders only import the model; an application calls what is here.
+Applications call these functions. The strategies themselves import only the model.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, OperationalError, transaction
+from django.db import DatabaseError, IntegrityError, OperationalError, transaction
 
-from shorturl import (
-    bulk,
+from shorturl.exceptions import RowLocked, ShortUrlError
+from shorturl.links import keys
+from shorturl.links.keys import is_collision, violates
+from shorturl.links.partial_counts import gather
+from shorturl.links.validators import validate_target_url
+from shorturl.models import (
+    LIMIT_CONSTRAINT,
+    IdempotencyRecord,
+    LinkState,
+    ShortUrl,
+    ShortUrlQuerySet,
+)
+from shorturl.outages import LOCK_NOT_AVAILABLE, driver_error, missing_node
+from shorturl.strategies import (
+    Strategy,
+    Verdict,
     creating,
+    delivering,
     idempotency,
-    keys,
     recording_visits,
     resolving,
     reusing,
     rolling_up,
     spending,
 )
-from shorturl.exceptions import ShortUrlError
-from shorturl.keys import is_collision, violates
-from shorturl.models import LIMIT_CONSTRAINT, KeptAnswer, LinkState, ShortUrl, ShortUrlQuerySet
-from shorturl.roll_up import gather
-from shorturl.strategies import Strategy, Verdict
-from shorturl.validators import validate_target_url
-from shorturl.visits import Visit
+from shorturl.transfer import bulk
+from shorturl.visits.classification import Visit
 
-# A row for each operation, by its folder. The setting SHORTURL_CREATING chooses a strategy of it.
+# The strategies by operation, which is their folder. SHORTURL_CREATING chooses one for `creating`.
 STRATEGIES: dict[str, dict[str, Strategy[Any]]] = {
     "creating": creating.STRATEGIES,
     "resolving": resolving.STRATEGIES,
@@ -39,8 +48,14 @@ STRATEGIES: dict[str, dict[str, Strategy[Any]]] = {
     "spending": spending.STRATEGIES,
     "recording_visits": recording_visits.STRATEGIES,
     "rolling_up": rolling_up.STRATEGIES,
+    "delivering": delivering.STRATEGIES,
 }
-SETTINGS = {"recording_visits": "SHORTURL_VISITS"}  # where it is not the folder's name
+# Strategies of a redirect that count several hits of a key in one call: the service collects hits.
+COLLECTED = ("combined", "one_transaction")
+# Random keys that are drawn while their nodes are away: with half of all nodes away, one create of
+# a thousand meets only such keys.
+NODES_TRIED = 10
+SETTINGS = {"recording_visits": "SHORTURL_VISITS"}  # not named after the folder
 
 
 def setting(operation: str) -> str:
@@ -55,39 +70,62 @@ def create(
     owner_id: int | None = None,
     max_hits: int | None = None,
     expires_at: datetime | None = None,
+    title: str = "",
+    tags: list[str] | None = None,
 ) -> ShortUrl:
     """Return a new short URL that leads to `target_url`.
 
-    `key` is a custom key; without it a random one is drawn. `owner_id` is the account that it
-    belongs to; without it, it is nobody's. `max_hits` is how often it leads there, and `expires_at`
-    until when. Safe to call inside atomic().
+    `key` is a custom key; without it a random key is drawn. `owner_id` is the account that owns the
+    link, if any. The link leads to its target `max_hits` times and until `expires_at`. `title` and
+    `tags` are as links/labels.py returns them. Safe inside atomic().
 
     Raises ValidationError for an invalid target URL or custom key, ShortUrl.KeyTaken for a custom
-    key that is or was in use, ShortUrl.KeySpaceExhausted when no random key was free.
+    key that is or was in use, and ShortUrl.KeySpaceExhausted when no random key was free.
     """
     validate_target_url(target_url)
-    values = {"owner_id": owner_id, "max_hits": max_hits, "expires_at": expires_at}
+    values = {
+        "owner_id": owner_id,
+        "max_hits": max_hits,
+        "expires_at": expires_at,
+        "title": title,
+        "tags": tags,
+    }
     strategy = creating.STRATEGIES[settings.SHORTURL_CREATING]
     if key is None:
-        return create_by(strategy, target_url, keys=keys.candidates(), **values)
+        return create_at_random(strategy, target_url, **values)
     keys.validate_custom_key(key)
     if not strategy.draws_keys:
         strategy = creating.STRATEGIES["on_conflict"]
-    # A custom key is the only candidate, so that a taken one is never retried, and the strategy
-    # decides between two people who want the same one.
+    # A custom key is the only candidate, so a taken one is not retried. The strategy decides which
+    # of two concurrent requests gets it.
     try:
         return create_by(strategy, target_url, keys=[key], **values)
     except ShortUrl.KeySpaceExhausted as error:
         raise ShortUrl.KeyTaken(key, deleted=bool(deleted([key]))) from error
 
 
+def create_at_random(
+    strategy: Strategy[creating.Create], target_url: str, **values: Any
+) -> ShortUrl:
+    """Return a new short URL with a random key; on a cluster, with one whose node answers."""
+    create = partial(create_by, strategy, target_url, **values)
+    for _ in range(NODES_TRIED - 1 if settings.DATABASE_CITUS else 0):
+        try:
+            with transaction.atomic():  # as the caller's goes on
+                return create(keys=keys.candidates())
+        except DatabaseError as error:
+            if not missing_node(error):
+                raise
+    return create(keys=keys.candidates())
+
+
 def create_by(
     strategy: Strategy[creating.Create], target_url: str, *, keys: Iterable[str], **values: Any
 ) -> ShortUrl:
-    """Return a new short URL, by one of the strategies.
+    """Return a new short URL, created by the strategy.
 
-    create_many() and an import ask for no lock by name: one of theirs can be in the way of
-    `advisory_lock`, which then leaves it to `on_conflict`. An exhibit is shown as it is.
+    create_many() and imports take no advisory lock. So `advisory_lock` can collide with them, and
+    then `on_conflict` creates the link. The errors of wrong strategies are raised.
     """
     try:
         return strategy.function(target_url, keys=keys, **values)
@@ -102,8 +140,8 @@ def create_many(
 ) -> list[ShortUrl | ShortUrlError]:
     """Return for each entry its new short URL, or why there is none: see bulk.create_many().
 
-    It is one statement, whichever strategy creates single ones. All of them belong to the account
-    `owner_id`, or to nobody. Safe to call inside atomic().
+    One statement creates all of them, with any strategy for single creates. `owner_id` is the
+    account that owns them, if any. Safe inside atomic().
 
     Raises ValidationError for an invalid target URL or custom key.
     """
@@ -121,16 +159,25 @@ def create_many(
 
 
 def deleted(taken: list[str]) -> set[str]:
-    """Return which of the keys are those of deleted links, for the message that says so."""
+    """Return which of the keys belong to deleted links."""
     links = ShortUrl.objects.filter(key__in=taken, deleted_at__isnull=False)
     return set(links.values_list("key", flat=True))
+
+
+def reusable(target_url: str, *, owner_id: int) -> ShortUrl | None:
+    """Return the owner's oldest live link to `target_url`, if any.
+
+    It takes no lock. When it returns None, call reuse(), which looks again under its lock.
+    """
+    links = ShortUrl.objects.live().filter(owner_id=owner_id, target_url=target_url)
+    return links.order_by("id").first()
 
 
 def reuse(target_url: str, *, owner_id: int) -> tuple[ShortUrl, bool]:
     """Return the owner's oldest live link to `target_url`, or a new one, and whether it is new.
 
-    Safe to call inside atomic(). Raises what create() raises, and ShortUrl.Contended when an
-    optimistic strategy gives up.
+    Safe inside atomic(). Raises the errors of create(), and ShortUrl.Contended when an optimistic
+    strategy gives up.
     """
     strategy = reusing.STRATEGIES[settings.SHORTURL_REUSING]
     made = partial(create, target_url, owner_id=owner_id)
@@ -138,10 +185,10 @@ def reuse(target_url: str, *, owner_id: int) -> tuple[ShortUrl, bool]:
 
 
 def change(links: ShortUrlQuerySet, **values: Any) -> bool:
-    """Change a short URL, and return whether there was one; `links` is that one, or none.
+    """Change the short URL in `links`, which has at most one; return whether there was one.
 
-    Hits go on arriving meanwhile. A limit applies to all that was counted, whichever strategy did;
-    only a hit in another table that is under way at this moment is not among them.
+    Hits may arrive meanwhile. A new limit applies to the hits of all strategies, except hits in
+    another table whose statement has not committed yet.
 
     Raises ShortUrl.LimitTooLow for a limit below the hits.
     """
@@ -153,7 +200,7 @@ def change(links: ShortUrlQuerySet, **values: Any) -> bool:
             for key in links.values_list("key", flat=True):
                 gather(key, limit)
             changed = bool(links.update(**values))
-            # Somebody has deleted it, or given it to somebody else, since the look at its key.
+            # The link may have been deleted, or have got another owner, since its key was read.
             transaction.set_rollback(not changed)
             return changed
     except IntegrityError as error:
@@ -163,70 +210,107 @@ def change(links: ShortUrlQuerySet, **values: Any) -> bool:
 
 
 def resolve(key: str) -> ShortUrl:
-    """Return the short URL of `key`, with this hit counted.
+    """Count a hit; return the short URL of `key`.
 
-    Raises ShortUrl.DoesNotExist when there is none, or it was deleted; ShortUrl.Gone when it has
-    expired or is used up; ShortUrl.Contended when an optimistic strategy gives up.
+    Raises ShortUrl.DoesNotExist when no short URL has the key, or it was deleted; ShortUrl.Gone
+    when it has expired or is used up; ShortUrl.Contended when an optimistic strategy gives up.
     """
     return resolve_by(resolving.STRATEGIES[settings.SHORTURL_RESOLVING].function, key)
 
 
 def follow(key: str, visit: Visit) -> ShortUrl:
-    """Return the short URL of `key`, with this hit counted and its visit recorded.
+    """Count a hit and record its visit; return the short URL of `key`.
 
-    Raises what resolve() does.
+    Raises the errors of resolve().
     """
     function = recording_visits.STRATEGIES[settings.SHORTURL_VISITS].function
-    return resolve_by(partial(function, visit=visit), key)
+    return resolve_by(lambda key: function(key, visit), key)
 
 
 def following() -> Strategy[Any]:
-    """Return the strategy of a redirect, which records its visit unless visits are off."""
+    """Return the strategy of redirects, which records visits unless visits are off."""
     if settings.SHORTURL_VISITS:
         return recording_visits.STRATEGIES[settings.SHORTURL_VISITS]
     return resolving.STRATEGIES[settings.SHORTURL_RESOLVING]
 
 
-def follow_together(key: str, visits: Sequence[object]) -> list[ShortUrl | BaseException]:
-    """Return what a redirect returns or raises for each of the visits, which are counted as one.
+def follow_several(visits: Mapping[str, Sequence[Visit]]) -> dict[str, tuple[str, int]]:
+    """Count the visits of several keys in one statement, which waits for no link.
 
-    Raises OperationalError when none is counted for it, and TypeError where the strategy of a
-    redirect counts one hit at a time.
+    It returns the target URL and the number of the last hit by key, for the keys that it has
+    counted: none if the strategy of redirects has no such statement. For the other keys call
+    follow_often().
     """
-    strategy = following()
-    if strategy.together is None:
-        raise TypeError(f"{strategy.name} counts one hit at a time.")
-    outcomes = strategy.together(key, visits)
-    if isinstance(outcomes[0], OperationalError):
-        raise outcomes[0]
-    if any(isinstance(each, ShortUrl.DoesNotExist) for each in outcomes):
-        why = why_not_counted(key)
-        return [why if isinstance(each, ShortUrl.DoesNotExist) else each for each in outcomes]
-    return outcomes
+    count = following().count
+    if count is None:
+        return {}
+    if settings.SHORTURL_VISITS:
+        return count(visits)
+    return count({key: len(of_key) for key, of_key in visits.items()})
+
+
+def follow_often(key: str, visits: Sequence[Visit]) -> list[tuple[str, int]]:
+    """Count the visits of one key; return the target URL and the last number for each counted one.
+
+    One statement counts all of them. If fewer uses are left, one statement counts each visit until
+    no use is left.
+
+    Raises RowLocked when another transaction keeps the row locked.
+    """
+    function = following().function
+    try:
+        if settings.SHORTURL_VISITS:
+            link = function(key, *visits)
+        else:
+            link = function(key, hits=len(visits))
+        return [(link.target_url, link.hits)] * len(visits)
+    except ShortUrl.DoesNotExist:
+        if len(visits) == 1:
+            return []
+    except OperationalError as error:
+        if not driver_error(error, LOCK_NOT_AVAILABLE):
+            raise
+        raise RowLocked(key) from error
+    counted: list[tuple[str, int]] = []
+    for visit in visits:
+        try:
+            one = follow_often(key, [visit])
+        except Exception:
+            if not counted:
+                raise
+            break  # what is counted is committed, and has to be answered
+        if not one:
+            break
+        counted += one
+    return counted
 
 
 def resolve_by(function: Callable[[str], ShortUrl], key: str) -> ShortUrl:
-    """Return the short URL of `key`, with this hit counted by one of the strategies.
+    """Count a hit by the function of a strategy; return the short URL of `key`.
 
-    Raises what resolve() does.
+    Raises the errors of resolve(), and RowLocked when another transaction keeps the row locked.
     """
     try:
         return function(key)
     except ShortUrl.DoesNotExist:
         raise why_not_counted(key) from None
+    except OperationalError as error:
+        if not driver_error(error, LOCK_NOT_AVAILABLE):
+            raise
+        raise RowLocked(key) from error
 
 
 def why_not_counted(key: str) -> Exception:
-    """Return what to raise for a hit that found no live link; only such a hit asks."""
+    """Return the error to raise for a hit that found no live link."""
     try:
         look_up(key)
     except Exception as error:
         return error
-    return ShortUrl.Contended(key, attempts=1)  # live by now, and not just before
+    return ShortUrl.Contended(key, attempts=1)  # the link has become live meanwhile
 
 
 def look_up(key: str) -> ShortUrl:
-    """Return the short URL of `key` if it is live, without counting a hit; raise as resolve()."""
+    """Return the short URL of `key` without counting a hit; raise the errors of resolve()."""
     short_url = ShortUrl.objects.with_state().get(key=key, deleted_at=None)
     if short_url.state != LinkState.LIVE:
         raise ShortUrl.Gone(key, short_url.state)
@@ -235,17 +319,17 @@ def look_up(key: str) -> ShortUrl:
 
 def answer(
     caller: str, key: str, fingerprint: str, *, work: Callable[[], dict[str, Any]]
-) -> KeptAnswer:
-    """Return the answer to the caller's request with this Idempotency-Key; do the work but once.
+) -> IdempotencyRecord:
+    """Return the answer to the caller's request with this Idempotency-Key; do its work only once.
 
-    `fingerprint` is that of the request. `work` does what is asked for and returns the fields of
-    its answer; what it raises is raised, and nothing of it is kept.
+    `fingerprint` is a hash of the request. `work` carries it out and returns the fields of the
+    answer. An exception of `work` is raised, and its changes are rolled back.
 
-    Raises KeptAnswer.InFlight while the first request with this key is at work, and
-    KeptAnswer.KeyReused for one that asked for something else.
+    Raises IdempotencyRecord.InFlight while the first request with this key is in progress, and
+    IdempotencyRecord.KeyReused if the first request with this key was a different one.
     """
     strategy = idempotency.STRATEGIES[settings.SHORTURL_IDEMPOTENCY]
     kept = strategy.function(caller, key, fingerprint, work=work)
     if kept.fingerprint != fingerprint:
-        raise KeptAnswer.KeyReused(key)
+        raise IdempotencyRecord.KeyReused(key)
     return kept

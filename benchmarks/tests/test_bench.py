@@ -15,9 +15,8 @@ from benchmarks.link_tables import LinkTables, hits_and_links, run
 from benchmarks.measurements import Load
 from benchmarks.wrk import Sample
 from loadtests.harness.serving import ROOT
-from shorturl import resolving
 from shorturl.models import ShortUrl
-from shorturl.strategies import Verdict
+from shorturl.strategies import Verdict, resolving
 
 pytestmark = pytest.mark.django_db(transaction=True)
 RIGHT = [name for name, one in resolving.STRATEGIES.items() if one.verdict is not Verdict.WRONG]

@@ -13,14 +13,13 @@ MODULE = ("-m", "benchmarks.many_visits")
 def test_makes_the_tables_and_reads_what_pages_show() -> None:
     sizes = ("--links", "1000", "--visits", "100000", "--kinds", "3")
     settings = {"HOME": str(ROOT), "SHORTURL_LOCAL": "on", "SHORTURL_VISITS_HOURLY_DAYS": "0"}
-    ended = run_in(ROOT, *MODULE, *sizes, "--plans", **settings)
+    ended = run_in(ROOT, *MODULE, *sizes, **settings)
     assert ended.returncode == 0, ended.stderr
     assert "| 100 visits in 100 rows | 30 days by day | " in ended.stdout
     # Of 200 kinds, 365 days have fewer rows than a third of these.
     [rows] = set(re.findall(r" visits in (\d\d,\d{3}) rows \| all by month \| ", ended.stdout))
     assert int(rows.replace(",", "")) < 365 * 200 / 3 + 200
     assert "| 100 links | Fading | " in ended.stdout
-    assert "Execution Time: " in ended.stdout
 
 
 def test_too_few() -> None:

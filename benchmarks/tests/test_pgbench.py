@@ -7,52 +7,14 @@ import pytest
 from django.db.models import F
 
 from benchmarks import pgbench
-from shorturl import creating, operations, resolving
+from shorturl import operations
 from shorturl.models import ShortUrl
-from shorturl.strategies import Strategy, Verdict
+from shorturl.strategies import Strategy, Verdict, creating, resolving
 
 
 def right(table: dict[str, Strategy[Any]]) -> list[str]:
     """Return the names of the right strategies."""
     return [name for name, strategy in table.items() if strategy.verdict is Verdict.RIGHT]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_script_of_one_statement() -> None:
-    script = pgbench.resolving_script(resolving.STRATEGIES["update_returning"])
-    update = " ".join(script.split())
-    assert update.startswith(
-        "UPDATE \"shorturl_shorturl\" SET hits = hits + 1 WHERE key = 'k:n' AND deleted_at IS NULL "
-    )
-    assert update.count(";") == 1
-    assert not ShortUrl.objects.exists()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_script_of_a_transaction_hands_on_what_it_has_read() -> None:
-    script = pgbench.resolving_script(resolving.STRATEGIES["select_for_update"])
-    begin, select, update, commit = script.splitlines()
-    assert (begin, commit) == ("BEGIN;", "COMMIT;")
-    assert select.endswith(r"""."key" = 'k:n') LIMIT 21 FOR UPDATE \gset""")
-    assert update == (
-        'UPDATE "shorturl_shorturl" SET "hits" = :hits + 1 WHERE "shorturl_shorturl"."id" = :id;'
-    )
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_script_of_a_slotted_counter_draws_the_slot() -> None:
-    script = pgbench.resolving_script(resolving.STRATEGIES["slotted_counter"])
-    assert script.startswith("\\set slot random(1, 16)\n")
-    assert "SELECT key, :slot, 1 FROM link" in script
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_script_of_a_create_that_knows_its_id() -> None:
-    script = pgbench.creating_script(creating.STRATEGIES["permuted_sequence"])
-    draw, insert = script.split(";\n", 1)
-    assert draw == "SELECT nextval(pg_get_serial_sequence('shorturl_shorturl', 'id'))"
-    assert "VALUES (:n, 'c:n', 'https://example.com/')" in insert
-    assert not ShortUrl.objects.exists()
 
 
 @pytest.mark.exhaustive
@@ -62,8 +24,11 @@ def test_every_script_counts_hits_of_every_key(name: str) -> None:
     for number in (1, 2, 3):
         operations.create("https://example.com/", key=f"k{number}")
     script = pgbench.resolving_script(resolving.STRATEGIES[name])
-    assert measured(script, "random") > 0
-    hits = {link.key: link.total_hits for link in ShortUrl.objects.with_total_hits()}
+    hits = {"k1": 0, "k2": 0}
+    for _ in range(10):  # a machine with other work may make few hits in a second
+        if not all((hits["k1"], hits["k2"])):
+            measured(script, "random")
+            hits = {link.key: link.total_hits for link in ShortUrl.objects.with_total_hits()}
     assert hits["k1"] > 0
     assert hits["k2"] > 0
     assert hits["k3"] == 0

@@ -3,12 +3,20 @@
 import uuid
 
 from django.db import models
+from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
 CLOCK: models.Func = models.Func(
     function="statement_timestamp", output_field=models.DateTimeField()
 )
+
+# What each model's live() asks, as SQL.
+LINK_LIVE = sql.SQL("""deleted_at IS NULL
+    AND (expires_at IS NULL OR expires_at > statement_timestamp())
+    AND (max_hits IS NULL OR hits < max_hits)""")
+BOOKMARK_LIVE = sql.SQL("TRUE")
+PAGE_LIVE = sql.SQL("deleted_at IS NULL")
 
 
 class KeySpaceExhausted(Exception):

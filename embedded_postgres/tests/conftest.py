@@ -1,4 +1,4 @@
-"""What the tests share: a directory, and real processes that connect when they are told to."""
+"""Fixtures: a directory, and real processes that connect when a test tells them to."""
 
 import json
 import os
@@ -26,9 +26,7 @@ DATABASES = {{"default": {{
     "ENGINE": "embedded_postgres", "NAME": "app", "DIRECTORY": {directory!r},
     "OPTIONS": {{"options": "-c statement_timeout=10s"}},
 }}}}
-INSTALLED_APPS = [
-    "django.contrib.contenttypes", "django.contrib.auth", "embedded_postgres",
-]
+INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.auth"]
 USE_TZ = True
 """
 
@@ -58,7 +56,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 class Client:
-    """A process that uses the server from the first ask() on."""
+    """A process that uses the server from its first statement on."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
@@ -83,7 +81,7 @@ class Client:
         return self.answer()
 
     def leave(self) -> None:
-        """Let the process end in order, and wait for it."""
+        """Close the input of the process, and wait until it ends."""
         _, errors = self.process.communicate(timeout=TIMEOUT)
         assert (self.process.returncode, errors) == (0, "")
 
@@ -93,7 +91,7 @@ class Client:
 
 
 class Embedded:
-    """One directory, and the processes that a test starts for it."""
+    """A directory, and the processes that a test starts for it."""
 
     def __init__(self, directory: Path, settings: Path) -> None:
         self.directory = directory
@@ -129,7 +127,7 @@ class Embedded:
         return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
 
     def manage(self, *arguments: str) -> str:
-        """Run a command of manage.py that must succeed without a word on stderr."""
+        """Run a command of manage.py, which must succeed with nothing on stderr."""
         done = self.run("-m", "django", *arguments)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
@@ -144,7 +142,7 @@ class Embedded:
         return running
 
     def kill_server(self) -> None:
-        """Kill the postmaster alone, and wait until the others have noticed."""
+        """Kill the postmaster, and wait until PostgreSQL's other processes have ended."""
         os.kill(self.running().pid, signal.SIGKILL)
         wait_until(lambda: not self.is_alive())
 
@@ -157,7 +155,7 @@ class Embedded:
 
 @contextmanager
 def passable_directory() -> Iterator[Path]:
-    """Make a directory that, unlike pytest's tmp_path, another account may pass through."""
+    """Make a directory that other accounts may pass through, unlike pytest's tmp_path."""
     with tempfile.TemporaryDirectory(prefix="embedded-postgres-test-") as name:
         path = Path(name).resolve()
         path.chmod(0o711)
@@ -171,7 +169,7 @@ def package() -> None:
 
 @pytest.fixture(scope="session")
 def initialised(package: None) -> Iterator[Path]:
-    """A directory whose server was started and stopped: faster than initdb for every test."""
+    """A directory whose server was started and stopped, which saves initdb in every test."""
     with passable_directory() as directory:
         made = Embedded(directory / "postgres", directory / "settings")
         made.client().ask("SELECT 1")
@@ -181,7 +179,7 @@ def initialised(package: None) -> Iterator[Path]:
 
 @pytest.fixture
 def make() -> Iterator[Callable[[str], Embedded]]:
-    """Make an Embedded in a directory of the given name, which does not exist yet."""
+    """Return a function that makes an Embedded with a directory of this name, not created yet."""
     made: list[Embedded] = []
     with passable_directory() as parent:
 
@@ -196,13 +194,13 @@ def make() -> Iterator[Callable[[str], Embedded]]:
 
 @pytest.fixture
 def fresh(make: Callable[[str], Embedded]) -> Embedded:
-    """An Embedded whose directory does not exist yet."""
+    """An Embedded whose directory is not created yet."""
     return make("postgres")
 
 
 @contextmanager
 def moved(initialised: Path, embedded: Embedded) -> Iterator[None]:
-    """Use the directory under another name; a copy would write some 60 MB per test."""
+    """Move the directory for a test; a copy would write some 60 MB."""
     initialised.rename(embedded.directory)
     try:
         yield
@@ -213,6 +211,6 @@ def moved(initialised: Path, embedded: Embedded) -> Iterator[None]:
 
 @pytest.fixture
 def embedded(fresh: Embedded, initialised: Path) -> Iterator[Embedded]:
-    """An Embedded that was started and stopped before, with what other tests left in it."""
+    """An Embedded that was started and stopped before, with the data of other tests."""
     with moved(initialised, fresh):
         yield fresh

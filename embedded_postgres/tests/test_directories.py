@@ -1,4 +1,4 @@
-"""Where the data is: copied, moved, of somebody else, or unusable."""
+"""Directories that were copied, have odd names, belong to another account, or are unusable."""
 
 import os
 import re
@@ -29,10 +29,10 @@ def test_the_process_id_left_behind_now_is_another_process(embedded: Embedded) -
         other.wait(timeout=TIMEOUT)
 
 
-def test_a_copied_directory_is_a_server_of_its_own(
+def test_a_copied_directory_has_another_server(
     make: Callable[[str], Embedded], initialised: Path
 ) -> None:
-    """The copy has the pid file of a server that runs: elsewhere."""
+    """The copy has the pid file of the original's running server."""
     original, copied = make("original"), make("copied")
     with moved(initialised, original):
         subprocess.run(["cp", "-a", original.directory, copied.directory], check=True)
@@ -93,7 +93,7 @@ def test_root_opens_the_way_to_the_data_and_no_more(embedded: Embedded) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of root")
 def test_data_that_belongs_to_root(embedded: Embedded) -> None:
-    """As in a copy that root made: what the message says to do is enough."""
+    """As in a copy made by root. The command in the error message mends it."""
     files = [embedded.data, *embedded.data.rglob("*")]
     for file in files:
         os.chown(file, 0, 0, follow_symlinks=False)

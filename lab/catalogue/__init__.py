@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from lab.catalogue import (
     creating_races,
+    delivering_races,
     idempotency_races,
     resolving_races,
     reusing_races,
@@ -33,6 +34,7 @@ OPERATIONS: dict[str, Operation] = {
     "spending": Operation("To spend a quota on a create", spending_races.RACES),
     "recording_visits": Operation("To record a visit with its hit", visit_races.RACES),
     "rolling_up": Operation("To roll visits up into longer times", roll_up_races.RACES),
+    "delivering": Operation("To tell receivers of events", delivering_races.RACES),
 }
 
 RACES: dict[str, Race] = {race.name: race for one in OPERATIONS.values() for race in one.races}

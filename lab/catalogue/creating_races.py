@@ -10,9 +10,8 @@ from django.db.models import Model
 from lab.catalogue.race_definition import Process, Race
 from lab.models import Notification
 from pginterleave import Outcome
-from shorturl import creating
 from shorturl.models import ShortUrl
-from shorturl.strategies import Strategy
+from shorturl.strategies import Strategy, creating
 
 
 def target(process: int) -> str:
@@ -142,7 +141,7 @@ RACES = (
             " the database gives?"
         ),
         counts=(1,),
-        # The time that a clock shows first is nobody's yet, unless two read it at once.
+        # The first time that a clock shows is a free key, unless two processes read it at once.
         strategies={n: s for n, s in creating.STRATEGIES.items() if n != "timestamp_key"},
         setup=first_key_taken,
         processes=same_key_first(create),
@@ -153,7 +152,7 @@ RACES = (
         situation="Everybody creates a link, and all draw the same key first.",
         must_hold="Everybody gets a link that leads to their own target.",
         story=(
-            "Two people shorten a URL at the same moment, and both draw the same key. Whoever "
+            "Two people shorten a URL at the same moment, and both draw the same key. The one that "
             "checks whether the key is free learns what was true at that moment: between the "
             "time of check and the time of use, the other one can take it."
         ),

@@ -6,9 +6,8 @@ from typing import Any
 from lab.catalogue.creating_races import links, no_links, target
 from lab.catalogue.race_definition import Process, Race
 from pginterleave import Outcome
-from shorturl import idempotency
-from shorturl.models import KeptAnswer, ShortUrl
-from shorturl.strategies import Strategy
+from shorturl.models import IdempotencyRecord, ShortUrl
+from shorturl.strategies import Strategy, idempotency
 
 TARGET = target(0)
 REQUEST = ("somebody", "the-key", "the fingerprint")
@@ -32,14 +31,14 @@ def send(strategy: Strategy[Any], process: int, *, killed: bool = False) -> Proc
     """Send the request; when told to come back, return what to do next: the same again.
 
     PostgreSQL undoes the transaction of a process that is `killed`, as atomic() does when the work
-    raises. Whoever waits for its answer sends the request again, too.
+    raises. The client that waits for its answer sends the request again, too.
     """
 
     def run() -> object:
         work = partial(make_a_link_and_be_killed if killed else make_a_link, process)
         try:
             return strategy.function(*REQUEST, work=work)
-        except (KeptAnswer.InFlight, Killed):
+        except (IdempotencyRecord.InFlight, Killed):
             return send(strategy, process)
 
     return run
@@ -47,7 +46,7 @@ def send(strategy: Strategy[Any], process: int, *, killed: bool = False) -> Proc
 
 def no_links_and_no_answers(strategy: Strategy[Any]) -> None:
     no_links(strategy)
-    KeptAnswer.objects.all().delete()
+    IdempotencyRecord.objects.all().delete()
 
 
 def worked_once(outcomes: list[Outcome]) -> str:
@@ -68,7 +67,7 @@ def worked_once(outcomes: list[Outcome]) -> str:
 
 
 def links_and_answers() -> str:
-    kept = KeptAnswer.objects.values_list("status", flat=True)
+    kept = IdempotencyRecord.objects.values_list("status", flat=True)
     answers = ", ".join("in progress" if status is None else str(status) for status in kept)
     return f"{links()}; {answers or 'no answer'}"
 
@@ -79,7 +78,7 @@ _race = partial(
     strategies=idempotency.STRATEGIES,
     signature=(
         "answer(caller: str, key: str, fingerprint: str, *, work: Callable[[], dict[str, Any]]) "
-        "-> KeptAnswer"
+        "-> IdempotencyRecord"
     ),
     setup=no_links_and_no_answers,
     invariant=worked_once,
@@ -103,9 +102,10 @@ RACES = (
     _race(
         name="killed_before_the_answer",
         situation="The first process is killed after the work; the others send the same request.",
-        must_hold="Whoever sends it in the end gets the answer, and the work was done once.",
+        must_hold="The client that sends it again gets the answer, and the work was done once.",
         story=(
-            "The process that does the work is killed before it has answered. Whoever sent the "
+            "The process that does the work is killed before it has answered. The client that sent "
+            "the "
             "request cannot know whether it was done, and sends it again with the same key. "
             "Either nothing is left of the work, or its answer is."
         ),

@@ -10,12 +10,13 @@ from django.db.backends.postgresql.psycopg_any import errors
 from lab.catalogue.creating_races import next_id
 from lab.catalogue.race_definition import Process, Race
 from pginterleave import MAX_PROCESSES, Outcome
-from shorturl import resolving
 from shorturl.models import ShortUrl
-from shorturl.strategies import Strategy
+from shorturl.strategies import Strategy, resolving
 
 OLD, NEW = "https://old.example/", "https://new.example/"
 OTHER = "https://other.example/"
+# One that counts hits of several keys by one statement, and two that follow one after the other.
+SEVERAL = {name: resolving.STRATEGIES[name] for name in ("naive", "update_returning", "combined")}
 LONG_AGO = datetime(2022, 4, 29, tzinfo=UTC)
 EXPIRED = LONG_AGO + timedelta(hours=1)
 
@@ -24,7 +25,7 @@ def fresh_links(strategy: Strategy[Any]) -> None:
     ShortUrl.objects.all().erase()
     ShortUrl.objects.create(id=1, key="a", target_url=OLD, created_at=LONG_AGO)
     ShortUrl.objects.create(id=2, key="b", target_url=OTHER, created_at=LONG_AGO)
-    next_id(10)  # for whoever makes a link, which is not what a resolve is asked for
+    next_id(10)  # for a strategy that makes a link, which is not what a resolve is asked for
 
 
 def one_use_left(strategy: Strategy[Any]) -> None:
@@ -39,7 +40,7 @@ def uses_for_all(strategy: Strategy[Any]) -> None:
 
 
 def resolve(strategy: Strategy[Any]) -> Process:
-    return lambda: strategy.of_another_process()("a")
+    return lambda: strategy.function("a")
 
 
 def if_live(process: Process) -> Process:
@@ -72,6 +73,12 @@ def delete() -> None:
     ShortUrl(pk=1).delete()
 
 
+def delete_and_read() -> int:
+    """Delete the link, and return how often it was followed until then."""
+    delete()
+    return hits_by_key()["a"]
+
+
 def resolve_both(strategy: Strategy[Any], process: int) -> Process:
     """Resolve two keys in one transaction: odd processes `a` first, even ones `b`.
 
@@ -82,7 +89,7 @@ def resolve_both(strategy: Strategy[Any], process: int) -> Process:
         try:
             with transaction.atomic():
                 for key in ("a", "b") if process % 2 else ("b", "a"):
-                    strategy.of_another_process()(key)
+                    strategy.function(key)
         except OperationalError as error:
             if isinstance(error.__cause__, errors.DeadlockDetected):
                 return run
@@ -90,6 +97,30 @@ def resolve_both(strategy: Strategy[Any], process: int) -> Process:
         return None
 
     return run
+
+
+def count_both(strategy: Strategy[Any], process: int) -> Process:
+    """Count a hit of two keys, by one statement where the strategy can.
+
+    What it leaves out has a statement of its own. It returns the keys that were counted. Odd
+    processes name `a` first, even ones `b`.
+    """
+    keys = ("a", "b") if process % 2 else ("b", "a")
+
+    def run() -> set[str]:
+        counted = set(strategy.count(dict.fromkeys(keys, 1)) if strategy.count else ())
+        for key in keys:
+            if key not in counted and if_live(partial(strategy.function, key))():
+                counted.add(key)
+        return counted
+
+    return run
+
+
+def lock_and_edit() -> None:
+    with transaction.atomic():
+        ShortUrl.objects.select_for_update().get(key="a")
+        edit()
 
 
 def not_redirected(outcomes: list[Outcome], resolving: int) -> str:
@@ -177,8 +208,39 @@ def all_finish_in_the_end(outcomes: list[Outcome]) -> str:
     for outcome in outcomes:
         if outcome.returned:
             outcome.returned()
+    return all_count(outcomes)
+
+
+def both_keys_count(outcomes: list[Outcome]) -> str:
+    told = [outcome.returned for outcome in outcomes if outcome.returned]
+    hits, due = hits_by_key(), {key: sum(key in each for each in told) for key in "ab"}
+    if hits != due:
+        return f"hits = {hits['a']} and {hits['b']}, and {due['a']} and {due['b']} redirected"
+    return "" if due["b"] == len(told) else "nobody was in the way of b, and it is not counted"
+
+
+def all_count(outcomes: list[Outcome]) -> str:
     hits, due = hits_by_key(), len(outcomes)
     return "" if set(hits.values()) == {due} else f"hits = {hits['a']} and {hits['b']}, not {due}"
+
+
+def edit_stays_and_both_keys_count(outcomes: list[Outcome]) -> str:
+    if ShortUrl.objects.get(key="a").target_url != NEW:
+        return "the edit of the target is undone"
+    if hits_by_key()["a"] != len(outcomes) - 1:
+        return f"hits = {hits_by_key()['a']} of a, not {len(outcomes) - 1}"
+    return both_keys_count(outcomes)
+
+
+def none_is_counted_after_the_deletion(outcomes: list[Outcome]) -> str:
+    *counts, deletion = outcomes
+    if hits_by_key()["a"] != deletion.returned:
+        return f"hits = {deletion.returned} when a was deleted, and now {hits_by_key()['a']}"
+    return both_keys_count(counts)
+
+
+def one_has_the_last_use_of_a(outcomes: list[Outcome]) -> str:
+    return both_keys_count(outcomes) or ("" if hits_by_key()["a"] == 1 else "a was not used up")
 
 
 def rows() -> str:
@@ -239,7 +301,7 @@ RACES = (
         story=(
             "A link is deleted while somebody follows it. They may get through or be told that "
             "there is no such link, depending on the order; the link must stay deleted, and "
-            "whoever is redirected must be counted."
+            "every redirect must be counted."
         ),
         processes=lambda strategy, number: [if_live(resolve(strategy))] * (number - 1) + [delete],
         invariant=redirected_and_counted_or_not_found,
@@ -251,7 +313,8 @@ RACES = (
             "All finish, the victim of a deadlock at the second try, and every hit is counted."
         ),
         story=(
-            "Two callers each resolve two links in one transaction, in opposite order. Whoever "
+            "Two callers each resolve two links in one transaction, in opposite order. The one "
+            "that "
             "locks what it writes until it commits can meet the other one halfway: each waits for"
             " what the other holds. PostgreSQL notices the deadlock and ends one of them, who "
             "must try again."
@@ -281,7 +344,8 @@ RACES = (
         situation="The last process raises the limit of a link that the others follow.",
         must_hold="The new limit stays, and each of the others is redirected and counted.",
         story=(
-            "A voucher sells well, and its limit is raised while it is followed. Whoever writes "
+            "A voucher sells well, and its limit is raised while it is followed. A process that "
+            "writes "
             "the limit back as it was when it was read, along with the counter, takes the raise "
             "away again."
         ),
@@ -300,10 +364,78 @@ RACES = (
         ),
         story=(
             "A campaign ends: its link is made to expire, and its hits are read for the bill. "
-            "Whoever looked before, and counts now, is counted after the end. A statement that "
+            "A process that looked before and counts now is counted after the end. A statement "
+            "that "
             "locks the row waits for the other one, and then looks at the condition once more."
         ),
         processes=lambda strategy, number: [if_live(resolve(strategy))] * (number - 1) + [expire],
         invariant=none_is_counted_later,
+    ),
+    _race(
+        name="several_keys",
+        situation="Everybody follows two links, in opposite orders, or by one statement for both.",
+        must_hold="Nobody is the victim of a deadlock, and every hit is counted.",
+        story=(
+            "A service collects the hits that wait and counts those of several links by one "
+            "statement. Two services do so at the same moment, for the same links. A statement "
+            "that waited for one row while it held another could meet the other one halfway."
+        ),
+        strategies=SEVERAL,
+        processes=lambda strategy, number: [
+            count_both(strategy, process) for process in range(1, number + 1)
+        ],
+        invariant=all_count,
+        observe=both_rows,
+    ),
+    _race(
+        name="several_keys_one_locked",
+        situation="The others follow two links; the last process locks one and edits its target.",
+        must_hold="The edit stays, and every hit of both links is counted.",
+        story=(
+            "An administrator edits a link while hits of it and of another one are counted by one "
+            "statement. The statement leaves out the locked row. Its hits have to be counted "
+            "later, and those of the other link now."
+        ),
+        strategies=SEVERAL,
+        processes=lambda strategy, number: [
+            *(count_both(strategy, process) for process in range(1, number)),
+            lock_and_edit,
+        ],
+        invariant=edit_stays_and_both_keys_count,
+        observe=both_rows,
+    ),
+    _race(
+        name="several_keys_one_deleted",
+        situation="The others follow two links; the last process deletes one and reads its hits.",
+        must_hold="No hit of a deleted link is counted, and every hit of the other link is.",
+        story=(
+            "A link is deleted while its hits and those of another one are counted by one "
+            "statement. What the statement leaves out may be locked, or gone, and the caller has "
+            "to find out which."
+        ),
+        strategies=SEVERAL,
+        processes=lambda strategy, number: [
+            *(count_both(strategy, process) for process in range(1, number)),
+            delete_and_read,
+        ],
+        invariant=none_is_counted_after_the_deletion,
+        observe=both_rows,
+    ),
+    _race(
+        name="several_keys_one_use_left",
+        situation="Everybody follows two links, of which one has one use left.",
+        must_hold="One has the last use, and every hit of the other link is counted.",
+        story=(
+            "A voucher has one use left, and two services count a hit of it, each with hits of "
+            "another link in the same statement. Only one of them may have it, and the other link "
+            "has nothing to do with it."
+        ),
+        strategies=SEVERAL,
+        setup=one_use_left,
+        processes=lambda strategy, number: [
+            count_both(strategy, process) for process in range(1, number + 1)
+        ],
+        invariant=one_has_the_last_use_of_a,
+        observe=both_rows,
     ),
 )

@@ -10,9 +10,8 @@ from lab.catalogue.creating_races import links, no_links, target
 from lab.catalogue.race_definition import Process, Race
 from lab.models import Notification
 from pginterleave import Outcome
-from shorturl import reusing
 from shorturl.models import ReuseClaim, ShortUrl
-from shorturl.strategies import Strategy
+from shorturl.strategies import Strategy, reusing
 
 TARGET = target(0)
 

@@ -10,9 +10,8 @@ from lab.catalogue.creating_races import next_id
 from lab.catalogue.race_definition import Process, Race
 from lab.catalogue.visit_races import VISIT, counts, disagreement, no_visits
 from pginterleave import Outcome
-from shorturl import recording_visits, rolling_up
 from shorturl.models import ShortUrl, VisitCount
-from shorturl.strategies import Strategy
+from shorturl.strategies import Strategy, recording_visits, rolling_up
 
 FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
 LARGE = 100  # an id
@@ -20,7 +19,7 @@ LARGE = 100  # an id
 
 def record(by: str) -> ShortUrl:
     """Record a visit by one of the strategies."""
-    function = recording_visits.STRATEGIES[by].of_another_process()
+    function = recording_visits.STRATEGIES[by].function
     short_url: ShortUrl = function("a", VISIT)
     return short_url
 
@@ -103,7 +102,8 @@ RACES = (
         must_hold="The sum of the visits is the counter.",
         story=(
             "Rows get their ids in order, and are committed in any order: a transaction that takes "
-            "its time has a small id, and nobody sees it yet. Whoever takes all rows up to the "
+            "its time has a small id, and nobody sees it yet. A roll-up that takes all rows up to "
+            "the "
             "largest id, in more than one statement, takes it once without having seen it."
         ),
         setup=a_single_visit_with_a_larger_id,

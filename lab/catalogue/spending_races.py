@@ -8,9 +8,9 @@ from typing import Any
 from lab.catalogue.creating_races import next_id
 from lab.catalogue.race_definition import Process, Race
 from pginterleave import Outcome
-from shorturl import quotas, spending
-from shorturl.models import ShortUrl, Spending
-from shorturl.strategies import Strategy, Verdict
+from shorturl.limits import quotas
+from shorturl.models import QuotaUsage, ShortUrl
+from shorturl.strategies import Strategy, Verdict, spending
 
 SPENDER, LIMIT = "somebody", 2
 # So long that none ends during an exploration: they begin in 1970, 1997, 2024 and 2052.
@@ -21,8 +21,8 @@ TAKEN = "taken"
 
 
 def nothing_spent(strategy: Strategy[Any]) -> None:
-    Spending.objects.all().delete()
-    next_id(1, Spending)
+    QuotaUsage.objects.all().delete()
+    next_id(1, QuotaUsage)
 
 
 def one_left(strategy: Strategy[Any]) -> None:
@@ -32,8 +32,8 @@ def one_left(strategy: Strategy[Any]) -> None:
 
 def used_up_in_the_period_before(strategy: Strategy[Any]) -> None:
     nothing_spent(strategy)
-    spent = partial(Spending, spender=SPENDER, since=IN_THE_PERIOD_BEFORE)
-    Spending.objects.bulk_create([spent(period=PERIOD, spent=LIMIT), *[spent()] * LIMIT])
+    spent = partial(QuotaUsage, spender=SPENDER, since=IN_THE_PERIOD_BEFORE)
+    QuotaUsage.objects.bulk_create([spent(period=PERIOD, spent=LIMIT), *[spent()] * LIMIT])
 
 
 def spend(strategy: Strategy[Any], key: str = "free", limit: int = LIMIT) -> ShortUrl:
@@ -95,12 +95,12 @@ def one_gets_a_link_in_the_end(outcomes: list[Outcome]) -> str:
 
 
 def one_gets_a_link_and_pays_once(outcomes: list[Outcome]) -> str:
-    used = list(Spending.objects.order_by("period").values_list("spent", flat=True))
+    used = list(QuotaUsage.objects.order_by("period").values_list("spent", flat=True))
     return one_gets_a_link(outcomes) or ("" if used == [1, 1] else f"spent = {used}, not [1, 1]")
 
 
 def spent() -> str:
-    rows = Spending.objects.filter(since__gt=IN_THE_PERIOD_BEFORE)
+    rows = QuotaUsage.objects.filter(since__gt=IN_THE_PERIOD_BEFORE)
     return f"spent = {sum(rows.values_list('spent', flat=True))}"
 
 
@@ -153,7 +153,7 @@ RACES = (
         story=(
             "Somebody asks for a custom key that is taken, and then for another one, while the "
             "quota has one link left. The first create came to nothing: what it has spent must "
-            "be there for the second, or for whoever comes in between."
+            "be there for the second, or for a create in between."
         ),
         processes=the_first_fails,
         invariant=one_gets_a_link_in_the_end,
@@ -167,7 +167,8 @@ RACES = (
         story=(
             "A program may make two links today, and one of them in this minute. Two processes "
             "create at the same moment. The day would have one for each, and the minute has not: "
-            "what the second one has taken of the day must be there again, and whoever takes "
+            "what the second one has taken of the day must be there again, and a process that "
+            "takes "
             "both must take them in the same order as everybody else, or two wait for each other."
         ),
         # The others have thousands of schedules, and no more to show than in last_link.

@@ -12,10 +12,9 @@ from lab.catalogue.race_definition import Process, Race
 from lab.catalogue.resolving_races import fresh_links, if_live, not_redirected
 from lab.recorded_visits import VISITS
 from pginterleave import Outcome
-from shorturl import recording_visits
 from shorturl.models import ShortUrl, VisitCount
-from shorturl.strategies import Strategy
-from shorturl.visits import Visit
+from shorturl.strategies import Strategy, recording_visits
+from shorturl.visits.classification import Visit
 
 VISIT = Visit("news.example", "Firefox", "Linux", "Computer", is_bot=False)
 
@@ -45,7 +44,7 @@ def one_use_left(strategy: Strategy[Any]) -> None:
 
 
 def follow(strategy: Strategy[Any]) -> Process:
-    return lambda: strategy.of_another_process()("a", VISIT)
+    return lambda: strategy.function("a", VISIT)
 
 
 def follow_and_be_killed(strategy: Strategy[Any]) -> Process:
@@ -62,9 +61,22 @@ def follow_and_be_killed(strategy: Strategy[Any]) -> Process:
         sent.clear()
         with connection.execute_wrapper(killed):
             try:
-                return strategy.of_another_process()("a", VISIT)
+                return strategy.function("a", VISIT)
             except Killed:
                 return None
+
+    return run
+
+
+def follow_both(strategy: Strategy[Any], process: int) -> Process:
+    """Record a visit of two keys, by one statement where the strategy can."""
+    keys = ("a", "b") if process % 2 else ("b", "a")
+
+    def run() -> None:
+        counted = strategy.count({key: [VISIT] for key in keys}) if strategy.count else {}
+        for key in keys:
+            if key not in counted:
+                strategy.function(key, VISIT)
 
     return run
 
@@ -84,7 +96,7 @@ def hits_and_visits_agree(outcomes: list[Outcome]) -> str:
     return not_redirected(outcomes[1:], len(outcomes) - 1) or disagreement(counts())
 
 
-def whoever_reads_sees_them_agree(outcomes: list[Outcome]) -> str:
+def every_reader_sees_them_agree(outcomes: list[Outcome]) -> str:
     *_, read = outcomes
     assert isinstance(read.returned, HitsAndVisits)
     if wrong := disagreement(read.returned):
@@ -98,6 +110,24 @@ def one_is_redirected_and_recorded(outcomes: list[Outcome]) -> str:
     if redirected != 1:
         return f"{redirected} redirected, by a link with one use left"
     return disagreement(found) or ("" if found.hits == 1 else f"hits = {found.hits}")
+
+
+def hits_of_each_are_its_visits(outcomes: list[Outcome]) -> str:
+    due = len(outcomes)
+    for key, hits, visits in both_counts():
+        if hits != due or visits != due:
+            return f"hits = {hits}, visits = {visits} of {key}, not {due}"
+    return ""
+
+
+def both_counts() -> list[tuple[str, int, int]]:
+    """Return the hits and the sum of the visits of each link, by its key."""
+    links = ShortUrl.objects.annotate(visits_sum=VISITS).order_by("key")
+    return list(links.values_list("key", "hits", "visits_sum"))
+
+
+def both_rows() -> str:
+    return ", ".join(f"{key}: {hits}, visits {visits}" for key, hits, visits in both_counts())
 
 
 def hits_and_visits() -> str:
@@ -151,7 +181,7 @@ RACES = (
             "are committed apart, there are states in which they differ."
         ),
         processes=lambda strategy, number: [follow(strategy)] * (number - 1) + [counts],
-        invariant=whoever_reads_sees_them_agree,
+        invariant=every_reader_sees_them_agree,
     ),
     _race(
         name="last_visit",
@@ -164,5 +194,21 @@ RACES = (
         setup=one_use_left,
         processes=lambda strategy, number: [if_live(follow(strategy))] * number,
         invariant=one_is_redirected_and_recorded,
+    ),
+    _race(
+        name="visits_of_several_keys",
+        situation="Everybody follows two links, in opposite orders, or by one statement for both.",
+        must_hold="Nobody is the victim of a deadlock; hits and visits of each link agree.",
+        story=(
+            "A service collects the visits that wait and records those of several links by one "
+            "statement. Two services do so at the same moment, for the same links in the same "
+            "hour. The rows of visits that one inserts, the other one adds to."
+        ),
+        strategies={name: recording_visits.STRATEGIES[name] for name in ("upsert", "combined")},
+        processes=lambda strategy, number: [
+            follow_both(strategy, process) for process in range(1, number + 1)
+        ],
+        invariant=hits_of_each_are_its_visits,
+        observe=both_rows,
     ),
 )

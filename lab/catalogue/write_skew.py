@@ -122,7 +122,7 @@ def lock_what_was_read(key: str) -> bool:
     """Lock all links of the team, always in the same order, and count those that are active.
 
     Why nothing can go wrong: what the decision rests on is locked before it is read, so that
-    whoever comes second waits, and then counts one. It costs that wait for everybody who changes
+    the second process waits, and then counts one. It costs that wait for everybody who changes
     a link of the team, and a new link is not locked: it could only make the count larger.
     """
     with transaction.atomic():
@@ -156,7 +156,8 @@ WRITE_SKEW = Race(
         "A team has two links, and one of them must stay active. Each process counts the active "
         "ones, two, and switches off a link of its own. Each decision was right when it was made, "
         "and each rests on a row that the other one writes. This is write skew: no row is written "
-        "twice, so that neither a row lock nor REPEATABLE READ notices anything."
+        "twice, so that the row locks of the writes make nobody wait, and REPEATABLE READ notices "
+        "nothing. A lock on all that the decision rests on does; so does SERIALIZABLE."
     ),
     strategies=table(
         wrong(in_a_transaction, "count, then switch off, in one transaction"),

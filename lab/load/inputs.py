@@ -13,8 +13,8 @@ from lab.load import key_spaces
 from lab.models import KeySpace
 from shorturl.api.error_responses import ApiError
 from shorturl.api.json_body import JsonParser
+from shorturl.links.validators import shortened, validate_target_url
 from shorturl.strategies import F, Strategy
-from shorturl.validators import shortened, validate_target_url
 
 T = TypeVar("T", str, int, bool)
 KINDS = {str: "a string", int: "a whole number", bool: "true or false"}

@@ -22,8 +22,8 @@ from django.utils import timezone
 
 from lab.load import own_visits
 from lab.models import KeySpace
-from shorturl import keys
-from shorturl.models import KeptAnswer, ShortUrl, ShortUrlQuerySet, Spending
+from shorturl.links import keys
+from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl, ShortUrlQuerySet
 
 NAME = re.compile(r"lab-[a-z0-9]{5}")
 RANDOM = string.ascii_lowercase + string.digits  # a host's name knows no capitals
@@ -115,8 +115,8 @@ def close(space: KeySpace) -> int:
     """Remove `space` with its links, tombstones and all, and counters; return how many links."""
     with transaction.atomic():
         count = links(space.name).erase()
-        KeptAnswer.objects.filter(caller=space.name).delete()
-        Spending.objects.filter(spender__startswith=f"{space.name} ").delete()
+        IdempotencyRecord.objects.filter(caller=space.name).delete()
+        QuotaUsage.objects.filter(spender__startswith=f"{space.name} ").delete()
         if space.own_visits:
             own_visits.drop(space)
         space.delete()

@@ -1,6 +1,6 @@
 """A table of visits that is a key space's own, for the roll-up.
 
-A strategy that rolls up takes all rows of the table, whoever's links they are of: a wrong one would
+A strategy that rolls up takes all rows of the table, of every link: a wrong one would
 lose the visits of others. So the space has a copy of the empty table, with its indexes and
 constraints, and the strategies' statements are sent as they are, but for the table's name.
 """

@@ -23,13 +23,13 @@ from lab.load.inputs import body, check_target, field, for_programs, key_space, 
 from lab.load.own_visits import visits_of
 from lab.models import KeySpace
 from lab.recorded_visits import VISITS
-from shorturl import creating, idempotency, operations, resolving, reusing, spending
+from shorturl import operations
 from shorturl.api.error_responses import ApiError
-from shorturl.creating import on_conflict
-from shorturl.models import KeptAnswer, ShortUrl
+from shorturl.links.validators import ascii_url, shortened
+from shorturl.models import IdempotencyRecord, ShortUrl
 from shorturl.outages import is_outage
-from shorturl.strategies import F, Strategy
-from shorturl.validators import ascii_url, shortened
+from shorturl.strategies import F, Strategy, creating, idempotency, resolving, reusing, spending
+from shorturl.strategies.creating import on_conflict
 
 # Links to a page of a space. A thousand are some 80 kB of JSON.
 PAGE = 1_000
@@ -94,7 +94,7 @@ def answer(request: HttpRequest, strategy: str) -> HttpResponse:
 
     try:
         key = chosen.function(space.name, target_url, "", work=work).body
-    except KeptAnswer.InFlight:
+    except IdempotencyRecord.InFlight:
         key = ""
     except Exception as error:  # whatever it is, it is what this strategy does
         return failure(error, chosen)

@@ -11,12 +11,12 @@ from lab.load import key_spaces
 from lab.load.inputs import for_programs, key_space, own, strategy_named
 from lab.load.own_visits import visits_of
 from lab.load.views import failure, redirect
-from shorturl import recording_visits, rolling_up
 from shorturl.api.error_responses import ApiError
+from shorturl.links.validators import shortened
 from shorturl.models import VisitCount
 from shorturl.outages import driver_error
-from shorturl.validators import shortened
-from shorturl.visits import visit_of
+from shorturl.strategies import recording_visits, rolling_up
+from shorturl.visits.classification import visit_of
 
 HOUR, DAY = VisitCount.Unit.HOUR, VisitCount.Unit.DAY
 ALL = datetime(9999, 1, 1, tzinfo=UTC)  # this hour, too, in which visits are recorded meanwhile

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 from lab.models import RecordedSchedule, Recording
 from lab.pages.equivalence import begun
-from lab.pages.picture.conflicts import Conflict, conflicts
-from lab.pages.picture.spans import prefix, waits
-from lab.pages.schedules import HEADS, RecordedExploration, drawings, read
-from lab.recording.jobs import LEVELS, READ_COMMITTED, Job
+from lab.pages.schedules import RecordedExploration, pictures, read, sheet_of
+from lab.recording.jobs import LEVELS, Job
+from pginterleave.picture.spans import prefix, waits
 
 SERIALIZABLE = LEVELS[-1]
 MOST = 500  # schedules among which an equivalent one is looked for, at each step of the visitor
@@ -22,7 +21,7 @@ class Choice(NamedTuple):
     """A process at a branch of the tree: `order` is what is taken when it goes next, or "".
 
     `state` says why it cannot go, or whom PostgreSQL ends as its step closes a deadlock. `key` is
-    what chooses it on a keyboard: the process, or the letter of whoever is ended instead of it.
+    what chooses it on a keyboard: the process, or the letter of the one that is ended instead.
     """
 
     process: int
@@ -69,7 +68,7 @@ def equivalents(recording: Recording, taken: str) -> Iterator[tuple[RecordedSche
 def each_step(order: str) -> list[str]:
     """Return the steps of an order: "2" is process 2, and in "2a" process 1 (a) is ended by it.
 
-    That is the step that closes a deadlock; without a letter, whoever takes it is ended.
+    That is the step that closes a deadlock; without a letter, the process that takes it is ended.
     """
     return re.findall(r"\d[a-z]?", order)
 
@@ -100,9 +99,9 @@ def choices(kept: RecordedExploration, taken: str) -> list[Choice]:
 def leads_on(kept: RecordedExploration, taken: str) -> bool:
     """Return whether an order that ran begins with `taken`, or is equivalent to one that does."""
     wanted = each_step(taken)
-    if not any(wanted[-1] in order for order, _ in kept.orders):
+    if not any(wanted[-1] in each.order for each in kept.orders):
         return False
-    return any(each_step(order)[: len(wanted)] == wanted for order, _ in kept.orders) or any(
+    return any(each_step(each.order)[: len(wanted)] == wanted for each in kept.orders) or any(
         equivalents(kept.recording, taken)
     )
 
@@ -110,21 +109,18 @@ def leads_on(kept: RecordedExploration, taken: str) -> bool:
 def branch(kept: RecordedExploration, taken: str) -> dict[str, Any]:
     """Return what the page shows after the steps `taken`; all is told when there are no more."""
     recording, schedule, number = kept.recording, kept.schedule, len(each_step(taken))
-    ended, found = number == len(schedule.steps), list[Conflict]()
-    if ended and schedule.violation:
-        found = conflicts(schedule.steps, snapshots=recording.isolation != READ_COMMITTED)
+    sheet = sheet_of(recording, schedule, number)
     return {
         "taken": taken,
         "ran": kept.ran or schedule.order,
         "before": "".join(each_step(taken)[:-1]),
-        "ended": ended,
-        "choices": [] if ended else choices(kept, taken),
-        "drawings": drawings(recording, schedule, number, found),
-        "heads": HEADS,
-        "described": f"The steps taken so far: {taken or 'none'}",
+        "ended": sheet.ended,
+        "verdict": sheet.verdict,
+        "told": sheet.told[-1:],
+        "choices": [] if sheet.ended else choices(kept, taken),
+        "pictures": pictures(sheet, f"The steps taken so far: {taken or 'none'}"),
         "lines": current_lines(schedule, number),
         "held": schedule.steps[number - 1]["observed"] if taken else recording.initial,
-        "waiting": [each for each in waits(prefix(schedule.steps, number)) if each.last > number],
     }
 
 

@@ -8,7 +8,7 @@ knows of: what cannot be told from a recording depends on everything.
 import re
 from itertools import combinations
 
-from lab.pages.picture.wording import WRITES, Step
+from pginterleave.picture.wording import WRITES, Step
 
 CLOCKS = {"statement_timestamp", "clock_timestamp", "now"}  # what a read may call
 LOCAL = ("SAVEPOINT", "RELEASE")  # who waits goes on to wait for the whole transaction

@@ -8,16 +8,17 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from lab.models import Recording
 from lab.pages.decisions import branch, reach
 from lab.pages.lock_queue import moments
 from lab.pages.requested import exploring, job_of, number_in
 from lab.pages.schedules import (
-    HEADS,
     RecordedExploration,
     around,
-    drawings,
     groups,
+    pictures,
     read,
+    sheet_of,
     shown,
 )
 from lab.recording.jobs import READ_COMMITTED, Job, jobs_named
@@ -59,9 +60,15 @@ def scheduler(request: HttpRequest, name: str, strategy: str, processes: int) ->
         raise Http404(str(error)) from error
     context = about(request, job, kept)
     if kept:
-        context |= branch(kept, taken) | {"schedule": kept.schedule}
-        context["parts"] = parts(job.strategy, told=False, at=context["lines"])
+        context |= board(job, kept, taken)
     return render(request, "lab/scheduler.html", context)
+
+
+def board(job: Job, kept: RecordedExploration, taken: str) -> dict[str, Any]:
+    """Return what the visitor plays with: who may go next, the steps so far, and the source."""
+    found = branch(kept, taken)
+    told = parts(job.strategy, told=False, at=found["lines"])
+    return {**found, "schedule": kept.schedule, "parts": told}
 
 
 @never_cache
@@ -76,9 +83,10 @@ def queue(request: HttpRequest) -> HttpResponse:
         context |= {
             "schedule": schedule,
             "moments": moments(schedule.steps),
-            "drawings": drawings(kept.recording, schedule, len(schedule.steps), []),
-            "heads": HEADS,
-            "described": f"Schedule {schedule.order}, step by step; the tables below tell the same",
+            "pictures": pictures(
+                sheet_of(kept.recording, schedule, len(schedule.steps)),
+                f"Schedule {schedule.order}, step by step; the tables below tell the same",
+            ),
         }
     return render(request, "lab/queue.html", context)
 
@@ -94,6 +102,7 @@ def about(request: HttpRequest, job: Job, kept: RecordedExploration | None) -> d
         "query": "" if standard else f"{urlencode({'level': job.isolation})}&",
         "job": job,
         "recording": kept and kept.recording,
+        "failed": None if kept else Recording.objects.filter(**job.where()).first(),
         "changed": kept and kept.recording.source not in ("", digest(job.strategy)),
         "source": source(job.strategy),
         **exploring(request, None if kept else job),

@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from lab.pages.picture.spans import Lock, Wait, locks, waits
-from lab.pages.picture.wording import Step, words
+from pginterleave.picture.spans import Lock, Wait, locks, waits
+from pginterleave.picture.wording import Step, words
 
 
 class Moment(NamedTuple):

@@ -37,6 +37,7 @@ def last_run(recorded: Recorded) -> dict[str, Any] | None:
             and (cell := recorded.cell(RACES[run["script"]], run["strategy"]))
         ]
         rows.sort(key=lambda row: (row.run["operation"], -row.run["share"], row.run["strategy"]))
-        return {**report, "rows": rows}
+        fastest = max((row.run["per_second"] for row in rows), default=1)
+        return {**report, "rows": rows, "fastest": fastest}
     except (OSError, ValueError, KeyError, TypeError):  # none, or of another version
         return None

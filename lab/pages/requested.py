@@ -21,12 +21,15 @@ def may_explore(request: HttpRequest) -> bool:
 def exploring(request: HttpRequest, job: Job | None = None) -> dict[str, Any]:
     """Return for a page which batch `goes_on`, or None, and whether the visitor `may_explore`.
 
-    A page of one exploration, `job`, is not concerned by a batch without it.
+    A page of one exploration, `job`, is not concerned by a batch without it. A batch with it has it
+    come next.
     """
     newest = Batch.objects.order_by("-pk").first()
     goes_on = newest and not batches.is_over(newest)
     if newest and goes_on and job:
         goes_on = str(job) in map(str, jobs_named(newest.what))
+        if goes_on and may_explore(request):
+            Batch.objects.filter(pk=newest.pk).update(wanted=str(job))
     return {"goes_on": newest if goes_on else None, "may_explore": may_explore(request)}
 
 

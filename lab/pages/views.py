@@ -4,7 +4,6 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
-from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
@@ -15,6 +14,8 @@ from lab.catalogue.museum import MUSEUM
 from lab.exceptions import AlreadyExploring
 from lab.models import Batch, Recording
 from lab.pages import measured
+from lab.pages.decisions import reach
+from lab.pages.exploration_views import about, board
 from lab.pages.requested import exploring, may_explore, race_named, strategy_of
 from lab.pages.tables import Recorded, RecordedCell
 from lab.recording import batches
@@ -26,12 +27,13 @@ from shorturl.strategies import Verdict
 @never_cache
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """Show the races in the order of the story, the matrix, and the last load test.
-
-    Whoever comes first, on a machine of their own, has everything explored.
-    """
-    if settings.LOCAL and request.method == "GET":
-        batches.start_the_first()
+    """Show a game, in which a hit is to be lost; the matrix, the races, and the last load test."""
+    (game,) = jobs_named("lost_update/naive")
+    taken = request.GET.get("taken", "")
+    try:
+        kept = reach(game, taken)
+    except ValueError as error:
+        raise Http404(str(error)) from error
     recorded = Recorded(Recording.objects.all())
     context = {
         "races": [each for name, each in EVERY_RACE.items() if name not in MUSEUM],
@@ -41,6 +43,8 @@ def index(request: HttpRequest) -> HttpResponse:
         "last_run": Batch.objects.order_by("-pk").first(),
         **exploring(request),
     }
+    if kept:
+        context |= {**about(request, game, kept), **board(game, kept, taken), **exploring(request)}
     return render(request, "lab/index.html", context)
 
 
@@ -76,26 +80,18 @@ def race(request: HttpRequest, name: str) -> HttpResponse:
 @require_safe
 def isolation(request: HttpRequest) -> HttpResponse:
     """Show what the isolation levels change: race × strategy × level."""
-    recorded = Recorded(Recording.objects.filter(race__in=ISOLATED))
-    context = {
-        "tables": recorded.isolation(),
-        "newest": newest(race__in=ISOLATED),
-        **exploring(request),
-    }
-    return render(request, "lab/isolation.html", context)
+    tables = Recorded(Recording.objects.filter(race__in=ISOLATED)).isolation()
+    shown = {"tables": tables, "newest": newest(race__in=ISOLATED), **exploring(request)}
+    return render(request, "lab/isolation.html", shown)
 
 
 @never_cache
 @require_safe
 def museum(request: HttpRequest) -> HttpResponse:
     """Show the museum: races of real URL shorteners."""
-    recorded = Recorded(Recording.objects.filter(race__in=MUSEUM))
-    context = {
-        "exhibits": recorded.museum(),
-        "newest": newest(race__in=MUSEUM),
-        **exploring(request),
-    }
-    return render(request, "lab/museum.html", context)
+    exhibits = Recorded(Recording.objects.filter(race__in=MUSEUM)).museum()
+    shown = {"exhibits": exhibits, "newest": newest(race__in=MUSEUM), **exploring(request)}
+    return render(request, "lab/museum.html", shown)
 
 
 @require_POST

@@ -14,7 +14,7 @@ from lab.exceptions import AlreadyExploring
 from lab.models import Batch, Recording
 from lab.recording.jobs import jobs_named
 
-LOCK = 0x6C6162  # "lab": whoever holds this advisory lock explores
+LOCK = 0x6C6162  # "lab": the holder of this advisory lock explores
 INTERRUPTED = "Interrupted"  # how the problem of a batch begins that was told to stop
 GRACE = 15  # seconds that a batch may take to get the lock
 
@@ -27,7 +27,7 @@ def lock(using: str = DEFAULT_DB_ALIAS) -> bool:
 
 
 def wait_for_lock(using: str, seconds: float) -> bool:
-    """Wait for the lock until whoever explores has ended; return whether that was in time."""
+    """Wait for the lock until another exploration has ended; return whether that was in time."""
     with connections[using].cursor() as cursor:
         limits = "SELECT set_config('lock_timeout', %s, false), set_config(%s, '0', false)"
         cursor.execute(limits, [f"{seconds * 1000:.0f}ms", "statement_timeout"])

@@ -1,7 +1,10 @@
 """What is explored and kept: each job is a race, a strategy, processes and an isolation level."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
+
+from django.conf import settings
 
 from lab.catalogue import EVERY_RACE, RACES
 from lab.catalogue.museum import MUSEUM
@@ -11,7 +14,8 @@ from shorturl.strategies import Strategy
 READ_COMMITTED, *STRICTER = LEVELS = ("read committed", "repeatable read", "serializable")
 # Explored at every level; the last one is no part of the matrix.
 ISOLATED = ("lost_update", "clobbered_edit", "toctou_in_a_transaction", "write_skew")
-GROUPS = ("all", "matrix", "museum", "isolation", "queue")
+GROUPS = ("all", "workshop", "queue", "matrix", "museum", "isolation")  # all: in this order
+OPENED = re.compile(r"/lab/races/(\w+)/(\w+)/(\d)/")  # a page of an exploration, in WORKSHOP.md
 QUEUE = ("lost_update", "select_for_update", "3")  # of the page that shows who waits for whom
 
 
@@ -47,7 +51,10 @@ def jobs_named(what: str) -> list[Job]:
     if what not in GROUPS:
         return [job_named(*what.split("/"))]
     if what == "all":
-        return [job for group in GROUPS[1:] for job in jobs_named(group)]
+        every = [job for group in GROUPS[1:] for job in jobs_named(group)]
+        return list({str(job): job for job in every}.values())
+    if what == "workshop":
+        return [job_named(*each) for each in dict.fromkeys(OPENED.findall(workshop()))]
     if what == "queue":
         return [job_named(*QUEUE)]
     races = {
@@ -62,6 +69,12 @@ def jobs_named(what: str) -> list[Job]:
         for strategy in race.strategies.values()
         if what != "isolation" or level != READ_COMMITTED or race.name not in RACES
     ]
+
+
+def workshop() -> str:
+    """Return the text of WORKSHOP.md; "" where it is not, as in a container."""
+    path = settings.BASE_DIR / "WORKSHOP.md"
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 def job_named(

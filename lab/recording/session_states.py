@@ -1,4 +1,4 @@
-"""What PostgreSQL says of the processes' sessions: transactions, locks, who waits for whom."""
+"""What PostgreSQL says of the processes' sessions and of the versions of the links' rows."""
 
 from typing import Any
 
@@ -17,6 +17,7 @@ ASK = """
     WHERE datname = current_database() AND application_name LIKE 'interleave process %'
     ORDER BY 1, granted DESC, locktype, 7, mode
 """
+VERSIONS = "SELECT key, ctid::text, xmin::text, xmax::text FROM shorturl_shorturl ORDER BY id"
 
 
 def session_states() -> dict[str, Any]:
@@ -25,11 +26,14 @@ def session_states() -> dict[str, Any]:
     A lock has its `process`, its `mode`, `on` what it is, whether it is `granted`, and of whom
     pg_blocking_pids() says that the process is `blocked_by` them. Row locks are not among them:
     PostgreSQL keeps these in the rows. A process that waits for one waits for the transaction of
-    whoever holds it.
+    the process that holds it. `versions` are those of the links' rows that a new snapshot sees, and
+    `writers` the process of each transaction that goes on, by its id.
     """
     with connection.cursor() as cursor:
         cursor.execute(ASK)
         rows = cursor.fetchall()
+        cursor.execute(VERSIONS)
+        versions = cursor.fetchall()
     process_of = {pid: process for process, pid, *_ in rows}
     owner = {row[7]: row[0] for row in rows if row[3] == "transactionid" and row[5]}
     locks = []
@@ -47,4 +51,5 @@ def session_states() -> dict[str, Any]:
             {"process": process, "mode": mode, "on": on, "granted": granted,
              "blocked_by": blocked_by}
         )  # fmt: skip
-    return {"in_transaction": sorted({row[0] for row in rows if row[2]}), "locks": locks}
+    inside = sorted({row[0] for row in rows if row[2]})
+    return {"in_transaction": inside, "locks": locks, "versions": versions, "writers": owner}

@@ -11,11 +11,11 @@ from django.conf import settings
 from django.db import connection, connections, transaction
 
 from lab.models import RecordedSchedule, Recording
-from lab.recording.column_values import column_values
 from lab.recording.jobs import Job
 from lab.recording.session_states import session_states
 from lab.recording.source import digest, file_of
 from pginterleave import Exploration, Schedule, Step
+from pginterleave.picture.recorded import recorded_step
 from shorturl.strategies import Strategy
 
 MAX_SCHEDULES, MAX_SECONDS = 20_000, 120  # of one exploration, whose schedules are all kept
@@ -84,7 +84,7 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
         schedules=result.schedules,
         explored=len(kept),
         violating=result.violating,
-        with_error=sum(any(each.raised for each in one.outcomes) for one in result.violations),
+        refused=result.raising,
         truncated=result.truncated,
         source=source,
         initial=initial[0],
@@ -94,6 +94,14 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
     )
     replace(job, recording, kept)
     return recording
+
+
+def note_failure(job: Job, reason: str) -> None:
+    """Keep in the service's database why the exploration of `job` failed, if nothing else is."""
+    if not Recording.objects.using(SERVICE).filter(**job.where()).exists():
+        nothing = {"schedules": 0, "explored": 0, "violating": 0, "refused": 0, "seconds": 0.0}
+        recording = Recording(**job.where(), **nothing, truncated=reason[:300])
+        replace(job, recording, [])
 
 
 def replace(job: Job, recording: Recording, schedules: list[RecordedSchedule]) -> None:
@@ -116,45 +124,43 @@ def version() -> str:
 def written(schedule: Schedule, number: int, source: str) -> RecordedSchedule:
     """Return a schedule as it is kept; `source` is the file whose lines are shown beside it.
 
-    A step has `process`, `sql` (for a reader), `until`, `waited_for`, `result`, `error`
-    and `message` (both can be empty), `rows` (how many it returned or changed), `line` (in
-    `source`, or 0), `where` (the file and line that sent it), `observed`, and what column_values()
-    and session_states() return. An outcome is what the process raised, or "".
+    A step has what recorded_step() returns, `line` (in `source`, or 0), `observed`, and what
+    session_states() returns, of `versions` the texts. An outcome is what the process raised, or "".
     """
+    writers: dict[str, int] = {}
     return RecordedSchedule(
         number=number,
         order=schedule.order,
         violation=schedule.violation,
-        steps=[_step(step, source) for step in schedule.timeline],
+        raises=schedule.raises,
+        steps=[_step(step, source, writers) for step in schedule.timeline],
         outcomes=[_raised(outcome.raised) for outcome in schedule.outcomes],
     )
 
 
-def _step(step: Step, source: str) -> dict[str, Any]:
+def _step(step: Step, source: str, writers: dict[str, int]) -> dict[str, Any]:
     path = Path(step.filename)
     if path.is_relative_to(settings.BASE_DIR):
         path = path.relative_to(settings.BASE_DIR)
     return {
-        "process": step.process,
-        "sql": step.statement(),
-        "until": step.until,
-        "waited_for": step.waited_for,
-        "result": step.result(),
-        "error": step.error,
-        "message": step.message,
-        "rows": step.rowcount,
+        **recorded_step(step),
         "line": step.lineno if step.filename == source else 0,
         "where": f"{path}:{step.lineno}",
-        **_seen(step),
-        **column_values(step),
+        **_seen(step, writers),
     }
 
 
-def _seen(step: Step) -> dict[str, Any]:
+def _seen(step: Step, writers: dict[str, int]) -> dict[str, Any]:
     """Return what was observed after a step: by record(), or only what the rows hold."""
-    if isinstance(step.observed, dict):
-        return step.observed
-    return {"observed": str(step.observed or ""), "in_transaction": [], "locks": []}
+    if not isinstance(step.observed, dict):
+        return {"observed": str(step.observed or ""), "in_transaction": [], "locks": []}
+    writers |= step.observed["writers"]
+    who = {xid: f"P{process}" for xid, process in writers.items()} | {"0": "–"}
+    versions = [
+        f"{key}\u00a0{place} xmin\u00a0{who.get(xmin, xmin)} xmax\u00a0{who.get(xmax, xmax)}"
+        for key, place, xmin, xmax in step.observed["versions"]
+    ]
+    return {**step.observed, "versions": versions, "writers": {}}
 
 
 def _raised(error: BaseException | None) -> str:

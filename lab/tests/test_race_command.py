@@ -8,15 +8,12 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db.models import F, Subquery
 
 from lab.catalogue import EVERY_RACE, RACES, matrix
 from lab.catalogue.museum import MUSEUM
-from lab.catalogue.museum.limited_use import LimitedLink
-from lab.conftest import judged, race
+from lab.conftest import race
 from lab.management.commands.race import Command
 from project.docs import ROOT
-from shorturl.resolving import update_returning
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -88,46 +85,6 @@ def test_a_drawing_is_no_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch
     assert widest[0] <= 80 < widest[1]
 
 
-def redeem_what_it_has_found(key: str) -> bool:
-    found = LimitedLink.objects.filter(key=key, uses__lt=F("max_uses")).values("pk")[:1]
-    return LimitedLink.objects.filter(pk=Subquery(found)).update(uses=F("uses") + 1) == 1
-
-
-def nobody_may(key: str) -> bool:
-    return False
-
-
-def without_a_redirect(key: str) -> None:
-    update_returning.resolve(key)
-
-
-def test_check_judges_a_function_and_draws_the_counterexample() -> None:
-    printed = race("check", "limited_use", "lab.catalogue.museum.limited_use:mended")
-    assert "limited_use:mended: holds. 0 of 4 schedules violate the invariant." in printed
-    code, printed = judged("lost_update", "shorturl.resolving.naive:resolve")
-    assert code == 1
-    assert "naive:resolve: schedule 112212 violates the invariant." in printed  # and no other ran
-    assert "Violated: hits = 1, not 2." in printed
-    code, printed = judged("lost_update", "shorturl.resolving.naive:resolve", "--count")
-    assert code == 1
-    assert "12 of 14 schedules violate the invariant. The shortest, 122211:" in printed
-
-
-def test_check_sees_what_a_function_does_not_do() -> None:
-    # One statement looks and writes. The other one's COMMIT can come between.
-    code, printed = judged("limited_use", f"{__name__}:redeem_what_it_has_found")
-    assert code == 1
-    assert "schedule 1212 violates the invariant" in printed
-    assert "… waits for process 1" in printed
-    assert "is told [False, False, False" in judged("limited_use", f"{__name__}:nobody_may")[1]
-    code, printed = judged("lost_update", f"{__name__}:without_a_redirect")
-    assert code == 1
-    assert "process 1 is redirected to None" in printed
-
-
-NOT_CREATE = ["check", "toctou", "shorturl.resolving.naive:resolve"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -135,15 +92,10 @@ NOT_CREATE = ["check", "toctou", "shorturl.resolving.naive:resolve"]
         (["explore", "toctou", "--strategy", "magic"], "'magic' takes no part in toctou"),
         (["explore", "--strategy", "as_found"], "No race has this strategy"),  # but in the museum
         (["matrix", "--processes", "4"], "There is a matrix for 1, 2, 3 processes"),
-        (["check", "toctou", "shorturl.creating.permuted_sequence:create"], "did not use the can"),
         (["explore", "toctou", "--processes", "1"], "toctou takes 2 to 9 processes, not 1"),
         (["explore", "collision", "--processes", "2"], "collision takes 1 process, not 2"),
         (["explore", "toctou", "--max-schedules", "0"], "'0' is not a whole number from 1 up"),
         (["show", "lost_update", "naive", "--schedule", "12"], "is over before"),
-        (["check", "lost_update", "nothing:here"], "cannot be imported"),
-        (["check", "lost_update", "shorturl.keys:ALPHABET"], "is not a function: its type is str"),
-        (NOT_CREATE, "does not work, with or without a race: process 1 raises TypeError: resolve"),
-        (NOT_CREATE, "It is called like create(target"),
     ],
 )
 def test_wrong_use_is_told_what_was_wrong(arguments: list[str], message: str) -> None:
@@ -160,7 +112,7 @@ def test_wrong_arguments_are_one_line(capsys: pytest.CaptureFixture[str]) -> Non
     assert line.startswith("manage.py race show: argument race: there is no race 'nosuch'; there a")
 
 
-def test_whoever_reads_may_stop_reading() -> None:
+def test_a_reader_of_its_output_may_stop() -> None:
     read, write = os.pipe()
     os.close(read)
     command = [sys.executable, "manage.py", "race", "list"]

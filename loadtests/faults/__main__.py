@@ -1,8 +1,8 @@
-"""Faults: what fails while users follow and create short URLs, and how long anybody waits for it.
+"""Faults: what fails while users follow and create short URLs, and how long a request waits then.
 
-What it teaches: a hit that was acknowledged is a hit that PostgreSQL has committed, so no fault can
-lose it. A fault leaves requests without an answer, and whether those were counted is unknown; but
-every wait ends, every refusal is quick, and the service recovers without help.
+What it teaches: an acknowledged hit is committed by PostgreSQL, so no fault can lose it. A fault
+leaves some requests without an answer, and nobody knows whether those were counted. But every wait
+ends, every refusal is quick, and the service recovers without help.
 
 How to run it:
 
@@ -16,36 +16,27 @@ bound was kept and no hit was lost or counted twice, 1 when not, 2 when that cou
 """
 
 import argparse
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from tabulate import tabulate
 
-from loadtests.faults import FAULTS
-from loadtests.faults.experiment import (
-    FaultOutcome,
-    InjectedFault,
-    NotRecovered,
-    Setup,
-    Skipped,
-    run,
-)
-from loadtests.faults.single import reported
+from loadtests.faults.experiment import KindOfFault, Setup, reported
+from loadtests.faults.outcome import FaultOutcome, NotRecovered, Skipped
+from loadtests.faults.table import FAULTS
 from loadtests.harness import comparison
 from loadtests.harness.lab_api import LabError
-from loadtests.harness.measured_operations import RESOLVING, WRONG_RESOLVING
+from loadtests.harness.measured_operations import OPERATIONS, WRONG_RESOLVING
 from loadtests.harness.reconciliation import ExitCode
 
+Result = FaultOutcome | Skipped | NotRecovered
 BY_NAME = {fault.name: fault for fault in FAULTS}
 COLUMNS = ("fault", "acknowledged ≤ hits ≤ sent", "longest wait", "bound", "besides")
 
 
-def outcomes(
-    faults: Sequence[InjectedFault], setup: Setup
-) -> Iterator[tuple[InjectedFault, FaultOutcome | Skipped | NotRecovered]]:
-    """Run the faults, those of one place after another in it, and yield what became of each.
+def outcomes(faults: Sequence[KindOfFault], setup: Setup) -> Iterator[tuple[KindOfFault, Result]]:
+    """Run the faults, and yield the result of each. Neighbours share their place.
 
     Raises NotServed, and what own_postgres() does.
     """
@@ -55,7 +46,7 @@ def outcomes(
         try:
             with place_of(setup) as place:
                 while waiting and waiting[0].place is place_of:
-                    outcome = run(waiting[0], place)
+                    outcome = waiting[0].run(place)
                     yield waiting.pop(0), outcome
         except (Skipped, NotRecovered) as reason:
             yield waiting.pop(0), reason
@@ -63,24 +54,27 @@ def outcomes(
             yield waiting.pop(0), NotRecovered(str(error))
 
 
-def cells(fault: InjectedFault, outcome: FaultOutcome | Skipped | NotRecovered) -> list[str]:
+def cells(fault: KindOfFault, outcome: Result) -> list[str]:
     """Return the row of a table."""
     if isinstance(outcome, Skipped):
         return [fault.name, f"skipped: {outcome}", "", "", ""]
     if isinstance(outcome, NotRecovered):
-        return [fault.name, f"MISSED: {outcome}", "", f"{fault.bound:g} s", ""]
+        return [fault.name, f"MISSED: {outcome}", "", bound(fault), ""]
     longest, *others = outcome.figures
     besides = [str(figure) for figure in others]
     if missed := outcome.missed():
         besides.append(f"MISSED: {', '.join(missed)}")
     counts = f"{outcome.acknowledged:,} ≤ {outcome.hits:,} ≤ {outcome.sent:,}"
     longest_wait = f"{longest.measured:.2f} s"
-    return [fault.name, counts, longest_wait, f"{longest.bound:g} s", "; ".join(besides)]
+    return [fault.name, counts, longest_wait, bound(fault), "; ".join(besides)]
 
 
-def exit_code(
-    results: Sequence[FaultOutcome | Skipped | NotRecovered], *, counts_only: bool = False
-) -> ExitCode:
+def bound(fault: KindOfFault) -> str:
+    """Return the most that a request may wait."""
+    return "none" if fault.bound is None else f"{fault.bound:g} s"
+
+
+def exit_code(results: Sequence[Result], *, counts_only: bool = False) -> ExitCode:
     """Return the exit code: a bound that was missed, or nothing that was tried."""
     tried = [result for result in results if not isinstance(result, Skipped)]
     for result in tried:
@@ -101,13 +95,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--counts-only",
         action="store_true",
-        help="fail only for a wrong count or without a recovery: a busy machine misses times",
+        help="fail only for a wrong count or a missing recovery: a busy machine misses times",
     )
     parser.add_argument("--list", action="store_true", help="list the faults, and end")
     parser.add_argument("--markdown", action="store_true", help="print a table for the documents")
     parser.add_argument(
         "--strategy",
-        choices=[name for name in RESOLVING if name not in WRONG_RESOLVING],
+        choices=[n for n in OPERATIONS["resolving"].strategies if n not in WRONG_RESOLVING],
         default="",
         help="count hits by this one, not by the service's default",
     )
@@ -133,8 +127,8 @@ def arguments() -> argparse.Namespace:
 
 def line(cells: Sequence[str]) -> str:
     """Return what is printed of a fault as soon as it is over."""
-    name, counts, wait, bound, besides = cells
-    held = f"{wait:>8} ≤ {bound}" if wait else ""
+    name, counts, wait, most, besides = cells
+    held = f"{wait:>8}" + (f" ≤ {most}" if wait and most != "none" else "")
     return f"{name:<19} {counts:<23} {held:<17} {besides}".rstrip()
 
 
@@ -157,11 +151,10 @@ def main() -> int:
     """Run from the command line; return the exit code."""
     chosen = arguments()
     if chosen.list:
-        listed = [(f.name, f.does, f.must_hold, f"{f.bound:g} s") for f in chosen.faults]
+        listed = [(f.name, f.does, f.must_hold, bound(f)) for f in chosen.faults]
         style = "pipe" if chosen.markdown else "plain"
         print(tabulate(listed, ("fault", "what is done", "what must hold", "bound"), style))
         return 0
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and clean up
     return reported("faults", lambda: measure(chosen))
 
 

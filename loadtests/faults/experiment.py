@@ -1,5 +1,9 @@
 """An experiment: one fault in a service under load, and what was measured meanwhile."""
 
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -7,28 +11,29 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import psutil
+from django.core.exceptions import ImproperlyConfigured
 
+from loadtests.faults.outcome import (
+    PROBE_BOUND,
+    QUICK,
+    TIMEOUT,
+    FaultOutcome,
+    Figure,
+    NotRecovered,
+    Skipped,
+)
 from loadtests.faults.traffic import Traffic, running
+from loadtests.harness.lab_api import LabError
 from loadtests.harness.own_postgres import OwnPostgres, own_postgres
-from loadtests.harness.reconciliation import LoadResult
-from loadtests.harness.serving import RunningService, serving
+from loadtests.harness.reconciliation import ExitCode
+from loadtests.harness.serving import ROOT, NotServed, RunningService, serving
 
 # So many redirects one after another, without an error between them, are a service at work.
 AT_WORK = 100
-TIMEOUT = 60  # seconds, for the load to begin and for the service to recover
 POLL_INTERVAL = 0.02  # seconds
-PROBE_BOUND = 1.0  # seconds, of /healthz
 
-# Seconds that docs/deploying.md promises, by the number's name there.
-QUEUE_TIMEOUT, LOCK_TIMEOUT, CONNECT_TIMEOUT = 0.5, 1.0, 3.0
-RECEIVE_TIMEOUT, REQUEST_TIMEOUT, KEEPALIVE = 5.0, 12.0, 30.0
-# What a machine that is busy with the load, too, may add to a limit that has passed.
-MARGIN = 0.5
-RESPAWN = 10.0  # seconds for gunicorn to replace all workers, and for them to import Django
-QUICK = 1.0  # seconds for what waits for nothing but a thread
-
-
-# Of any one dimension, the rows that have a value have each visit once: see VisitCount.
+# The hits and visits of links differ by so many. Of any one dimension, the rows that have a value
+# have each visit once: see VisitCount.
 DIFFERENCES = """
     SELECT coalesce(sum(abs(link.hits - coalesce(visits.hits, 0))), 0)
     FROM shorturl_shorturl AS link LEFT JOIN (
@@ -41,44 +46,19 @@ DIFFERENCES = """
 """
 
 
-class Skipped(Exception):
-    """This machine lacks what the fault needs. The message says what."""
-
-
-class NotRecovered(Exception):
-    """The service did not recover from a fault. The message is one line."""
-
-
-class Figure(NamedTuple):
-    """A measured number, and the bound that it is held to: the most, or the least with `least`."""
-
-    what: str
-    measured: float
-    bound: float
-    unit: str = ""
-    least: bool = False
-
-    @property
-    def holds(self) -> bool:
-        """Whether the bound is kept."""
-        return self.measured >= self.bound if self.least else self.measured <= self.bound
-
-    def __str__(self) -> str:
-        sign, digits = ("≥" if self.least else "≤"), (".2f" if self.unit == " s" else ".0f")
-        return f"{self.what} {self.measured:{digits}} {sign} {self.bound:g}{self.unit}"
-
-
 @dataclass
 class Place:
     """Where a fault happens: PostgreSQL, the services, and the addresses that the load uses.
 
-    `tool` is what a fault uses there: a proxy, for example.
+    `tool` is what a fault uses there: a proxy, for example. `probed` is the address where /healthz
+    is asked, when it is not the first of `urls`.
     """
 
     postgres: OwnPostgres
     services: list[RunningService]
     urls: list[str]
     tool: Any = None
+    probed: str = ""
 
 
 @dataclass
@@ -120,15 +100,15 @@ class Experiment:
 
     @property
     def records_visits(self) -> bool:
-        """Whether the service's settings say so: by default, and not where it counts otherwise."""
-        # Of several with the same settings: the last one may be dead by now.
+        """Whether the service records visits: by default, unless another strategy counts."""
+        # The first of the services: a fault may have killed the last one.
         chosen = psutil.Process(self.place.services[0].process.pid).environ()
         default = chosen.get("SHORTURL_RESOLVING", "") in ("", "combined")
         return bool(chosen.get("SHORTURL_VISITS", "" if default else "off") != "off")
 
     @property
     def master(self) -> psutil.Process:
-        """The master of the last service."""
+        """The gunicorn master of the last service."""
         return psutil.Process(self.place.services[-1].process.pid)
 
     def go_on(self, seconds: float) -> None:
@@ -150,55 +130,49 @@ class Experiment:
         return time.monotonic() - began
 
 
-class InjectedFault(NamedTuple):
-    """A row of the catalogue.
+class KindOfFault(NamedTuple):
+    """A row of the table.
 
-    `inject` injects the fault, and yields what else it measured than how long requests waited,
-    for which `bound` is the most, in seconds. `affects` says that some request has to be affected:
-    a fault that nobody notices proves nothing. `probes` says that /healthz answers throughout.
+    `inject` injects the fault, and yields figures besides the longest wait. `bound` is the most
+    that a request may wait, in seconds; None claims nothing. `affects` says that some request has
+    to be affected: a fault without an effect proves nothing. `probes` says that /healthz answers
+    throughout. `quick` faults are those that CI runs.
     """
 
-    inject: Callable[[Experiment], Iterable[Figure]]
+    name: str
     does: str
     must_hold: str
-    bound: float
+    inject: Callable[[Experiment], Iterable[Figure] | None]
     place: Callable[[Setup], AbstractContextManager[Place]] = plain
-    quick: bool = False
+    bound: float | None = QUICK
+    quick: bool = True
     affects: bool = False
     probes: bool = True
 
-    @property
-    def name(self) -> str:
-        """The name that the command line knows it by."""
-        return self.inject.__name__
+    def run(self, place: Place) -> FaultOutcome:
+        """Have users at work, inject the fault, wait for the service to recover, and reconcile.
 
-
-class FaultOutcome(NamedTuple):
-    """What was measured: redirects by the clients' and by the database's account, and figures.
-
-    The first of the figures is the longest time without an answer.
-    """
-
-    fault: InjectedFault
-    acknowledged: int
-    hits: int
-    sent: int
-    figures: list[Figure]
-    result: LoadResult
-
-    def missed(self) -> list[str]:
-        """Return what did not hold."""
-        return [*(str(figure) for figure in self.figures if not figure.holds), *self.miscounted()]
-
-    def miscounted(self) -> list[str]:
-        """Return what did not hold of the counts, on however busy a machine."""
-        told = []
-        if not self.acknowledged <= self.hits <= self.sent:
-            told.append("acknowledged ≤ hits ≤ sent")
-        if self.result.violated or self.result.reason:
-            errors = (f"{number} × {kind}" for kind, number in self.result.errors.items())
-            told.append(": ".join(filter(None, ["the ledger", ", ".join(errors)])))
-        return told
+        Raises NotRecovered, Skipped, and LabError when the service is not there.
+        """
+        with running(place.urls, probed=place.probed) as traffic:
+            experiment = Experiment(place, traffic)
+            experiment.wait_until_at_work("the load does not begin")
+            traffic.begin_measuring()
+            figures = [*(self.inject(experiment) or ())]
+            experiment.wait_until_at_work("the load is not answered after the fault")
+        records, unrecorded = experiment.records_visits, hits_without_visits(place.postgres)
+        hits, result = traffic.reconciled()
+        standard = [Figure("longest wait", traffic.longest, self.bound, " s")]
+        if self.probes:
+            standard.append(Figure("/healthz", traffic.longest_probe, PROBE_BOUND, " s"))
+            standard.append(Figure("failed /healthz", traffic.failed_probes, 0))
+        if records:
+            standard.append(Figure("hits without a visit", unrecorded, 0))
+        if self.affects:
+            affected = traffic.ledger.errors.total()
+            standard.append(Figure("requests affected", affected, 1, least=True))
+        acknowledged = traffic.ledger.redirects.total()
+        return FaultOutcome(acknowledged, hits, traffic.followed, [*standard, *figures], result)
 
 
 def hits_without_visits(postgres: OwnPostgres) -> int:
@@ -208,26 +182,51 @@ def hits_without_visits(postgres: OwnPostgres) -> int:
         return int(cursor.fetchone()[0])
 
 
-def run(fault: InjectedFault, place: Place) -> FaultOutcome:
-    """Have users at work, inject the fault, wait until the service has recovered, and reconcile.
+def found(cursor: Any, query: str) -> bool:
+    """Return whether a query of PostgreSQL's statistics finds any row now.
 
-    Raises NotRecovered, Skipped, and LabError when the service is not there.
+    Without the first statement it would find what it did at the transaction's first look.
     """
-    with running(place.urls) as traffic:
-        experiment = Experiment(place, traffic)
-        experiment.wait_until_at_work("the load does not begin")
-        traffic.begin_measuring()
-        figures = [*fault.inject(experiment)]
-        experiment.wait_until_at_work("the load is not answered after the fault")
-    records, unrecorded = experiment.records_visits, hits_without_visits(place.postgres)
-    hits, result = traffic.reconciled()
-    ledger, standard = traffic.ledger, [Figure("longest wait", traffic.longest, fault.bound, " s")]
-    if fault.probes:
-        standard.append(Figure("/healthz", traffic.longest_probe, PROBE_BOUND, " s"))
-        standard.append(Figure("failed /healthz", traffic.failed_probes, 0))
-    if records:
-        standard.append(Figure("hits without a visit", unrecorded, 0))
-    if fault.affects:
-        standard.append(Figure("requests affected", ledger.errors.total(), 1, least=True))
-    acknowledged = ledger.redirects.total()
-    return FaultOutcome(fault, acknowledged, hits, traffic.followed, [*standard, *figures], result)
+    cursor.execute("SELECT pg_stat_clear_snapshot()")
+    cursor.execute(query)
+    return bool(cursor.fetchall())
+
+
+@contextmanager
+def manage(
+    command: str, database_url: str, *arguments: str, **environment: str
+) -> "Iterator[subprocess.Popen[bytes]]":
+    """Have that command of manage.py at work on a database; kill it at the end of the block."""
+    variables = {**os.environ, "SHORTURL_LOCAL": "on", "DATABASE_URL": database_url, **environment}
+    with subprocess.Popen(  # noqa: S603 - nothing in it comes from outside
+        [sys.executable, "manage.py", command, *arguments],
+        cwd=ROOT,
+        env=variables,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def reported(name: str, measure: Callable[[], ExitCode]) -> ExitCode:
+    """Return the exit code of `measure`; print one line, which begins with `name`, of an error.
+
+    On SIGTERM, what it has started is ended before this process is.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        return measure()
+    except NotRecovered as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return ExitCode.UNEXPECTED
+    except (
+        *(Skipped, NotServed, LabError, ImproperlyConfigured),
+        *(OSError, subprocess.SubprocessError),
+    ) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print(f"{name}: stopped", file=sys.stderr)
+    return ExitCode.INCONCLUSIVE

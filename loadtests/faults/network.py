@@ -1,4 +1,4 @@
-"""Two network namespaces, of a process and of PostgreSQL, with a cable between them to pull."""
+"""Two network namespaces, one for the service and one for PostgreSQL, with a cable between them."""
 
 import ctypes
 import os
@@ -8,14 +8,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from loadtests.faults.experiment import Skipped
+from loadtests.faults.outcome import Skipped
 
 CLONE_NEWNET = 0x40000000  # of <linux/sched.h>
 HERE, THERE = "10.77.0.1", "10.77.0.2"  # addresses that only the two namespaces know
 
 
 class Cable:
-    """A cable between this thread's namespace and another one, which is at THERE."""
+    """A cable between this thread's namespace and the one that `there` is a descriptor of."""
 
     def __init__(self, there: int) -> None:
         self._there = there
@@ -23,62 +23,57 @@ class Cable:
     @contextmanager
     def far_end(self) -> Iterator[None]:
         """Be in the other namespace, with all that is started in the block."""
-        here = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        here = _current()
         try:
-            _enter(self._there)
+            _call("setns", self._there, CLONE_NEWNET)
             yield
         finally:
-            _enter(here)
+            _call("setns", here, CLONE_NEWNET)
             os.close(here)
 
-    def pull(self) -> None:
-        """Have both ends lose what they send."""
+    def turn(self, state: str) -> None:
+        """With "down", have both ends lose what they send; with "up", have it carried again."""
         with self.far_end():
-            _ip("link set far down")
-
-    def plug_in(self) -> None:
-        """Have it carry again."""
-        with self.far_end():
-            _ip("link set far up")
+            _ip(f"link set far {state}")
 
 
 @contextmanager
 def cable() -> Iterator[Cable]:
     """Put this thread, and what it starts, in a namespace of its own for the length of the block.
 
-    Raises Skipped where the machine cannot have one.
+    PostgreSQL goes to the far end, where its address is THERE. Raises Skipped where the machine
+    cannot have namespaces.
     """
     if sys.platform != "linux" or os.geteuid() or not shutil.which("ip"):
         raise Skipped("it takes Linux, root and the command ip (apt-get install iproute2)")
-    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    there = before
+    opened = [_current()]
     try:
-        _new()
-        there = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-        _new()
+        for _ in range(2):
+            _call("unshare", CLONE_NEWNET)
+            _ip("link set lo up")
+            opened.append(_current())
+        _, there, _ = opened
         far = Cable(there)
         _ip(f"link add near type veth peer name far netns /proc/{os.getpid()}/fd/{there}")
         _ip(f"addr add {HERE}/24 dev near")
         _ip("link set near up")
         with far.far_end():
             _ip(f"addr add {THERE}/24 dev far")
-            _ip("link set far up")
+        far.turn("up")
         yield far
     finally:
-        _enter(before)
-        for opened in {before, there}:
-            os.close(opened)
+        _call("setns", opened[0], CLONE_NEWNET)
+        for descriptor in opened:
+            os.close(descriptor)
 
 
-def _new() -> None:
-    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET):
-        raise Skipped(f"no network namespace: {os.strerror(ctypes.get_errno())}")
-    _ip("link set lo up")
+def _current() -> int:
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY)
 
 
-def _enter(namespace: int) -> None:
-    if ctypes.CDLL(None, use_errno=True).setns(namespace, CLONE_NEWNET):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+def _call(function: str, *arguments: int) -> None:
+    if getattr(ctypes.CDLL(None, use_errno=True), function)(*arguments):
+        raise Skipped(f"{function}: {os.strerror(ctypes.get_errno())}")
 
 
 def _ip(command: str) -> None:

@@ -1,7 +1,7 @@
 """An open load: requests arrive at a fixed rate, whether earlier ones were answered or not.
 
-Each comes on a connection of its own. One thread sends them all and waits for all answers at once,
-so that it keeps its pace however slow the service is.
+Each comes on a connection of its own. One thread sends them all and waits for all answers at once.
+So it keeps its pace however slow the service is.
 """
 
 import os
@@ -11,21 +11,22 @@ import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from loadtests.faults.experiment import QUICK, Experiment, Figure
+from loadtests.faults.experiment import Experiment
+from loadtests.faults.outcome import QUICK, Figure
 
 SECONDS = 5  # that requests arrive at each rate
 CLIENT_TIMEOUT = 5  # seconds
-LEAST_GOODPUT = 70  # percent of the usual one, under any load
-FIRST_RATE = 200  # requests/s, doubled until the goodput no longer grows
+LEAST_GOODPUT = 70  # percent of that at the capacity
+FIRST_RATE = 200.0  # requests/s
 OPEN_FILES = 20_000
 BATCH = 50  # connections opened between two looks at the answers
-# A connection that was answered is closed by a reset, which costs least: the client, which needs
-# no more of it, has its processors in common with the service.
+# A connection that was answered is closed by a reset, which costs least: client and service share
+# their processors.
 RESET = struct.pack("ii", 1, 0)
 
 
@@ -42,7 +43,7 @@ class OfferedLoad:
 
     @property
     def taken(self) -> float:
-        """The share of the machine's processors that the client had, and the service had not."""
+        """The share of the machine's processors that the client took from the service."""
         return self.client / self.seconds / (os.cpu_count() or 1)
 
     @property
@@ -71,11 +72,16 @@ class OfferedLoad:
 
 
 def overload(
-    experiment: Experiment, multiples: Sequence[int], loads: list[OfferedLoad]
+    experiment: Experiment,
+    multiples: Sequence[int],
+    *,
+    bounded: bool = True,
+    told: Callable[[OfferedLoad], object] = lambda load: None,
 ) -> Iterator[Figure]:
-    """Offer multiples of the capacity, which is the best goodput of a series of rates.
+    """Offer multiples of the capacity; yield the figures, and call `told` with each load.
 
-    Appends the results to `loads`, and yields the figures.
+    Only with `bounded` have the answers bounds: how quick they are, and that there is one for each
+    request. The goodput always has one.
     """
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(OPEN_FILES, most), most))
@@ -83,17 +89,18 @@ def overload(
     before = offer(experiment, capacity).goodput
     for multiple in multiples:
         load = offer(experiment, multiple * capacity)
-        loads.append(load)
-        # The speed of a machine in common with others changes from one minute to the next.
+        # The speed of a machine that others use, too, changes from one minute to the next.
         after = offer(experiment, capacity).goodput
         load.usual, before = (before + after) / 2, after
-        yield Figure(f"{multiple} ×: goodput", 100 * load.kept, LEAST_GOODPUT, " %", least=True)
-        yield Figure(f"{multiple} ×: p99 of the answered", load.quantile(0.99), QUICK, " s")
-        yield Figure(f"{multiple} ×: without an answer", load.failed, 0)
+        told(load)
+        name, slow = f"{multiple} ×:", QUICK if bounded else None
+        yield Figure(f"{name} goodput", 100 * load.kept, LEAST_GOODPUT, " %", least=True)
+        yield Figure(f"{name} p99 of the answered", load.quantile(0.99), slow, " s")
+        yield Figure(f"{name} without an answer", load.failed, 0 if bounded else None)
 
 
 def find_capacity(experiment: Experiment) -> float:
-    """Return the best goodput, in redirects per second."""
+    """Return the best goodput of rates that are doubled until it grows no more, in redirects/s."""
     best, rate = 0.0, FIRST_RATE
     while True:
         goodput = offer(experiment, rate).goodput

@@ -1,80 +1,75 @@
-"""A TCP proxy that can stop forwarding, as a network does that loses everything, or cut off."""
+"""A TCP proxy that can hold what it forwards, as a network that loses everything, or cut it off."""
 
 import random
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from socket import SHUT_RDWR, socket
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from typing import Any
 
 BUFFER = 65_536  # bytes
 
 
-class TcpProxy:
-    """Forwards each connection to `port` of the loopback to a new one that `connect` makes."""
+class TcpProxy(ThreadingTCPServer):
+    """Forwards each connection to a new one that `connect` makes. Use tcp_proxy() to get it.
 
-    def __init__(self, connect: Callable[[], socket.socket]) -> None:
+    While the event `forwarding` is not set, it keeps what is sent, on old and new connections.
+    """
+
+    daemon_threads, block_on_close, request_queue_size = True, False, 512
+
+    def __init__(self, connect: Callable[[], socket]) -> None:
+        super().__init__(("127.0.0.1", 0), BaseRequestHandler)
+        self.port = self.socket.getsockname()[1]
+        self.forwarding = threading.Event()
+        self.forwarding.set()
         self._connect = connect
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-        self.port = self._listener.getsockname()[1]
-        self._connections: list[socket.socket] = []
-        self._forwarding = threading.Event()
-        self.forward()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._connections: list[socket] = []
 
-    def hold(self) -> None:
-        """Keep what is sent from now on, on old and new connections, without a word."""
-        self._forwarding.clear()
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Forward a connection, both ways, until one end closes it."""
+        with suppress(OSError), self._connect() as server:
+            self._connections.append(request)
+            back = threading.Thread(target=self._pump, args=(server, request), daemon=True)
+            back.start()
+            self._pump(request, server)
+            back.join()
+            self._connections.remove(request)
 
-    def forward(self) -> None:
-        """Forward what was kept, and go on."""
-        self._forwarding.set()
-
-    def cut_one(self) -> None:
-        """Close a connection chosen at random, whatever is on its way."""
-        with suppress(OSError, IndexError):
-            random.choice(self._connections).shutdown(socket.SHUT_RDWR)  # noqa: S311
-
-    def close(self) -> None:
-        """Accept no more, and close all connections."""
-        for opened in [self._listener, *self._connections]:
-            with suppress(OSError):
-                opened.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self.forward()
-
-    def _accept(self) -> None:
-        with suppress(OSError):  # when it is closed
-            while True:
-                client, _ = self._listener.accept()
-                try:
-                    server = self._connect()
-                except OSError:
-                    client.close()
-                    continue
-                self._connections.append(client)
-                for pair in ((client, server), (server, client)):
-                    threading.Thread(target=self._pump, args=pair, daemon=True).start()
-
-    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+    def _pump(self, source: socket, sink: socket) -> None:
         with suppress(OSError):
             while data := source.recv(BUFFER):
-                self._forwarding.wait()
+                self.forwarding.wait()
                 sink.sendall(data)
-        self._forwarding.wait()
+        self.forwarding.wait()
         for end in (source, sink):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-        with suppress(ValueError):
-            self._connections.remove(source)
-            source.close()
-            sink.close()
+            _cut(end)
+
+    def cut_one(self) -> None:
+        """Close a connection chosen at random, with what is on its way."""
+        with suppress(IndexError):
+            _cut(random.choice(self._connections))  # noqa: S311
+
+    def cut_all(self) -> None:
+        """Close all connections."""
+        self.forwarding.set()
+        for client in [*self._connections]:
+            _cut(client)
+
+
+def _cut(connection: socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(SHUT_RDWR)
 
 
 @contextmanager
-def tcp_proxy(connect: Callable[[], socket.socket]) -> Iterator[TcpProxy]:
+def tcp_proxy(connect: Callable[[], socket]) -> Iterator[TcpProxy]:
     """Have a proxy for the length of the block."""
-    proxy = TcpProxy(connect)
-    try:
-        yield proxy
-    finally:
-        proxy.close()
+    with TcpProxy(connect) as proxy:
+        threading.Thread(target=proxy.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            yield proxy
+        finally:
+            proxy.shutdown()
+            proxy.cut_all()

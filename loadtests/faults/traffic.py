@@ -1,6 +1,6 @@
 """The load of an experiment: users at a steady pace, who record every answer in a ledger.
 
-The pace is far below the capacity, so that whatever waits, waits because of the fault.
+The pace is far below the capacity, so that a request that waits, waits because of the fault.
 """
 
 import http.client
@@ -21,7 +21,7 @@ FOLLOWERS = 16  # half of them follow the hot short URL, the others one cold one
 INTERVAL = 0.1  # seconds between two requests of a user
 CLIENT_TIMEOUT = 60  # seconds, longer than any bound
 KEY_LENGTH = 3
-# What people look at besides: pages, the API, and what is not there.
+# What people look at besides: pages, the API, and a key that does not exist.
 PAGES = ("/", "/login", "/{hot}/stats", "/{hot}/qr.svg", "/api/links/{hot}", "/{space}-none")
 
 
@@ -67,11 +67,12 @@ class HttpClient:
 class Traffic:
     """Users of the services at `urls`, their ledger, and the longest time that any of them waited.
 
-    Raises LabError when the services are not there. Use running() to have them at work.
+    /healthz is asked at `probed`, or at the first of `urls`. Raises LabError when the services are
+    not there. Use running() to have the users at work.
     """
 
-    def __init__(self, urls: Sequence[str]) -> None:
-        self.urls, self._lab = urls, Lab(urls[0])
+    def __init__(self, urls: Sequence[str], probed: str = "") -> None:
+        self.urls, self.probed, self._lab = urls, probed or urls[0], Lab(urls[0])
         opened = self._lab.open_space(KEY_LENGTH)
         self.space, self.targets = opened["space"], opened["targets"]
         self.keys = [
@@ -87,7 +88,7 @@ class Traffic:
         self._pages = itertools.cycle(PAGES)
         self.lock, self.stopped = threading.Lock(), threading.Event()
         users: list[Any] = [self._probe, self._create, self._browse, *[self._follow] * FOLLOWERS]
-        self._threads = [
+        self.threads = [
             threading.Thread(target=self._repeat, args=(user, number), daemon=True)
             for number, user in enumerate(users)
         ]
@@ -97,19 +98,8 @@ class Traffic:
         with self.lock:
             return self.ledger.redirects.total() - self.ledger.redirects[self.hot]
 
-    def start(self) -> None:
-        """Have the users begin."""
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        """Have the users end, and wait for the answers to what they have sent."""
-        self.stopped.set()
-        for thread in self._threads:
-            thread.join()
-
     def begin_measuring(self) -> None:
-        """Forget how long everybody has waited so far."""
+        """Forget how long the users have waited so far."""
         with self.lock:
             self.longest = self.longest_probe = 0.0
             self.failed_probes = 0
@@ -132,7 +122,8 @@ class Traffic:
 
     def _repeat(self, task: Any, number: int) -> None:
         shift = number % len(self.urls)
-        client = HttpClient([*self.urls[shift:], *self.urls[:shift]])
+        urls = [*self.urls[shift:], *self.urls[:shift]]
+        client = HttpClient([self.probed] if task == self._probe else urls)
         while not self.stopped.wait(INTERVAL):
             task(client, number)
         client.close()
@@ -188,11 +179,14 @@ class Traffic:
 
 
 @contextmanager
-def running(urls: Sequence[str]) -> Iterator[Traffic]:
-    """Have users at work for the length of the block."""
-    traffic = Traffic(urls)
-    traffic.start()
+def running(urls: Sequence[str], probed: str = "") -> Iterator[Traffic]:
+    """Have users at work for the length of the block, and wait for the answers to all requests."""
+    traffic = Traffic(urls, probed)
+    for thread in traffic.threads:
+        thread.start()
     try:
         yield traffic
     finally:
-        traffic.stop()
+        traffic.stopped.set()
+        for thread in traffic.threads:
+            thread.join()

@@ -1,4 +1,4 @@
-"""What ties a load run to Locust: its events, its workers, and its exit code.
+"""What ties a load run to Locust: its options, its events, its workers, and its exit code.
 
 Locust runs in one process, or in a master and its workers. Each process with users keeps a ledger,
 and the master merges what the workers report. When a run stops, no user begins another request and
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gevent  # type: ignore[import-untyped]
@@ -16,32 +17,73 @@ import psutil
 from locust import events
 from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
 
-from loadtests.harness import options
+from loadtests.harness import reports
 from loadtests.harness.ledger import Ledger
 from loadtests.harness.load_run import FINISH_TIMEOUT, POLL_INTERVAL, LoadRun
+from loadtests.harness.measured_operations import OPERATIONS
 from loadtests.harness.reconciliation import ExitCode
 from loadtests.harness.web_tab import add_tab
 
+# Half as many users as `make run` has threads. With more, the editor would get less of the
+# service's time. docs/load-tests.md has the measurements.
+USERS = 16
+SECONDS = 8
+STOP_TIMEOUT = 5  # seconds for a request in flight when somebody lowers the number of users
 # Seconds by which a run may be shorter than --run-time, because of the time that a start takes.
 TOLERANCE = 1
 
 
 class Hooks:
-    """The listeners of a load run, and its tab in the web UI."""
+    """The options and listeners of a load run, and its tab in the web UI.
 
-    def __init__(self, load: LoadRun) -> None:
-        self.load = load
+    `more` adds options of the script's own.
+    """
+
+    def __init__(self, load: LoadRun, more: Callable[[Any], object] = lambda parser: None) -> None:
+        self.load, self.more = load, more
         self.running = False
         self.environment: Any = None
         self.runner: Any = None
         self._workers: set[str] = set()
         self._finished: set[str] = set()
-        hooks: Any = events
-        for name in ("init", "test_start", "test_stopping", "test_stop", "quitting", "quit"):
-            getattr(hooks, name).add_listener(getattr(self, f"on_{name}"))
-        hooks.report_to_master.add_listener(self.on_report_to_master)
-        hooks.worker_report.add_listener(self.on_worker_report)
-        add_tab(load)
+        for name in (
+            *("init_command_line_parser", "init", "test_start", "test_stopping", "test_stop"),
+            *("quitting", "quit", "report_to_master", "worker_report"),
+        ):
+            getattr(events, name).add_listener(getattr(self, f"on_{name}"))
+
+    def on_init_command_line_parser(self, parser: Any, **kwargs: Any) -> None:
+        """Add the options, and set defaults of Locust's own, so that none is required."""
+
+        def add(name: str, text: str, **details: Any) -> None:
+            parser.add_argument(name, help=text, **details)
+
+        if names := OPERATIONS[self.load.operation].strategies:
+            add("--strategy", "the strategy to run", choices=names, default=names[0])
+        self.more(parser)
+        add(
+            "--faults",
+            "faults are injected on purpose: an unavailable service is expected",
+            action="store_true",
+        )
+        only_here: dict[str, Any] = {"include_in_web_ui": False}
+        text = "where the result is written as text, JSON and Locust's HTML"
+        add("--reports", text, metavar="DIRECTORY", default="reports", **only_here)
+        text = "half-way, kill -9 a worker of the gunicorn with this process id"
+        add("--kill-worker-of", text, metavar="PID", type=int, **only_here)
+        text = "kill so many workers, up to 10, one after another, evenly spread over the run"
+        numbers = range(1, 11)
+        add("--kills", text, metavar="NUMBER", type=int, choices=numbers, default=1, **only_here)
+        parser.set_defaults(
+            host="http://127.0.0.1:8000",
+            num_users=USERS,
+            spawn_rate=USERS,
+            run_time=f"{SECONDS}s",
+            stop_timeout=f"{STOP_TIMEOUT}s",
+            # Locust would listen on all of the machine's addresses.
+            web_host="127.0.0.1",
+            master_bind_host="127.0.0.1",
+        )
 
     @property
     def is_worker(self) -> bool:
@@ -51,16 +93,31 @@ class Hooks:
     def on_init(self, environment: Any, **kwargs: Any) -> None:
         """Keep the runner; without workers, find out at once whether a run is possible."""
         self.environment, self.runner = environment, environment.runner
-        self.load.options = environment.parsed_options
+        self.load.options = options = environment.parsed_options
+        if environment.web_ui:
+            add_tab(environment.web_ui, self.load)
         if self.is_worker:
             self.runner.register_message("finish", self.on_finish, concurrent=True)
             return
+        if options.headless:
+            self.prepare_reports()
         if isinstance(self.runner, MasterRunner):
             self.runner.register_message("finished", self.on_finished)
-        elif environment.parsed_options.headless:
+        elif options.headless:
             self.open()
             if self.load.problem:
                 sys.exit(ExitCode.INCONCLUSIVE)
+
+    def prepare_reports(self) -> None:
+        """Make their directory, or exit; let Locust write its HTML report there."""
+        directory, load = Path(self.load.options.reports), self.load
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            print(f"{load.script}: --reports {directory}: {error.strerror}", file=sys.stderr)
+            sys.exit(ExitCode.INCONCLUSIVE)
+        html = reports.path(directory, load.script, load.strategy, ".html")
+        load.options.html_file = load.options.html_file or str(html)
 
     def open(self) -> None:
         """Open a key space at the host, which the web form may have changed; or print why not."""
@@ -189,20 +246,3 @@ class Hooks:
         """Print the result of a headless run after all that Locust prints."""
         if self.load.options.headless:
             self.load.tell()
-
-
-def add_options(
-    operation: str = "",
-    default: str = "",
-    more: Callable[[Any], None] = lambda parser: None,
-) -> None:
-    """Give a script its options: the operation's strategies, `more` of its own, the common."""
-
-    def on_init_command_line_parser(parser: Any, **kwargs: Any) -> None:
-        if operation:
-            options.add_strategy(parser, operation, default)
-        more(parser)
-        options.add_common(parser)
-
-    hooks: Any = events
-    hooks.init_command_line_parser.add_listener(on_init_command_line_parser)

@@ -37,7 +37,7 @@ class Lab:
         if not good:
             raise LabError(f"{host!r} is not a host: write it like http://127.0.0.1:8000")
         self.host = host.rstrip("/")
-        # A proxy that the environment names would be measured, too, and may not reach the loopback.
+        # Without the proxy that the environment may name: it may not reach the loopback.
         self._opener = build_opener(ProxyHandler({}))
 
     def open_space(self, key_length: int, *, own_visits: bool = False) -> dict[str, Any]:

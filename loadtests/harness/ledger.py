@@ -1,15 +1,19 @@
-"""The answers that the clients of a load run got: plain data that workers send, a master merges."""
+"""The ledger: the answers that the clients of a load run got.
+
+It is plain data. Locust's workers send it, and their master merges what they send.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 # Limits of what is kept as evidence. Two cases are shown in the end; the rest is for finding two
 # answers, recorded by different workers, that contradict each other.
 MAX_CLAIMS = 20_000
 MAX_CASES = 20
+COUNTERS = ("redirects", "errors", "unknown_redirects", "undone")  # fields whose keys are texts
 
 # How the lab says that the connection to the database was lost, perhaps after the COMMIT, and how
 # the service or a proxy in front of it says that it is unavailable.
@@ -61,7 +65,6 @@ class Ledger:
     unknown_redirects: Counter[str] = field(default_factory=Counter)
     unknown_creates: list[str] = field(default_factory=list)
     unknown_edits: list[str] = field(default_factory=list)
-    unknown_others: int = 0
     claims: dict[str, str] = field(default_factory=dict)
     contradictions: list[list[str]] = field(default_factory=list)
     undone_cases: list[list[str]] = field(default_factory=list)
@@ -126,8 +129,8 @@ class Ledger:
     @property
     def unknown(self) -> int:
         """The number of requests whose outcome is unknown."""
-        unknown = self.unknown_redirects.total() + len(self.unknown_creates)
-        return unknown + len(self.unknown_edits) + self.unknown_others
+        unknown = self.unknown_redirects.total()
+        return unknown + len(self.unknown_creates) + len(self.unknown_edits)
 
     def percentile(self, share: float) -> float:
         """Return the time in milliseconds within which that share of requests was answered."""
@@ -142,27 +145,20 @@ class Ledger:
 
     def as_data(self) -> dict[str, Any]:
         """Return the ledger as dicts, lists, texts and numbers."""
-        data = {known.name: getattr(self, known.name) for known in fields(self)}
-        for name, value in data.items():
-            if isinstance(value, (dict, list)):
-                data[name] = type(value)(value) if type(value) in (dict, list) else dict(value)
-        # The keys of a JSON object are texts.
-        return {**data, "times": [list(pair) for pair in self.times.items()]}
+        # Only a text can be a key of JSON.
+        return {**vars(self), "times": [*self.times.items()]}
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Ledger:
         """Return the ledger that as_data() made `data` of."""
-        ledger = cls(**{known.name: data[known.name] for known in fields(cls)})
-        ledger.times = Counter(dict(data["times"]))
-        for name in ("redirects", "errors", "unknown_redirects", "undone"):
-            setattr(ledger, name, Counter(data[name]))
-        return ledger
+        counters = {name: Counter(data[name]) for name in COUNTERS}
+        return cls(**{**data, **counters, "times": Counter(dict(data["times"]))})
 
     def merge(self, other: Ledger) -> None:
         """Add what `other`, of another worker or a later time, has recorded."""
-        for name in ("sent", "edited", "other", "unknown_others"):
+        for name in ("sent", "edited", "other"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("redirects", "errors", "unknown_redirects", "undone", "times"):
+        for name in (*COUNTERS, "times"):
             getattr(self, name).update(getattr(other, name))
         for key, owners in other.creates.items():
             self.creates.setdefault(key, []).extend(owners)

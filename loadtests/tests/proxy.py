@@ -1,4 +1,4 @@
-"""An HTTP proxy that does to a load test's requests and answers what it should not."""
+"""An HTTP proxy that repeats, drops, replaces or replays a load test's requests and answers."""
 
 import http.client
 import itertools
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 OPERATIONS = ("/lab/resolve/", "/lab/edit/", "/lab/create/", "/lab/spend/", "/lab/record/")
-EVERY = 5  # of so many requests that a misdeed is for, it gets one
+EVERY = 5  # one of so many requests gets the misdeed
 
 
 class ProxiedAnswer(NamedTuple):
@@ -44,7 +44,7 @@ def replace(ask: Ask, before: list[ProxiedAnswer]) -> ProxiedAnswer | None:
 
 
 def refuse(ask: Ask, before: list[ProxiedAnswer]) -> ProxiedAnswer | None:
-    """Answer 408 without asking the service, or after a while: nobody knows."""
+    """Answer 408 without asking the service, which no client can know."""
     return ProxiedAnswer(408, [], b"")
 
 

@@ -14,6 +14,8 @@ from pytest_django.live_server_helper import LiveServer
 from lab import catalogue
 from lab.load import views
 from lab.models import KeySpace
+from loadtests import killed_while_delivering
+from loadtests.every_strategy import PLAN
 from loadtests.harness import lab_api
 from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.ledger import Ledger
@@ -109,11 +111,13 @@ def test_tampering_is_found(run: SmallRun) -> None:
 
 def test_the_scripts_offer_the_strategies_of_the_tables() -> None:
     offered = {name: one.strategies for name, one in OPERATIONS.items() if name in STRATEGIES}
+    offered["delivering"] = (*killed_while_delivering.WRONG, *killed_while_delivering.RIGHT)
     assert offered == {name: tuple(strategies) for name, strategies in STRATEGIES.items()}
     for name, measured in OPERATIONS.items():
-        assert name not in offered or measured.title == catalogue.OPERATIONS[name].title
+        assert name not in STRATEGIES or measured.title == catalogue.OPERATIONS[name].title
     wrong = (s.name for s in STRATEGIES["resolving"].values() if s.verdict is Verdict.WRONG)
     assert tuple(wrong) == WRONG_RESOLVING
+    assert not {run.script for run in PLAN} & {run.strategy for run in PLAN}  # for `--only`
 
 
 def test_an_error_of_the_lab_is_the_message(live_server: LiveServer) -> None:

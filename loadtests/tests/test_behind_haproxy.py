@@ -1,25 +1,19 @@
-"""Limits and quotas behind a real HAProxy: what it passes on is counted once, and by whose address.
-
-Its configuration is that of deploy/haproxy.cfg, with the addresses of this machine, and with
-`option forwardfor`, as whoever has HAProxy in front of everything needs it.
-"""
+"""Limits and quotas behind a real HAProxy: requests count once, and for their client's address."""
 
 import json
-import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
-from socket import create_server
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from loadtests.harness.serving import ROOT, serving
+from loadtests.harness.own_haproxy import HAPROXY, own_haproxy
+from loadtests.harness.serving import serving
 from loadtests.tests.conftest import LAB
 from loadtests.tests.test_scripts import locust
 
@@ -35,32 +29,6 @@ OPEN = {
     "SHORTURL_PUBLIC_CREATES_PER_MINUTE": "1000",
     "PROXY_CLIENT_ADDRESS": "on",
 }
-
-
-@contextmanager
-def haproxy(directory: Path, url: str) -> Iterator[str]:
-    """Yield the address of a HAProxy before the service at `url`.
-
-    It is given a socket that listens already: of a port that was found free, somebody else may have
-    made use before HAProxy does, be it the client that asks whether HAProxy answers.
-    """
-    service = urlsplit(url).netloc
-    text = (ROOT / "deploy" / "haproxy.cfg").read_text()
-    for machine in ("web-1", "web-2"):
-        text = text.replace(f"server {machine} {machine}:8000", f"server {machine} {service}")
-    text = text.replace("log stdout format raw local0 notice", "")
-    file = directory / "haproxy.cfg"
-    with create_server(("127.0.0.1", 0)) as listener:
-        port, number = listener.getsockname()[1], listener.fileno()
-        file.write_text(text.replace("bind :8000", f"bind fd@{number}\n    option forwardfor"))
-        command = ["haproxy", "-db", "-q", "-f", str(file)]
-        process = subprocess.Popen(command, pass_fds=[number])
-    with process:
-        try:
-            assert answer(f"127.0.0.1:{port}", "GET", "/readyz")[0] == 200
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
 
 
 def answer(
@@ -79,13 +47,13 @@ def answer(
 
 
 @pytest.fixture(scope="module")
-def proxied(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def proxied(database_url: str) -> Iterator[str]:
     """The address of a HAProxy before a service with its lab on, and quotas."""
-    if not shutil.which("haproxy"):
+    if not HAPROXY:
         pytest.skip("HAProxy is not installed")
     with (
         serving(DATABASE_URL=database_url, WORKERS="2", THREADS="8", **OPEN, **LAB) as service,
-        haproxy(tmp_path_factory.mktemp("haproxy"), service.url) as url,
+        own_haproxy(service.url) as url,
     ):
         yield url
 

@@ -1,12 +1,13 @@
 """The ledger: what is noted, in one process or in several, adds up to the same."""
 
+import copy
 import json
 import random
 
 import pytest
 
 from loadtests.harness import ledger as ledgers
-from loadtests.harness.ledger import Ledger, rounded
+from loadtests.harness.ledger import Ledger
 
 
 def note(ledger: Ledger, what: int) -> None:
@@ -32,7 +33,6 @@ def note(ledger: Ledger, what: int) -> None:
             ledger.unknown_creates.append(target_url)
         case 7:
             ledger.unknown_edits.append(target_url)
-            ledger.unknown_others += 1
             ledger.other += 1
 
 
@@ -46,7 +46,7 @@ def noted(numbers: range) -> Ledger:
 
 def sums(ledger: Ledger) -> dict[str, object]:
     """Return the ledger without what is cut: the cases."""
-    data = ledger.as_data()
+    data = copy.deepcopy(ledger.as_data())
     for cut in ("contradictions", "undone_cases", "refusals"):
         data[cut] = len(data[cut])
     data["times"] = sorted(data["times"])
@@ -59,14 +59,14 @@ def test_what_it_says_travels_as_json() -> None:
 
 
 def test_the_ledgers_of_workers_add_up() -> None:
-    """However the notes are spread and reported, the sum is that of one process."""
+    """The sum is that of one process, in whatever way the notes are spread."""
     whole, merged = noted(range(200)), Ledger()
     cuts = sorted(random.sample(range(1, 200), 5))
     for start, end in zip([0, *cuts], [*cuts, 200], strict=True):
         merged.merge(Ledger.from_data(noted(range(start, end)).as_data()))
     assert sums(merged) == sums(whole)
     assert merged.acknowledged == whole.acknowledged == 25 * 4
-    assert merged.unknown == whole.unknown == 25 * 4
+    assert merged.unknown == whole.unknown == 25 * 3
 
 
 def test_merging_leaves_the_other_one_alone() -> None:
@@ -75,16 +75,6 @@ def test_merging_leaves_the_other_one_alone() -> None:
     merged.merge(other)
     merged.merge(noted(range(40)))
     assert sums(other) == before
-
-
-def test_the_copy_is_a_copy() -> None:
-    ledger = noted(range(40))
-    data = json.dumps(sums(ledger))
-    copy = Ledger.from_data(ledger.as_data())
-    copy.redirects["k0"] += 1
-    copy.unknown_creates.append("x")
-    copy.claims["x"] = "y"
-    assert json.dumps(sums(ledger)) == data
 
 
 def test_two_answers_that_contradict_each_other() -> None:
@@ -125,27 +115,12 @@ def test_an_edit_that_was_seen_undone_is_not_looked_for_again() -> None:
     assert ledger.edits == {"a": "newer"}
 
 
-@pytest.mark.parametrize(
-    ("milliseconds", "tenths"),
-    [(0.04, 0), (0.26, 3), (99.94, 999), (123.45, 1230), (12345.6, 123000)],
-)
-def test_times_are_rounded_to_three_digits(milliseconds: float, tenths: int) -> None:
-    assert rounded(milliseconds) == tenths
-
-
 def test_percentiles() -> None:
     ledger = Ledger()
     for milliseconds in range(1, 101):
         ledger.took(milliseconds, at=1000.0)
     assert [ledger.percentile(share) for share in (0.5, 0.95, 0.99, 1.0)] == [50, 95, 99, 100]
     assert Ledger().percentile(0.5) == 0
-
-
-def test_the_time_that_the_answers_span() -> None:
-    ledger = Ledger()
-    ledger.took(500, at=1002.0)
-    ledger.took(250, at=1001.0)
-    assert (ledger.began, ledger.ended) == (1000.75, 1002.0)
 
 
 @pytest.mark.parametrize(

@@ -24,21 +24,13 @@ OPENED: dict[str, Any] = {
 
 
 def run(tmp_path: Path, operation: str = "resolving", strategy: str = "naive") -> LoadRun:
-    """Return a run that would be at a host where nobody answers."""
-    made = LoadRun("script", operation, prepare=lambda lab, space, options: {}, key_length=1)
+    """Return a run at a host that does not answer."""
+    made = LoadRun(operation)
     made.host = "http://127.0.0.1:1"
     made.options = Namespace(
         strategy=strategy, reports=str(tmp_path), faults=False, kill_worker_of=None
     )
     return made
-
-
-def test_what_is_taken_is_not_taken_again(tmp_path: Path) -> None:
-    """Or the master would add up the same answers with every report of a worker."""
-    load = run(tmp_path)
-    load.ledger.redirected("a", hits="1", request="one")
-    assert load.take().redirects == {"a": 1}
-    assert load.take().redirects == {}
 
 
 def test_nothing_begins_after_the_end(tmp_path: Path) -> None:
@@ -91,16 +83,6 @@ def test_a_strategy_that_the_service_does_not_have(tmp_path: Path) -> None:
         LabError, match="there is no strategy 'nope'; there are naive, f_expression"
     ):
         run(tmp_path, strategy="nope").verdict(OPENED)
-
-
-def test_a_run_that_never_began_writes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    load = run(tmp_path)
-    load.open()
-    assert load.finish().exit_code == 2
-    assert not [*tmp_path.iterdir()]
-    assert capsys.readouterr().out == ""
 
 
 def test_there_is_no_result_before_the_last_look(

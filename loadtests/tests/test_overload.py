@@ -1,15 +1,13 @@
-"""The open load and the soak: what they make of numbers. A service is measured in CI."""
+"""The open load: what it counts, and what it compares."""
 
 import os
 import socket
-import sys
 import threading
 from collections import Counter
 from contextlib import ExitStack
 
 import pytest
 
-from loadtests import overload, soak
 from loadtests.faults import open_loop
 from loadtests.faults.experiment import Experiment
 from loadtests.faults.open_loop import OfferedLoad, find_capacity
@@ -31,31 +29,6 @@ def test_the_capacity_is_the_best_goodput_of_rates_beyond_it(
     assert offered == [200, 400, 800, 1600, 3200]
 
 
-def test_the_curve() -> None:
-    waits = [0.0421, 0.01, *[0.02] * 99]
-    loads = [
-        OfferedLoad(4_998, 5, Counter({"302": 4_000, "503": 998}), waits, usual=812.4),
-        OfferedLoad(25_000, 5, Counter({"302": 4_500, "503": 20_493, "timed out": 7})),
-    ]
-    lines = overload.table((1, 5), loads).splitlines()
-    *_, first, second = (line.split("|")[1:-1] for line in lines)
-    assert [cell.strip() for cell in first] == [
-        "1 ×",
-        "1,000",
-        "800",
-        "812",
-        "0%",
-        "200",
-        "0",
-        "20 ms",
-        "20 ms",
-        "42 ms",
-    ]
-    assert [cell.strip() for cell in second] == [
-        *("5 ×", "5,000", "900", "0", "0%", "4,099", "7", "0 ms", "0 ms", "0 ms")
-    ]
-
-
 def test_the_goodput_is_compared_with_what_is_around_it_and_what_the_client_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -70,7 +43,8 @@ def test_the_goodput_is_compared_with_what_is_around_it_and_what_the_client_left
     monkeypatch.setattr(open_loop, "find_capacity", lambda _: 1_000)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     loads: list[OfferedLoad] = []
-    figures = list(open_loop.overload(object(), (2, 10), loads))  # type: ignore[arg-type]
+    given = open_loop.overload(object(), (2, 10), told=loads.append)  # type: ignore[arg-type]
+    figures = list(given)
     assert [load.usual for load in loads] == [900, 720]
     assert [figure.measured for figure in figures if "goodput" in figure.what] == [100, 100]
 
@@ -98,46 +72,3 @@ def test_requests_arrive_whether_earlier_ones_were_answered_or_not(
         thread.join()
     assert load.statuses == {"302": 10, "closed": 10, "timed out": 10}
     assert (load.sent, load.failed, len(load.waits)) == (30, 20, 10)
-
-
-def test_a_connection_that_found_the_queue_full_sends_its_request_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(open_loop, "SECONDS", 0.1)
-    sent, dropped = open_loop.sent, threading.Event()
-
-    def watched(client: socket.socket, request: bytes) -> bool:
-        if not sent(client, request):
-            dropped.set()
-            return False
-        return True
-
-    monkeypatch.setattr(open_loop, "sent", watched)
-    with (
-        socket.create_server(("127.0.0.1", 0), backlog=0) as server,
-        socket.create_connection(server.getsockname()),  # which fills the queue
-    ):
-
-        def serve() -> None:
-            assert dropped.wait(10)
-            server.accept()[0].close()
-            client = server.accept()[0]
-            assert client.recv(100) == b"GET /"
-            client.sendall(b"HTTP/1.1 302 Found\r\n\r\n")
-            client.close()
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        load = open_loop.send("127.0.0.1", server.getsockname()[1], b"GET /", rate=10)
-        thread.join()
-    assert load.statuses == {"302": 1}
-
-
-@pytest.mark.parametrize("given", ["0", "-1", "1.5", "1441", "a"])
-def test_minutes(
-    given: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["soak", "--minutes", given])
-    with pytest.raises(SystemExit):
-        soak.main()
-    assert f"'{given}' is not a whole number from 1 to 1440" in capsys.readouterr().err

@@ -69,7 +69,7 @@ def run(host: str, tmp_path: Path, script: str, strategy: str, *arguments: str) 
     ended = locust(script, *asked)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     *_, last = re.split(r"\n\n(?! )", ended.stdout)  # the result comes after Locust's tables
-    assert last.startswith(f"{script} {strategy}: ")
+    assert last.lstrip().startswith(f"{script} {strategy}: ")
     return json.loads((tmp_path / f"{script}-{strategy}.json").read_text())
 
 
@@ -113,12 +113,15 @@ def of(races: list[Path], script: str, strategy: str) -> Any:
 
 
 @pytest.mark.exhaustive
-def test_all_of_them_make_one_report(races: list[Path]) -> None:
+def test_all_of_them_make_one_table_beside_locusts_reports(races: list[Path]) -> None:
     naive = races[0]
     versions = json.loads((naive / "races.json").read_text())["versions"]
     assert versions.keys() >= {"Django", "PostgreSQL"}
-    assert "<svg" in (naive / "races.html").read_text()
     assert len(re.findall(r"\| `naive` +\| ⛔ wrong", (naive / "races.md").read_text())) == 3
+    assert "hits lost" in (naive / "lost_update-naive.txt").read_text()
+    page = (naive / "lost_update-naive.html").read_text()
+    assert "/lab/resolve/naive/KEY" in page
+    assert not re.search(r"<(script|link)[^>]+(src|href)=\"http", page)  # it opens offline
 
 
 @pytest.mark.exhaustive
@@ -134,7 +137,7 @@ def test_the_naive_way_loses_hits_and_says_which(races: list[Path]) -> None:
 @pytest.mark.exhaustive
 def test_uses_are_sold_beyond_the_limit(races: list[Path]) -> None:
     found = of(races, "last_use", "naive")
-    # A hit that is refused, and whose link is live when it is looked up, as somebody wrote less.
+    # Not all that is lost failed: a lost update lets a use be sold again.
     assert found["lost"] > found["failed"]
     found = of(races, "last_use", "f_expression_full_save")
     assert found["lost"] == found["failed"] == found["errors"]["500 IntegrityError"] > 0
@@ -158,7 +161,7 @@ def test_the_keys_are_free_again_in_every_round(races: list[Path]) -> None:
 
 
 @pytest.mark.exhaustive
-def test_somebody_elses_link(races: list[Path]) -> None:
+def test_a_link_of_another_client(races: list[Path]) -> None:
     found = of(races, "toctou", "get_or_create")
     assert found["stolen"] > 0
     assert found["failed"] == 0
@@ -195,7 +198,7 @@ def test_a_crash_between_two_transactions_loses_visits_and_within_one_none(
 
 
 @pytest.mark.exhaustive
-def test_the_right_way_loses_none_whoever_sends_the_requests(host: str, tmp_path: Path) -> None:
+def test_the_right_way_loses_none_with_several_workers(host: str, tmp_path: Path) -> None:
     """A master and two workers, whose ledgers are merged."""
     # Locust has the users of other processes begin late, on a busy machine after a second.
     longer = "--processes", "2", "--run-time", "4s"
@@ -217,25 +220,6 @@ def test_an_invalid_option_gets_one_line(host: str) -> None:
     assert ended.stderr == "toctou: 0 users cannot race: use --users 2 or more\n"
 
 
-PREPARE = """
-from argparse import Namespace
-from loadtests.hot_and_cold import LabError, prepare
-
-for keys, exponent in (0, 1), (1, float("nan")):
-    try:
-        prepare(None, "lab-aaaaa", Namespace(keys=keys, exponent=exponent))
-    except LabError as error:
-        print(error)
-"""
-
-
-def test_the_mix_has_limits() -> None:
-    printed = subprocess.check_output([sys.executable, "-c", PREPARE], cwd=ROOT, text=True)
-    keys, exponent = printed.splitlines()
-    assert keys == "--keys 0 is out of range: use 1 to 10000"
-    assert exponent == "--exponent nan is out of range: use 0 to 10"
-
-
 @pytest.mark.exhaustive
 def test_a_worker_that_is_killed_takes_its_ledger_along(host: str, tmp_path: Path) -> None:
     asked = ["--host", host, "--reports", str(tmp_path), "--run-time", "6s", "--processes", "2"]
@@ -248,7 +232,8 @@ def test_a_worker_that_is_killed_takes_its_ledger_along(host: str, tmp_path: Pat
         text=True,
     ) as process:
         for line in process.stderr or ():
-            if "All users spawned" in line:
+            # Locust says the second where a worker is late to report that.
+            if "All users spawned" in line or "Spawning is complete" in line:
                 psutil.Process(process.pid).children()[0].kill()
                 break
         process.communicate(timeout=TIMEOUT)

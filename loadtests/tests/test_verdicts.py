@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from loadtests.harness import formats
+from loadtests.harness import reports
 from loadtests.harness.ledger import Ledger
 from loadtests.harness.reconciliation import ExitCode, LoadResult
 from loadtests.tests.test_reconciliation import (
@@ -187,4 +187,4 @@ def test_an_inconclusive_run_shows_no_loss(
     assert result.exit_code == ExitCode.INCONCLUSIVE
     assert result.reason.startswith(reason)
     assert (violations(result), result.lost, result.proofs) == ({}, 0, [])
-    assert "hits lost" not in formats.text(result)
+    assert "hits lost" not in reports.text(result)

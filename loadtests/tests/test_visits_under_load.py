@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from loadtests.harness import formats
+from loadtests.harness import reports
 from loadtests.harness.lab_api import StoredLink
 from loadtests.harness.ledger import Ledger
 from loadtests.harness.reconciliation import ExitCode, LoadResult, reconcile
@@ -153,6 +153,6 @@ def test_a_hit_and_its_failure_prove_a_visit_lost() -> None:
     assert result.proofs == [
         ["hot has 4 hits and 3 visits.", "GET hot, request 5: 500 IntegrityError"]
     ]
-    rows = dict(formats.harm(result))
+    rows = dict(reports.harm(result))
     assert rows["visits lost or too many"].startswith("1 of 5 = 20.0%")
     assert (rows["… lost"], rows["… too many"]) == ("1", "0")

@@ -48,7 +48,7 @@ def hits(key: str = "a") -> int:
 
 
 def counted(expected: int) -> Callable[[list[Outcome]], str]:
-    """Return the invariant: nobody failed, and row `a` has the expected hits."""
+    """Return the invariant: no process failed, and row `a` has the expected hits."""
 
     def invariant(outcomes: list[Outcome]) -> str:
         failed = [str(outcome.raised) for outcome in outcomes if outcome.raised]
@@ -58,7 +58,7 @@ def counted(expected: int) -> Callable[[list[Outcome]], str]:
 
 
 def anything(outcomes: list[Outcome]) -> None:
-    """Hold, whatever happened."""
+    """Hold in any case."""
 
 
 BY_DEFAULT = {"setup": setup, "invariant": anything, "expected": BaseException}

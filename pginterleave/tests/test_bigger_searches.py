@@ -13,7 +13,7 @@ from pginterleave import CannotExplore, NotDeterministic, Outcome
 from . import counter
 from .counter import Counter, explored, sql
 
-pytestmark = pytest.mark.usefixtures("counter_table")
+pytestmark = [pytest.mark.usefixtures("counter_table"), pytest.mark.big]
 
 
 def add(number: int) -> None:
@@ -46,7 +46,8 @@ def test_symmetric_processes_count_the_same(
     assert (symmetric.schedules, symmetric.violating) == (every.schedules, every.violating)
     assert symmetric.complete
     assert {*symmetric.orders} <= {*every.orders} or reduce
-    assert len(symmetric.orders) < len(every.orders) or every.schedules == 1
+    if not (reduce and processes[0] == counter.select_for_update):  # of which no wait is run
+        assert len(symmetric.orders) < len(every.orders) or every.schedules == 1
     first, second = (
         each.counterexample and each.counterexample.order for each in (every, symmetric)
     )
@@ -95,15 +96,6 @@ def test_a_function_that_does_something_else_for_each_process_is_found_out() -> 
             invariant=lambda _: "" if counter.hits() > 1 else "the second was lost",
             split_autocommit=False,
         )
-
-
-def test_an_invariant_that_tells_processes_apart_is_found_out() -> None:
-    def first_is_first(outcomes: list[Outcome]) -> str:
-        first, second = (outcome.returned for outcome in outcomes)
-        return "" if first < second else "the second was first"
-
-    with pytest.raises(NotDeterministic, match="The processes are not symmetric"):
-        explored(*[counter.update_returning] * 2, invariant=first_is_first, symmetric=True)
 
 
 def test_an_invariant_that_tells_the_middle_process_apart_is_found_out() -> None:
@@ -165,34 +157,6 @@ def test_a_bound_on_preemptions_proves_nothing_of_what_has_more() -> None:
     assert (whole.violating, whole.schedules, whole.complete, whole.covered) == (4, 6, True, "")
 
 
-def nine_steps() -> None:
-    """Violate the invariant if four steps of the other come in between, after exactly three."""
-    seen = []
-    for _ in range(9):
-        seen += sql("SELECT hits FROM interleave_counter WHERE key = 'a'")
-        if seen == [(0,), (0,), (0,), (4,)]:
-            sql("UPDATE interleave_counter SET hits = 100 WHERE key = 'b'")
-
-
-def eight_steps() -> None:
-    for number in range(1, 9):
-        sql("UPDATE interleave_counter SET hits = %s WHERE key = 'a'", number)
-
-
-def is_untouched(outcomes: list[Outcome]) -> str:
-    return "" if counter.hits("b") == 0 else "b was touched"
-
-
-def test_a_search_that_is_cut_finds_what_two_switches_show() -> None:
-    """24,310 schedules; the lexicographically first thousand all begin with 11111."""
-    processes = nine_steps, eight_steps
-    found = explored(*processes, invariant=is_untouched, max_schedules=150, split_autocommit=False)
-    assert found.truncated == "max_schedules=150 reached"
-    assert found.covered == "Every schedule with at most 2 preemptions was counted"
-    assert found.counterexample
-    assert found.counterexample.order.startswith("1112222111")
-
-
 def test_a_sample_proves_nothing_and_its_counterexample_is_simple() -> None:
     options = {"invariant": counter.counted(3), "split_autocommit": False}
     run = partial(explored, *[counter.naive] * 3, sample=12, seed=4, **options)
@@ -207,18 +171,3 @@ def test_a_sample_proves_nothing_and_its_counterexample_is_simple() -> None:
     with pytest.raises(AssertionError, match=r"Not proven: 0 of the first .* proves nothing"):
         safe.assert_safe()
     safe.assert_no_violation()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"preemption_bound": -1}, "must not be negative"),
-        ({"sample": 0}, "must be greater than zero"),
-        ({"sample": 3, "reduce": True}, "goes with neither"),
-        ({"sample": 3, "symmetric": True}, "goes with neither"),
-        ({"sample": 3, "preemption_bound": 3}, "goes with neither"),
-    ],
-)
-def test_what_cannot_be_combined_is_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(CannotExplore, match=message):
-        explored(*[counter.naive] * 2, **options)

@@ -134,7 +134,7 @@ def test_a_process_that_cannot_connect_is_an_error(monkeypatch: pytest.MonkeyPat
         all_outcomes(counter.naive, counter.naive)
 
 
-def test_whoever_observes_does_not_wait_for_ever() -> None:
+def test_observe_does_not_wait_for_ever() -> None:
     """For a lock of a process, which goes on only when the observation has ended."""
     before = sql("SHOW synchronous_commit")
     sql("SET lock_timeout = 0")

@@ -1,4 +1,4 @@
-"""Processes that wait for each other: who is the victim, and when, whoever else could go on."""
+"""Processes that wait for each other: which one is the victim, and when others could go on."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -23,8 +23,7 @@ def bystander() -> None:
     sql("SELECT 1")
 
 
-# Nobody but the process that closes the cycle may look for it, and late, so that the explorer is
-# sure to see it closed.
+# Only the process that closes the cycle may look for it, and late: the explorer has to see it.
 LATE_CHECK = "SET LOCAL deadlock_timeout = '250ms'"
 GIVES_UP = "SET LOCAL deadlock_timeout = '60s'; SET LOCAL lock_timeout = '250ms'"
 
@@ -83,11 +82,10 @@ def test_a_wait_that_begins_again_is_given_its_deadlock_check_again(
 ) -> None:
     """Process 1 closes the cycle when process 2 has just begun its second wait.
 
-    Process 3 waits for lock 3 all the time. Process 2 waits for the
-    subtransaction of process 1, and after its RELEASE for the transaction. It looks for a cycle
-    100 ms after it began to wait, and process 1 after 200 ms: whoever does not give process 2 the
-    time to look before the cycle is closed has process 2 end it. That happens three times, until
-    the patience is long enough.
+    Process 3 waits for lock 3 all the time. Process 2 waits for the subtransaction of process 1,
+    and after its RELEASE for the transaction. Process 2 looks for a cycle 100 ms after it began to
+    wait, and process 1 after 200 ms. If the cycle is closed before process 2 has looked, process 2
+    is the victim. That happens three times, until a step gets time enough.
     """
     monkeypatch.setattr(monitor, "MIN_CHECK_TIME", 0.04)
     monkeypatch.setattr(monitor, "MAX_CHECK_TIME", 0.16)
@@ -153,6 +151,20 @@ def crossed(max_schedules: int = 100) -> Exploration:
         invariant=lambda outcomes: " ".join(str(each.raised) for each in outcomes if each.raised),
         max_schedules=max_schedules,
     )
+
+
+def test_a_lock_timeout_that_comes_before_the_victim_looks(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The victim of 221121b is to look after 0.6 s, and may wait for 0.2 s: it is tried again."""
+    monkeypatch.setattr(monitor, "MIN_LATE_CHECK", 0.6)
+    connection.close()
+    options = {"options": "-c lock_timeout=200ms"}
+    with mock.patch.dict(connection.settings_dict["OPTIONS"], options):
+        found = crossed()
+    connection.close()
+    assert (found.violating, found.schedules) == (16, 20)
+    assert all("deadlock detected" in each.violation for each in found.violations)
 
 
 def test_a_role_that_may_not_set_the_timeout(request: pytest.FixtureRequest) -> None:

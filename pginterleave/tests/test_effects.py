@@ -1,10 +1,11 @@
-"""What reduction takes the end of a transaction for, whose statements it knows."""
+"""What a rollback and an error leave of a transaction, as the reduced search concludes it."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pginterleave.claims import Claim, claim
 from pginterleave.effects import GLOBAL, LOCAL, Effect, effect
 from pginterleave.statements import kind
 
@@ -35,3 +36,12 @@ def test_what_a_rollback_undoes_after_an_error(
     options: dict[str, Any] = {"serializable": False, "commits": False}
     assert effect(step, taken, failed=True, **options) == expected
     assert effect(step, taken, failed=False, **options) == GLOBAL
+
+
+def test_after_an_error_no_statement_of_the_transaction_waits() -> None:
+    """As after a deadlock that is caught inside: PostgreSQL refuses the next statement at once."""
+    failed: Any = SimpleNamespace(kind="UPDATE", error="DeadlockDetected")
+    step: Any = SimpleNamespace(sql="UPDATE counter SET n = 1 WHERE id = 1", params=None)
+    write: Any = SimpleNamespace(kind="write")
+    tables: Any = None  # which is not asked
+    assert claim(step, write, [(failed, write)], tables) == Claim()

@@ -174,3 +174,28 @@ def told_by_the_explorer(
             if each.error:
                 lines.append(f"ERROR:  {each.message}")
     return lines
+
+
+ENDED = """
+session s1
+step exit { SELECT pg_terminate_backend(pg_backend_pid()); }
+step late { SELECT 1; }
+session s2
+step look { SELECT 2 AS two; }
+"""
+
+
+def test_a_session_may_end_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in temp-schema-cleanup of PostgreSQL's source; what it is sent later is an error."""
+    written: list[str] = []
+    file = tmp_path / "ended.spec"
+    file.write_text(ENDED + "permutation exit look")
+    assert run_file(file, conninfo(), write=written.append) == 0
+    assert (
+        "step exit: SELECT pg_terminate_backend(pg_backend_pid());\n"
+        "FATAL:  terminating connection due to administrator command\n" in "".join(written)
+    )
+    assert "step look: SELECT 2 AS two;\ntwo\n" in "".join(written)
+    file.write_text(ENDED + "permutation exit late")
+    assert run_file(file, conninfo(), write=written.append) == 2
+    assert "step late cannot be sent: session s1 has ended" in capsys.readouterr().err

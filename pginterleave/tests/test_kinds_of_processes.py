@@ -57,7 +57,7 @@ def middleware(get_response: Callable[[HttpRequest], Response]) -> Callable[...,
 
 
 def handler500(request: HttpRequest) -> Response:
-    """Answer without a template, in whatever project this runs."""
+    """Answer without a template, which the project may not have."""
     return Response(status=500)
 
 
@@ -159,10 +159,12 @@ def test_async_code_sends_its_statements_one_after_the_other(process: Callable[[
     assert 0 < found.violating < found.schedules
 
 
-def test_a_generator_that_nobody_runs_is_refused() -> None:
+def test_what_is_called_and_not_run_is_refused() -> None:
     def counts_when_run() -> Iterator[None]:
         counter.naive()
         yield
 
     with pytest.raises(InterleaveError, match="a generator was called and not run"):
         explored(counts_when_run, counter.naive)
+    with pytest.raises(InterleaveError, match="an async function was called and not run"):
+        explored(count_async, counter.naive)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection, connections, transaction
 
-from pginterleave import CannotExplore, InterleaveError, NotDeterministic, Outcome
+from pginterleave import CannotExplore, NotDeterministic, Outcome
 
 from . import counter
 from .counter import Counter, explored, sql
@@ -62,7 +62,7 @@ def refuses() -> None:
 
 @pytest.mark.parametrize("expected", [(), KeyError, (KeyError, OSError)])
 def test_an_exception_that_is_not_expected_is_a_violation(expected: Any) -> None:
-    """Whatever the invariant says, which holds here."""
+    """Also if the invariant holds, as here."""
     found = explored(counter.naive, refuses, expected=expected)
     assert (found.violating, found.schedules) == (14, 14)
     message = rf"process 2 raises LookupError: no more of it \({Path(__file__).name}:\d+\)"
@@ -72,14 +72,6 @@ def test_an_exception_that_is_not_expected_is_a_violation(expected: Any) -> None
 @pytest.mark.parametrize("expected", [LookupError, (OSError, LookupError), Exception])
 def test_an_exception_that_is_expected_is_an_outcome(expected: Any) -> None:
     explored(counter.naive, refuses, expected=expected).assert_safe()
-
-
-def test_an_async_function_is_not_a_process() -> None:
-    async def process() -> None:
-        """Do nothing."""
-
-    with pytest.raises(InterleaveError, match="an async function was called and not run"):
-        explored(process, counter.naive)
 
 
 def test_a_limit_may_be_endless() -> None:
@@ -97,6 +89,9 @@ def test_a_setup_that_leaves_a_transaction_open_is_refused() -> None:
         run(setup=setup)
     connection.rollback()
     transaction.set_autocommit(True)
+    with pytest.raises(CannotExplore, match="setup has left a transaction open"):
+        run(setup=partial(sql, "BEGIN"))
+    sql("ROLLBACK")
 
 
 @pytest.mark.parametrize(
@@ -113,6 +108,12 @@ def test_a_setup_that_leaves_a_transaction_open_is_refused() -> None:
         ([counter.naive], {"expected": (LookupError(),)}, "expected must be"),
         ([counter.naive], {"expected": [LookupError]}, "expected must be"),
         ([counter.naive], {"expected": int}, "expected must be"),
+        ([counter.naive], {"isolation_level": "snapshot"}, "'snapshot', and not one of read comm"),
+        ([counter.naive], {"preemption_bound": -1}, "must not be negative"),
+        ([counter.naive], {"sample": 0}, "sample must be greater than zero"),
+        ([counter.naive], {"sample": 3, "reduce": True}, "goes with neither"),
+        ([counter.naive], {"sample": 3, "symmetric": True}, "goes with neither"),
+        ([counter.naive], {"sample": 3, "preemption_bound": 3}, "goes with neither"),
     ],
 )
 def test_wrong_arguments_are_refused(processes: list[Any], limits: Any, message: str) -> None:

@@ -57,7 +57,7 @@ def test_python_runs_in_one_process_at_a_time_when_several_are_let_go_at_once() 
         sql("SELECT pg_advisory_xact_lock_shared(1)")
         running.append(number)
         for _ in range(200):
-            os.sched_yield()  # whoever else may run, runs now
+            os.sched_yield()  # any other thread that may run, runs now
             together.extend(running[1:])
         running.remove(number)
 
@@ -186,7 +186,7 @@ def test_a_wait_that_another_process_cancels_is_an_outcome() -> None:
     assert outcomes["1211"] == "None QueryCanceled"
 
 
-def test_a_lock_timeout_ends_a_wait_for_somebody_else() -> None:
+def test_a_lock_timeout_ends_a_wait_for_another_session() -> None:
     with closing(connection.copy()) as foreign:
         with foreign.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_lock(1)")
@@ -204,7 +204,7 @@ def test_an_isolation_level_set_on_the_driver_does_not_outlive_the_schedule() ->
     assert {*seen(level, level).values()} == {"read committed read committed"}
 
 
-def test_a_statement_timeout_ends_a_statement_that_waits_for_nobody() -> None:
+def test_a_statement_timeout_ends_a_statement_that_does_not_wait() -> None:
     def slow() -> None:
         sql("SET statement_timeout = '20ms'")
         sql("SELECT pg_sleep(60)")

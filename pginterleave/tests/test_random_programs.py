@@ -2,38 +2,89 @@
 
 import random
 from collections import Counter as Multiset
-from collections.abc import Set
+from collections.abc import Iterable, Iterator, Set
 from contextlib import nullcontext
 from functools import partial
 from math import factorial, prod
+from typing import Any
 
 import pytest
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, connection, transaction
 
 from pginterleave import Exploration, Outcome
 
+from . import counter
 from .counter import explored, sql
 
-pytestmark = pytest.mark.usefixtures("counter_table")
+
+@pytest.fixture
+def tables(counter_table: None) -> Iterator[None]:
+    """Make a table that refers to the counters, and one that has nothing to do with them."""
+    sql(
+        "CREATE TABLE interleave_item (id serial PRIMARY KEY, n int,"
+        " counter int REFERENCES interleave_counter ON DELETE CASCADE"
+        " DEFERRABLE INITIALLY DEFERRED);"
+        "CREATE TABLE interleave_other (id int PRIMARY KEY, n int)"
+    )
+    yield
+    sql("DROP TABLE interleave_item, interleave_other")
+
+
+def setup() -> None:
+    """Begin with two counters and nothing that refers to them."""
+    counter.setup()
+    sql("DELETE FROM interleave_other")
+    sql("INSERT INTO interleave_other VALUES (1, 1), (2, 2)")
+
 
 Program = tuple[str, ...]  # names of statements, each followed by a row; "atomic" stands in front
 End = tuple[object, ...]  # what the rows hold in the end, and what became of the processes
 
 UPDATE = "UPDATE interleave_counter SET hits = "
-ROW_LOCK = "SELECT hits FROM interleave_counter WHERE key = %s FOR UPDATE"
+ROW_LOCK = "SELECT hits FROM interleave_counter WHERE key = %(key)s FOR UPDATE"
 # With the row as a parameter; what was read last stands in place of {seen}.
 STATEMENTS = {
-    "read": "SELECT hits FROM interleave_counter WHERE key = %s",
+    "read": "SELECT hits FROM interleave_counter WHERE key = %(key)s",
     "lock": ROW_LOCK,
     "skip": f"{ROW_LOCK} SKIP LOCKED",
-    "add": UPDATE + "hits + 1 WHERE key = %s",
-    "double": UPDATE + "2 * hits WHERE key = %s",
-    "write": UPDATE + "{seen} + 1 WHERE key = %s",
-    "swap": UPDATE + "{seen} + 1 WHERE key = %s AND hits = {seen} RETURNING 9",
-    "guard": UPDATE + "hits + 3 WHERE key = %s AND hits < 2 RETURNING 9",
-    "delete": "DELETE FROM interleave_counter WHERE key = %s AND hits > 1 RETURNING 9",
-    "all": UPDATE + "(SELECT sum(hits) + 1 FROM interleave_counter) WHERE key = %s",
+    "add": UPDATE + "hits + 1 WHERE key = %(key)s",
+    "double": UPDATE + "2 * hits WHERE key = %(key)s",
+    "write": UPDATE + "{seen} + 1 WHERE key = %(key)s",
+    "swap": UPDATE + "{seen} + 1 WHERE key = %(key)s AND hits = {seen} RETURNING 9",
+    "guard": UPDATE + "hits + 3 WHERE key = %(key)s AND hits < 2 RETURNING 9",
+    "delete": "DELETE FROM interleave_counter WHERE key = %(key)s AND hits > 1 RETURNING 9",
+    "all": UPDATE + "(SELECT sum(hits) + 1 FROM interleave_counter) WHERE key = %(key)s",
 }
+# By the primary key, on other tables, and with what other rows and tables depend on.
+MORE = {
+    "read id": "SELECT hits FROM interleave_counter WHERE id = %(id)s",
+    "lock id": "SELECT hits FROM interleave_counter WHERE id = %(id)s LIMIT 21 FOR UPDATE",
+    "nowait": f"{ROW_LOCK} NOWAIT",
+    "free": "SELECT hits FROM interleave_counter WHERE (id = %(id)s AND hits < 2) FOR UPDATE",
+    "add id": UPDATE + "hits + 1 WHERE interleave_counter.id = %(id)s",
+    "save": "UPDATE interleave_counter SET key = %(key)s, hits = {seen} + 1 WHERE id = %(id)s",
+    "rename": "UPDATE interleave_counter SET key = 'c' WHERE key = %(key)s",
+    "take name": "UPDATE interleave_counter SET key = %(key)s WHERE key = 'c' RETURNING 9",
+    "remove": "DELETE FROM interleave_counter WHERE id = %(id)s RETURNING 9",
+    "insert": "INSERT INTO interleave_counter VALUES (3, 'c', {seen})",
+    "again": "INSERT INTO interleave_counter VALUES (%(id)s, %(key)s, 5)",
+    "upsert": "INSERT INTO interleave_counter AS it VALUES (%(id)s, %(key)s, 5)"
+    " ON CONFLICT (id) DO UPDATE SET hits = it.hits + 1 RETURNING hits",
+    "item": "INSERT INTO interleave_item (counter, n) VALUES (%(id)s, {seen})",
+    "items": "SELECT count(*) FROM interleave_item WHERE counter = %(id)s",
+    "clear": "DELETE FROM interleave_item WHERE counter = %(id)s",
+    "total": UPDATE + "(SELECT count(*) FROM interleave_item) WHERE id = %(id)s",
+    "other": "UPDATE interleave_other SET n = n + 1 WHERE id = %(id)s",
+    "others": "SELECT sum(n) FROM interleave_other",
+    "lock other": "SELECT n FROM interleave_other WHERE id = %(id)s FOR UPDATE",
+    "share": "SELECT n FROM interleave_other WHERE id = %(id)s FOR SHARE",
+    "copy": "UPDATE interleave_other SET n = (SELECT sum(hits) FROM interleave_counter)"
+    " WHERE id = %(id)s",
+    "point": "SAVEPOINT p",
+    "back": "ROLLBACK TO SAVEPOINT p",
+    "table": "LOCK TABLE interleave_other IN EXCLUSIVE MODE",
+}
+READS = {"read", "read id", "items", "others", "point", "back", "table"}  # have no COMMIT
 MOST = 150  # schedules of the programs that are explored
 
 
@@ -41,18 +92,21 @@ def process(program: Program) -> tuple[int, ...]:
     """Run the statements, in a transaction or not; return what they returned."""
     returned = [1]
     with transaction.atomic() if "atomic" in program else nullcontext():
-        for name, row in (each.split() for each in program if each != "atomic"):
-            rows = sql(STATEMENTS[name].format(seen=returned[-1]), row)
+        for name, key in (each.rsplit(maxsplit=1) for each in program if each != "atomic"):
+            statement = (STATEMENTS | MORE)[name].format(seen=returned[-1] or 0)
+            with connection.cursor() as cursor:
+                cursor.execute(statement, {"key": key, "id": "ab".index(key) + 1})
+                rows = cursor.fetchall() if cursor.description else []
             returned.extend(hits for (hits,) in rows)
     return tuple(returned)
 
 
-def some_programs(chance: random.Random) -> list[Program]:
+def some_programs(chance: random.Random, known: Iterable[str]) -> list[Program]:
     """Return the programs of two or three processes, of which some are the same."""
     while True:
         programs: list[Program] = []
         for _ in range(chance.choice([2, 3])):
-            names = chance.choices([*STATEMENTS], k=chance.randint(1, 3))
+            names = chance.choices([*known], k=chance.randint(1, 3))
             statements = [f"{name} {chance.choice('aab')}" for name in names]
             new = (*chance.choice([(), ("atomic",)]), *statements)
             programs.append(chance.choice([new, *programs]))
@@ -65,17 +119,21 @@ def steps_of(program: Program) -> int:
     """Return how many steps it takes, with its COMMITs."""
     if "atomic" in program:
         return len(program)
-    return sum(1 if each.startswith("read") else 2 for each in program)
+    return sum(1 if each[:-2] in READS else 2 for each in program)
 
 
 def end(outcomes: list[Outcome], programs: list[Program]) -> End:
     """Return how a schedule has ended."""
     rows = sql("SELECT key, hits FROM interleave_counter ORDER BY key")
+    others = (
+        sql("SELECT counter, n FROM interleave_item ORDER BY 1, 2"),
+        sql("SELECT n FROM interleave_other ORDER BY id"),
+    )
     each = (
         (program, outcome.returned, type(outcome.raised).__name__)
         for program, outcome in zip(programs, outcomes, strict=True)
     )
-    return tuple(rows), *each
+    return (*rows, *others[0], *others[1]), *each
 
 
 def exchanged(reached: End) -> End:
@@ -84,19 +142,22 @@ def exchanged(reached: End) -> End:
     return rows, *sorted(each, key=repr)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.usefixtures("tables")
+@pytest.mark.big
+@pytest.mark.parametrize("seed", range(16))
 def test_reduced_searches_find_the_same(seed: int) -> None:
     chance = random.Random(seed)
-    programs = some_programs(chance)
+    programs = some_programs(chance, STATEMENTS if seed < 8 else STATEMENTS | MORE)
     processes = [partial(process, program) for program in programs]
 
-    def explore(wrong: Set[End], ends: Multiset[End], **options: bool) -> Exploration:
+    def explore(wrong: Set[End], ends: Multiset[End], **options: Any) -> Exploration:
         def invariant(outcomes: list[Outcome]) -> str:
             reached = end(outcomes, programs)
             ends[reached] += 1
             return "violated" if exchanged(reached) in wrong else ""
 
-        return explored(*processes, invariant=invariant, expected=DatabaseError, **options)
+        options = {"setup": setup, "invariant": invariant, "expected": DatabaseError, **options}
+        return explored(*processes, **options)
 
     every: Multiset[End] = Multiset()
     explore(set(), every).assert_safe()

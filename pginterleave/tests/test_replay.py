@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from django.db import connection, transaction
 
-from pginterleave import ImpossibleSchedule
+from pginterleave import ImpossibleSchedule, formatting
 
 from . import counter
 from .counter import Counter, lock, replayed, sql
@@ -120,18 +120,22 @@ def test_the_timeline_is_drawn_in_columns() -> None:
         with transaction.atomic():
             counter.update_returning()
 
-    drawn = replayed("1212", process, process, observe=counter.hits).draw(width=36)
+    schedule = replayed("1212", process, process, observe=counter.hits)
+    place = formatting.place(counter.__file__, schedule.timeline[0].lineno)
+    drawn = schedule.draw(width=36)
     assert (
         drawn
-        == """\
+        == f"""\
    process 1                             process 2                             afterwards
 1  UPDATE interleave_counter SET hits =                                        0
      hits + 1 WHERE key = 'a' RETURNING
      hits
+   at {place}
    → hits = 1
 2                                        UPDATE interleave_counter SET hits =  0
                                            hits + 1 WHERE key = 'a' RETURNING
                                            hits
+                                         at {place}
                                          … waits for process 1
 3  COMMIT                                … resumes step 2                      1
                                          → hits = 2

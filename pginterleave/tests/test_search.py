@@ -1,4 +1,4 @@
-"""The search without a database: steps that depend on each other or not, and nobody waits."""
+"""The search without a database: steps that depend on each other or not, without waits."""
 
 import itertools
 import random
@@ -7,14 +7,16 @@ from math import comb
 
 import pytest
 
-from pginterleave.choices import with_victim
-from pginterleave.effects import Effect, dependent
+from pginterleave.choices import with_victim, written
+from pginterleave.effects import GLOBAL, LOCAL, Effect, dependent
+from pginterleave.footprints import EVERYWHERE
 from pginterleave.sampling import Sampler, simplicity
 from pginterleave.search import Search
 from pginterleave.traces import Trace, canonical, extended
 
 Programs = list[list[Effect]]  # the effects of the steps of each process
-EFFECTS: list[Effect] = ["local", "read", "write", "global"]
+WRITE = Effect("write", EVERYWHERE, EVERYWHERE)
+EFFECTS = [LOCAL, Effect("read", EVERYWHERE), WRITE, GLOBAL]
 
 
 def run(
@@ -83,7 +85,7 @@ def equivalents(order: str, programs: Programs) -> set[str]:
 @pytest.mark.parametrize("bound", [None, 0, 1, 2])
 @pytest.mark.parametrize("seed", range(8))
 def test_the_counts_are_those_of_all_orders(bound: int | None, seed: int) -> None:
-    """Whatever the steps depend on, reduced or not, and with a limit on the preemptions."""
+    """For random dependencies of the steps, reduced or not, and with a bound on preemptions."""
     chance = random.Random(seed)
     programs = [chance.choices(EFFECTS, k=chance.randint(1, 3)) for _ in range(3)]
     every = all_orders(programs)
@@ -104,20 +106,20 @@ def test_the_counts_are_those_of_all_orders(bound: int | None, seed: int) -> Non
 
 def test_a_search_that_is_cut_has_seen_the_schedules_with_the_fewest_preemptions() -> None:
     """A race of 9 steps and 8 that two switches show, out of 24,310 schedules."""
-    programs: Programs = [["global"] * 9, ["global"] * 8]
+    programs: Programs = [[GLOBAL] * 9, [GLOBAL] * 8]
     assert comb(17, 8) == 24_310
     search = Search(2)
     orders = run(search, programs, lambda order: order.startswith("1111112222222211"), 1_000)
     assert len(orders) == 1_000
     assert search.counted() == (1_000, 1)
     assert search.covered() == "Every schedule with at most 3 preemptions was counted"
-    everyone = [each for each in all_orders([["global"] * 4] * 2) if preemptions(each) <= 3]
+    everyone = [each for each in all_orders([[GLOBAL] * 4] * 2) if preemptions(each) <= 3]
     search = Search(2)
-    assert {*everyone} == {*run(search, [["global"] * 4] * 2, lambda _: False, len(everyone))}
+    assert {*everyone} == {*run(search, [[GLOBAL] * 4] * 2, lambda _: False, len(everyone))}
 
 
 def test_processes_that_can_be_exchanged() -> None:
-    programs: Programs = [["write", "global"]] * 4
+    programs: Programs = [[WRITE, GLOBAL]] * 4
     every = all_orders(programs)
     wrong = {each for each in every if each[2:4] in ("11", "22", "33", "44")}
     for alike in ([(1, 2, 3, 4)], [(1, 3), (2, 4)], [(2, 3)]):
@@ -155,7 +157,7 @@ def test_processes_that_become_alike_again(
             for end in ends:
                 for each in ends:
                     each.violates = each is end
-                simplest = min(exchanged(end.order, programs, alike), key=simplicity)
+                simplest = min(exchanged(written(end.order), programs, alike), key=simplicity)
                 assert search.shortest_violation() == simplest
 
 
@@ -163,7 +165,7 @@ def test_a_victim_is_exchanged_with_its_process() -> None:
     def trace(*choices: int) -> Trace:
         steps: Trace = ((), (), ())
         for choice in choices:
-            steps = extended(steps, choice, "UPDATE", "", "global")
+            steps = extended(steps, choice, "UPDATE", "", GLOBAL)
         return canonical(steps, [(1, 2, 3)])[1]
 
     assert trace(1, 2, 3, with_victim(3, 1)) == trace(2, 3, 1, with_victim(1, 2))
@@ -181,7 +183,7 @@ def exchanged(order: str, programs: Programs, alike: list[tuple[int, ...]]) -> s
 
 
 def test_a_sample_is_the_same_with_the_same_seed() -> None:
-    programs: Programs = [["global"] * 5] * 2
+    programs: Programs = [[GLOBAL] * 5] * 2
     first, second, other = (Sampler(2, schedules=40, seed=seed) for seed in (1, 1, 2))
     runs = [run(each, programs, lambda order: order < "112") for each in (first, second, other)]
     assert runs[0] == runs[1] != runs[2]
@@ -194,7 +196,7 @@ def test_a_sample_is_the_same_with_the_same_seed() -> None:
 
 def test_a_sample_says_what_it_holds() -> None:
     sample = Sampler(2, schedules=400, seed=7)
-    run(sample, [["global"] * 5] * 2, lambda _: False)  # 252 schedules
+    run(sample, [[GLOBAL] * 5] * 2, lambda _: False)  # 252 schedules
     assert sample.left_out() == "sample=400 taken with seed=7"
     assert sample.covered() == (
         f"The sample with seed=7 holds {len(sample.orders)} different schedules of about 240, "

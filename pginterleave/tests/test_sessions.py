@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from pginterleave import CannotExplore, Outcome, StepTimeout
+from pginterleave import Outcome, StepTimeout
 
 from . import counter
 from .counter import all_outcomes, explored, sql
@@ -96,7 +96,7 @@ def held_by_a_copy() -> Any:
 
 
 def test_a_copy_of_the_connection_ends_with_its_process() -> None:
-    """Though somebody keeps it, and the setup of the next schedule wants its row."""
+    """Though it is kept, and the setup of the next schedule wants its row."""
     kept = []
 
     def process() -> None:
@@ -173,8 +173,3 @@ def test_the_isolation_level_is_that_of_the_processes(level: str, lost: int, ref
     assert (found.violating, len(refusals)) == (lost, refused)
     assert all("could not serialize access" in each for each in refusals)
     assert not sql("SELECT 1 WHERE current_setting('transaction_isolation') != 'read committed'")
-
-
-def test_an_unknown_isolation_level_is_refused() -> None:
-    with pytest.raises(CannotExplore, match="'snapshot', and not one of read committed, repeat"):
-        explored(counter.naive, isolation_level="snapshot")

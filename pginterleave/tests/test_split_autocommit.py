@@ -11,7 +11,7 @@ from pginterleave import Exploration, Outcome
 from pginterleave.statements import commits_apart
 
 from . import counter
-from .counter import Counter, Process, explored, replayed, sql
+from .counter import Counter, Process, explored, sql
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -64,17 +64,6 @@ def test_a_statement_that_looks_and_writes(
     assert (split.violating, split.schedules) == counts
     with_commits = {"".join(digit * 2 for digit in order) for order in plain.orders}
     assert with_commits <= set(split.orders)
-
-
-def test_a_counterexample_is_replayed_with_its_commits() -> None:
-    options = {"invariant": only_one}
-    split = explored(*unless_there, **options)
-    assert split.counterexample
-    assert [step.kind for step in split.counterexample.timeline] == ["INSERT"] * 2 + ["COMMIT"] * 2
-    order = split.counterexample.order
-    assert split.replay(order) == split.counterexample
-    assert replayed(order, *unless_there, **options) == split.counterexample
-    assert replayed("11", counter.update_returning, **options).outcomes[0].returned == [(1,)]
 
 
 def test_a_statement_that_fails_is_undone_at_once() -> None:

@@ -12,7 +12,8 @@ from .counter import explored, lock, sql
 pytestmark = pytest.mark.usefixtures("counter_table")
 
 # What a process sends that waits for process 1 and then, in the same step, writes its number into
-# row `a`. Whoever row `b` names goes on only when the other one has finished its step.
+# row `a`. The process that row `b` names goes on when the other one has finished its
+# step.
 WAIT_AND_WRITE = """
     SELECT pg_advisory_xact_lock_shared(1);
     DO $$ BEGIN

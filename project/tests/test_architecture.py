@@ -9,7 +9,17 @@ from project.tests.conftest import ROOT, run_in
 from shorturl.operations import STRATEGIES
 
 # Modules with a name that Python, Django or pytest gives them.
-CONVENTIONAL = {"__init__", "__main__", "apps", "conftest", "exceptions", "models", "urls", "views"}
+CONVENTIONAL = {
+    "__init__",
+    "settings",
+    "__main__",
+    "apps",
+    "conftest",
+    "exceptions",
+    "models",
+    "urls",
+    "views",
+}
 # One file a strategy, a migration, a command or an exercise: other folders have the same names.
 FOLDERS = {*STRATEGIES, "migrations", "commands"}
 FOLDERS |= {"templates", "solutions", "wrong_solutions"}

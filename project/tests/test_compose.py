@@ -13,7 +13,6 @@ import pytest
 from loadtests.harness.own_pgbouncer import PGBOUNCER
 from project.tests.conftest import FILLED_IN
 from project.tests.containers import TIMEOUT, Composed, composed
-from project.tests.test_distribute import STANDS_IN
 
 pytestmark = pytest.mark.exhaustive
 
@@ -24,12 +23,6 @@ OPEN = {
     "SHORTURL_PUBLIC_STATS": "on",
     "WORKERS": "1",
 }
-# What makes a PostgreSQL pass for a coordinator.
-CITUS = """
-    INSERT INTO pg_extension VALUES (99999, 'citus', 10, 2200, false, '13.0', NULL, NULL);
-    CREATE FUNCTION citus_set_coordinator_host(text) RETURNS void LANGUAGE sql AS 'SELECT';
-    CREATE FUNCTION citus_add_node(text, int) RETURNS int LANGUAGE sql AS 'SELECT 1';
-"""
 
 
 def filled_in(copy: Path, **more: str) -> dict[str, str]:
@@ -112,34 +105,6 @@ def test_two_machines_behind_a_balancer_and_pgbouncer(
             until_in(services, "timer", done)
 
 
-def test_a_coordinator_with_stand_ins_for_citus(
-    tmp_path: Path, production_copy: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Everything of the profile is started but Citus itself, whose functions note what they do."""
-    if not shutil.which("psql"):
-        pytest.skip("psql is not installed")
-    copy = tmp_path_factory.mktemp("citus")
-    shutil.copytree(production_copy, copy, dirs_exist_ok=True)
-    with composed(tmp_path, copy, **filled_in(copy, **OPEN)) as services:
-        services.postgres("citus-coordinator", CITUS + STANDS_IN)
-        assert services.start("citus-nodes").wait(90) == 0, services.log("citus-nodes")
-        assert services.start("citus-migrate").wait(90) == 0, services.log("citus-migrate")
-        assert "create_distributed_table('shorturl_visitcount'" in services.log("citus-migrate")
-        for name in ("citus-web", "citus-timer"):
-            services.start(name)
-        status, made = services.ask("citus-web:8000/api/links", LINK)
-        assert status.startswith("201 ")
-        key = json.loads(made)["key"]
-        for _ in range(3):
-            assert services.ask(f"citus-web:8000/{key}")[0] == "302 https://target.example/"
-        shown = services.ask(f"citus-web:8000/api/links/{key}")[1]
-        assert json.loads(shown)["hits"] == 3
-        for done in ("0 hits moved.", "0 answers removed.", "0 counters removed."):
-            until_in(services, "citus-timer", done)
-        visits = services.ask(f"citus-web:8000/api/links/{key}/visits")[1]
-        assert json.loads(visits)["recorded"] == 3, visits
-
-
 def test_a_load_test_with_a_master_and_two_workers(
     tmp_path: Path, production_copy: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -161,6 +126,7 @@ def test_a_load_test_with_a_master_and_two_workers(
         )
         assert json.loads(started[1])["success"], started
         until(services, lambda seen: "was violated" in rows(seen)["outcome"])
-        until_in(services, "locust-master", "written to")
-        found = json.loads((services.volume("reports") / "lost_update-naive.json").read_text())
+        report = services.volume("reports") / "lost_update-naive.json"
+        until(services, lambda _: report.exists() and report.read_text().endswith("}\n"))
+        found = json.loads(report.read_text())
         assert found["lost"] > 0

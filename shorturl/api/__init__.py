@@ -1,4 +1,4 @@
-"""The JSON API, with its OpenAPI description at /api/openapi.json and its page at /api/docs."""
+"""The JSON API, with its OpenAPI description at /api/openapi.json and its docs at /api/docs."""
 
 from typing import Any
 
@@ -18,32 +18,32 @@ DESCRIPTION = """
 Create and manage short URLs from programs.
 
 **Permissions.** Send a token as `Authorization: Bearer <token>`, or log in. A token has scopes:
-`create`, `read`, `edit` and `delete`; a call outside of them is a 403. You see and change your own
-short URLs only, or those of the token's user: any other one is a 404, as if there were none. Staff
-who may do the same in the admin, and tokens without a user, have all. Where the service is set so
-(a local run is), anybody may create (`SHORTURL_PUBLIC_CREATE`), or read one short URL, as on its
-page (`SHORTURL_PUBLIC_STATS`). An unknown or revoked token is refused everywhere.
+`create`, `read`, `edit` and `delete`; a call outside of them is a 403. You see and change only your
+own short URLs, or those of the token's user; any other one is a 404. Tokens without a user see and
+change all short URLs, and so do staff with the permission in the admin. With
+`SHORTURL_PUBLIC_CREATE=on` anybody may create, and with `SHORTURL_PUBLIC_STATS=on` anybody may read
+a short URL. Both are on in a local run. An unknown or revoked token is refused everywhere.
 
-**Repeated requests.** Every POST takes an `Idempotency-Key`: sent again with the same key, a
-request is carried out once and gets the same answer; after an error, it is tried anew. Keys are
-each token's and each account's own; without either, all callers of one network share theirs, so
-draw them at random.
+**Repeated requests.** Every POST takes an `Idempotency-Key`. A request that is sent again with the
+same key is carried out once and gets the same answer. After an error it is carried out again. Each
+token and each account has its own keys. All other callers of one network share their keys, so draw
+keys at random.
 
-**Errors** are JSON, always of the same shape: `detail` is a sentence for people, and `errors`,
-where an input is invalid, names each `field`, with a `code` for programs and a `message`.
-A 503 says in `Retry-After` how many seconds to wait.
+**Errors** are JSON, always of the same shape. `detail` is a sentence for people. Where an input is
+invalid, `errors` names each `field`, with a `code` for programs and a `message`. `Retry-After` of a
+503 says how many seconds to wait.
 """
 
 
 class Docs(Swagger):
-    """Swagger UI, from ninja's own static files, and dark where that is preferred."""
+    """Swagger UI, from ninja's own static files, with a dark colour scheme."""
 
     template = "shorturl/api_docs.html"
 
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
-        """Return the page, under a policy that allows images inside the style sheet.
+        """Return the page with a policy that allows data: URLs for images.
 
-        Swagger UI has its icons there, as data: URLs, and an image can do no more than be seen.
+        The style sheet of Swagger UI has its icons as data: URLs, and an image cannot run code.
         """
         allow_icons: Any = csp_update({"img-src": ["data:"]})
         response: HttpResponse = allow_icons(super().render_page)(request, api, **kwargs)
@@ -51,7 +51,7 @@ class Docs(Swagger):
 
 
 class Api(NinjaAPI):
-    """An API that answers every path, every method and every mistake in JSON."""
+    """An API that answers every path, every method and every error in JSON."""
 
     @property
     def urls(self) -> tuple[list[URLResolver | URLPattern], str, str]:
@@ -63,7 +63,7 @@ class Api(NinjaAPI):
         return patterns, app_name, namespace
 
     def get_openapi_schema(self, *args: Any, **kwargs: Any) -> OpenAPISchema:
-        """Return the description, in which every POST has the Idempotency-Key."""
+        """Return the description, with the Idempotency-Key added to every POST."""
         schema = super().get_openapi_schema(*args, **kwargs)
         for path in schema["paths"].values():
             if operation := path.get("post"):
@@ -72,7 +72,7 @@ class Api(NinjaAPI):
 
 
 def nothing(request: HttpRequest) -> HttpResponse:
-    """Raise Http404, for every path under /api/ that is no operation."""
+    """Raise Http404 for every other path under /api/."""
     raise Http404
 
 
@@ -81,7 +81,7 @@ api = Api(
     version="1",
     description=DESCRIPTION,
     urls_namespace="api",
-    # What an operation gets that does not say for itself who may call it.
+    # The default for operations without `auth`.
     auth=[access.Token("edit"), access.Login()],
     parser=JsonParser(),
     docs=Docs(),
@@ -89,6 +89,6 @@ api = Api(
 )
 for kind in (Exception, Http404, HttpError, ValidationError):
     api.add_exception_handler(kind, error_responses.answer)
-api.add_router("", bulk_links.router)  # first: /links/bulk is no key
+api.add_router("", bulk_links.router)  # first, or `bulk` in /links/bulk would be a key
 api.add_router("", links.router)
 api.add_router("", link_visits.router)

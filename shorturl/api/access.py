@@ -1,4 +1,4 @@
-"""Who may do what: each of these returns something true for a request that it admits."""
+"""Who may call an operation: each of these callables returns a true value to admit a request."""
 
 from http import HTTPStatus
 
@@ -8,17 +8,19 @@ from django.http import HttpRequest
 from ninja.security.base import AuthBase
 from ninja.utils import check_csrf
 
-from shorturl import owners, quotas
 from shorturl.api.error_responses import ApiError, unauthorized
+from shorturl.limits import owners, quotas
 from shorturl.models import ApiToken
 
 
 class Token(AuthBase):
-    """Admits requests with a valid token of the `scope`, and refuses, everywhere, any other one."""
+    """Admits requests with a valid token that has the `scope`; refuses any other token."""
 
     openapi_type = "http"
     openapi_scheme = "bearer"
-    openapi_description = "A token, created in the admin or by `manage.py token create NAME`."
+    openapi_description = (
+        "A token, made at `/account`, in the admin or by `manage.py token create`."
+    )
 
     def __init__(self, scope: str) -> None:
         super().__init__()
@@ -42,13 +44,13 @@ class Token(AuthBase):
 
 
 class Login(AuthBase):
-    """Admits users who are logged in; a change also needs the CSRF token, as in a form."""
+    """Admits users who are logged in; unsafe methods also need the CSRF token."""
 
     openapi_type = "apiKey"
     openapi_in = "cookie"
     openapi_name = settings.SESSION_COOKIE_NAME
     openapi_description = "A login session. Send the CSRF token in `X-CSRFToken`, except with GET."
-    csrf = True  # has the documentation's own calls send it
+    csrf = True  # /api/docs sends the CSRF token with its calls
 
     def __call__(self, request: HttpRequest) -> User | None:
         if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.user.is_authenticated:
@@ -63,25 +65,26 @@ class Login(AuthBase):
 
 
 def anyone_where_public(request: HttpRequest) -> bool:
-    """Let everybody in where everybody may create."""
+    """Admit all requests if SHORTURL_PUBLIC_CREATE is on."""
     return bool(settings.SHORTURL_PUBLIC_CREATE)
 
 
 def anyone_where_stats_are_public(request: HttpRequest) -> bool:
-    """Let everybody in where everybody may see the statistics."""
+    """Admit all requests if SHORTURL_PUBLIC_STATS is on."""
     return bool(settings.SHORTURL_PUBLIC_STATS)
 
 
 def caller(request: HttpRequest) -> owners.Who:
-    """Return who was admitted: the token, the user, or a visitor."""
+    """Return the token, the user or the anonymous user that was admitted."""
     admitted = getattr(request, "auth", None)  # ninja's
     return admitted if isinstance(admitted, ApiToken) else request.user
 
 
 def sender(request: HttpRequest) -> str:
-    """Return who sends a POST, before it is admitted: who would spend, see quotas.spender_of().
+    """Return who sends a POST, as text, before it is admitted: each token for itself.
 
-    Raises ApiError for an invalid token, or without the CSRF token of a login.
+    Raises ApiError for an invalid token, or for a login without the CSRF token.
     """
-    who = Token("create")(request) or Login()(request) or AnonymousUser()
-    return quotas.spender_of(who, request)
+    if token := Token("create")(request):
+        return f"token {token.pk}"
+    return quotas.spender_of(Login()(request) or AnonymousUser(), request)

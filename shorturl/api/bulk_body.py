@@ -13,8 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shorturl.api.error_responses import ApiError, fault, wrong_input
 from shorturl.api.json_body import parse
-from shorturl.bulk import BULK_MAX
-from shorturl.validators import shortened
+from shorturl.links.labels import SEPARATOR
+from shorturl.links.validators import shortened
+from shorturl.transfer.bulk import BULK_MAX
 
 JSON, JSON_LINES, CSV = "application/json", "application/x-ndjson", "text/csv"
 
@@ -25,7 +26,7 @@ LINKS = {
     "maxItems": BULK_MAX,
 }
 EXAMPLE = {"target_url": "https://example.com/a/long/page", "key": "my-page"}
-# What a body may be, as OpenAPI describes it.
+# The content types of a body, as OpenAPI describes them.
 CONTENT: dict[str, Any] = {
     JSON: {
         "schema": {
@@ -43,7 +44,7 @@ CONTENT: dict[str, Any] = {
 
 
 class BulkBody(BaseModel):
-    """Short URLs to create at once."""
+    """The entries of a bulk create."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -52,12 +53,12 @@ class BulkBody(BaseModel):
 
 
 def read(request: HttpRequest, columns: Collection[str]) -> BulkBody:
-    """Return what the body says; an entry that cannot be read is an ApiError, among the others.
+    """Return the entries of the body; an entry that cannot be read is an ApiError in its place.
 
-    `columns` are those that CSV may have. Raises ApiError: 415 for another type, 400 for a body
-    that cannot be read as a whole, 422 for no entries, or more than BULK_MAX.
+    CSV may have the `columns`. Raises ApiError: 415 for another content type, 400 for a body that
+    cannot be read at all, 422 for no entries or more than BULK_MAX.
     """
-    most = BULK_MAX + 1  # one more tells that there are too many
+    most = BULK_MAX + 1  # one more shows that there are too many
     match request.content_type:
         case "application/json":
             content = parse(request.body)
@@ -79,13 +80,13 @@ def read(request: HttpRequest, columns: Collection[str]) -> BulkBody:
 
 
 def invalid(error: ValidationError, what: str = "body") -> ApiError:
-    """Return the error for something that is not as its model has it."""
+    """Return the error for input that does not match its schema."""
     faults = [fault({**each, "loc": (what, *each["loc"])}) for each in error.errors()]
     return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, *faults)
 
 
 def json_entry(line: bytes) -> Any:
-    """Return what a line says, or the error when it is not JSON."""
+    """Return the entry of a line, or the error if the line is not JSON."""
     try:
         return parse(line)
     except ApiError as error:
@@ -93,7 +94,7 @@ def json_entry(line: bytes) -> Any:
 
 
 def csv_entries(body: bytes, columns: Collection[str]) -> Iterator[Any]:
-    """Return the rows without their empty fields; raise ApiError for what is no CSV."""
+    """Yield the rows without their empty fields; raise ApiError for malformed CSV."""
     try:
         rows = csv.DictReader(io.StringIO(body.decode("utf-8-sig"), newline=""), strict=True)
         names = list(rows.fieldnames or [])
@@ -108,7 +109,10 @@ def csv_entries(body: bytes, columns: Collection[str]) -> Iterator[Any]:
             if None in row or None in row.values():
                 yield unreadable("The row has not as many fields as the first line has names.")
             else:
-                yield {name: value for name, value in row.items() if value}
+                entry: dict[str, Any] = {name: value for name, value in row.items() if value}
+                if tags := row.get("tags"):
+                    entry["tags"] = SEPARATOR.split(tags)
+                yield entry
     except UnicodeDecodeError as error:
         detail = f"The body is not CSV: it is not UTF-8 at byte {error.start + 1}."
         raise ApiError(HTTPStatus.BAD_REQUEST, detail) from error

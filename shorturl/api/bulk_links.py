@@ -1,4 +1,4 @@
-"""Many short URLs in one call."""
+"""POST /api/links/bulk, which creates many short URLs."""
 
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
@@ -8,19 +8,20 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Status
 from pydantic import BaseModel, Field, ValidationError
 
-from shorturl import operations, owners, quotas
+from shorturl import operations
 from shorturl.api import access, bulk_body
 from shorturl.api.error_responses import RETRY_AFTER, ApiError, describe, wrong_input
 from shorturl.api.links import OPTIONAL, RATE_LIMIT, UNREADABLE
 from shorturl.api.schemas import Error, Link, NewLink
-from shorturl.bulk import Wanted
 from shorturl.exceptions import LeftOut
+from shorturl.limits import owners, quotas
 from shorturl.models import ShortUrl
+from shorturl.transfer.bulk import Wanted
 
 router = Router(tags=["links"])
 
 COLUMNS = [name for name in NewLink.model_fields if name != "reuse"]
-FAULTLESS = frozenset({201, 424})  # the statuses of entries that nothing is wrong with
+FAULTLESS = frozenset({201, 424})  # the statuses of valid entries
 
 
 class BulkQuery(BaseModel):
@@ -28,8 +29,8 @@ class BulkQuery(BaseModel):
 
     atomic: bool = Field(
         True,
-        description="Create all or nothing; or, if false, entry by entry. JSON may say it in the "
-        "body, too.",
+        description="true: create all entries or none; false: create every entry that is not at "
+        "fault. A JSON body may have this field, too.",
     )
 
 
@@ -79,12 +80,13 @@ def create_links(
 ) -> Status[Any]:
     """Create up to 1,000 short URLs, all or nothing or entry by entry.
 
-    Each entry has the fields of *Create a short URL*, and each has a status of its own in the
-    answer: 201, 409 or 422. The answer is 201 when all were created, and 207 when only some were.
-    When nothing was created, because every entry is at fault or, with `atomic`, a single one, the
-    answer has the status of the first of them, and the entries that nothing is wrong with have 424.
+    An entry has the fields of *Create a short URL*. In the answer each entry has its own status:
+    201, 409 or 422. The answer is 201 when all were created, and 207 when only some were. Nothing
+    is created if every entry is at fault, or, with `atomic`, a single one. Then the answer has the
+    status of the first entry at fault, and the entries without a fault have 424.
 
-    Of entries with the same key the first one gets it, and the others have 409, code `duplicate`.
+    Of several entries with the same key, the first one gets it. The others have 409, code
+    `duplicate`.
     """
     body = bulk_body.read(request, COLUMNS)
     atomic = query.atomic if body.atomic is None else body.atomic
@@ -129,8 +131,8 @@ def create_links(
 
 
 def check(entries: list[Any], request: HttpRequest) -> Iterator[NewLink | ApiError]:
-    """Return for each entry the short URL that it asks for, or what is wrong with it."""
-    numbers: dict[str, int] = {}  # of the entries, by the key that they are the first to ask for
+    """Yield for each entry its NewLink, or its error."""
+    numbers: dict[str, int] = {}  # the number of the first entry with a key
     for number, entry in enumerate(entries, 1):
         if isinstance(entry, ApiError):
             yield entry
@@ -153,7 +155,7 @@ def check(entries: list[Any], request: HttpRequest) -> Iterator[NewLink | ApiErr
 
 
 def item(number: int, outcome: object, request: HttpRequest) -> dict[str, Any]:
-    """Return what the answer says of one entry."""
+    """Return the BulkItem of one entry."""
     if isinstance(outcome, ShortUrl):
         return {"number": number, "status": 201, "link": Link.of(outcome, request, hits=0)}
     error = describe(outcome)

@@ -1,6 +1,6 @@
-"""What a call gets that cannot be answered: JSON of one shape, whatever went wrong.
+"""The error responses of the API: JSON of one shape for all errors.
 
-`detail` is a sentence for people. Where an input is at fault, `errors` says which one, and why.
+`detail` is a sentence for people. `errors` lists the invalid inputs, if any.
 """
 
 import logging
@@ -30,17 +30,17 @@ from shorturl.exceptions import (
     MoreThanQuota,
     TooManyCreates,
 )
-from shorturl.keys import violates
+from shorturl.links.keys import violates
+from shorturl.links.validators import shortened
 from shorturl.models import OWNER_CONSTRAINT
 from shorturl.outages import is_outage
-from shorturl.validators import shortened
 
-# Seconds. New candidate keys are drawn at every call, so it may well work the next time.
+# Seconds. Each call draws new candidate keys, so the next one may succeed.
 RETRY_AFTER = 5
-# No answer lists more faults than this.
+# A response lists at most this many faults.
 MAX_ERRORS = 10
 
-# Pydantic's own words, where they do not say what would be right.
+# Messages in place of Pydantic's that do not say what would be right.
 MESSAGES = {
     "missing": "It is required.",
     "extra_forbidden": "It is not a known field: leave it out.",
@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 
 
 class ApiError(Exception):
-    """An answer other than the one asked for: an HTTP status, and a sentence that says why."""
+    """An error response: an HTTP status, and a sentence with the reason."""
 
     def __init__(
         self,
@@ -68,16 +68,15 @@ class ApiError(Exception):
 
     @property
     def content(self) -> dict[str, Any]:
-        """What is said, as JSON."""
+        """The body, which is sent as JSON."""
         return {"detail": self.detail, **({"errors": self.errors} if self.errors else {})}
 
     def response(self) -> HttpResponse:
-        """Return it as JSON."""
         return JsonResponse(self.content, status=self.status, headers=self.headers)
 
 
 def wrong_input(status: HTTPStatus, *faults: tuple[str, str, str]) -> ApiError:
-    """Return the error for inputs that are at fault, each with its field, code and message."""
+    """Return the error for invalid inputs, each with its field, code and message."""
     errors = [
         {"field": shortened(field), "code": code, "message": message}
         for field, code, message in faults[:MAX_ERRORS]
@@ -87,13 +86,13 @@ def wrong_input(status: HTTPStatus, *faults: tuple[str, str, str]) -> ApiError:
 
 
 def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
-    """Return the response for what a call raised."""
+    """Return the response for an exception of a call."""
     if is_outage(error):
-        raise error  # the same 503 as for every page: see project/unavailable.py
+        raise error  # the same 503 as for every page: see project/serving/unavailable.py
     if known := describe(error):
         return known.response()
-    # As Django does for a page: in the log, and to whatever reports errors. Never in the answer,
-    # and that goes for DEBUG too: a client expects JSON.
+    # Log and signal the exception as Django does for a page. Even with DEBUG the response does not
+    # show it, because a client expects JSON.
     got_request_exception.send(sender=None, request=request)
     detail = "An internal error occurred; it has been logged."
     response = ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
@@ -110,12 +109,12 @@ def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResp
 
 
 def describe(error: object) -> ApiError | None:
-    """Return what to say about `error`, or None when it is not the caller's to mend."""
+    """Return the response to `error`; None for an internal error."""
     match error:
         case ApiError():
             return error
         case HttpError(__cause__=ApiError() as cause):
-            return cause  # what json_body.JsonParser raised, as ninja wraps it up
+            return cause  # raised by json_body.JsonParser and wrapped by ninja
         case AuthenticationError():
             return unauthorized("Send a token, as 'Authorization: Bearer <token>', or log in.")
         case ValidationError():
@@ -129,7 +128,7 @@ def describe(error: object) -> ApiError | None:
             message = f"{error} Send it again in a moment."
             return wrong_input(HTTPStatus.CONFLICT, ("Idempotency-Key", "in_progress", message))
         case KeyReused():
-            message = f"{error} Send another key with this one."
+            message = f"{error} Send this request with another key."
             reused = ("Idempotency-Key", "reused", message)
             return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, reused)
         case LimitTooLow():
@@ -144,7 +143,7 @@ def describe(error: object) -> ApiError | None:
         case KeySpaceExhausted() | Contended():
             headers = {"Retry-After": str(RETRY_AFTER)}
             return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, f"{error} Try again.", headers=headers)
-        case RawPostDataException():  # a form, which the look for a CSRF token has used up
+        case RawPostDataException():  # a form, whose body the CSRF check has read
             return not_json()
         case SuspiciousOperation() | BadRequest() | MultiPartParserError() | UnreadablePostError():
             return ApiError(HTTPStatus.BAD_REQUEST, "The request is malformed.")
@@ -152,17 +151,17 @@ def describe(error: object) -> ApiError | None:
 
 
 def fault(error: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return field, code and message of one of ninja's validation errors."""
+    """Return the field, code and message of a validation error of ninja."""
     return str(error["loc"][-1]), error["type"], MESSAGES.get(error["type"], f"{error['msg']}.")
 
 
 def unauthorized(detail: str) -> ApiError:
-    """Return the error for a call without the token it needs, or with an invalid one."""
+    """Return the error for a call with an invalid token, or without the one it needs."""
     return ApiError(HTTPStatus.UNAUTHORIZED, detail, headers={"WWW-Authenticate": "Bearer"})
 
 
 def not_json() -> ApiError:
-    """Return the error for a body of another type."""
+    """Return the error for a body with another content type."""
     return ApiError(
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         "The body must be JSON: send it with 'Content-Type: application/json'.",
@@ -170,9 +169,9 @@ def not_json() -> ApiError:
 
 
 def always_json(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Wrap a view under /api/ so that the answers Django and ninja give by themselves fit in.
+    """Wrap a view under /api/ so that the 404s and 405s of Django and ninja are JSON too.
 
-    HEAD is answered as GET is; the server leaves out the body.
+    HEAD is answered like GET; the server leaves out the body.
     """
 
     @wraps(view)
@@ -196,6 +195,6 @@ def always_json(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse
         response.setdefault("Cache-Control", "no-store")
         return response
 
-    # A call by cookie is checked in access.py, and a call by token needs no check.
+    # access.py checks the CSRF token of a call by cookie. A call by token needs none.
     wrapped.csrf_exempt = True  # type: ignore[attr-defined]
     return wrapped

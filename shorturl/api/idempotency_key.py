@@ -1,4 +1,4 @@
-"""The Idempotency-Key header, with which a POST can be sent again and is carried out once.
+"""The Idempotency-Key header: a POST that is sent again with the same key is carried out once.
 
 https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
 """
@@ -15,28 +15,28 @@ from django.http import Http404, HttpRequest, HttpResponse
 from shorturl import operations
 from shorturl.api import access, error_responses
 from shorturl.api.error_responses import ApiError
-from shorturl.models import IDEMPOTENCY_KEY_MAX_LENGTH, KeptAnswer
+from shorturl.models import IDEMPOTENCY_KEY_MAX_LENGTH, IdempotencyRecord
 
 HEADER = "Idempotency-Key"
-# A string as the draft has it, in quotation marks, or without them, as many clients send it.
+# A string in quotation marks, as in the draft, or without them, as many clients send it.
 KEY = re.compile(r'"(?P<quoted>[ !#-\[\]-~]+)"|(?P<bare>[!#-\[\]-~]+)')
 
 PARAMETER = {
     "name": HEADER,
     "in": "header",
     "required": False,
-    "description": "A random text of your own for this request, for example a UUID. When no answer "
-    "arrives, send the same request with the same key: it is carried out once, and gets the same "
-    "answer for 24 hours. Another request with that key has 422, and one that comes while the "
-    "first is in progress 409, code `in_progress`. After an error nothing was done, and the "
-    "request is carried out when it is sent again.",
+    "description": "A random text for this request, for example a UUID. When no answer arrives, "
+    "send the same request with the same key: it is carried out once, and gets the same answer for "
+    "24 hours. Another request with that key is a 422. While the first request is in progress, the "
+    "answer is 409, code `in_progress`. After an error nothing was done, and the request is "
+    "carried out when it is sent again.",
     "schema": {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_MAX_LENGTH},
     "example": "8e03978e-40d5-43e8-bc93-6894a57f9324",
 }
 
 
 class NotKept(Exception):
-    """Ends the work with an answer that is not to be kept, so that nothing of the work is."""
+    """Rolls the work back, and carries a response that is not stored."""
 
     def __init__(self, response: HttpResponse) -> None:
         super().__init__(response.status_code)
@@ -55,7 +55,7 @@ def idempotent(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]
 
         def work() -> dict[str, Any]:
             response = view(request, *args, **kwargs)
-            if response.status_code >= 400:  # nothing was done, and nothing spent
+            if response.status_code >= 400:  # nothing was created, and nothing spent
                 raise NotKept(response)
             made.append(response)
             return {
@@ -71,7 +71,7 @@ def idempotent(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]
             return passing.response
         except Http404:
             raise
-        except Exception as error:  # as ninja does with what a view raises
+        except Exception as error:  # ninja does the same for exceptions of a view
             return error_responses.answer(request, error)
         return made[0] if made else replayed(kept)
 
@@ -79,7 +79,7 @@ def idempotent(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]
 
 
 def key_in(header: str) -> str:
-    """Return the key that the header holds; raise ApiError, 400, for one that holds none."""
+    """Return the key in the header; raise ApiError (400) for a malformed header."""
     match = KEY.fullmatch(header)
     key = (match["quoted"] or match["bare"]) if match else ""
     if not 1 <= len(key) <= IDEMPOTENCY_KEY_MAX_LENGTH:
@@ -92,13 +92,13 @@ def key_in(header: str) -> str:
 
 
 def fingerprint(request: HttpRequest) -> str:
-    """Return what tells this request from others: a hash of path, type and body, byte for byte."""
+    """Return a hash of the request's path, content type and body."""
     asked = f"{request.get_full_path()}\n{request.headers.get('Content-Type')}\n".encode()
     return hashlib.sha256(asked + request.body).hexdigest()
 
 
-def replayed(kept: KeptAnswer) -> HttpResponse:
-    """Return the answer as it was given the first time."""
+def replayed(kept: IdempotencyRecord) -> HttpResponse:
+    """Return the stored response."""
     headers = {"Location": kept.location} if kept.location else {}
     return HttpResponse(
         kept.body,

@@ -1,4 +1,4 @@
-"""A request's body as JSON, refused where readers of JSON could disagree about what it says."""
+"""The JSON body of a request; JSON that parsers read differently is refused."""
 
 import json
 from collections import Counter
@@ -9,17 +9,17 @@ from django.http import HttpRequest
 from ninja.parser import Parser
 
 from shorturl.api.error_responses import ApiError, not_json
-from shorturl.validators import shortened
+from shorturl.links.validators import shortened
 
 
 class JsonParser(Parser):
-    """Reads the bodies of all calls."""
+    """The parser of all bodies."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        """Return what the body says.
+        """Return the parsed body.
 
-        Raises ApiError: 415 for a body that does not claim to be JSON, which a form of some other
-        site could send without asking; 400 for one that is not, or that names a field twice.
+        Raises ApiError: 415 for another content type, which a form of another site could send; 400
+        for malformed JSON, or a repeated field.
         """
         if request.content_type != "application/json":
             raise not_json()
@@ -27,9 +27,9 @@ class JsonParser(Parser):
 
 
 def parse(body: bytes) -> Any:
-    """Return what a body says that claims to be JSON; raise ApiError (400) when it is not."""
+    """Return the parsed JSON; raise ApiError (400) if it is malformed."""
     try:
-        # By itself json.loads() would guess UTF-16 and UTF-32, too.
+        # json.loads() of bytes would also accept UTF-16 and UTF-32.
         return json.loads(body.decode(), parse_constant=refuse, object_pairs_hook=unique)
     except UnicodeDecodeError as error:
         raise malformed(f"it is not UTF-8 at byte {error.start + 1}") from error
@@ -42,7 +42,7 @@ def parse(body: bytes) -> Any:
 
 
 def unique(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; raise ApiError for one of which readers take the first or the last."""
+    """Return a JSON object; raise ApiError for a repeated field, which parsers read differently."""
     distinct = dict(fields)
     if len(distinct) < len(fields):
         ((name, _),) = Counter(name for name, _ in fields).most_common(1)
@@ -52,7 +52,7 @@ def unique(fields: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def refuse(constant: str) -> NoReturn:
-    """Raise ValueError for NaN and Infinity, which Python reads and JSON does not have."""
+    """Raise ValueError for NaN and Infinity, which are not JSON."""
     raise ValueError(constant)
 
 

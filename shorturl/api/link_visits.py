@@ -1,4 +1,4 @@
-"""The visits of one short URL, as JSON or CSV."""
+"""GET /api/links/{key}/visits: the visits to one short URL, as JSON or CSV."""
 
 import csv
 from datetime import date, datetime
@@ -11,16 +11,16 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.cache import patch_vary_headers
 from ninja import Query, Router
 from pydantic import BaseModel, BeforeValidator, Field
-from pydantic_core import PydanticCustomError
 
-from shorturl import owners, visit_statistics
 from shorturl.api import access
 from shorturl.api.bulk_body import CSV, JSON
 from shorturl.api.error_responses import wrong_input
 from shorturl.api.links import OPTIONAL, existing
-from shorturl.api.schemas import Error
-from shorturl.visit_ranges import BUCKETS_MAX, DEFAULT_DAYS, Unit, range_of, read_date
-from shorturl.visit_statistics import GROUPS_MAX, Dimension, Statistics, VisitGroup
+from shorturl.api.schemas import Error, custom_error
+from shorturl.limits import owners
+from shorturl.visits import statistics
+from shorturl.visits.ranges import BUCKETS_MAX, DEFAULT_DAYS, Bucket, range_of, read_date
+from shorturl.visits.statistics import GROUPS_MAX, Dimension, Statistics, VisitGroup
 
 router = Router(tags=["links"])
 
@@ -37,12 +37,11 @@ class Of(StrEnum):
 
 
 def day(value: object) -> date:
-    """Return the date that is meant; raise PydanticCustomError."""
+    """Return a date by read_date(); raise PydanticCustomError."""
     try:
         return read_date(str(value))
     except ValidationError as error:
-        words = {"message": error.messages[0].removesuffix(".")}
-        raise PydanticCustomError("date", "{message}", words) from error
+        raise custom_error(error) from error
 
 
 Day = Annotated[date, BeforeValidator(day)]
@@ -63,7 +62,7 @@ class VisitsQuery(BaseModel):
         description="The last day, which is included; by default today.",
         examples=["2026-01-31"],
     )
-    by: Unit | None = Field(
+    by: Bucket | None = Field(
         None,
         description=f"For each hour, day or month, at most {BUCKETS_MAX:,} of them. Without `by` "
         "and `of`, for each day.",
@@ -78,11 +77,12 @@ class Item(BaseModel):
     """Visits that have time or value in common."""
 
     starts_at: datetime | None = Field(description="When the time begins, where `by` asks for it.")
-    unit: Unit | None = Field(
-        description="How long it is: longer than was asked for, where visits are kept so."
+    unit: Bucket | None = Field(
+        description="How long the time is: longer than asked for, where visits are kept by day or "
+        "month."
     )
     value: str | None = Field(
-        description="The value, where `of` asks for it; empty for none, or unknown."
+        description="The value, where `of` asks for one; empty if none was sent or known."
     )
     people: int = Field(description="Visits by people; one who comes twice counts twice.")
     bots: int = Field(description="Visits by bots.")
@@ -94,17 +94,19 @@ class LinkVisits(BaseModel):
     key: str
     hits: int = Field(description="How often the short URL was followed, ever.")
     recorded: int | None = Field(
-        description="Of how many of the hits the visit is recorded; null unless the range begins "
-        "no later than the short URL."
+        description="How many of the hits are recorded as visits; null unless the range begins no "
+        "later than the short URL."
     )
     not_recorded: int | None = Field(
-        description="And of how many it is not: `hits` is the sum of both."
+        description="How many of the hits are not; `hits` is the sum of both."
     )
     first: date = Field(serialization_alias="from")
     last: date = Field(serialization_alias="to")
     people: int = Field(description="In this range.")
     bots: int = Field(description="In this range.")
-    items: list[Item] = Field(description="Where there are any, in order of time and number.")
+    items: list[Item] = Field(
+        description="In order of time and number, without times and values that have no visits."
+    )
 
 
 @router.get(
@@ -120,14 +122,15 @@ class LinkVisits(BaseModel):
     },
 )
 def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> Any:
-    """Count who followed a short URL within a range of days: for each time, each value, or both.
+    """Count the visits to a short URL within a range of days: for each time, each value, or both.
 
-    All numbers are of one moment. What is kept by day or by month counts where that begins, so that
-    ranges which follow each other add up to all. As CSV (`Accept: text/csv`, or `format=csv`), a
-    line for each item, and at the end one of the unit `total`, with those of the range.
+    All numbers are of one moment. Visits that are kept by day or by month count in the range in
+    which that day or month begins, so that consecutive ranges add up to the total. CSV
+    (`Accept: text/csv`, or `format=csv`) has a line for each item, and a last line of the unit
+    `total` for the range.
     """
     short_url = existing(owners.visible_to(access.caller(request)), key)
-    by = query.by or (None if query.of else Unit.DAY)
+    by = query.by or (None if query.of else Bucket.DAY)
     try:
         chosen = range_of(query.first, query.last, by)
     except ValidationError as error:
@@ -135,7 +138,7 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
         fault = (name, wrong.code or "invalid", wrong.messages[0])
         raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, fault) from error
     column = Dimension.BROWSER if query.of == Of.BOT else Dimension(query.of) if query.of else None
-    found = visit_statistics.read(
+    found = statistics.read(
         short_url, chosen, by=by, of=column if by else None, top=0 if by else GROUPS_MAX + 1
     )
     groups = found.groups if by or column is None else found.of(column)
@@ -161,9 +164,9 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
 
 
 def shown(group: VisitGroup, of: Of | None) -> Item | None:
-    """Return a group as an item; None where it has nothing of what was asked for.
+    """Return a group as an item; None if it has no visits of the kind that was asked for.
 
-    The browser of a bot is the bot.
+    The dimension browser also has the names of bots.
     """
     people, bots = group.people, group.bots
     if of == Of.BOT:
@@ -177,12 +180,12 @@ def shown(group: VisitGroup, of: Of | None) -> Item | None:
 
 
 def preferred(request: HttpRequest) -> str:
-    """Return the format that the Accept header prefers: json, where it does not say."""
+    """Return the format that the Accept header prefers, by default json."""
     return "csv" if request.get_preferred_type([JSON, CSV]) == CSV else "json"
 
 
 def csv_response(found: Statistics, items: list[Item], of: Of | None, key: str) -> HttpResponse:
-    """Return the items as CSV, with a file's name for a browser."""
+    """Return the items as CSV, with a file name for browsers."""
     response = HttpResponse(content_type=f"{CSV}; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{key}-visits.csv"'
     patch_vary_headers(response, ["Accept"])

@@ -1,4 +1,4 @@
-"""What goes in and what comes out, as JSON."""
+"""The schemas of requests and responses in JSON."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -18,73 +18,115 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from shorturl import keys
-from shorturl.models import ShortUrl
-from shorturl.validators import (
+from shorturl.links import keys
+from shorturl.links.bans import validate_not_banned
+from shorturl.links.labels import (
+    TAG_MAX_LENGTH,
+    TAGS_MAX,
+    TITLE_MAX_LENGTH,
+    clean_tags,
+    clean_title,
+    one_line,
+)
+from shorturl.links.validators import (
     TARGET_URL_MAX_LENGTH,
-    in_utc,
     validate_expiry,
     validate_foreign,
     validate_target_url,
+    with_scheme,
 )
-from shorturl.views import address
+from shorturl.models import ShortUrl
+from shorturl.pages.views import address
 
-# Links. A page of a hundred of the longest is some 250 kB of JSON.
+# Links of a page. A hundred of the longest are some 250 kB of JSON.
 PAGE_DEFAULT, PAGE_MAX = 50, 100
 
 TARGET = "https://example.com/a/long/page"
 
 
-def checked(validate: Callable[[Any, HttpRequest], object]) -> AfterValidator:
-    """Return Pydantic's kind of validator for one of ours, which keeps its code and its words."""
+def cleaned(clean: Callable[[Any], object]) -> AfterValidator:
+    """Return a Pydantic validator that returns what `clean` does, and raises its errors."""
+    return checked(lambda value, request: clean(value))
+
+
+def checked(clean: Callable[[Any, HttpRequest], object]) -> AfterValidator:
+    """Return a Pydantic validator as cleaned() does; `clean` gets the request, too."""
 
     def check(value: Any, info: ValidationInfo) -> Any:
         try:
-            validate(value, info.context["request"])  # type: ignore[index]  # ninja sees to it
+            return clean(value, info.context["request"])  # type: ignore[index]  # ninja sees to it
         except ValidationError as error:
-            # The words go in as a value: in a template, their braces would be placeholders.
-            words = {"message": error.messages[0].removesuffix(".")}
-            raise PydanticCustomError(error.code or "invalid", "{message}", words) from error
-        return value
+            raise custom_error(error) from error
 
     return AfterValidator(check)
 
 
-def check_target_url(target_url: str, request: HttpRequest) -> None:
-    """Raise ValidationError unless a link may lead to `target_url`."""
+def custom_error(error: ValidationError) -> PydanticCustomError:
+    """Return Django's error as Pydantic's, with the same code and message."""
+    # The message is a value, because braces in a template would be placeholders.
+    words = {"message": error.messages[0].removesuffix(".")}
+    return PydanticCustomError(error.code or "invalid", "{message}", words)
+
+
+def clean_target_url(target_url: str, request: HttpRequest) -> str:
+    """Return a target URL with its scheme; raise ValidationError unless a link may lead there."""
+    target_url = with_scheme(target_url)
     validate_target_url(target_url)
     validate_foreign(target_url, request.get_host(), settings.ALLOWED_HOSTS)
+    validate_not_banned(target_url)
+    return target_url
+
+
+def clean_key(key: str) -> str:
+    """Return a custom key; raise ValidationError."""
+    keys.validate_custom_key(key)
+    return key
 
 
 TargetUrl = Annotated[
     str,
-    checked(check_target_url),
+    checked(clean_target_url),
     Field(
         description=f"Where the short URL leads: http or https, at most {TARGET_URL_MAX_LENGTH:,} "
-        "characters, and not an address of this service. It is kept as it was typed.",
+        "characters, and neither an address of this service nor in a banned domain. It is stored "
+        "as it was sent, with `https://` before an address that begins with its host.",
         examples=[TARGET],
-        json_schema_extra={
-            "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://.",
-            "maxLength": TARGET_URL_MAX_LENGTH,
-        },
+        json_schema_extra={"maxLength": TARGET_URL_MAX_LENGTH},
     ),
 ]
 CustomKey = Annotated[
     str,
-    checked(lambda key, request: keys.validate_custom_key(key)),
+    cleaned(clean_key),
     Field(json_schema_extra={"pattern": f"^{keys.CUSTOM_KEY.pattern}$"}),
 ]
 
 
 MaxHits = Annotated[
     int,
-    Field(ge=1, le=2**63 - 1, description="How often it leads there, then 410.", examples=[100]),
+    Field(ge=1, le=2**63 - 1, description="After this many hits it answers 410.", examples=[100]),
 ]
 ExpiresAt = Annotated[
     AwareDatetime,
-    checked(lambda expires_at, request: validate_expiry(expires_at)),
-    AfterValidator(in_utc),
-    Field(description="Until when it leads there, then 410.", examples=["2030-12-31T23:59:59Z"]),
+    cleaned(validate_expiry),
+    Field(description="From this time on it answers 410.", examples=["2030-12-31T23:59:59Z"]),
+]
+Title = Annotated[
+    str,
+    cleaned(clean_title),
+    Field(
+        description="What its owner calls it.",
+        examples=["Spring catalogue"],
+        json_schema_extra={"maxLength": TITLE_MAX_LENGTH},
+    ),
+]
+Tags = Annotated[
+    list[str] | None,
+    cleaned(lambda tags: clean_tags(tags or [])),
+    Field(
+        description=f"At most {TAGS_MAX} words of {TAG_MAX_LENGTH} characters, without commas and "
+        "bars. They are stored in lower case, each of them once.",
+        examples=[["catalogue", "spring"]],
+    ),
 ]
 
 
@@ -93,9 +135,11 @@ class Change(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"minProperties": 1})
 
-    target_url: TargetUrl = ""  # which is left out, or valid
+    target_url: TargetUrl = ""  # "" if it is not sent
     max_hits: MaxHits | None = None
     expires_at: ExpiresAt | None = None
+    title: Title = ""
+    tags: Tags = None
 
     @model_validator(mode="after")
     def something(self) -> Self:
@@ -120,20 +164,31 @@ class NewLink(BaseModel):
     )
     max_hits: MaxHits | None = None
     expires_at: ExpiresAt | None = None
+    title: Title = ""
+    tags: Tags = None
     reuse: bool = Field(
         False,
         strict=True,
-        description="Whether your own live short URL to the same target will do, if there is one; "
-        "of several it is the oldest. The same target is the same text, character for character. "
-        "It keeps what it was made with, so nothing but the target may be sent besides.",
+        description="Return your own live short URL to the same target, if there is one; of "
+        "several, the oldest. Two targets are the same if their texts are, letter for letter. "
+        "A reused short URL keeps its own values, so send only the target with this field.",
     )
 
 
 class PageQuery(BaseModel):
-    """Which part of the short URLs to list."""
+    """Which of the short URLs to list, and which part of them."""
 
-    limit: int = Field(PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="How many at most.")
+    limit: int = Field(PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="Short URLs of a page.")
     after: CustomKey | None = Field(None, description="The last key of the page before.")
+    q: Annotated[str, cleaned(lambda text: one_line(text, "The text"))] = Field(
+        "", description="Those whose key, target or title contains this text, in any case."
+    )
+    tags: Annotated[str, cleaned(clean_tags)] = Field(
+        "", description="Those that have all of these tags, separated by commas."
+    )
+    state: Literal["live", "expired", "used up"] | None = Field(
+        None, description="Those in this state."
+    )
 
 
 class Link(BaseModel):
@@ -144,8 +199,10 @@ class Link(BaseModel):
     target_url: str = Field(examples=[TARGET])
     hits: int = Field(description="How often it was followed.", examples=[42])
     created_at: datetime
-    max_hits: int | None = Field(description="How often it leads there; null: always.")
-    expires_at: datetime | None = Field(description="Until when it does; null: always.")
+    max_hits: int | None = Field(description="Its limit of hits; null: no limit.")
+    expires_at: datetime | None = Field(description="Its expiry; null: no expiry.")
+    title: str = Field(examples=["Spring catalogue"])
+    tags: list[str] = Field(examples=[["catalogue", "spring"]])
     state: Literal["live", "expired", "used up"]
 
     @classmethod
@@ -159,6 +216,8 @@ class Link(BaseModel):
             created_at=short_url.created_at,
             max_hits=short_url.max_hits,
             expires_at=short_url.expires_at,
+            title=short_url.title,
+            tags=short_url.tags or [],
             state=short_url.state,  # type: ignore[arg-type]  # no deleted one is shown
         )
 

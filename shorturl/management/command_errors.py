@@ -1,5 +1,6 @@
-"""What a command says when the database does not do what it is asked for."""
+"""The errors of commands: of the database, and of a user who does not exist."""
 
+from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 from django.db import DatabaseError
 
@@ -7,8 +8,16 @@ from shorturl.outages import lacks_migrations
 
 
 def database_error(error: DatabaseError, what_now: str, *, returncode: int = 1) -> CommandError:
-    """Return the error of a command: in one line the database's reason, and what to do now."""
+    """Return the CommandError, with the first line of the database's error and what to do now."""
     (reason, *_) = str(error).splitlines() or [type(error).__name__]
     if lacks_migrations(error):
         what_now = "Apply the migrations first: manage.py migrate."
     return CommandError(f"The database: {reason}. {what_now}", returncode=returncode)
+
+
+def user_of(username: str) -> User:
+    """Return the user of this name; raise CommandError if there is none."""
+    try:
+        return User.objects.get(username=username)
+    except (User.DoesNotExist, ValueError) as error:  # ValueError: a NUL
+        raise CommandError(f"There is no user {username!r}: add one at /admin/.") from error

@@ -1,7 +1,6 @@
 """The links of `manage.py demo`, and a year of visits to them, drawn from a seed.
 
-Whoever has the same seed, on the same day, gets the same visits. Nobody is made up: the targets are
-public manuals and example.com.
+The same seed draws the same visits on the same day. The targets are public manuals and example.com.
 """
 
 import math
@@ -9,53 +8,46 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, time, timedelta
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from django.conf import settings
 
 from shorturl.models import VisitCount
-from shorturl.visits import COMPUTER, OTHER, OTHER_FAMILY, PHONE, TABLET, Visit
+from shorturl.visits.classification import COMPUTER, OTHER, OTHER_FAMILY, PHONE, TABLET, Visit
 
 T = TypeVar("T")
 
 DAYS = 365
+KINDS = 50  # of the visits to a link: compact() would reduce more
 
-# How many follow a link on a day of the year, from 0 to 1, of the most that do.
+# The share of a link's most visits, from 0 to 1, by the day of the year.
 Course = Callable[[int], float]
 
 
 def steady(day: int) -> float:
-    """Return the same for every day."""
     return 0.9
 
 
 def rising(day: int) -> float:
-    """Return more from day to day."""
     return 0.15 + 0.85 * day / DAYS
 
 
 def fading(day: int) -> float:
-    """Return the same for long, and then less and less."""
     return 1 / (1 + math.exp((day - 320) / 12))
 
 
 def once(day: int) -> float:
-    """Return little, until many come at once and soon forget it."""
+    """Few visits, with one peak."""
     return 0.06 + (math.exp((240 - day) / 9) if day >= 240 else 0)
 
 
 def new(day: int) -> float:
-    """Return nothing, until the last six weeks."""
+    """No visits before the last six weeks."""
     return float(day >= DAYS - 45)
 
 
-def never(day: int) -> float:
-    """Return nothing."""
-    return 0.0
-
-
 class DemoLink(NamedTuple):
-    """A link, how many follow it on a good day, and how that changes over the year."""
+    """A link, its most visits on a day, and their course over the year."""
 
     key: str
     target_url: str
@@ -85,12 +77,12 @@ LINKS = [
     DemoLink("demo-summer", "https://example.com/catalogue/summer?from=newsletter", 110, fading),
     DemoLink("demo-winter", "https://example.com/catalogue/winter?from=newsletter", 90, new),
     DemoLink("demo-terms", "https://example.com/terms", 2, steady),
-    DemoLink("demo-draft", "https://example.com/drafts/1", 0, never),
-    DemoLink("demo-poster", "https://example.org/poster", 0, never),
-    DemoLink("demo-card", "https://example.net/card", 0, never),
+    DemoLink("demo-draft", "https://example.com/drafts/1", 0, steady),
+    DemoLink("demo-poster", "https://example.org/poster", 0, steady),
+    DemoLink("demo-card", "https://example.net/card", 0, steady),
 ]
 
-# What is drawn, and how often in comparison.
+# The values to draw, with their weights.
 REFERRERS = {
     "": 34, "www.google.com": 17, "news.ycombinator.com": 9, "github.com": 8, "www.reddit.com": 7,
     "t.co": 5, "stackoverflow.com": 5, "duckduckgo.com": 4, "www.linkedin.com": 3, "lobste.rs": 2,
@@ -119,35 +111,37 @@ BOTS = {
     "AhrefsBot": 7, "curl": 6, "Discordbot": 4, "TelegramBot": 3, OTHER_FAMILY: 5,
 }  # fmt: skip
 BOTS_SHARE = 0.16
-# By the hour in UTC: the night of America and the day of Asia are quiet here.
+# The weights of the hours, in UTC.
 HOURS = [3, 2, 2, 2, 2, 3, 4, 6, 8, 9, 9, 9, 8, 10, 11, 11, 10, 9, 8, 7, 7, 6, 5, 4]
 
 
-def visits(link: DemoLink, seed: int, until: datetime) -> list[VisitCount]:
-    """Return a year of visits to a link, up to the hour `until`, without the link they are to."""
-    # Days by the hour; those before by the day, as if rolled up.
+def visits(link: DemoLink, seed: int, until: datetime) -> list[dict[str, Any]]:
+    """Return the rows of a year of visits up to the hour `until`, as VisitCount has them."""
+    # Rows of hours for the last days, rows of days before, as if rolled up.
     kept = settings.SHORTURL_VISITS_HOURLY_DAYS
     random = Random(f"{seed} {link.key}")  # noqa: S311 - not for secrets
+    kinds = [draw(random) for _ in range(KINDS)]
     counts: Counter[tuple[str, datetime, Visit]] = Counter()
     for day in range(DAYS):
         date = until.date() - timedelta(days=DAYS - 1 - day)
         begins = datetime.combine(date, time.min, UTC)
         mean = link.most * link.course(day) * (0.55 if date.weekday() >= 5 else 1)
         many = max(round(random.gauss(mean, mean**0.5)), 0)
-        for hour in random.choices(range(24), HOURS, k=many):
-            kind, at = draw(random), begins + timedelta(hours=hour)
+        hours = random.choices(range(24), HOURS, k=many)
+        for hour, kind in zip(hours, random.choices(kinds, k=many), strict=True):
+            at = begins + timedelta(hours=hour)
             if day < DAYS - kept:
                 counts[VisitCount.Unit.DAY, begins, kind] += 1
             elif at <= until:
                 counts[VisitCount.Unit.HOUR, at, kind] += 1
     return [
-        VisitCount(unit=unit, starts_at=starts_at, hits=hits, **kind._asdict())
-        for (unit, starts_at, kind), hits in counts.items()
+        {"key": link.key, "unit": unit, "starts_at": at, "hits": hits, **kind._asdict()}
+        for (unit, at, kind), hits in counts.items()
     ]
 
 
 def draw(random: Random) -> Visit:
-    """Return the kind of one visit."""
+    """Draw the kind of one visit."""
     country = one_of(COUNTRIES, random)
     if random.random() < BOTS_SHARE:
         return Visit("", one_of(BOTS, random), OTHER_FAMILY, OTHER_FAMILY, country, is_bot=True)
@@ -156,6 +150,6 @@ def draw(random: Random) -> Visit:
 
 
 def one_of(weights: Mapping[T, int], random: Random) -> T:
-    """Return one of the values, each as often as it says."""
+    """Draw one of the values by their weights."""
     (chosen,) = random.choices(list(weights), list(weights.values()))
     return chosen

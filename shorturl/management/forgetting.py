@@ -1,4 +1,4 @@
-"""The removal of old rows, for the commands that a timer runs."""
+"""The removal of old rows in batches, for the commands that a timer runs."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ BATCH = 10_000  # rows of one statement, which ends long before statement_timeou
 
 
 def forget(old: QuerySet[Any], batch: int = BATCH) -> int:
-    """Delete the rows of `old`, and return how many; raise CommandError when the database cannot.
+    """Delete the rows of `old`, and return how many; raise CommandError for a database error.
 
-    One statement deletes up to `batch` rows, so that an attempt that fails has still removed the
-    batches before. Ends with the first batch that is not full.
+    One statement deletes up to `batch` rows and commits, so a failure keeps the batches before it.
+    Ends with the first batch that is not full.
     """
     removed = 0
     try:

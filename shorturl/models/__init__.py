@@ -1,34 +1,21 @@
-"""The tables: short URLs, what is counted of them, what is kept of requests, and tokens."""
+"""The models: short URLs, counts, records of requests, API tokens, banned domains, and events."""
 
-from shorturl.models.api_token import ApiToken
-from shorturl.models.hit_counts import PartialCount, VisitCount
-from shorturl.models.request_records import (
-    IDEMPOTENCY_KEY_MAX_LENGTH,
-    KeptAnswer,
-    ReuseClaim,
-    Spending,
-)
-from shorturl.models.short_url import (
-    CLOCK,
-    LIMIT_CONSTRAINT,
-    OWNER_CONSTRAINT,
-    LinkState,
-    ShortUrl,
-    ShortUrlQuerySet,
-)
-
-__all__ = [
-    "CLOCK",
-    "IDEMPOTENCY_KEY_MAX_LENGTH",
-    "LIMIT_CONSTRAINT",
-    "OWNER_CONSTRAINT",
-    "ApiToken",
-    "KeptAnswer",
-    "LinkState",
-    "PartialCount",
-    "ReuseClaim",
-    "ShortUrl",
-    "ShortUrlQuerySet",
-    "Spending",
-    "VisitCount",
-]
+from shorturl.models.api_token import NAME_CONSTRAINT as NAME_CONSTRAINT
+from shorturl.models.api_token import ApiToken as ApiToken
+from shorturl.models.banned_domain import BannedDomain as BannedDomain
+from shorturl.models.events import LinkEvent as LinkEvent
+from shorturl.models.events import Subscription as Subscription
+from shorturl.models.hit_counts import PartialCount as PartialCount
+from shorturl.models.hit_counts import VisitCount as VisitCount
+from shorturl.models.request_records import IDEMPOTENCY_KEY_MAX_LENGTH as IDEMPOTENCY_KEY_MAX_LENGTH
+from shorturl.models.request_records import IdempotencyRecord as IdempotencyRecord
+from shorturl.models.request_records import QuotaUsage as QuotaUsage
+from shorturl.models.request_records import ReuseClaim as ReuseClaim
+from shorturl.models.short_url import CLOCK as CLOCK
+from shorturl.models.short_url import EXPIRY_UNTOLD as EXPIRY_UNTOLD
+from shorturl.models.short_url import LIMIT_CONSTRAINT as LIMIT_CONSTRAINT
+from shorturl.models.short_url import LIVE as LIVE
+from shorturl.models.short_url import OWNER_CONSTRAINT as OWNER_CONSTRAINT
+from shorturl.models.short_url import LinkState as LinkState
+from shorturl.models.short_url import ShortUrl as ShortUrl
+from shorturl.models.short_url import ShortUrlQuerySet as ShortUrlQuerySet

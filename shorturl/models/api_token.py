@@ -1,7 +1,8 @@
-"""The token by which a program is admitted."""
+"""The bearer tokens of the API."""
 
 import hashlib
 import secrets
+from functools import cache
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -9,33 +10,33 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+NAME_CONSTRAINT = "shorturl_apitoken_name_uk"
+
 
 class ApiToken(models.Model):
-    """What a program sends to be admitted by the API.
+    """A bearer token of the API.
 
-    The token itself is kept nowhere, only its digest. It is 256 random bits, which nobody guesses
-    from a plain SHA-256; the slow hash that a password needs would only make every call slow.
-    And as the digest is looked up in an index, how long that takes says nothing about the token.
+    The database stores only the token's SHA-256 digest. The token has 256 random bits, so nobody
+    can guess it from a fast hash, and the slow hash that a password needs would slow down every
+    call. Looking the digest up in an index leaks nothing about the token by its timing.
     """
 
-    # Found by whoever scans for leaked secrets, and part of the prefix that is shown.
+    # Scanners find leaked tokens by this mark. It is part of the prefix that is shown.
     MARK = "shorturl_"
     PREFIX_LENGTH = len(MARK) + 8
-    SCOPES = ("create", "read", "edit", "delete")  # each is a field can_…
+    SCOPES = ("create", "read", "edit", "delete")  # each has a field can_…
 
-    text = ""  # the token itself, after draw() and nowhere else: it is not a field
+    text = ""  # the token after draw(); not a field, so it is never stored
 
-    name = models.CharField(
-        max_length=100, unique=True, help_text="Who or what uses it, for example “backup”."
-    )
-    # It ends with the account: as a token of nobody it could suddenly do more.
+    name = models.CharField(max_length=100, help_text="Who or what uses it, for example “backup”.")
+    # CASCADE: a token without a user could reach every link.
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         models.CASCADE,
         null=True,
         blank=True,
         related_name="+",
-        help_text="Whose links it makes, sees and changes; without one, everybody's.",
+        help_text="Limits the token to this user's links; empty gives access to all links.",
     )
     can_create = models.BooleanField(default=True, db_default=True)
     can_read = models.BooleanField(default=True, db_default=True)
@@ -48,12 +49,18 @@ class ApiToken(models.Model):
 
     class Meta:
         verbose_name = "API token"
+        # Users name their own tokens, and need not know of the names of others.
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "name"], name=NAME_CONSTRAINT, nulls_distinct=False
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
 
     def clean(self) -> None:
-        """Raise ValidationError for a name that a terminal would not show as it is."""
+        """Raise ValidationError for a name with a character that a terminal cannot show."""
         if not self.name.isprintable():
             raise ValidationError(
                 {"name": f"{self.name!r} contains a character that cannot be displayed."}
@@ -61,21 +68,29 @@ class ApiToken(models.Model):
 
     @property
     def scopes(self) -> list[str]:
-        """What it may do."""
+        """The scopes that the token has."""
         return [scope for scope in self.SCOPES if getattr(self, f"can_{scope}")]
 
     def draw(self) -> None:
-        """Become a new random token, whose `text` is to be shown now or never."""
+        """Set a new random token; only this object's `text` has it."""
         self.text = self.MARK + secrets.token_urlsafe(32)
         self.prefix, self.digest = self.text[: self.PREFIX_LENGTH], self.digest_of(self.text)
 
     @classmethod
     def valid(cls, text: str) -> "ApiToken | None":
-        """Return the token whose text this is; None if it or its user is no longer admitted."""
-        usable = Q(user=None) | Q(user__is_active=True)
-        return cls.objects.filter(usable, digest=cls.digest_of(text), revoked_at=None).first()
+        """Return the token with this text; None if it is unknown, revoked, or its user inactive."""
+        return next(iter(cls.objects.raw(valid_by_digest(), [cls.digest_of(text)])), None)
 
     @staticmethod
     def digest_of(text: str) -> str:
-        """Return what is stored of a token, in hexadecimal digits."""
+        """Return the digest of a token's text, in hexadecimal digits."""
         return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+
+
+@cache
+def valid_by_digest() -> str:
+    """Return the SQL that finds a valid token; building it takes longer than running it."""
+    usable = Q(user=None) | Q(user__is_active=True)
+    tokens = ApiToken.objects.filter(usable, digest="", revoked_at=None)
+    statement, _ = tokens.query.sql_with_params()
+    return statement

@@ -1,23 +1,23 @@
-"""What is counted of a short URL beside its own row: parts of its hits, and its visits."""
+"""Counts of a short URL in other tables than its own: partial counts of hits, and visits."""
 
 from django.db import models
 from django.db.models import Q
 
-ANY = "*"  # in a dimension of a VisitCount: whatever it was; no header and no address makes it
+ANY = "*"  # any value, in a dimension of a VisitCount; no header and no address yields it
 EACH_ONCE = "device <> '*'"  # VisitCount.objects.each_once() in SQL
 
 
 class PartialCount(models.Model):
-    """Hits of a short URL that its own row does not show yet; roll_up() moves them there.
+    """Hits of a short URL that its own row does not include yet; roll_up() moves them there.
 
-    A row with a slot is one of a link's slots (`slotted_counter`), one without a slot is a single
-    hit (`append_only`). Where neither strategy ever counted, the table is empty. It is here all the
-    same, so that another strategy can be chosen at any time, and nothing is lost by the change.
+    A row with a slot is one of a link's slots (`slotted_counter`). A row without a slot is a single
+    hit (`append_only`). The table is empty unless one of these strategies has counted. It always
+    exists, so an operator can change the strategy at any time without losing a hit.
     """
 
-    # No foreign key in the database: to check it, every hit would lock the row of its link, which
-    # all hits of a hot link would do at once. Only erase() removes a link, and its parts first. By
-    # the key, which never changes, all that is counted of a link can be on one node of a cluster.
+    # Without a foreign key constraint, whose check would lock the link's row for every hit. Only
+    # erase() removes a link, and removes its partial counts first. The column refers to the key,
+    # which never changes, so a cluster can distribute a link and its counts to one node.
     short_url = models.ForeignKey(
         "ShortUrl",
         models.DO_NOTHING,
@@ -31,7 +31,7 @@ class PartialCount(models.Model):
     hits = models.PositiveBigIntegerField()
 
     class Meta:
-        # NULLs are distinct: single hits are many. It is also the index that a total is read by.
+        # NULLs are distinct, so a link can have many single hits. Totals are read by this index.
         constraints = [
             models.UniqueConstraint(
                 fields=["short_url", "slot"], name="shorturl_partialcount_slot_uk"
@@ -43,31 +43,33 @@ class PartialCount(models.Model):
 
 
 class VisitCountQuerySet(models.QuerySet["VisitCount"]):
-    """Rows of visits."""
-
     def each_once(self) -> "VisitCountQuerySet":
-        """Leave the rows that have each visit once, of the dimension with the fewest values."""
+        """Return the rows of one dimension, which include each visit once.
+
+        The dimension is the device, which has the fewest values.
+        """
         return self.exclude(device=ANY)
 
 
 class VisitCount(models.Model):
-    """Visits of a short URL that are of one kind: so many of an hour, a day or a month, in UTC.
+    """The number of visits of one kind to a short URL in an hour, a day or a month, in UTC.
 
-    Its dimensions are referrer, browser, system, device and country. Their values come from
-    visits.py: "" is what a visit did not say, or what is not known, OTHER what is on no list. Where
-    a time has many kinds, compact() makes rows of one dimension each, with ANY in the other four.
+    The dimensions are referrer, browser, system, device and country. classification.py yields their
+    values: "" is unknown or was not sent, OTHER is on no list. When a period has many kinds of
+    visits, compact() replaces their rows by rows of one dimension each, with ANY in the other four.
 
-    So of each dimension, the rows that have a value, and not ANY, have each of a link's recorded
-    hits once: to count visits, add up the rows of one dimension, as each_once() does. A time can
-    have rows of both sorts, where visits were recorded after it was compacted. coarsen() leaves to
-    an hour the rows of its devices, while those of the other dimensions become the day's.
+    For each dimension, the rows whose value is not ANY include each recorded visit once. So to
+    count visits, add up the rows of one dimension, as each_once() does. A period has both sorts of
+    rows if visits were recorded after it was compacted. downsample() keeps an hour's rows of the
+    device, and adds the rows of the other dimensions to the day.
 
-    roll_up() makes hours into days, and days into months. A row without a unit is a single visit in
-    the hour that `starts_at` says, which only `append_only` leaves, until the next roll-up.
+    roll_up_visits() adds hours up to days, and days to months. A row without a unit is a single
+    visit in the hour of `starts_at`; only `append_only` inserts such rows, and the next roll-up
+    removes them.
     """
 
     class Unit(models.TextChoices):
-        """How long the time is that begins at `starts_at`."""
+        """The length of the period that begins at `starts_at`."""
 
         HOUR = "h"
         DAY = "d"
@@ -97,7 +99,7 @@ class VisitCount(models.Model):
 
     class Meta:
         constraints = [
-            # NULLs are distinct: single visits are many. It is also the index for a link's page.
+            # NULLs are distinct, so an hour can have many single visits. A link's page reads by it.
             models.UniqueConstraint(
                 fields=[
                     "short_url",
@@ -114,7 +116,7 @@ class VisitCount(models.Model):
             ),
             models.CheckConstraint(condition=Q(hits__gt=0), name="shorturl_visitcount_hits_ck"),
         ]
-        # What is to be rolled up. In a B-tree an hour stands once for many rows.
+        # A roll-up finds its rows by it. A B-tree stores an hour once for many rows.
         indexes = [models.Index(fields=["unit", "starts_at"], name="shorturl_visitcount_time_ix")]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What is kept of requests: claims, answers to repeated ones, and what they spent of a quota."""
+"""Records of requests: claims of targets, idempotency records, and quota usage."""
 
 from django.db import models
 from django.db.models.functions import Now
@@ -9,9 +9,9 @@ IDEMPOTENCY_KEY_MAX_LENGTH = 255
 
 
 class ReuseClaim(models.Model):
-    """A target that somebody has asked for; it stands for nothing but the lock on its row.
+    """A target that was asked for; the row exists only to be locked.
 
-    Only the strategy reusing.on_conflict has rows here.
+    Only the strategy reusing.on_conflict inserts rows.
     """
 
     digest = models.BinaryField(primary_key=True)  # of owner and target
@@ -20,24 +20,25 @@ class ReuseClaim(models.Model):
         return bytes(self.digest).hex()
 
 
-class KeptAnswer(models.Model):
-    """The answer to a request with an Idempotency-Key, for whoever sends it again.
+class IdempotencyRecord(models.Model):
+    """The answer to a request with an Idempotency-Key, stored for when the request is repeated.
 
-    Without a status the request is not answered yet, which only `insert_first` knows.
+    Only `insert_first` has records without a status, of requests that are still in progress.
     """
 
     KeyReused = exceptions.KeyReused
     InFlight = exceptions.InFlight
 
-    caller = models.CharField(max_length=100)  # whose keys these are
+    caller = models.CharField(max_length=100)  # keys of different callers are independent
     key = models.CharField(max_length=IDEMPOTENCY_KEY_MAX_LENGTH)
-    fingerprint = models.CharField(max_length=64)  # of what was asked for
+    fingerprint = models.CharField(max_length=64)  # a hash of the request
     status = models.PositiveSmallIntegerField(null=True)
     body = models.TextField(default="")
     location = models.TextField(default="")
     kept_at = models.DateTimeField(db_default=Now(), db_index=True)
 
     class Meta:
+        db_table = "shorturl_keptanswer"
         constraints = [
             models.UniqueConstraint(fields=["caller", "key"], name="shorturl_keptanswer_key_uk")
         ]
@@ -46,12 +47,12 @@ class KeptAnswer(models.Model):
         return f"{self.key} of {self.caller}"
 
 
-class Spending(models.Model):
-    """What a spender has used of a quota; `manage.py forget_spending` removes it after a day.
+class QuotaUsage(models.Model):
+    """How much of a quota a spender has used; `manage.py forget_spending` removes old rows.
 
-    Periods are the same for everybody and end by the database's clock: a day begins at midnight
-    UTC, a minute at its first second. A row with a period is a counter of the one that began at
-    `since`; a row without is a single create (`count_then_insert`).
+    Periods are the same for all spenders, by the database's clock: a day begins at midnight UTC, a
+    minute at its first second. A row with a period is the counter of the period that began at
+    `since`. A row without a period is a single create (`count_then_insert`).
     """
 
     spender = models.CharField(max_length=100)
@@ -60,9 +61,10 @@ class Spending(models.Model):
     spent = models.PositiveIntegerField(default=1)
 
     class Meta:
-        # No index on `since`: every new counter would pay for it, and forget_spending, which takes
-        # twice as long without one, still deletes from a million rows in statements of a second.
-        # NULLs are distinct: single creates are many.
+        db_table = "shorturl_spending"
+        # No index on `since`: it would slow down every new counter. forget_spending takes twice as
+        # long without it, and still deletes from a million rows in statements of a second.
+        # NULLs are distinct, so a spender can have many single creates.
         constraints = [
             models.UniqueConstraint(
                 fields=["spender", "period", "since"], name="shorturl_spending_period_uk"

@@ -1,30 +1,45 @@
-"""The short URL: a key, the target it leads to, and how often it was followed."""
+"""The short URL: its key, its target URL, and its hits."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from django.conf import settings
-from django.contrib.postgres.indexes import HashIndex
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex, HashIndex
 from django.core.validators import MinValueValidator
 from django.db import models
+from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import Case, F, OuterRef, Q, Subquery, Sum, Value, When
 from django.db.models.functions import Coalesce, Now
 
-from shorturl import exceptions, keys
+from shorturl import exceptions
+from shorturl.links import keys
+from shorturl.links.labels import TAG_MAX_LENGTH, TITLE_MAX_LENGTH
+from shorturl.links.validators import TARGET_URL_MAX_LENGTH, validate_target_url
 from shorturl.models.hit_counts import PartialCount, VisitCount
-from shorturl.validators import TARGET_URL_MAX_LENGTH, validate_target_url
 
-# The name of the CHECK that no code gets past, which is how a limit that is too low is told.
+# The name of the CHECK whose violation tells that a limit is below the hits.
 LIMIT_CONSTRAINT = "shorturl_shorturl_limit_ck"
-# Django's name for the foreign key, checked at COMMIT: an owner may have been removed until then.
+# Django's name for the foreign key, checked at COMMIT: until then the owner may be removed.
 OWNER_CONSTRAINT = "shorturl_shorturl_owner_id_9c798b6c_fk_auth_user_id"
-# The database's, at the moment that it received the statement, however long that then waits for a
-# row: who was there before the end is served. now() would be the beginning of the transaction.
-# It is STABLE: clock_timestamp() is not, and Citus takes it in no UPDATE.
+# The time at which the database received the statement, however long the statement then waits for
+# a row. now() would be the time at which the transaction began. clock_timestamp() is not STABLE,
+# and Citus refuses it in an UPDATE.
 CLOCK: models.Func = models.Func(
     function="statement_timestamp", output_field=models.DateTimeField()
 )
 
+# Of links whose expiry nobody was told of yet, whether it has come or not.
+EXPIRY_UNTOLD = Q(deleted_at=None, expires_at__isnull=False) & ~Q(expiry_told=F("expires_at"))
+
+# The condition of live(), for the SQL of strategies.
+LIVE = sql.SQL("""deleted_at IS NULL
+        AND (expires_at IS NULL OR expires_at > statement_timestamp())
+        AND (max_hits IS NULL OR hits < max_hits)""")
+
 
 class LinkState(models.TextChoices):
-    """What became of a short URL."""
+    """Whether a short URL leads to its target, or why it does not."""
 
     LIVE = "live"
     EXPIRED = "expired"
@@ -33,19 +48,19 @@ class LinkState(models.TextChoices):
 
 
 class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
-    """Short URLs, which are deleted by marking them."""
+    """Short URLs; delete() only marks them as deleted."""
 
     def delete(self) -> tuple[int, dict[str, int]]:
-        """Take the short URLs out of service; their rows, and so their keys, stay taken.
+        """Mark the short URLs as deleted; their rows stay, so their keys stay taken.
 
-        Returns the number of links deleted, in all and by model, as Django's delete() does;
-        links that were deleted before do not count.
+        Returns the number of links deleted, in all and by model, as Django's delete() does. Links
+        that were deleted before do not count.
         """
         count = self.filter(deleted_at=None).update(deleted_at=Now())
         return count, {self.model._meta.label: count}
 
     def live(self) -> "ShortUrlQuerySet":
-        """Return those that lead anywhere: not deleted, not expired, and not used up."""
+        """Return those that lead to their targets: not deleted, not expired, and not used up."""
         return self.filter(
             Q(deleted_at=None),
             Q(expires_at=None) | Q(expires_at__gt=CLOCK),
@@ -53,7 +68,7 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         )
 
     def with_state(self) -> "ShortUrlQuerySet":
-        """Add `state`, which says why a short URL leads nowhere; LIVE are those of live()."""
+        """Add `state`, a LinkState; it is LIVE for those of live()."""
         why = Case(
             When(deleted_at__isnull=False, then=Value(LinkState.DELETED)),
             When(expires_at__lte=CLOCK, then=Value(LinkState.EXPIRED)),
@@ -61,32 +76,48 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
             default=Value(LinkState.LIVE),
         )
         state = {"state": why}
-        return self.annotate(**state)  # as in with_total_hits()
+        return self.annotate(**state)  # by keyword mypy would infer another type for `state`
+
+    def matching(self, filters: Mapping[str, Any]) -> "ShortUrlQuerySet":
+        """Return those that match all of the filters that are not empty.
+
+        `q` is a part of the key, of the target URL or of the title. `tags` are tags that a link
+        must all have, which an index finds. `state` is a LinkState.
+        """
+        links = self
+        if text := filters["q"]:
+            links = links.filter(
+                Q(key__icontains=text) | Q(target_url__icontains=text) | Q(title__icontains=text)
+            )
+        if filters["tags"]:
+            links = links.filter(tags__contains=filters["tags"])
+        if filters["state"]:
+            links = links.with_state().filter(Q(state=filters["state"]))
+        return links
 
     def with_total_hits(self, key: str | None = None) -> "ShortUrlQuerySet":
-        """Add `total_hits`, by which everybody reads a counter, whichever strategy counts.
+        """Add `total_hits`, the number of hits with every strategy.
 
-        With a `key` it is that link alone, if it is among them, and a cluster asks one node for it.
+        With a `key` only the link of that key is returned, and a cluster reads it from one node.
 
-        It is `hits` and, where there are any, the partial counts of `slotted_counter` or
-        `append_only`. Both are read by one statement, and so from one snapshot: a hit that
-        roll_up() moves meanwhile is seen once. Each link costs a look into an index; in it,
-        `slotted_counter` leaves at most one row for each slot, and `append_only` one for each hit
-        since the last roll-up.
+        `total_hits` is the sum of `hits` and the partial counts of `slotted_counter` and
+        `append_only`. One statement reads both from one snapshot, so a hit that roll_up() moves
+        meanwhile is counted once. Each link costs an index lookup. `slotted_counter` leaves at most
+        one row for each slot there, and `append_only` one for each hit since the last roll-up.
         """
         links = self if key is None else self.filter(key=key)
         whose = OuterRef("key") if key is None else key
         parts = PartialCount.objects.filter(short_url__key=whose)
         sums = parts.values("short_url").annotate(counted=Sum("hits"))
         total = {"total_hits": F("hits") + Coalesce(Subquery(sums.values("counted")), 0)}
-        return links.annotate(**total)  # by this way mypy leaves it to the class what total_hits is
+        return links.annotate(**total)  # by keyword mypy would infer another type for `total_hits`
 
     def erase(self) -> int:
-        """Remove the rows themselves, which frees their keys, and return how many.
+        """Remove the rows, which frees their keys; return how many were removed.
 
-        For tests and labs; a key that was passed on must not lead to somebody else's target. What
-        is counted at that very moment would be left to whoever gets the key next; where that may
-        be, delete() first.
+        This is for tests and the lab: a key that was shared must never lead to another target. A
+        hit that is counted meanwhile could be left for the key's next link. Call delete() first to
+        prevent that.
         """
         for model in (PartialCount, VisitCount):
             parts = model._base_manager.using(self.db).filter(short_url__in=self.values("key"))
@@ -97,8 +128,8 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
 class ShortUrl(models.Model):
     """A short URL; operations.py creates and resolves it.
 
-    A deleted short URL keeps its row, so that the same unique constraint that keeps two links
-    from having one key also keeps a deleted key from leading to somebody else's target.
+    A deleted short URL keeps its row. So the unique constraint on the key also prevents a deleted
+    key from being used again.
     """
 
     KeyTaken = exceptions.KeyTaken
@@ -112,13 +143,13 @@ class ShortUrl(models.Model):
     target_url = models.CharField(
         "target URL", max_length=TARGET_URL_MAX_LENGTH, validators=[validate_target_url]
     )
-    # 64 bits, and a CHECK (hits >= 0) in the database. Some strategies count in PartialCount
-    # instead: read the total by with_total_hits().
+    # 64 bits, with a CHECK (hits >= 0) in the database. Some strategies count in PartialCount
+    # instead, so read the total by with_total_hits().
     hits = models.PositiveBigIntegerField(default=0, db_default=0, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
-    # The account that made it; without one it is nobody's. The links of an account that is removed
-    # become nobody's, too, as what was shared has to go on leading there.
+    # The account that created the link, if any. When the account is removed, its links stay in
+    # service without an owner.
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         models.SET_NULL,
@@ -127,15 +158,21 @@ class ShortUrl(models.Model):
         related_name="+",
         db_index=False,
     )
-    # How often it leads anywhere, and until when; NULL: always. No PositiveBigIntegerField, as to
-    # add one is to check every row under a lock that lets nobody read.
+    # How often and until when the link leads to its target; NULL: no limit. Not a
+    # PositiveBigIntegerField, because adding its CHECK to a table scans all rows under a lock that
+    # blocks reads.
     max_hits = models.BigIntegerField(
         "limit", null=True, blank=True, validators=[MinValueValidator(1)]
     )
     expires_at = models.DateTimeField("expiry", null=True, blank=True)
+    # As labels.py returns them; tags are NULL for no tags. Redirects read neither.
+    title = models.CharField(max_length=TITLE_MAX_LENGTH, blank=True, default="", db_default="")
+    tags = ArrayField(models.CharField(max_length=TAG_MAX_LENGTH), null=True, blank=True)
+    # The expiry that receivers of events were told of: see shorturl/events/delivering.py.
+    expiry_told = models.DateTimeField(null=True, editable=False)
 
-    total_hits: int  # after with_total_hits()
-    state: str = LinkState.LIVE  # after with_state(); before, what a new one is
+    total_hits: int  # set by with_total_hits()
+    state: str = LinkState.LIVE  # set by with_state(); a new link is live
 
     objects = ShortUrlQuerySet.as_manager()
 
@@ -148,17 +185,29 @@ class ShortUrl(models.Model):
             models.CheckConstraint(condition=Q(hits__lte=F("max_hits")), name=LIMIT_CONSTRAINT),
         ]
         indexes = [
-            # Somebody's own links, newest first. No hit changes anything in it.
+            # For an owner's links, newest first. No hit changes the index.
             models.Index(
                 fields=["owner", "id"],
                 name="shorturl_shorturl_owner_ix",
                 condition=Q(owner__isnull=False),
             ),
-            # And those to one target, which can be longer than an entry of a B-tree.
+            # For an owner's link to one target, which can be longer than a B-tree entry.
             HashIndex(
                 fields=["target_url"],
                 name="shorturl_shorturl_target_ix",
                 condition=Q(owner__isnull=False),
+            ),
+            # For the links with a tag. A link without tags has no entry.
+            GinIndex(
+                fields=["tags"],
+                name="shorturl_shorturl_tags_ix",
+                condition=Q(tags__isnull=False),
+            ),
+            # For expiries that nobody was told of. No hit changes the index.
+            models.Index(
+                fields=["expires_at"],
+                name="shorturl_shorturl_expiry_ix",
+                condition=EXPIRY_UNTOLD,
             ),
         ]
         verbose_name = "short URL"
@@ -169,8 +218,8 @@ class ShortUrl(models.Model):
     def delete(
         self, using: str | None = None, keep_parents: bool = False
     ) -> tuple[int, dict[str, int]]:
-        """Take the short URL out of service; its row, and so its key, stay taken.
+        """Mark the short URL as deleted; its row stays, so its key stays taken.
 
-        Returns the number of links deleted, in all and by model; 0 when somebody was first.
+        Returns the number of links deleted, in all and by model; 0 if it was deleted before.
         """
         return ShortUrl.objects.using(using).filter(pk=self.pk).delete()

@@ -6,7 +6,7 @@ from threading import Thread
 import pytest
 from pytest_django import Settings
 
-from shorturl.resolving import in_memory
+from shorturl.strategies.resolving import in_memory
 
 
 @pytest.fixture(autouse=True)
@@ -14,7 +14,7 @@ def written_when_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let what in_memory counts be written by a test, and not by a thread that outlives it."""
     monkeypatch.setattr(in_memory, "Timer", lambda *_: Thread())
     yield
-    in_memory.SHARED.waiting.clear()
+    in_memory.HITS.waiting.clear()
 
 
 @pytest.fixture

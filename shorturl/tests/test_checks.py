@@ -7,8 +7,8 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 
-from shorturl import keys
 from shorturl.checks import check_client_address
+from shorturl.links import keys
 
 
 def messages() -> str:

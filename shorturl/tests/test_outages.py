@@ -1,11 +1,11 @@
 """An error of the database is an outage, or somebody's mistake."""
 
 import pytest
-from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, connection
 from django.db.backends.postgresql.base import DatabaseWrapper
 
 from shorturl.models import ShortUrl
-from shorturl.outages import driver_error, is_outage
+from shorturl.outages import driver_error, is_outage, missing_node
 
 driver = DatabaseWrapper.Database
 
@@ -22,6 +22,41 @@ def test_a_connection_that_broke_is_an_outage() -> None:
     assert is_outage(raised(OperationalError, driver.OperationalError(message)))
     assert is_outage(raised(InterfaceError, driver.InterfaceError("connection already closed")))
     assert is_outage(raised(DatabaseError, driver.DatabaseError(message)))
+
+
+# As Citus words them: remote_commands.c, connection_management.c, remote_transaction.c.
+OF_A_NODE = [
+    (
+        "08006",
+        "connection to the remote node shorturl@worker-1:5432 failed with the following error: "
+        "Connection refused",
+        "worker-1:5432",
+    ),
+    (
+        "08006",
+        "could not establish any connections to the node worker-1:5432 after 30000 ms",
+        "worker-1:5432",
+    ),
+    ("XX000", "failure on connection marked as essential: worker-1:5432", "worker-1:5432"),
+    ("XX000", "postmaster was shut down, exiting", ""),
+]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("code", "message", "node"), OF_A_NODE)
+def test_a_node_that_is_away_is_an_outage(code: str, message: str, node: str) -> None:
+    with connection.cursor() as cursor, pytest.raises(DatabaseError) as info:
+        cursor.execute(f"DO $$ BEGIN RAISE '{message}' USING ERRCODE = '{code}'; END $$")
+    assert is_outage(info.value)
+    assert missing_node(info.value) == node
+
+
+@pytest.mark.django_db
+def test_another_error_with_the_code_for_bugs_is_no_outage() -> None:
+    with connection.cursor() as cursor, pytest.raises(DatabaseError) as info:
+        cursor.execute("DO $$ BEGIN RAISE 'a bug in the node a:1' USING ERRCODE = 'XX000'; END $$")
+    assert not is_outage(info.value)
+    assert not missing_node(info.value)
 
 
 @pytest.mark.django_db

@@ -17,8 +17,7 @@ class Exhibit(Race):
     """A race that was found in a real shortener.
 
     `source` is who had it and where, `lesson` a sentence to take away, and the `story` tells what
-    they wrote, why it looked right and what happens. A function of the user's own, judged by
-    `manage.py race check`, finds the constraints that `mended` has.
+    they wrote, why it looked right and what happens.
     """
 
     operation: str = "museum"

@@ -40,7 +40,7 @@ def mended(key: str) -> bool:
     """Count if the link may still be followed, in one statement.
 
     Why nothing can go wrong: the UPDATE locks the row and looks at its condition again when it
-    had to wait, so that whoever comes second finds no free place and changes no row.
+    had to wait, so that the second process finds no free place and changes no row.
     """
     free = LimitedLink.objects.filter(key=key, uses__lt=F("max_uses"))
     return free.update(uses=F("uses") + 1) == 1
@@ -49,7 +49,7 @@ def mended(key: str) -> bool:
 def mended_with_a_lock(key: str) -> bool:
     """Lock the link, then look and count as before.
 
-    Why nothing can go wrong: whoever comes second waits before the look, and then reads what the
+    Why nothing can go wrong: the second process waits before the look, and then reads what the
     first has written. It costs a transaction and two more round trips.
     """
     with transaction.atomic():

@@ -55,7 +55,7 @@ def mended(code: str, target_url: str) -> bool:
 
     Why nothing can go wrong: the table now has UNIQUE NULLS NOT DISTINCT (code, domain_id), so
     that two default domains are the same (PostgreSQL 15 or later). Check and use are one
-    statement, which waits for whoever inserts the same code.
+    statement, which waits for another insert of the same code.
     """
     with connection.cursor() as cursor:
         cursor.execute(

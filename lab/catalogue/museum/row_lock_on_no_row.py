@@ -58,7 +58,7 @@ def mended(link_id: int, hour: datetime) -> None:
     """Insert the row of the hour, or add one to it.
 
     Why nothing can go wrong: the table now has UNIQUE (link_id, hour), and one statement inserts
-    or adds. Whoever comes second waits for the first, and then adds to what the row holds.
+    or adds. The second process waits for the first, and then adds to what the row holds.
     """
     with connection.cursor() as cursor:
         cursor.execute(

@@ -33,7 +33,7 @@ def after(places: tuple[int, ...], process: int) -> tuple[int, ...]:
     if place == WRITE:
         then[process] = WAITING if COMMIT in places else COMMIT
     elif place == COMMIT:
-        # Whoever waited for the row is refused, and whoever has read it will be.
+        # A process that waited for the row is refused, and one that has read it will be.
         refused = {WRITE: STALE, WAITING: ROLLBACK}
         then = [refused.get(each, each) for each in places]
         then[process] = DONE
@@ -43,6 +43,6 @@ def after(places: tuple[int, ...], process: int) -> tuple[int, ...]:
 
 
 def test_retries_under_repeatable_read() -> None:
-    assert f"| repeatable_read | 0 / {schedules((SET,) * 2)} |" in (ROOT / "README.md").read_text()
     tables = (ROOT / "docs" / "races.md").read_text()
+    assert f"| repeatable_read | 0 / {schedules((SET,) * 2)} |" in tables
     assert f"| repeatable_read | 0 / {schedules((SET,) * 3)} |" in tables

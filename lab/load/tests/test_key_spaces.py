@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from lab.load import key_spaces as spaces
 from lab.models import KeySpace
-from shorturl import keys
+from shorturl.links import keys
 from shorturl.models import ShortUrl
 
 pytestmark = pytest.mark.django_db

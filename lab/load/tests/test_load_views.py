@@ -10,10 +10,11 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from lab import urls
 from lab.load import views, visit_views
-from shorturl import creating, keys, resolving
-from shorturl.models import ShortUrl, Spending
+from shorturl.links import keys
+from shorturl.models import QuotaUsage, ShortUrl
 from shorturl.operations import STRATEGIES
-from shorturl.resolving import compare_and_swap
+from shorturl.strategies import creating, resolving
+from shorturl.strategies.resolving import compare_and_swap
 
 pytestmark = pytest.mark.django_db
 
@@ -221,4 +222,4 @@ def test_a_spender_has_so_many_links(client: Client, space: str) -> None:
     assert [bool(answer["key"]) for answer in answers] == [True, True, False]
     assert post(client, "spend/reservation", {**content, "spender": 8}).json()["key"]
     assert client.delete(f"/lab/spaces/{space}").json() == {"removed": 3}
-    assert not Spending.objects.exists()
+    assert not QuotaUsage.objects.exists()

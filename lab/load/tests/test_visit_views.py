@@ -11,9 +11,8 @@ from pytest_django import DjangoAssertNumQueries
 from lab.load import own_visits, visit_views
 from lab.load.tests.test_load_views import create, detail, failure, post
 from lab.models import KeySpace
-from shorturl import recording_visits, rolling_up
 from shorturl.models import ShortUrl, VisitCount
-from shorturl.strategies import Strategy, Verdict
+from shorturl.strategies import Strategy, Verdict, recording_visits, rolling_up
 
 pytestmark = pytest.mark.django_db
 

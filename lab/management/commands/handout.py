@@ -9,10 +9,10 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 from django.template.loader import render_to_string
 
+from lab.pages.predictions import Prediction, predictions
 from lab.pages.schedules import read, shown
-from lab.workshop.predictions import Prediction, predictions
 
-STYLES = ("shorturl/shorturl.css", "lab/lab.css", "lab/picture.css")
+STYLES = ("shorturl/shorturl.css", "lab/lab.css", "pginterleave/picture.css")
 
 
 class Command(BaseCommand):
@@ -43,6 +43,6 @@ class Command(BaseCommand):
         kept = read(asked.job, asked.schedule)
         assert kept
         picture = shown(kept, None if answered else asked.after)
-        return {"asked": asked, "schedule": kept.schedule, "drawing": picture["drawings"][0]} | {
-            name: picture[name] for name in ("heads", "described", "held", "last", "raised")
+        return {"asked": asked, "schedule": kept.schedule} | {
+            name: picture[name] for name in ("pictures", "held", "last", "raised", "verdict")
         }

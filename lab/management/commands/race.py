@@ -1,4 +1,4 @@
-"""`manage.py race`: list, explore and show races, and judge a strategy of one's own."""
+"""`manage.py race`: list, explore and show races."""
 
 import json
 import os
@@ -19,15 +19,8 @@ from lab.catalogue.write_skew import WRITE_SKEW
 from lab.exceptions import LabRefusal, TakesNoPart
 from lab.management import race_arguments as arguments
 from lab.scratch_database import scratch_database
-from lab.workshop import hand_out, judge
-from lab.workshop.exercises import Exercise
-from lab.workshop.find_the_schedule import Puzzle
-from lab.workshop.submission import Submission
 from pginterleave import Exploration, InterleaveError, Schedule
 from shorturl.strategies import Strategy
-
-# A judge that is waited for: a function that holds and has more schedules is not proven.
-CHECK_SECONDS = 60
 
 
 class Command(BaseCommand):
@@ -77,32 +70,20 @@ class Command(BaseCommand):
         )
         self._add_limits(table)
 
-        own = action("check", self.run_check, "Judge a function of your own as a strategy.")
-        own.add_argument("race", type=arguments.judge, help="a race, or what judges an exercise")
-        own.add_argument("function", type=arguments.function, help="package.module:function")
-        own.add_argument(
-            "--count", action="store_true", help="run every schedule, and count the violating ones"
-        )
-        self._add_limits(own, CHECK_SECONDS)
-
-        one = action("exercise", self.run_exercise, "List the exercises, or begin one of them.")
-        one.add_argument("exercise", nargs="?", type=arguments.exercise, metavar="NAME")
-        one.add_argument("file", nargs="?", help="by default exercises/NAME.py")
-
-    def _add_limits(self, parser: CommandParser, seconds: int = MAX_SECONDS) -> None:
+    def _add_limits(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--processes", type=arguments.limit, help="how many; by default the race's own"
         )
         parser.add_argument("--max-schedules", type=arguments.limit, default=MAX_SCHEDULES)
         parser.add_argument(
-            "--max-seconds", type=arguments.limit, default=seconds, help="for each search"
+            "--max-seconds", type=arguments.limit, default=MAX_SECONDS, help="for each search"
         )
 
     def handle(self, *args: Any, run: Callable[..., None], **options: Any) -> None:
         try:
             run(**options)
             self.stdout.flush()
-        except BrokenPipeError:  # whoever reads has seen enough
+        except BrokenPipeError:  # the reader has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(1) from None
         except KeyboardInterrupt:
@@ -126,7 +107,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{race.name} ({race.operation}, {counts} {processes})")
         self.stdout.write(f"    {race.situation}")
         self.stdout.write(f"    Invariant: {race.must_hold}")
-        self.stdout.write(f"    A function of your own: {race.signature}")
+        self.stdout.write(f"    A strategy is called like {race.signature}")
 
     def run_explore(self, race: Race | None, strategy: str | None, **options: Any) -> None:
         wanted = options["processes"]
@@ -185,28 +166,6 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps([asdict(cell) for cell in cells], indent=1))
         else:
             self.stdout.write(matrix.markdown(cells))
-
-    def run_exercise(self, exercise: Exercise | None, file: str | None, **options: Any) -> None:
-        self.stdout.write(
-            hand_out.hand_out(exercise, file) if exercise else "\n".join(hand_out.listing())
-        )
-
-    def run_check(
-        self, race: Race | Puzzle, function: Submission, count: bool, **options: Any
-    ) -> None:
-        """Print the result of a check, and exit with 1 unless it is passed."""
-        wanted = options["processes"]
-        processes = 0 if isinstance(race, Puzzle) else race.number_of_processes(wanted)
-        with self._scratch():
-            if isinstance(race, Puzzle):
-                passed, report = race.judge(function.function)
-            else:
-                passed, report = judge.judge(
-                    race, function, processes, self._draw, count=count, **limits(options)
-                )
-        self.stdout.write(report)
-        if not passed:
-            raise SystemExit(1)
 
     def _draw(self, schedule: Schedule) -> str:
         """Return the schedule drawn, on a terminal no wider than that, if it can be read then."""

@@ -4,6 +4,8 @@ import time
 from argparse import ArgumentTypeError
 from typing import Any
 
+from django.conf import settings
+from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection
 from django.utils import timezone
@@ -12,12 +14,14 @@ from lab.exceptions import AlreadyExploring, LabRefusal
 from lab.models import Batch, Recording
 from lab.recording import batches, store
 from lab.recording.jobs import Job, jobs_named
+from lab.recording.source import digest
 from lab.recording.store import SERVICE
 from lab.scratch_database import scratch_database
 from pginterleave import InterleaveError
 
 PROGRESS = 0.2  # seconds between two updates of the batch
-PATIENCE = 900.0  # seconds to wait for whoever explores what is missing
+SHIPPED = settings.BASE_DIR / "recordings.json.gz"  # in an archive of `make bundle`
+PATIENCE = 900.0  # seconds to wait for another process that explores
 
 
 def wanted(text: str) -> list[Job]:
@@ -29,9 +33,12 @@ def wanted(text: str) -> list[Job]:
 
 
 def missing(jobs: list[Job]) -> list[Job]:
-    """Return the explorations of which nothing is kept."""
-    kept = set(Recording.objects.using(SERVICE).values_list(*jobs[0].where()))
-    return [job for job in jobs if tuple(job.where().values()) not in kept]
+    """Return the explorations of which nothing is kept, or only a part, or of another source."""
+    if not jobs:
+        return []
+    complete = Recording.objects.using(SERVICE).filter(truncated="")
+    kept = set(complete.values_list(*jobs[0].where(), "source"))
+    return [job for job in jobs if (*job.where().values(), digest(job.strategy)) not in kept]
 
 
 class Command(BaseCommand):
@@ -47,10 +54,10 @@ class Command(BaseCommand):
             "what",
             nargs="*",
             type=wanted,
-            help="matrix, museum, isolation, queue, all of them (the default), or race/strategy, "
-            "with /processes and /level appended where they are not 2 and read-committed",
+            help="workshop, queue, matrix, museum, isolation, all of them (the default), or "
+            "race/strategy, with /processes and /level where they are not 2 and read-committed",
         )
-        parser.add_argument("--missing", action="store_true", help="leave out what is kept already")
+        parser.add_argument("--missing", action="store_true", help="leave out what is kept whole")
         parser.add_argument("--batch", type=int, help="the batch that a page has created")
         parser.add_argument("--database", help="where to keep it, if not in the service's")
 
@@ -69,8 +76,10 @@ class Command(BaseCommand):
             try:
                 if not free:
                     raise AlreadyExploring
+                if options["missing"] and SHIPPED.exists() and not Recording.objects.exists():
+                    call_command("loaddata", SHIPPED, stdout=self.stdout)
                 self._record(batch, missing(jobs) if options["missing"] else jobs)
-            except (InterleaveError, LabRefusal, DatabaseError) as error:
+            except (LabRefusal, DatabaseError) as error:
                 batch.problem = str(error).strip()
                 raise CommandError(batch.problem) from error
             except BaseException as error:
@@ -81,6 +90,8 @@ class Command(BaseCommand):
                 batch.save(using=SERVICE)
                 if free:
                     batches.unlock(SERVICE)
+            if batch.problem:
+                raise CommandError(batch.problem)
 
     def _batch(self, number: int | None, jobs: list[Job]) -> Batch:
         what = str(jobs[0]) if len(jobs) == 1 else f"{len(jobs)} explorations"
@@ -90,9 +101,14 @@ class Command(BaseCommand):
         return batch
 
     def _record(self, batch: Batch, jobs: list[Job]) -> None:
+        """Record the jobs; one that fails is noted with its reason, and the next one runs."""
         batch.done = batch.total - len(jobs)
+        if not jobs:
+            return
+        failed = []
         with scratch_database():
-            for job in jobs:
+            while jobs:
+                job = self._next(batch, jobs)
                 noted = 0.0
 
                 def note(schedules: int, job: Job = job) -> None:
@@ -100,10 +116,25 @@ class Command(BaseCommand):
                     if time.monotonic() - noted > PROGRESS:
                         noted = time.monotonic()
                         batch.current = f"{job}: {schedules} schedules"
-                        batch.save(using=SERVICE, update_fields=["current", "done"])
+                        batch.save(using=SERVICE, update_fields=["current", "done", "total"])
 
-                kept = store.record(job, note)
+                try:
+                    kept = store.record(job, note)
+                except (InterleaveError, DatabaseError) as error:
+                    failed.append(f"{job} failed: {str(error).strip()}")
+                    store.note_failure(job, failed[-1])
+                    self.stdout.write(failed[-1])
+                else:
+                    said = f"{kept.violating} of {kept.schedules} schedules violate the invariant"
+                    self.stdout.write(f"{job}: {said}")
                 batch.done += 1
-                self.stdout.write(
-                    f"{job}: {kept.violating} of {kept.schedules} schedules violate the invariant"
-                )
+        batch.problem = "\n".join(failed)
+
+    def _next(self, batch: Batch, jobs: list[Job]) -> Job:
+        """Take the job whose page somebody has opened, or else the first one."""
+        batch.refresh_from_db(using=SERVICE, fields=["wanted"])
+        for job in jobs:
+            if str(job) == batch.wanted:
+                jobs.remove(job)
+                return job
+        return jobs.pop(0)

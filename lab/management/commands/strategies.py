@@ -25,7 +25,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         for operation, strategies in STRATEGIES.items():
-            folder = f"shorturl/{operation}"
+            folder = f"shorturl/strategies/{operation}"
             rows = [
                 [f"[`{one.name}`]({folder}/{one.name}.py)", MARKS[one.verdict], one.shows, one.step]
                 for one in strategies.values()

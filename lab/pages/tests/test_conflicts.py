@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from lab.conftest import Kept
-from lab.pages.picture.conflicts import conflicts, marks
-from lab.pages.picture.wording import Step
+from pginterleave.picture.conflicts import conflicts, marks
+from pginterleave.picture.dependencies import dependencies
+from pginterleave.picture.wording import Step
 
 pytestmark = pytest.mark.django_db  # else there is no database to explore in
 
@@ -207,9 +208,12 @@ def test_two_rows_are_read_and_each_writes_one() -> None:
         step(process, "SELECT", read=[{"id": "1"}, {"id": "2"}], condition={"team": "7"})
         for process in (1, 2)
     ]
-    (stale, missed) = conflicts(numbered(*both, write(1, "1"), write(2, "2")))
-    assert (stale.kind, stale.source, stale.target) == ("stale", 2, 4)
-    assert (missed.kind, missed.source, missed.target) == ("missed", 3, 4)
+    found = dependencies(numbered(*both, write(1, "1"), write(2, "2")))
+    assert [(each.kind, each.source, each.target) for each in found] == [
+        ("skew", 1, 4), ("skew", 2, 3),
+    ]  # fmt: skip
+    assert dependencies(numbered(both[0], write(1, "1"), both[1], write(2, "2"))) == []
+    assert dependencies(numbered(*both, write(1, "1"), write(2, "1"))) == []  # a lost update
 
 
 def test_what_is_said_of_the_steps() -> None:

@@ -5,7 +5,8 @@ from django.test import Client
 
 from lab.conftest import NAIVE, RIGHT, Kept, get
 from lab.models import Recording
-from lab.pages.schedules import groups
+from lab.pages.schedules import Ended, groups
+from pginterleave.picture.verdict import verdict
 
 pytestmark = pytest.mark.django_db
 
@@ -22,7 +23,7 @@ def test_a_strategy_that_violates_the_invariant(client: Client, recorded: dict[s
     kept = recorded["lost_update/naive"]
     page = get(client, NAIVE)
     shown = kept.schedule(kept.recording.counterexample)
-    assert '<p class="verdict-box is-violated" id="verdict">' in page
+    assert '<p class="verdict-box wrong" id="verdict">' in page
     assert "</span> Violated: hits = 1, not 2</b>" in page
     count = f"{kept.recording.violating} of {kept.recording.schedules}"
     assert f"{count} schedules violate the invariant" in page
@@ -31,7 +32,7 @@ def test_a_strategy_that_violates_the_invariant(client: Client, recorded: dict[s
         assert f'<p class="mark">{mark}' in page
     assert page.count('class="conflict stale"') == 2  # in a wide and in a narrow picture
     assert page.count('class="conflict lost"') == 2
-    assert "<code>shorturl/resolving/naive.py</code>" in page
+    assert "<code>shorturl/strategies/resolving/naive.py</code>" in page
     assert "<summary>docstring</summary>" in page
     for step in shown.steps:
         assert f'data-line="{step["line"]}"' in page
@@ -56,25 +57,33 @@ def test_all_schedules_are_grouped_by_outcome(client: Client, recorded: dict[str
 
 
 def test_of_many_schedules_some_are_listed_and_the_others_counted() -> None:
-    every = [(f"{number:010b}", "lost" if number % 3 else "") for number in range(200)]
+    every = [
+        Ended(f"{number:010b}", verdict("lost" if number % 3 else "", raises=False))
+        for number in range(200)
+    ]
     current = every[199][0]
     for group in groups(every, current):
         shown = [*group.listed, *group.more]
-        assert sorted(shown) == [
-            order for order, violation in every if violation == group.violation
-        ]
+        assert sorted(shown) == [each.order for each in every if each.verdict == group.verdict]
         assert group.size == len(shown)
         assert 5 < len(group.listed) < 12  # in one line
         assert current not in group.more
     (few,) = groups(every[:1], every[0][0])
-    assert (few.listed, few.more, few.outcome) == ([every[0][0]], [], "the invariant holds")
+    assert (few.listed, few.more) == ([every[0].order], [])
+    assert few.verdict.text == "the invariant holds"
 
 
 def test_a_strategy_that_holds(client: Client, recorded: dict[str, Kept]) -> None:
     page = get(client, RIGHT)
     assert "0 of" in page
     assert "</span> The invariant holds</b>" in page
-    for no in ("is-violated", 'class="mark"', 'class="conflict', "next violation", "previous"):
+    for no in (
+        "box wrong",
+        'class="mark"',
+        'class="conflict',
+        "next violation",
+        "previous",
+    ):
         assert no not in page
 
 
@@ -110,7 +119,7 @@ def test_a_recording_of_an_older_source(client: Client, recorded: dict[str, Kept
     assert "has changed since" not in page
     Recording.objects.update(source="of an older file")
     page = get(client, NAIVE)
-    assert "<code>shorturl/resolving/naive.py</code> has changed since." in page
+    assert "<code>shorturl/strategies/resolving/naive.py</code> has changed since." in page
     assert page.count("Explore it again") == 1
     assert page.index("Explore it again") < page.index("<svg")
     Recording.objects.update(source="")  # nobody knows
@@ -134,11 +143,18 @@ def test_predict_hides_what_follows(client: Client, recorded: dict[str, Kept]) -
     shown = recorded["lost_update/naive"].first("1S 2S 1U 2U")
     whole = get(client, f"{NAIVE}?schedule={shown.order}")
     page = get(client, f"{NAIVE}?schedule={shown.order}&predict=2")
-    for secret in ("UPDATE", "→ 1 row", "hits = 1", "is-violated", 'class="mark"', "stale read"):
+    for secret in (
+        "UPDATE",
+        "→ 1 row",
+        "hits = 1",
+        "box wrong",
+        'class="mark"',
+        "stale read",
+    ):
         assert secret in whole
         assert secret not in page
     assert page.count("<code>SELECT …") == 2
-    assert page.count('<td class="state">hits = 0</td>') == 2
+    assert page.count('<td class="state">hits = 0<') == 2
     assert page.count("takes its next step: ?") == len(shown.steps) - 2
     assert "process 1 takes its next step: ?" in page
     assert page.count(">?</text>") == 2 * (len(shown.steps) - 2)  # in both pictures

@@ -1,15 +1,18 @@
 """What the picture of a schedule shows: the facts, of real explorations, and where they are."""
 
+import re
+
 import pytest
 
 from lab.conftest import Kept
 from lab.models import RecordedSchedule
-from lab.pages.picture.cells import Sheet
-from lab.pages.picture.conflicts import conflicts
-from lab.pages.picture.grid import DENSE, NARROW, WIDE, Size
-from lab.pages.picture.layout import Path, Rect, draw
-from lab.pages.picture.spans import locks, prefix, transactions, waits
-from lab.pages.picture.wording import words
+from lab.pages.schedules import sheet_of
+from pginterleave.picture.cells import Sheet
+from pginterleave.picture.grid import DENSE, NARROW, WIDE, Size
+from pginterleave.picture.layout import Path, Rect, draw
+from pginterleave.picture.spans import locks, prefix, transactions, waits
+from pginterleave.picture.verdict import verdict
+from pginterleave.picture.wording import words
 
 pytestmark = pytest.mark.django_db  # else there is no database to explore in
 
@@ -126,10 +129,74 @@ def test_a_prefix_tells_nothing_of_what_follows(explored: dict[str, Kept]) -> No
     assert [(each.first, each.last) for each in waits(known)] == [(asks, asks + 1)]
     assert str(words(known, steps)[-1]) == "lock a"
     assert {each.end for each in transactions(known)} == {""}
-    sheet = Sheet(steps, known, 2, "hits = 0", [], [], schedule.order[asks:])
+    ends = verdict(schedule.violation, raises=False)
+    sheet = Sheet(steps, known, 2, "hits = 0", ends, [], schedule.order[asks:])
     drawing = draw(sheet, WIDE)
     assert "hits = 1" not in {text.text for text in drawing.texts}
     assert [text.text for text in drawing.texts].count("?") == len(schedule.steps) - asks
+
+
+def test_each_step_is_told_in_a_sentence_and_the_last_box_says_what_was_due(
+    explored: dict[str, Kept],
+) -> None:
+    kept = explored["lost_update/atomic_only"]
+    schedule = kept.first("1S 1U 2S 2U")
+    sheet = sheet_of(kept.recording, schedule, len(schedule.steps))
+    assert sheet.told[1:3] == [
+        "Process 1 writes hits = 1.",
+        "Process 2 reads hits = 0, although process 1 has written hits = 1.",
+    ]
+    told = {text.text: text.style for text in draw(sheet, WIDE).texts}
+    assert told["✗ hits = 1, not 2"] == "verdict wrong"
+    assert "Due: All are redirected, and each is counted." in told
+    begun = sheet_of(kept.recording, schedule, 3)
+    assert not any("verdict" in text.style for text in draw(begun, WIDE).texts)
+
+
+def test_the_rows_have_versions(explored: dict[str, Kept]) -> None:
+    """Each is ended by the write of one process, and the next one made by it."""
+    kept = explored["lost_update/naive"]
+    schedule = kept.schedule("122211")
+    told = [f"{each}".split("\u00a0", 2)[2] for row in sheet_of(kept.recording, schedule, 6).rows
+            for each in row.versions]  # fmt: skip
+    assert [re.sub(r"\d{2,}", "?", each.replace("\u00a0", " ")) for each in told] == [
+        "? xmax P2", "P2 xmax –", "P2 xmax P1", "P1 xmax –",
+    ]  # fmt: skip
+
+
+def test_who_is_told_of_an_error_is_refused(explored: dict[str, Kept]) -> None:
+    kept = explored["toctou/check_first"]
+    schedule = kept.first("1S 2S 1I 2I")
+    drawing = draw(sheet_of(kept.recording, schedule, len(schedule.steps)), WIDE)
+    assert drawing.kind == "refused"
+    assert "⊘ process 2 raises IntegrityError" in {text.text for text in drawing.texts}
+
+
+def test_the_victim_of_a_deadlock_has_its_cycle(explored: dict[str, Kept]) -> None:
+    kept = explored["crossed_locks/update_returning"]
+    for order, victim in ("121212", 4), ("1212a12", 3):
+        schedule = kept.schedule(order)
+        sheet = sheet_of(kept.recording, schedule, len(schedule.steps))
+        first, second = sheet.conflicts
+        assert (first.kind, first.source, first.target) == ("cycle", victim, 7 - victim)
+        assert (second.source, second.target) == (7 - victim, victim)
+        process = schedule.steps[victim - 1]["process"]
+        assert "is ended by PostgreSQL" in sheet.told[3]
+        assert first.said_at_source.endswith(f"which waits for process {process}")
+
+
+def test_the_pivot_of_a_write_skew_tries_again(explored: dict[str, Kept]) -> None:
+    kept = explored["write_skew/with_a_retry/2/serializable"]
+    schedule = kept.first("1S 2S 1U 2U 2S", violating=False)
+    sheet = sheet_of(kept.recording, schedule, len(schedule.steps))
+    write, again = number_of(schedule, 2, "UPDATE"), len(schedule.steps) - 1
+    assert sheet.told[write - 1].endswith(
+        "PostgreSQL ends it as the pivot of a write skew, "
+        "although process 1 rests on what it read there in step 1."
+    )
+    assert sheet.told[again - 1] == "Process 2 tries again, and reads red: count = 1."
+    assert {each.kind for each in sheet.conflicts} == {"skew"}
+    assert len(sheet.conflicts) == 2
 
 
 @pytest.mark.parametrize("size", [WIDE, DENSE, NARROW], ids=lambda size: size.name)
@@ -138,10 +205,7 @@ def test_all_is_within_the_picture_and_no_text_is_longer_than_its_lane(
 ) -> None:
     for kept in explored.values():
         for schedule in kept.schedules:
-            found = conflicts(schedule.steps) if schedule.violation else []
-            initial, outcomes = kept.recording.initial, schedule.outcomes
-            steps, processes = schedule.steps, kept.recording.processes
-            sheet = Sheet(steps, steps, processes, initial, found, outcomes, "")
+            sheet = sheet_of(kept.recording, schedule, len(schedule.steps))
             drawing = draw(sheet, size)
             for shape in [*drawing.below, *drawing.above]:
                 if isinstance(shape, Rect):
@@ -153,9 +217,9 @@ def test_all_is_within_the_picture_and_no_text_is_longer_than_its_lane(
                 assert any(
                     box.x <= text.x <= box.x + box.width and box.y <= text.y <= box.y + box.height
                     for box in boxes
-                ) or text.style == "number", text  # fmt: skip
+                ) or text.style in ("number", "version"), text  # fmt: skip
             tops = [each.y for each in drawing.above if each.style.startswith("step")]
             assert tops == sorted(tops)
             assert len(drawing.ends) == len(schedule.steps) + 1
-            assert len(drawing.arrows) == sum(each.source is not None for each in found)
+            assert len(drawing.arrows) == sum(each.source is not None for each in sheet.conflicts)
             assert all(isinstance(each, Path) and each.step for each in drawing.arrows)

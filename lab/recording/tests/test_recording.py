@@ -10,14 +10,16 @@ from unittest.mock import Mock
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.test import Client
 
 from lab.conftest import Kept
+from lab.exceptions import LabRefusal
 from lab.management.commands import record as command
 from lab.models import Batch, RecordedSchedule, Recording
 from lab.recording import batches, store
 from lab.recording.jobs import Job
 from lab.scratch_database import scratch_databases
-from pginterleave import CannotExplore
+from pginterleave import NotDeterministic
 from project.docs import ROOT
 from shorturl.models import ShortUrl
 
@@ -41,7 +43,7 @@ def test_every_schedule_is_kept_and_counted(explored: dict[str, Kept]) -> None:
     counts = {}
     for what, kept in explored.items():
         recording = kept.recording
-        counts[what] = (recording.violating, recording.schedules, recording.with_error)
+        counts[what] = (recording.violating, recording.schedules, recording.refused)
         assert [each.number for each in kept.schedules] == list(range(recording.schedules))
         assert sum(bool(each.violation) for each in kept.schedules) == recording.violating
         for schedule in kept.schedules:
@@ -66,9 +68,9 @@ def test_a_step_has_what_was_sent_what_came_back_and_what_the_rows_held(
     assert read["sql"].startswith("SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND ")
     observed = [each["observed"] for each in (read, write, commit)]
     assert observed == ["hits = 0", "hits = 0", "hits = 1"]
-    lines = (ROOT / "shorturl" / "resolving" / "naive.py").read_text().splitlines()
+    lines = (ROOT / "shorturl" / "strategies" / "resolving" / "naive.py").read_text().splitlines()
     assert "get(" in lines[read["line"] - 1]
-    assert write["where"] == f"shorturl/resolving/naive.py:{write['line']}"
+    assert write["where"] == f"shorturl/strategies/resolving/naive.py:{write['line']}"
 
     waits = explored["lost_update/select_for_update"].schedule("121122").steps[1]
     assert (waits["waited_for"], waits["until"]) == ([1], 4)  # process 1 commits
@@ -103,7 +105,7 @@ def test_a_newer_recording_replaces_the_older(recorded: dict[str, Kept]) -> None
 
 
 def test_the_processes_have_the_isolation_level_of_the_job() -> None:
-    """A row lock waits at the default level; at a stricter one, whoever has waited gets an error.
+    """A row lock waits at the default level; at a stricter one, the waiting process gets an error.
 
     The default is explored last: a level must not stay for the next job.
     """
@@ -113,7 +115,7 @@ def test_the_processes_have_the_isolation_level_of_the_job() -> None:
         f"{job}read-committed: 0 of 6 schedules violate the invariant",
     ]
     kept = Recording.objects.get(isolation="serializable")
-    assert kept.with_error == kept.violating
+    assert kept.refused == kept.violating
 
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +127,7 @@ def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_there_is_not_is_said() -> None:
-    with pytest.raises(CommandError, match="there are all, matrix, museum, isolation, queue"):
+    with pytest.raises(CommandError, match="there are all, workshop, queue, matrix, museum"):
         record("")
     assert not Batch.objects.exists()
 
@@ -144,7 +146,7 @@ def test_only_one_at_a_time(somebody_explores: None) -> None:
     assert batch.ended_at
 
 
-def test_what_is_missing_waits_for_whoever_explores(
+def test_what_is_missing_waits_for_another_exploration(
     monkeypatch: pytest.MonkeyPatch, somebody_explores: None
 ) -> None:
     """As when `make workshop` is given while the first visit of the lab has it all explored."""
@@ -225,10 +227,39 @@ def test_what_is_kept_can_be_left_out(
     assert (batch.done, batch.total) == (2, 2)
 
 
+def test_one_that_fails_is_noted_and_the_next_one_runs(
+    monkeypatch: pytest.MonkeyPatch, client: Client, locked_at_the_end: list[bool]
+) -> None:
+    batch = Batch.objects.create(what="all", wanted="toctou/naive/2/read-committed")
+    seen = []
+
+    def explore(job: Job, _: Callable[[int], object]) -> Recording:
+        seen.append(str(job))
+        if job.race.name == "toctou":
+            raise NotDeterministic("It differs.")
+        return Recording(schedules=6, violating=4)
+
+    monkeypatch.setattr(store, "record", explore)
+    reason = "toctou/naive/2/read-committed failed: It differs."
+    with pytest.raises(CommandError, match=reason):
+        record("lost_update/naive", "toctou/naive", f"--batch={batch.pk}")
+    assert seen == ["toctou/naive/2/read-committed", "lost_update/naive/2/read-committed"]
+    batch.refresh_from_db()
+    assert (batch.problem, batch.done) == (reason, 2)
+    assert reason in client.get("/lab/").content.decode()
+    page = client.get("/lab/races/toctou/naive/2/").content.decode()
+    assert f"Not proven: {reason}" in page
+    assert "Explore it again" in page
+    assert '<span aria-hidden="true">?</span> not proven' in client.get("/lab/").content.decode()
+    with pytest.raises(CommandError):  # it is tried again
+        record("toctou/naive", "--missing")
+    assert len(seen) == 3
+
+
 @pytest.mark.parametrize(
     ("error", "raised", "problem"),
     [
-        (CannotExplore("Too much."), CommandError, "Too much."),
+        (LabRefusal("No database."), CommandError, "No database."),
         (SystemExit(143), SystemExit, "Interrupted (SystemExit)."),
     ],
 )

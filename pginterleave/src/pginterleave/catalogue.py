@@ -1,9 +1,11 @@
 """What the names in a statement stand for, as PostgreSQL's catalogue says."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pginterleave import queries, statements
+from pginterleave.effects import ENDS
+from pginterleave.footprints import Tables
 
 
 class HiddenCall(NamedTuple):
@@ -21,22 +23,27 @@ class Catalogue:
 
     def __init__(self) -> None:
         self.special: frozenset[str] = frozenset()  # functions, views, operators that call one, …
-        self.special_writes: frozenset[str] = frozenset()  # for who writes: tables with triggers, …
+        self.special_writes: frozenset[str] = frozenset()  # in writes: tables with triggers, …
         self.limits: dict[str, None] = {}  # in the order in which they were met
         self.unobserved: dict[str, None] = {}  # what went past the exploration
         self.unseen_commits: dict[str, None] = {}  # statements that commit within their step
+        self.tables = Tables()
         self._functions: dict[str, frozenset[str]] = {}  # by name: the words of it
         self._event_triggers: list[str] = []
         self._hidden: list[HiddenCall] = []
         self.reduced = False  # whether of orders that are equivalent one is run
         self._known = False
         self._seen: set[tuple[str, bool, bool]] = set()
-        self._locked: dict[str, set[int]] = {}  # by table: who locks several rows in one step
+        # What one statement of a process locks: of which tables, and whether several rows of each.
+        self._locked: dict[tuple[int, str, bool], dict[str, bool]] = {}
+        self._gaps: set[str] = set()  # the statements that were noted for what they read
+        self.unexplored: dict[str, None] = {}  # what PostgreSQL decides by chance
 
     def learn(self, ask: Callable[[str], Iterable[Any]]) -> None:
         """Read the catalogue, once: `setup` may make what it shows."""
         if self._known:
             return
+        self.tables.learn(ask)
         rows = list(ask(queries.SPECIAL_NAMES))
         self._functions = {
             name: _parts(name) for name, what, _ in sorted(rows) if what == "function"
@@ -45,8 +52,8 @@ class Catalogue:
         self._hidden = [
             HiddenCall(_parts(name), name, *rest) for name, *rest in ask(queries.HIDDEN_CALLS)
         ]
-        # Writing depends on whatever asks for the time, so also if a default does; and TRUNCATE
-        # on everything.
+        # A write whose default reads the clock depends on each step that reads the clock anyway.
+        # TRUNCATE depends on each step. So neither makes a name special.
         called = [
             each
             for each in self._hidden
@@ -59,10 +66,10 @@ class Catalogue:
         self._known = True
 
     def note(self, sql: str, *, alone: bool, later: bool = False) -> None:
-        """Note what of a statement is not explored.
+        """Note which parts of a statement are not explored.
 
-        `alone` says that no transaction is open, and `later` that one is, of which it is not
-        explored when it began.
+        `alone` says that no transaction is open. `later` says that one is open, and that not every
+        order of the beginnings of transactions is explored.
         """
         if (sql, alone, later) in self._seen:
             return
@@ -104,13 +111,51 @@ class Catalogue:
             self.limit_clock()
 
     def note_rows(self, sql: str, rows: int, process: int) -> None:
-        """Note the tables of which a process has locked several rows in one step."""
-        if rows < 2:
+        """Note two statements that lock the same rows, perhaps in opposite order."""
+        locked = self.tables.locked_together(sql, rows)
+        if len(locked) < 2 and rows < 2:
             return
-        for table in sorted(statements.locked_tables(sql)):
-            self._locked.setdefault(table, set()).add(process)
-            if len(self._locked[table]) > 1:
-                self.limit(f"in which order one statement locks several rows of {table}")
+        for (other, text, _), theirs in self._locked.items():
+            if other == process:
+                continue
+            both = sorted(locked.keys() & theirs.keys())
+            for table in both:
+                if locked[table] and theirs[table]:
+                    self.limit(f"in which order one statement locks several rows of {table}")
+            if len(both) > 1 and text != sql:
+                self.limit(f"in which order one statement locks rows of {' and '.join(both)}")
+        self._locked[process, sql, rows > 1] = locked
+
+    def note_schedule(self, steps: Sequence[tuple[int, str, str]]) -> None:
+        """Note the statements between whose snapshot and locks others can commit twice.
+
+        One commit of others is explored: the other transaction is in progress when the statement
+        takes its snapshot, and the statement then waits.
+
+        Args:
+            steps: the process, the kind and the SQL of each.
+        """
+        transactions = _written(steps)
+        for process, _, sql in steps:
+            if sql in self._gaps:
+                continue
+            read, locked = self.tables.reads_before_it_locks(sql)
+            if not (read and locked):
+                continue
+            others = [each for each in transactions if each[0] != process]
+            if any(
+                first is not second
+                and (first[0] != second[0] or first[1] < second[1])
+                and first[2] & read
+                and second[2] & locked
+                for first in others
+                for second in others
+            ):
+                self._gaps.add(sql)
+                self.limit(
+                    "what others commit between the snapshot of one statement and its locks: "
+                    + _short(sql)
+                )
 
     def limit(self, what: str) -> None:
         """Note a limit of the proof."""
@@ -127,6 +172,19 @@ class Catalogue:
     def past(self, what: str) -> None:
         """Note statements that were not observed, so that nothing is proven."""
         self.unobserved[what] = None
+
+
+def _written(steps: Sequence[tuple[int, str, str]]) -> list[tuple[int, int, frozenset[str]]]:
+    """Return the process, the end and the tables of each transaction that locks or writes rows."""
+    open_ones: dict[int, frozenset[str]] = {}
+    found = []
+    for number, (process, kind, sql) in enumerate(steps):
+        open_ones[process] = open_ones.get(process, frozenset()) | statements.locked_tables(sql)
+        if kind in ENDS and (tables := open_ones.pop(process)):
+            found.append((process, number, tables))
+    return found + [
+        (process, len(steps), tables) for process, tables in open_ones.items() if tables
+    ]
 
 
 def _short(sql: str) -> str:

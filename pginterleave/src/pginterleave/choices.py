@@ -2,11 +2,13 @@
 
 A choice is the number of a process; behind ten times another one, that one is the victim of the
 deadlock that the step closes. It is written as a digit, and the victim as a letter: `2a` is
-process 2, and process 1 (a) is the victim. Without a letter, it is whoever closed the deadlock.
+process 2, and process 1 (a) is the victim. Without a letter, it is the one that closed it.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+
+Order = tuple[int, ...]  # the choices of a schedule, or of its first steps
 
 
 def process_of(choice: int) -> int:
@@ -30,17 +32,7 @@ def renumbered(choice: int, numbers: Sequence[int]) -> int:
     return with_victim(numbers[process_of(choice) - 1], numbers[victim - 1] if victim else 0)
 
 
-def char(choice: int) -> str:
-    """Return a choice as one character, for orders that are compared and cut."""
-    return str(choice) if choice < 10 else chr(0x2460 + choice)
-
-
-def choice_of(char: str) -> int:
-    """Return the choice that a character stands for."""
-    return int(char) if char.isascii() else ord(char) - 0x2460
-
-
-def written(choices: Iterable[int]) -> str:
+def written(choices: Sequence[int]) -> str:
     """Return a schedule in its written form."""
     return "".join(
         f"{process_of(each)}{chr(ord('a') - 1 + victim_of(each)) if victim_of(each) else ''}"

@@ -7,7 +7,7 @@ import contextlib
 import time
 from typing import Any, Protocol
 
-from pginterleave import queries
+from pginterleave import connecting, queries
 from pginterleave.catalogue import Catalogue
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.session import Session
@@ -30,8 +30,8 @@ class Database(Protocol):
     def in_transaction(self) -> bool:
         """Whether the caller's connection is in a transaction."""
 
-    def new_session(self, number: int, **options: Any) -> Session:
-        """Return the session of a process; it connects when it is opened."""
+    def new_session(self, *args: Any, **options: Any) -> Session:
+        """Return a session, made of the arguments of `Session`; it connects when it is opened."""
 
 
 class Control:
@@ -45,6 +45,10 @@ class Control:
         self.catalogue = Catalogue()
         self._settings: dict[str, str] = {}  # as they were
         self._since = ""
+        self._is_first = True  # the schedule
+        self._asks_when = False  # each schedule begins
+        self._connections: list[int] | None = None  # sessions that were open before the first step
+        self._others: list[int] = []  # of these, the ones that were open when the schedule began
         self._prepared: object = None  # the connection whose settings are changed
 
     def ask(self, sql: str, **params: Any) -> list[Any]:
@@ -62,14 +66,31 @@ class Control:
             )
 
     def begin_schedule(self) -> None:
-        """Take note of the time from which on only the processes may send anything."""
+        """Note the time after which only the processes may send statements."""
         self.catalogue.learn(self.ask)
-        self._since = self.ask(queries.NOW)[0][0]
+        if self._connections is None:
+            self._connections = connecting.open_pids()
+        if self._asks_when or not self._since:
+            self._since, self._others, _ = self.ask(queries.NOW, others=self._connections)[0]
 
-    def note_strangers(self, pids: set[int]) -> None:
-        """Note which sessions but these have sent something since the schedule began."""
-        for (name,) in self.ask(queries.STRANGERS, pids=[*pids], since=self._since):
-            self.catalogue.past(f"a session called {name!r}")
+    def note_strangers(self, pids: set[int]) -> bool:
+        """Note which sessions but these have sent something since the schedule began.
+
+        Returns False if they may have done so before, in the invariant or in setup. The end of the
+        last schedule stands for the beginning of this one, until other sessions are met for the
+        first time.
+        """
+        others = [pid for pid in self._others if pid not in pids]
+        given = {"pids": [*pids], "since": self._since, "others": others}
+        *met, (_, self._since) = self.ask(queries.STRANGERS, **given)
+        if met and not self._is_first and not self._asks_when:
+            self._asks_when = True
+            return False
+        self._is_first = False
+        for name, _ in met:
+            ended = "a session of another connection, which has ended"
+            self.catalogue.past(ended if name is None else f"a session called {name!r}")
+        return True
 
     def prepare(self) -> None:
         """Change the caller's settings, again when it has connected again."""

@@ -6,14 +6,22 @@ from collections.abc import Sequence
 from pginterleave import formatting
 from pginterleave.steps import Outcome, Timeline
 
+# What stands at the end of a block, whose line says nothing.
+ENDS = ("COMMIT", "ROLLBACK", "RELEASE", "ROLLBACK TO", "CLOSE")
 Cells = dict[tuple[int, int], list[str]]  # the texts at a step in the column of a process
 
 
 def _cells(timeline: Timeline) -> Cells:
     cells: Cells = {}
+    places: dict[int, str] = {}  # the line that each process has come to
     for step in timeline:
         sent = cells.setdefault((step.number, step.process), [])
         sent.append(step.statement())
+        if step.filename and step.kind not in ENDS:
+            before = places.get(step.process)
+            place = places[step.process] = formatting.place(step.filename, step.lineno)
+            if place != before:
+                sent.append(f"at {place}")
         if step.waited_for:
             sent.append("… waits for process " + " and ".join(map(str, step.waited_for)))
         returned = cells.setdefault((step.until, step.process), [])

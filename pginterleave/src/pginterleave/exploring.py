@@ -5,12 +5,13 @@ import functools
 import time
 from collections.abc import Callable, Sequence
 
+from pginterleave import likely_causes, results
 from pginterleave import progress as progress_module
-from pginterleave import results
 from pginterleave.control import Database
 from pginterleave.explorer_errors import CannotExplore
+from pginterleave.pace import measured_timeout
 from pginterleave.progress import Progress
-from pginterleave.results import Exploration, Observe, Schedule
+from pginterleave.results import AT_FIRST, Exploration, Observe, Schedule
 from pginterleave.running import Run
 from pginterleave.sampling import Sampler
 from pginterleave.scheduler import Expected, Invariant, Scheduler, Setup
@@ -35,10 +36,11 @@ def explore(
     seed: int | None = None,
     expected: Expected = (),
     split_autocommit: bool = True,
+    count_all: bool = True,
     max_schedules: int = 10_000,
-    max_seconds: float = 60.0,
+    max_seconds: float | None = None,
     max_steps: int = 200,
-    step_timeout: float = 10.0,
+    step_timeout: float | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> Exploration:
     """Run every schedule of the processes and return which of them violate the invariant.
@@ -58,13 +60,15 @@ def explore(
         isolation_level: of the processes' transactions, such as "repeatable read"; by default
             what the settings say.
         observe: see `run_schedule`; it makes an exploration slower.
-        each: called with every schedule after it ran, violating or not.
+        each: called with every schedule after it ran, violating or not. With it, `reduce` leaves
+            out orders of reads only, and runs every order of writes.
         reduce: of the schedules that differ only in the order of independent steps, run one and
-            count the others. Independent are savepoints, setting the isolation level, and plain
+            count the others. Independent are savepoints, setting the isolation level, plain
             SELECTs beside each other or beside what is written and not committed, unless
-            transactions are SERIALIZABLE. What a step does is taken from its SQL, from the
-            catalogue and from its result; what is not known to be a plain SELECT keeps its place.
-            The processes must share nothing in Python.
+            transactions are SERIALIZABLE, and in READ COMMITTED also what is about other tables
+            or about other rows by a unique column. What a step does is taken from its SQL, from
+            the catalogue and from its result; what is not known to be independent keeps its
+            place. The processes must share nothing in Python.
         symmetric: of the schedules that differ only in an exchange of processes that are the same,
             or are equivalent after it, run one and count the others. Processes are the same if
             they are one function, or functools.partial of one function with the same numbers and
@@ -78,11 +82,16 @@ def explore(
         split_autocommit: whether the COMMIT of a statement that writes or locks, outside a
             transaction, is a step of its own, as others can come between. Without it there are
             fewer schedules, and what breaks in real threads may break in none of them.
+        count_all: whether to go on after a violation, to count all of them. Otherwise the search
+            stops at the first one, and makes it simpler; after an exception that is not expected,
+            it looks a little further for a schedule in which the invariant does not hold.
         max_schedules: the search is truncated after so many schedules have run, which are those
             with the fewest preemptions.
-        max_seconds: the search is truncated after the schedule that ends later than this.
+        max_seconds: the search is truncated after the schedule that ends later than this. By
+            default time is no limit, as a slow machine would prove less.
         max_steps: a longer schedule is an error, as a loop may never end.
-        step_timeout: seconds for one step, and for the Python up to the next one.
+        step_timeout: seconds for one step, and for the Python up to the next one. By default 10,
+            and more on a machine that is slow to answer.
         progress: called after each schedule with how far the search is. By default tqdm, if it
             is installed, draws a bar when stderr is a terminal and the search takes more than a
             second.
@@ -96,11 +105,12 @@ def explore(
         Exception: whatever `setup`, `invariant` or `observe` raises, with a note saying when,
             and whatever `each` or `progress` raises.
     """
-    if max_schedules < 1 or max_seconds <= 0:
+    if max_schedules < 1 or (max_seconds is not None and max_seconds <= 0):
         raise CannotExplore("max_schedules and max_seconds must be greater than zero.")
     database = _database(using, isolation_level)
     race = (tuple(processes), setup, invariant, expected, database, split_autocommit)
-    new_scheduler = functools.partial(Scheduler, *race, max_steps, step_timeout)
+    seconds = measured_timeout(database) if step_timeout is None else step_timeout
+    new_scheduler = functools.partial(Scheduler, *race, max_steps, seconds)
     if preemption_bound is not None and preemption_bound < 0:
         raise CannotExplore("preemption_bound must not be negative.")
     if sample is not None and sample < 1:
@@ -122,27 +132,36 @@ def explore(
 
     began = time.monotonic()
     shown = contextlib.nullcontext(progress) if progress else progress_module.bar()
-    with new_scheduler() as scheduler, shown as show:
-        scheduler.reduce = scheduler.control.catalogue.reduced = reduce
+    with likely_causes.named(), new_scheduler() as scheduler, shown as show:
+        catalogue = scheduler.control.catalogue
+        scheduler.reduce = catalogue.reduced = reduce
+        scheduler.writes = each is None
         run = Run(scheduler, chooser, observe, keep)
-        truncated = run.all(max_schedules, max_seconds, show) or chooser.left_out()
+        limit = run.all(max_schedules, max_seconds, show, count_all=count_all)
+        truncated = limit or chooser.left_out()
         check.run(functools.partial(scheduler.run_order, observe=None))
         counterexample = run.counterexample()
-        if counterexample and sample is not None:
+        other = run.of_other_kind(counterexample)
+        if counterexample and (sample is not None or limit == AT_FIRST):
             counterexample = shrink(counterexample, run.near)
     schedules, violating = chooser.counted()
     found = Exploration(
         orders=tuple(run.orders),
         violations=tuple(run.violations),
         counterexample=counterexample,
+        other=other,
         schedules=schedules,
         violating=violating,
+        raising=chooser.raising() if any(each.raises for each in run.violations) else 0,
         truncated=truncated,
-        covered=chooser.covered() if truncated else "",
+        covered=chooser.covered() if truncated and limit != AT_FIRST else "",
+        left=run.left() if limit and limit != AT_FIRST else 0,
         seconds=time.monotonic() - began,
-        limits=tuple(scheduler.control.catalogue.limits),
-        unobserved=tuple(scheduler.control.catalogue.unobserved),
-        unseen_commits=tuple(scheduler.control.catalogue.unseen_commits),
+        limits=tuple(catalogue.limits),
+        unobserved=tuple(catalogue.unobserved),
+        unseen_commits=tuple(catalogue.unseen_commits),
+        isolation_level=isolation_level,
+        unexplored=tuple(catalogue.unexplored),
         _run=functools.partial(_run, new_scheduler),
     )
     if each:  # which has seen every schedule
@@ -162,7 +181,7 @@ def run_schedule(
     expected: Expected = (),
     split_autocommit: bool = True,
     max_steps: int = 200,
-    step_timeout: float = 10.0,
+    step_timeout: float | None = None,
 ) -> Schedule:
     """Run one schedule from its written form, step for step.
 
@@ -180,7 +199,8 @@ def run_schedule(
     """
     database = _database(using, isolation_level)
     race = (tuple(processes), setup, invariant, expected, database, split_autocommit)
-    new_scheduler = functools.partial(Scheduler, *race, max_steps, step_timeout)
+    seconds = measured_timeout(database) if step_timeout is None else step_timeout
+    new_scheduler = functools.partial(Scheduler, *race, max_steps, seconds)
     return _run(new_scheduler, order, observe)
 
 

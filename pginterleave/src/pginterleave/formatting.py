@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pginterleave.frames import is_user_code
+from pginterleave.frames import OWN, is_user_code
 
 
 def literal(value: object) -> str:
@@ -67,6 +67,33 @@ def exception(error: BaseException) -> str:
         return text
     filename, line = raised[-1]
     return f"{text} ({Path(filename).name}:{line})"
+
+
+def traceback_of(error: BaseException) -> str:
+    """Return the traceback of what a process raised, without the lines of the explorer and Django.
+
+    The innermost line is kept, also if it is one of Django's.
+    """
+    extracted = traceback.extract_tb(error.__traceback__)
+    frames = [each for each in extracted if not each.filename.startswith(OWN)]
+    kept = [each for each in frames[:-1] if is_user_code(each.filename)] + frames[-1:]
+    if not kept:
+        return ""
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(kept)]
+    return "".join([*lines, *traceback.format_exception_only(error)]).rstrip()
+
+
+def place(filename: str, lineno: int) -> str:
+    """Write a line of code, with its path from the package or from the working directory on."""
+    path = Path(filename)
+    for number, part in enumerate(path.parts):
+        if part.endswith("-packages"):
+            return f"{Path(*path.parts[number + 1 :])}:{lineno}"
+    if path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    elif path.is_absolute():
+        path = Path(path.name)
+    return f"{path}:{lineno}"
 
 
 def is_database_error(error: BaseException) -> bool:

@@ -13,7 +13,7 @@ STDLIB = str(Path(contextlib.__file__).parent) + os.sep
 
 
 def _folder_of(package: str) -> str:
-    """Return where a package lies, without importing it; a path of its own if it is not there."""
+    """Return where a package lies, without importing it; a path of no file if it is not there."""
     spec = importlib.util.find_spec(package)
     return str(Path(spec.origin).parent) + os.sep if spec and spec.origin else f"<no {package}>"
 

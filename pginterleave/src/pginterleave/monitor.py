@@ -10,11 +10,13 @@ from types import SimpleNamespace
 from pginterleave import queries
 from pginterleave.choices import victim_of, written
 from pginterleave.control import Control
+from pginterleave.effects import Effect
 from pginterleave.explorer_errors import InterleaveError, StepTimeout
 from pginterleave.formatting import process_names
 from pginterleave.process import AT_STEP, FAILED, RETURNED, RUNNING, Process
 
 MIN_POLL_INTERVAL = 0.0006  # seconds a statement gets before PostgreSQL is asked if it waits
+MAX_FIRST_POLL = 0.02  # well below the shortest timeout that a process may set
 MAX_POLL_INTERVAL = 0.005  # seconds between two such questions
 MIN_CHECK_TIME = 0.0015  # seconds; a deadlock_timeout of 1 ms has passed by then, nearly always
 MAX_CHECK_TIME = 0.05
@@ -33,11 +35,13 @@ class Attempt:
     known: int = 0  # how many steps of the schedule have been run before
     waits: dict[int, int] = field(default_factory=dict)  # of victims: see waits_of_victims()
     taken: list[SimpleNamespace] = field(default_factory=list)  # the steps
+    effects: list[Effect] = field(default_factory=list)  # that these were expected to have
     choices: list[int] = field(default_factory=list)  # that led to them
     other_victims: list[int] = field(default_factory=list)  # of the deadlock just closed
     victim_ended: bool = False  # whether the planned one has been ended by it
     undetermined: bool = False  # PostgreSQL woke several at once: the result may differ
-    limits: list[str] = field(default_factory=list)  # what of it is not explored
+    limits: dict[str, None] = field(default_factory=dict)  # what of it is not explored
+    unexplored: dict[str, None] = field(default_factory=dict)  # what was decided by chance
     discard_reason: str = ""  # why this attempt does not count
 
     def order(self) -> str:
@@ -45,7 +49,7 @@ class Attempt:
         return written(self.choices)
 
     def victim(self) -> int:
-        """Return who is to be the victim of the deadlock that the last step closes, or 0."""
+        """Return the planned victim of the deadlock that the last step closes, or 0."""
         return victim_of(self.choices[-1]) if self.choices else 0
 
 
@@ -60,8 +64,10 @@ class Monitor:
     ) -> None:
         self.processes, self.control, self.stops = processes, control, stops
         self.attempt = Attempt()
-        self.waited_before: dict[Process, tuple[int, ...]] = {}  # who for whom, before the step
-        self.stalled = False  # nobody can go on until PostgreSQL ends a wait
+        self.waited_before: dict[Process, tuple[int, ...]] = {}  # for which others, before the step
+        self.durations: dict[str, float] = {}  # seconds, by the statement, with the Python after it
+        self.have_waited: set[str] = set()  # statements
+        self.stalled = False  # no process can go on until PostgreSQL ends a wait
         self.check_time = 0.0  # seconds each wait gets for its deadlock check
         self.late_check = MIN_LATE_CHECK  # seconds until a victim looks, after the others
         self.slow_deadlocks = 0  # which took PostgreSQL its own deadlock_timeout to find
@@ -92,19 +98,19 @@ class Monitor:
         return [process for process in self.processes if process.state in states]
 
     def _check_order(self, unblocked: list[Process], returned: list[Process]) -> None:
-        """See to it that of several waiting processes, the one that came first goes first.
+        """Discard the attempt if a process overtook another one that had waited for longer.
 
-        PostgreSQL wakes them at the same time, and a later one may overtake. Mostly, that leads
-        to the same as the schedule in which the later one is sent first. Where it does not, as can
-        be when further processes take steps in between, it is not explored.
+        PostgreSQL wakes both at the same time. Mostly, overtaking leads to the same end as the
+        schedule in which the second statement is sent first. Where other processes take steps in
+        between, it may lead to another end, which is not explored.
         """
         attempt = self.attempt
         attempt.undetermined = True
         committing = [each.number for each in unblocked if each.step.kind == "COMMIT"]
         if len(committing) > 1:
-            attempt.limits.append(
-                f"which COMMIT of {process_names(committing)} was first, as one step let both go on"
-            )
+            names = process_names(committing)
+            what = f"which COMMIT of {names} was first, as one step let both go on"
+            attempt.unexplored[what] = None
         since = {}
         if len(returned) > 1:
             pids = [process.session.pid for process in returned]
@@ -121,11 +127,16 @@ class Monitor:
                 attempt.discard_reason = f"Process {second.number} overtook process {first.number}."
 
     def _wait(self, runner: Process | None) -> None:
-        limit = time.monotonic() + self.control.step_timeout
-        interval = MIN_POLL_INTERVAL
+        began = time.monotonic()
+        limit = began + self.control.step_timeout
+        sql = runner.sent.sql if runner and runner.sent else ""
+        interval = self._first_poll(runner, sql)
         while running := self._in_state(RUNNING):
             if self._receive_stop(interval, runner):
-                interval = 0.0  # whoever it unblocked is on the way already: ask at once
+                if running == [runner] and runner and not runner.sqlstate:
+                    seconds = time.monotonic() - began
+                    self.durations[sql] = max(seconds, 0.8 * self.durations.get(sql, seconds))
+                interval = 0.0  # a process that it unblocked is on the way already: ask at once
                 continue
             blocked = self._find_blocked(running)
             if len(blocked) == len(running):
@@ -144,6 +155,15 @@ class Monitor:
                     + " ".join(process.describe() for process in running)
                 )
             interval = min(MAX_POLL_INTERVAL, max(2 * interval, MIN_POLL_INTERVAL / 4))
+
+    def _first_poll(self, runner: Process | None, sql: str) -> float:
+        """Return how many seconds a step gets before PostgreSQL is asked whether it waits.
+
+        A statement that has never waited gets several times as long as it has taken so far.
+        """
+        if sql in self.have_waited or self._in_state(RUNNING) != [runner]:
+            return MIN_POLL_INTERVAL
+        return min(MAX_FIRST_POLL, max(MIN_POLL_INTERVAL, 4 * self.durations.get(sql, 0.0)))
 
     def _receive_stop(self, timeout: float, runner: Process | None) -> bool:
         """Take note that a process has stopped, if one does so in time (seconds)."""
@@ -172,8 +192,8 @@ class Monitor:
     def _check_deadlock(
         self, process: Process, step: SimpleNamespace, runner: Process | None
     ) -> None:
-        """See to it that the victim of a deadlock is the process that would be it the next time."""
-        # A deadlock can be over before we have seen who waited for whom; its report says it.
+        """Discard the attempt if a deadlock's victim would be another process the next time."""
+        # A deadlock can be over before the waits were seen; PostgreSQL's report names them.
         first, *_ = process.detail.splitlines() or [""]
         others = {str(each.session.pid): each.number for each in self.processes if each != process}
         reported = (others[pid] for pid in re.findall(r"\d+", first) if pid in others)
@@ -185,9 +205,8 @@ class Monitor:
             self.attempt.other_victims = [each.number for each in cycle if each != process]
         elif len(cycle) > 1 and not victim:
             names = process_names([each.number for each in cycle])
-            self.attempt.limits.append(
-                f"another victim of a deadlock of {names} than process {process.number}"
-            )
+            limit = f"another victim of a deadlock of {names} than process {process.number}"
+            self.attempt.limits[limit] = None
         if victim:
             self.attempt.victim_ended = process.number == victim
             if not self.attempt.victim_ended:
@@ -209,8 +228,8 @@ class Monitor:
     def _looked_late(self, process: Process, runner: Process | None, cycle: list[Process]) -> bool:
         """Whether a victim waited already when another process closed the cycle.
 
-        That is the runner, or a process that it let go on: one that waited for it until then. A
-        victim is taken as it is once steps have been given all the time that they may have.
+        That other process is the runner, or one that the runner let go on. Once each step has had
+        MAX_CHECK_TIME, any victim is accepted.
         """
         closed_it = runner and runner.number in self.waited_before.get(process, ())
         return runner in cycle or (not closed_it and self.check_time < MAX_CHECK_TIME)
@@ -218,15 +237,15 @@ class Monitor:
     def deadlock_timeout(self, choice: int) -> float:
         """Return after how many seconds the next step, when it waits, is to look for a deadlock.
 
-        A victim that waits already when its deadlock is closed looks late, and who closes it not
-        at all; 0 stands for what is usual, at once.
+        A planned victim that waits already looks late, and the process that closes its deadlock
+        does not look at all. 0 stands for the usual time, which is at once.
         """
         if victim_of(choice):
             return NEVER
         return self.late_check if len(self.attempt.taken) in self.attempt.waits else 0.0
 
     def _end_missed_deadlock(self, runner: Process | None) -> None:
-        """End a deadlock whose victim has looked before it was closed, and will not look again."""
+        """End a deadlock whose planned victim looked before the deadlock was closed."""
         since = max(each.blocked_since for each in self.processes if each.blockers)
         if runner and runner.blockers and time.monotonic() - since > 2 * self.late_check:
             self.attempt.discard_reason = "The victim of a deadlock looked too early."
@@ -234,7 +253,7 @@ class Monitor:
             self.control.ask(queries.CANCEL, pid=runner.session.pid)
 
     def _check_timeout(self, process: Process, step: SimpleNamespace, *, waited: bool) -> None:
-        """See to it that a timeout has ended a wait only when nobody else could go on."""
+        """Discard the attempt if a timeout has ended a wait while another process could go on."""
         self.attempt.undetermined = True
         name = "lock_timeout"
         if process.sqlstate == QUERY_CANCELED:  # which ends what does not wait, too
@@ -242,7 +261,10 @@ class Monitor:
         # It may be over before we have seen it wait.
         if not process.foreign_blockers and (name == "lock_timeout" or process.polls < 2):
             waited = True
-        if process.timed_out and waited and not self.stalled:
+        if process.timed_out and self.attempt.victim() and not self.attempt.victim_ended:
+            self.late_check /= 2
+            self.attempt.discard_reason = f"A {name} ended a deadlock before its victim looked."
+        elif process.timed_out and waited and not self.stalled:
             self.attempt.discard_reason = (
                 f"A {name} ended the wait of process {process.number} while others could "
                 f"still go on: it is too short. It had sent {step.sql!r}, at "
@@ -258,7 +280,7 @@ class Monitor:
             process.foreign_blockers = []
             process.polls += 1
         blocked = {}
-        # pg_locks is one consistent snapshot: if all of them wait in it, nobody makes progress.
+        # pg_locks is one consistent snapshot: if all wait in it, no process makes progress.
         for pid, age, blockers in self.control.ask(queries.WHO_WAITS, pids=asked):
             process = pids[pid]
             process.foreign_blockers += sorted(set(blockers) - pids.keys())
@@ -268,6 +290,7 @@ class Monitor:
                 numbers = tuple(sorted(others))
             if numbers:
                 blocked[process] = process.blockers = numbers
+                self.have_waited.add(process.sent.sql if process.sent else "")
                 process.blocked_since = time.monotonic() - (age or 0.0)
         return blocked
 
@@ -276,7 +299,7 @@ class Monitor:
         return set().union(*(each.session.pids for each in self.processes))
 
     def slow_deadlock_hint(self) -> str:
-        """Say what made a search slow and can be mended, to append to why it was truncated."""
+        """Return how deadlocks are found faster, to append to why a search was truncated."""
         if not self.slow_deadlocks:
             return ""
         return (
@@ -288,7 +311,7 @@ class Monitor:
 def _has_cycle(blocked: dict[Process, tuple[int, ...]]) -> bool:
     """Whether some processes wait for each other."""
     waits = {process.number: set(numbers) for process, numbers in blocked.items()}
-    for _ in waits:  # wait for whoever those wait for whom I wait for
+    for _ in waits:  # add the processes that the blockers wait for
         for numbers in waits.values():
             numbers.update(*(waits.get(number, ()) for number in list(numbers)))
     return any(number in numbers for number, numbers in waits.items())

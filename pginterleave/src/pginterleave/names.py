@@ -20,6 +20,17 @@ KEYWORDS = _names(
     over filter group order between like ilike is array row conflict key materialized
     """
 )
+# Statements by their first words: queries, those that do the same with their COMMIT in one step, as
+# they look at nothing that others write, those that define something, and those of transactions.
+QUERIES = _names("SELECT WITH VALUES TABLE EXPLAIN")
+WITHOUT_COMMIT = {"", "ROLLBACK TO"} | _names(
+    """
+    ABORT BEGIN CHECKPOINT CLOSE COMMIT DEALLOCATE DISCARD END FETCH LISTEN LOAD LOCK MOVE NOTIFY
+    PREPARE RELEASE RESET ROLLBACK SAVEPOINT SET SHOW START UNLISTEN
+    """
+)
+DEFINITIONS = _names("CREATE ALTER DROP GRANT REVOKE COMMENT SECURITY IMPORT REFRESH REINDEX")
+CONTROL = _names("BEGIN START COMMIT END ROLLBACK SAVEPOINT RELEASE SET")
 # Functions of PostgreSQL that read their arguments, and nothing else of the database.
 PURE = _names(
     """

@@ -54,12 +54,7 @@ class Process:
         self._go: SimpleQueue[None] = SimpleQueue()
         self._stops = stops
         self.session = control.database.new_session(
-            number,
-            stepping=self.stepping,
-            raise_if_cancelled=self._raise_if_cancelled,
-            wait_until_closed=control.wait_until_closed,
-            split_autocommit=split_autocommit,
-            catalogue=control.catalogue,
+            self, control, split_autocommit=split_autocommit
         )
 
     @property
@@ -147,7 +142,7 @@ class Process:
             step.message = next(iter(str(cause).splitlines()), "")
             self.sqlstate = sqlstate(error)
             diag = getattr(cause, "diag", None)
-            self.detail = getattr(diag, "message_detail", None) or ""
+            step.detail = self.detail = getattr(diag, "message_detail", None) or ""
             self.timed_out = (
                 getattr(diag, "source_function", None) == "ProcessInterrupts"
                 and "user request" not in step.message
@@ -155,10 +150,12 @@ class Process:
             raise
         finally:
             self.sending = False
+            step.in_transaction = self.session.has_begun()
             if self.blockers and not self.cancelled:
                 self._stop(RETURNED)
 
-    def _raise_if_cancelled(self) -> None:
+    def raise_if_cancelled(self) -> None:
+        """Raise ProcessCancelled if it is to end."""
         if self.cancelled:
             self._raise_cancelled()
 

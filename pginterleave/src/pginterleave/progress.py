@@ -1,4 +1,4 @@
-"""How far a search is, for whoever waits for it."""
+"""How far a search is."""
 
 import contextlib
 import sys

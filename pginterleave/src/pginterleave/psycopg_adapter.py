@@ -8,14 +8,14 @@
 
     explore([process, process], using=database, setup=…, invariant=…)
 
-Whatever takes a function that opens connections works with it, such as SQLAlchemy's
+A library that takes a function that opens connections can use it, such as SQLAlchemy's
 `create_engine("postgresql+psycopg://", creator=database.connect, poolclass=NullPool)`.
 """
 
 import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import psycopg
@@ -23,9 +23,7 @@ from psycopg.rows import RowFactory, tuple_row
 
 from pginterleave import statements
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.session import IN_TRANSACTION, Session
-
-ROWS_KEPT = 10  # of what a statement returned, for the timeline
+from pginterleave.session import IN_TRANSACTION, Session, keep_rows
 
 
 class PsycopgDatabase:
@@ -65,7 +63,6 @@ class PsycopgDatabase:
             self._control.close()
 
     def identity(self) -> object:
-        """Return the connection that asks about the others, or None."""
         return self._control
 
     def ask(self, sql: str, params: dict[str, Any]) -> list[Any]:
@@ -76,13 +73,11 @@ class PsycopgDatabase:
         return cursor.fetchall() if cursor.description else []
 
     def in_transaction(self) -> bool:
-        """Whether setup or the invariant has left a transaction open."""
         return any(each.info.transaction_status in IN_TRANSACTION for each in self._opened)
 
-    def new_session(self, number: int, **options: Any) -> Session:
-        """Return the session of a process."""
+    def new_session(self, *args: Any, **options: Any) -> Session:
         self._caller = threading.current_thread()
-        return PsycopgSession(self, number, **options)
+        return PsycopgSession(self, *args, **options)
 
     def _connect(self, **options: Any) -> "psycopg.Connection[Any]":
         return psycopg.connect(self.conninfo, **{**self.options, **options})
@@ -91,20 +86,19 @@ class PsycopgDatabase:
 class PsycopgSession(Session):
     """A process's session: what it opens and closes are handles of one connection."""
 
-    def __init__(self, database: PsycopgDatabase, number: int, **options: Any) -> None:
-        super().__init__(number, **options)
+    def __init__(self, database: PsycopgDatabase, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         self._database = database
         self._handle: PsycopgConnection | None = None
 
     def current(self) -> Any:
-        """Return the driver's connection."""
         return self._kept_connection
 
     def use(self, kept: Any) -> None:
         """Open a session if kept is None; the code under test connects by itself."""
         self._database._of_thread.session = self
         if kept is None:
-            self.raise_if_cancelled()
+            self.process.raise_if_cancelled()
             self.connecting = True
             try:
                 kept = self._database._connect(autocommit=True)
@@ -131,13 +125,10 @@ class PsycopgSession(Session):
         """Whether what it does next takes effect only with a later COMMIT."""
         return bool(self._handle and not self._handle.autocommit) or super().in_transaction()
 
-    def is_serializable(self) -> bool:
-        """Whether its transactions are SERIALIZABLE, unless it says so with SET TRANSACTION."""
-        level = self._handle and self._handle.isolation_level
-        return self.serializable or level is psycopg.IsolationLevel.SERIALIZABLE
+    def level_of(self) -> Any:
+        return self._handle or self._kept_connection
 
     def all_of_thread(self) -> list[Any]:
-        """Return the driver's connection: there is one."""
         return [self._kept_connection]
 
     def control(self, sql: str) -> None:
@@ -236,6 +227,7 @@ class PsycopgCursor(psycopg.Cursor[Any]):
         with session.statement(sql, params, may_split=may_split) as self._step:
             result = send(query, params, **options)
             self._step.rowcount = self.rowcount
+        session.catalogue.note_rows(sql, self.rowcount, session.number)
         return result
 
     @contextlib.contextmanager
@@ -259,17 +251,14 @@ class PsycopgCursor(psycopg.Cursor[Any]):
         raise CannotExplore("cursor.stream() cannot be observed.")
 
     def fetchone(self) -> Any:
-        """Return the next row, or None."""
         row = super().fetchone()
         self._keep([] if row is None else [row])
         return row
 
     def fetchmany(self, size: int = 0) -> list[Any]:
-        """Return the next rows."""
         return self._keep(super().fetchmany(size))
 
     def fetchall(self) -> list[Any]:
-        """Return all rows that are left."""
         return self._keep(super().fetchall())
 
     def __iter__(self) -> Iterator[Any]:
@@ -277,10 +266,5 @@ class PsycopgCursor(psycopg.Cursor[Any]):
             yield from rows
 
     def _keep(self, rows: list[Any]) -> list[Any]:
-        kept = getattr(self._step, "rows", ())
-        if self._step and rows:
-            if not kept:
-                self._step.columns = tuple(column.name for column in self.description or ())
-            values = (row.values() if isinstance(row, Mapping) else row for row in rows)
-            self._step.rows = (*kept, *map(tuple, [*values][: ROWS_KEPT - len(kept)]))
+        keep_rows(self._step, self, rows)
         return rows

@@ -1,26 +1,24 @@
-"""The pytest fixture `interleave`. Loaded wherever the package is installed; imports no Django."""
+"""The pytest fixture `interleave`. pytest loads it in every project, so it imports no Django."""
 
 import functools
+import os
 import re
 import shlex
 from collections.abc import Generator, Iterator
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pginterleave import artifact, results
-from pginterleave.testing import Interleave
+from pginterleave import artifact, reporting, results
+from pginterleave.results import NotProven
+from pginterleave.testing import COUNT_ALL, OPTIONS, Interleave
 
 __all__ = ["Interleave"]
 
 KEY = pytest.StashKey[Interleave]()
-OPTIONS: dict[str, tuple[type, str, str]] = {  # of explore, which the command line may give
-    "processes": (int, "N", "how many processes run the function, where a test gives one"),
-    "isolation_level": (str, "LEVEL", 'of the processes\' transactions, as "repeatable read"'),
-    "max_schedules": (int, "N", "truncate each search after so many schedules"),
-    "max_seconds": (float, "S", "truncate each search after so many seconds"),
-}
+NOT_PROVEN = "not proven"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,8 +28,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     for name, (kind, metavar, text) in OPTIONS.items():
         group.addoption(_flag(name), type=kind, metavar=metavar, help=text)
+    group.addoption("--interleave-count-all", action="store_true", default=None, help=COUNT_ALL)
     text = "folder for a JSON file of each test that fails with a counterexample"
     group.addoption("--interleave-artifacts", metavar="DIR", help=text)
+    group.addoption("--interleave-html", metavar="FILE", help="a page with what each test found")
     parser.addini("interleave_artifacts", f"{text}; by default there is none", default="")
 
 
@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "interleave(**options): options of the fixture `interleave` for this test, such as "
-        'processes=3, isolation_level="repeatable read", max_schedules, max_seconds',
+        'processes=3, isolation_level="repeatable read", max_schedules, count_all=True',
     )
 
 
@@ -80,7 +80,7 @@ def interleave(request: pytest.FixtureRequest) -> Iterator[Interleave]:
 
 def _configured(item: pytest.Item, **options: Any) -> Interleave:
     """Return what a test explores with, as the command line and its marks have it."""
-    given = {name: item.config.getoption(_flag(name)) for name in OPTIONS}
+    given = {name: item.config.getoption(_flag(name)) for name in (*OPTIONS, "count_all")}
     options |= {name: value for name, value in given.items() if value is not None}
     for mark in reversed(list(item.iter_markers("interleave"))):
         options |= mark.kwargs
@@ -92,7 +92,7 @@ def _configured(item: pytest.Item, **options: Any) -> Interleave:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Fail a test that explores and never looks at the result: it would pass whatever happens."""
+    """Fail a test that explores and never looks at the result: it would pass in any case."""
     test_case: Any = getattr(item, "instance", None)
     if hasattr(test_case, "new_interleave"):  # InterleaveMixin's
         test_case.new_interleave = functools.partial(_configured, item)
@@ -111,12 +111,16 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     run = item.stash.get(KEY, None) if call.when == "call" else None
-    if run and run.replay:  # who asks for a schedule wants to see it, pass or fail
+    if run and run.replay:  # a schedule that was asked for is drawn, also if it holds
         item.user_properties += [
             ("interleave", f"{item.nodeid}, schedule {schedule.order}:\n\n{schedule.draw()}")
             for schedule in run.replayed
         ]
     report = yield
+    if call.excinfo and call.excinfo.errisinstance(NotProven):
+        vars(report)["not_proven"] = True  # which pytest-xdist hands on
+    if run:
+        vars(report)["interleave"] = reporting.of_test(item.nodeid, run, call.excinfo)
     folder = item.config.getoption("--interleave-artifacts")
     folder = folder or item.config.getini("interleave_artifacts")
     if run and run.failures and report.failed and folder:
@@ -126,8 +130,30 @@ def pytest_runtest_makereport(
     return report
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Draw the schedules that were replayed."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] | None:
+    """Count a failed test that proves nothing under a name of its own."""
+    if report.failed and getattr(report, "not_proven", False):
+        return NOT_PROVEN, "N", (NOT_PROVEN.upper(), {"yellow": True})
+    return None
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say what is not proven, draw the schedules that were replayed, and write the page."""
+    reports = [each for kind in terminalreporter.stats.values() for each in kind]
+    found = [each for report in reports for each in getattr(report, "interleave", ())]
+    if name := config.getoption("--interleave-html"):
+        path = config.invocation_params.dir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(reporting.page(found), encoding="utf-8")
+        terminalreporter.line(f"interleave: {path} shows what was found ({len(found)} explored)")
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        root = Path(os.environ.get("GITHUB_WORKSPACE") or config.rootpath)
+        for annotation in reporting.annotations(found, root):
+            terminalreporter.line(annotation)
+    for report in terminalreporter.getreports(NOT_PROVEN):
+        terminalreporter.section(f"{NOT_PROVEN}: {report.head_line}", "_", yellow=True)
+        terminalreporter.line(report.longreprtext)
     for report in terminalreporter.getreports("passed"):
         for drawn in [text for name, text in report.user_properties if name == "interleave"]:
             terminalreporter.section("interleave")

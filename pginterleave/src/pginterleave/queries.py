@@ -7,13 +7,23 @@ WHO_WAITS = """
     SELECT pid, NULL, pg_safe_snapshot_blocking_pids(pid) FROM unnest(%(pids)s::int[]) AS pid
 """
 
-NOW = "SELECT clock_timestamp()::text"
+# The time, and which sessions of other connections of this interpreter there are.
+NOW = """
+    SELECT clock_timestamp()::text,
+        ARRAY(SELECT pid FROM pg_stat_activity WHERE pid = ANY(%(others)s)),
+        pg_stat_clear_snapshot()::text
+"""
 STRANGERS = """
-    SELECT DISTINCT application_name FROM pg_stat_activity
-    WHERE datname = current_database() AND backend_type = 'client backend'
+    SELECT DISTINCT application_name, NULL FROM pg_stat_activity
+    WHERE (datname = current_database() OR pid = ANY(%(others)s))
+        AND backend_type = 'client backend'
         AND pid != pg_backend_pid() AND pid != ALL(%(pids)s)
         AND query_start >= %(since)s::timestamptz
-"""  # the sessions that are nobody's, and have sent something
+    UNION ALL
+    SELECT NULL, NULL FROM unnest(%(others)s::int[]) AS other
+    WHERE other NOT IN (SELECT pid FROM pg_stat_activity)
+    UNION ALL SELECT NULL, clock_timestamp()::text
+"""  # other sessions that have sent something or have ended, and the time
 IDLE_SINCE = "SELECT pid, state_change FROM pg_stat_activity WHERE pid = ANY(%(pids)s)"
 HOLDS_ADVISORY_LOCKS = (
     "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
@@ -29,8 +39,8 @@ NO_TIMEOUTS = """
     WHERE name IN ('transaction_timeout', 'idle_session_timeout')
 """  # which not every version of PostgreSQL has
 
-# Makes the script that runs after each schedule: all back to how the session is now. What it has
-# counted of the tables it wrote is reported, which tells whoever puts rows back where to look.
+# Makes the script that runs after each schedule and resets the session to its state now. The script
+# also reports how many rows the session has written: `rows.py` finds the changed tables by that.
 NEW_SESSION = """
     SELECT 'RESET SESSION AUTHORIZATION; RESET ALL; SELECT pg_advisory_unlock_all(); CLOSE ALL; '
         || 'UNLISTEN *; DEALLOCATE ALL; DISCARD TEMP; DISCARD SEQUENCES; '
@@ -41,8 +51,8 @@ NEW_SESSION = """
         ('transaction_isolation', 'transaction_read_only', 'transaction_deferrable')
 """
 
-# What is called by name, or is no plain table: something that a statement does not show. What
-# PostgreSQL itself brings has lower numbers; of that, what runs a query that is given as a text.
+# Names of functions, and of relations that are no plain tables. Of PostgreSQL's own objects, which
+# have numbers below 16384, only functions that run a query given as a text.
 SPECIAL_NAMES = """
     SELECT lower(proname), 'function', ''
     FROM pg_proc JOIN pg_language ON pg_language.oid = prolang
@@ -56,8 +66,8 @@ SPECIAL_NAMES = """
     SELECT '', 'event trigger', evtname FROM pg_event_trigger WHERE evtenabled <> 'D'
 """
 
-# What calls a function unseen, or reads the clock of the transaction: by the name that a statement
-# has of it, with the kind and the name of what is called, and whether only who writes calls it.
+# What calls a function unseen, or reads the clock of the transaction: the name in the statement,
+# the kind and the name of what is called, and whether only statements that write call it.
 HIDDEN_CALLS = """
 WITH RECURSIVE called (class, object, kind, name) AS (
     SELECT 'pg_proc', pg_proc.oid, 'function', proname::text
@@ -81,7 +91,7 @@ WITH RECURSIVE called (class, object, kind, name) AS (
         '|current_(date|time|timestamp)|local(time|timestamp))\\M')
 ), uses (class, object, used_class, used_object, by_writing) AS (
     -- What an expression, an operator, a cast, a view or an aggregate is made of.
-    -- A domain is made of its default, which only who writes calls.
+    -- A domain is made of its default, which only statements that write call.
     SELECT class, objid, used_class, refobjid, class = 'pg_type'
         AND EXISTS (SELECT FROM pg_type WHERE oid = objid AND typtype = 'd')
     FROM pg_depend, text(classid::regclass) AS class, text(refclassid::regclass) AS used_class
@@ -106,7 +116,7 @@ WITH RECURSIVE called (class, object, kind, name) AS (
         FROM pg_cast WHERE oid >= 16384
     UNION ALL SELECT 'pg_type', unnest(ARRAY[oprleft, oprright]), 'pg_operator', oid, false
         FROM pg_operator WHERE oid >= 16384
-    -- Whom a table hands its statements on to: partitions, and where a foreign key cascades.
+    -- The tables that statements go on to: partitions, and those that a foreign key cascades to.
     UNION ALL SELECT 'pg_class', inhparent, 'pg_class', inhrelid, false FROM pg_inherits
     UNION ALL SELECT 'pg_class', confrelid, 'pg_class', conrelid, true FROM pg_constraint
         WHERE confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd')

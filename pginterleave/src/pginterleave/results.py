@@ -3,19 +3,21 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from operator import ne
 from typing import Any
 
-from pginterleave import drawing
+from pginterleave import drawing, formatting
 from pginterleave.steps import Outcome, Timeline
 
 Observe = Callable[[], object]
+AT_FIRST = "stopped at the first violation"  # a search that does not count them all
 
 _watchers: list[list["Exploration"]] = []
 
 
 @contextlib.contextmanager
 def unread() -> Iterator[list["Exploration"]]:
-    """Enter with a list that holds the explorations that were made and that nobody looked at."""
+    """Enter with a list of the explorations that were made and whose result was not read."""
     explorations: list[Exploration] = []
     _watchers.append(explorations)
     try:
@@ -25,27 +27,48 @@ def unread() -> Iterator[list["Exploration"]]:
 
 
 def mark_read(exploration: "Exploration") -> None:
-    """Take it that somebody has looked at a result."""
+    """Note that a result was read."""
     for explorations in _watchers:
         explorations[:] = [each for each in explorations if each is not exploration]
+
+
+class NotProven(AssertionError):
+    """No violation was found, and not every schedule was counted."""
 
 
 @dataclass(frozen=True)
 class Schedule:
     """One schedule that was run: its `order` (`1212`), its steps, and the outcomes.
 
-    `violation` says what does not hold afterwards, or which process raised an exception that is
-    not expected; it is empty when the invariant holds.
+    `violation` says what does not hold afterwards; it is empty when the invariant holds. When a
+    process `raises` an exception that is not expected, it says which, and the invariant was not
+    asked.
     """
 
     order: str
     timeline: Timeline
     outcomes: tuple[Outcome, ...]
     violation: str
+    raises: bool = False
+
+    @property
+    def serial(self) -> bool:
+        """Whether one process after the other has run: there is no race in it."""
+        taken = [step.process for step in self.timeline]
+        waited = any(step.waited_for for step in self.timeline)
+        return not waited and sum(map(ne, taken, taken[1:])) < max(1, len(set(taken)))
 
     def draw(self, width: int = 40) -> str:
         """Return the timeline as text, a column of `width` characters for each process."""
         return drawing.draw(self.timeline, self.outcomes, width)
+
+    def explain(self) -> str:
+        """Return the drawing, what is violated, and the traceback of a process that raised it."""
+        told = [self.draw(), self.violation]
+        if self.raises:
+            raised = filter(None, (outcome.raised for outcome in self.outcomes))
+            told += filter(None, map(formatting.traceback_of, raised))
+        return "\n\n".join(told)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,29 +76,41 @@ class Exploration:
     """The result of `explore`: the `orders` of the schedules that ran, and the `violations`.
 
     `counterexample` is the shortest violating schedule, of these the one with the fewest switches
-    between processes, and then the first lexicographically. `schedules` is the number of all
-    schedules, and `violating` the number of those that violate the invariant; without reductions
-    all of them ran. `truncated` says which limit ended the search early, and is empty when it is
-    complete; `covered` is then a sentence on what was counted all the same. `seconds` is the time
-    it took.
+    between processes, and then the first lexicographically. If a process raises an exception in it
+    that is not expected, `other` is one in which the invariant does not hold, or the other way
+    round; None if there is none.
+
+    `schedules` is the number of all schedules, and `violating` the number of those that violate;
+    in `raising` of these a process raises, and in the others the invariant does not hold. Without
+    reductions all of them ran. `truncated` says what ended the search early, and is empty when it
+    is complete; `covered` is then a sentence on what was counted all the same, and `left` an
+    estimate of how many schedules were left to run, or 0. `seconds` is the time it took.
+
+    `isolation_level` is that of the transactions, if it was given.
 
     `limits` says what of these processes cannot be stepped through, and so is not explored;
     `unobserved` says which statements went past the exploration, and `unseen_commits` which of them
-    commit within their step, where another could come between: both prove nothing.
+    commit within their step, where another could come between; `unexplored` says what PostgreSQL
+    decides by chance: these prove nothing.
     """
 
     orders: tuple[str, ...]
     violations: tuple[Schedule, ...]
     counterexample: Schedule | None = None
+    other: Schedule | None = None
     schedules: int
     violating: int
+    raising: int = 0
     truncated: str
     covered: str = ""
+    left: int = 0
     seconds: float
     _run: Callable[[str, Observe | None], Schedule] = field(repr=False, compare=False)
     limits: tuple[str, ...] = ()
     unobserved: tuple[str, ...] = ()
     unseen_commits: tuple[str, ...] = ()
+    isolation_level: str = ""
+    unexplored: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for explorations in _watchers:
@@ -89,22 +124,23 @@ class Exploration:
     @property
     def complete(self) -> bool:
         """Whether every schedule was counted. Only then does finding nothing prove anything."""
-        return not (self.truncated or self.unobserved or self.unseen_commits)
+        unproven = self.unobserved or self.unseen_commits or self.unexplored
+        return not (self.truncated or unproven)
 
     def replay(self, order: str, *, observe: Observe | None = None) -> Schedule:
         """Run one schedule again; see `run_schedule`."""
         return self._run(order, observe)
 
     def assert_safe(self) -> None:
-        """Raise AssertionError with the counterexample drawn, or because nothing is proven.
+        """Raise AssertionError with the counterexample drawn, or NotProven, which is one, too.
 
-        That is when not every schedule was counted, when no process has sent anything, and when
-        one has sent statements that were not observed, or that commit within their step.
+        Nothing is proven when not every schedule was counted, when no process has sent anything,
+        and when one has sent statements that were not observed, or that commit within their step.
         """
         __tracebackhide__ = True  # for pytest: the counterexample says it all
         self.assert_no_violation()
         if not self.complete:
-            raise AssertionError(f"Not proven: {self}.")
+            raise NotProven(f"Not proven: {self}.")
 
     def assert_no_violation(self) -> None:
         """Raise AssertionError with the counterexample drawn.
@@ -114,25 +150,54 @@ class Exploration:
         """
         __tracebackhide__ = True
         if self.counterexample:
-            raise AssertionError(
-                f"{self}. The shortest is {self.counterexample.order}:\n\n"
-                f"{self.counterexample.draw()}\n\n{self.counterexample.violation}"
-            )
+            raise AssertionError(self._told(self.counterexample))
         if self.orders == ("",):
-            raise AssertionError("Not proven: no process has sent anything to the database.")
+            raise NotProven("Not proven: no process has sent anything to the database.")
+
+    def _told(self, counterexample: Schedule) -> str:
+        """Return what an assertion says of a counterexample."""
+        if serial := next((each for each in self.violations if each.serial), None):
+            also = " Or name the exception in `expected`, if it is right." if serial.raises else ""
+            sent = f"In the order {serial.order}" if serial.order else "Nothing was sent"
+            return (
+                "This fails one after the other, too: it is no race. Look at what the test sets "
+                "up, such as primary keys that a sequence hands out again, at the functions and at "
+                f"the invariant.{also} {sent}:\n\n{serial.explain()}\n\n{self}."
+            )
+        shortest = "The shortest so far" if self.truncated else "The shortest"
+        text = f"{self}. {shortest} is {counterexample.order}:\n\n{counterexample.explain()}"
+        if counterexample.raises:
+            text += "\n\nThe invariant is not asked then, unless `expected` names the exception."
+        if self.other:
+            found = "a process raises an exception" if self.other.raises else "the invariant fails"
+            text += f"\n\nAnd {found}, as in {self.other.order}:\n\n{self.other.explain()}"
+        return text
 
     def __str__(self) -> str:
         so_far = "the first " if self.truncated else ""
-        text = f"{self.violating} of {so_far}{self.schedules} schedules violate the invariant"
+        failing = self.violating - self.raising
+        text = f"{failing} of {so_far}{self.schedules} schedules violate{'s' * (failing == 1)} "
+        text += "the invariant"
+        if self.raising:
+            text += f", and in {self.raising} a process raises what is not expected"
         if len(self.orders) < self.schedules:
             text += f" ({len(self.orders)} ran, the others are equivalent)"
-        if self.truncated:
+        if self.truncated == AT_FIRST:
+            text += ", where the search stopped"
+        elif self.truncated:
             text += f"; the search was truncated: {self.truncated}"
         if self.unobserved:
             text += f"; statements were sent past it, by {' and '.join(self.unobserved)}"
         if self.unseen_commits:
             sent = "; ".join(self.unseen_commits)
             text += f"; what commits within one step belongs in a transaction: {sent}"
+        if self.left:
+            seconds = self.seconds * self.left / len(self.orders)
+            text += f". About {self.left:,} or more are left to run, in some {seconds:,.0f} s"
+        if self.unexplored:
+            text += f"; PostgreSQL decides by chance {'; '.join(self.unexplored)}"
+        if self.complete and not self.violating:
+            text += ". What Python does between two statements is not interleaved"
         if self.covered:
             text += f". {self.covered}"
         if self.limits:

@@ -50,7 +50,8 @@ COLUMNS = """
     FROM pg_attribute
     WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
 """
-# Who refers to whom: who is referred to is filled first, and emptied last. Django defers the check.
+# The tables that refer to others, which are filled first and emptied last. Deferrable foreign
+# keys, as Django's are, need no order.
 REFERENCES = """
     SELECT conrelid::bigint, confrelid::bigint FROM pg_constraint
     WHERE contype = 'f' AND conrelid <> confrelid AND NOT condeferrable

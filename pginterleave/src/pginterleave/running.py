@@ -1,47 +1,20 @@
 """Runs the schedules that a search or a sample chooses, and keeps what comes of them."""
 
+import math
 import time
 from collections.abc import Callable
-from typing import Protocol
 
+from pginterleave.choices import process_of
 from pginterleave.effects import Effect
 from pginterleave.explorer_errors import NotDeterministic
 from pginterleave.progress import Progress
-from pginterleave.results import Observe, Schedule
+from pginterleave.results import AT_FIRST, Observe, Schedule
+from pginterleave.sampling import Sampler, simplicity
 from pginterleave.scheduler import Scheduler
-from pginterleave.states import Positions
+from pginterleave.search import Search
+from pginterleave.states import Ending
 
-
-class Chooser(Protocol):
-    """What chooses the schedules: a Search or a Sampler."""
-
-    @property
-    def known(self) -> int:
-        """With how many steps the schedule begins that it can tell beforehand."""
-
-    def planned(self) -> list[int]:
-        """Return the choices that the schedule begins with."""
-
-    def add_victims(self, victims: list[int]) -> None:
-        """Take note of who else may be the victim of the deadlock that the last step has closed."""
-
-    def rewind(self) -> None:
-        """Begin a schedule, possibly one that was begun before."""
-
-    def choose(self, ready: dict[int, Effect], positions: Positions, affected_others: bool) -> int:
-        """Return which of the ready processes takes the next step."""
-
-    def count(self, *, violates: bool, affected_others: bool) -> bool:
-        """Count the schedule that has run; return whether it is new."""
-
-    def advance(self) -> bool:
-        """Go to the next schedule; False when there is none."""
-
-    def share(self) -> float:
-        """Return which share of all is done, from 0 to 1."""
-
-    def shortest_violation(self) -> str | None:
-        """Return the shortest order that violates the invariant, with the fewest switches."""
+LOOK_FURTHER = 100  # schedules after one that raises, for one in which the invariant fails
 
 
 class Run:
@@ -50,7 +23,7 @@ class Run:
     def __init__(
         self,
         scheduler: Scheduler,
-        chooser: Chooser,
+        chooser: Search | Sampler,
         observe: Observe | None,
         each: Callable[[Schedule], object],
     ) -> None:
@@ -60,33 +33,60 @@ class Run:
         self.began = time.monotonic()
 
     def all(
-        self, max_schedules: int, max_seconds: float, show: Callable[[Progress], object]
+        self,
+        max_schedules: int,
+        max_seconds: float | None,
+        show: Callable[[Progress], object],
+        *,
+        count_all: bool,
     ) -> str:
-        """Run all schedules, up to a limit; return which limit ended it, or ""."""
+        """Run all schedules, up to a limit; return which limit ended it, or "".
+
+        Without `count_all` it ends at the first one in which the invariant does not hold, and, when
+        a process raises an exception, looks for such a one no further than LOOK_FURTHER.
+        """
         chooser, scheduler = self.chooser, self.scheduler
+        end = math.inf  # how many schedules are to run, once one has raised
         while True:
             schedule = scheduler.run(
                 chooser.choose,
                 before=chooser.rewind,
                 observe=self.observe,
-                planned=chooser.planned(),
-                known=chooser.known,
+                planned=chooser.prefix,
+                known=len(chooser.prefix),
                 add_victims=chooser.add_victims,
             )
-            violates, affected_others = bool(schedule.violation), scheduler.affected_others
-            if chooser.count(violates=violates, affected_others=affected_others):
+            ending = Ending.VIOLATED if schedule.violation else Ending.HOLDS
+            if schedule.raises:
+                ending = Ending.RAISED
+            if chooser.count(violates=ending, affected_others=scheduler.affected_others):
                 self._keep(schedule)
             seconds = time.monotonic() - self.began
             show(Progress(chooser.share(), len(self.orders), len(self.violations), seconds))
             if not chooser.advance():
                 return ""
-            limit = ""
+            if schedule.violation and not count_all:
+                end = min(end, len(self.orders) + LOOK_FURTHER if schedule.raises else 0)
+            if len(self.orders) >= end:
+                return AT_FIRST
+            hint = scheduler.monitor.slow_deadlock_hint()
             if len(self.orders) >= max_schedules:
-                limit = f"max_schedules={max_schedules} reached"
-            elif seconds >= max_seconds:
-                limit = f"max_seconds={max_seconds} passed after {len(self.orders)} schedules"
-            if limit:
-                return limit + scheduler.monitor.slow_deadlock_hint()
+                return f"max_schedules={max_schedules} reached{hint}"
+            if max_seconds is not None and seconds >= max_seconds:
+                return f"max_seconds={max_seconds} passed after {len(self.orders)} schedules{hint}"
+
+    def left(self) -> int:
+        """Estimate how many schedules are left to run; 0 if that is not known."""
+        share = self.chooser.share()
+        return round(len(self.orders) / share - len(self.orders)) if share else 0
+
+    def of_other_kind(self, than: Schedule | None) -> Schedule | None:
+        """Return the simplest schedule that raises, if this one does not, or the other way round.
+
+        Of those that have run; None if there is none.
+        """
+        others = [each for each in self.violations if than and each.raises != than.raises]
+        return min(others, key=lambda each: simplicity(each.order), default=None)
 
     def counterexample(self) -> Schedule | None:
         """Return the simplest violating schedule; run it if only equivalent ones have run.
@@ -108,12 +108,12 @@ class Run:
         )
 
     def near(self, order: str) -> Schedule:
-        """Run the schedule that is nearest to this order, which may be impossible."""
+        """Run the schedule that is nearest to this order of processes, which may be impossible."""
 
         def choose(ready: dict[int, Effect], *_: object) -> int:
-            taken = self.scheduler.attempt.order()
-            wanted = order[len(taken) : len(taken) + 1] + taken[-1:]
-            return next((int(each) for each in wanted if int(each) in ready), min(ready))
+            taken = [process_of(each) for each in self.scheduler.attempt.choices]
+            wanted = [*map(int, order[len(taken) : len(taken) + 1]), *taken[-1:]]
+            return next((each for each in wanted if each in ready), min(ready))
 
         return self.scheduler.run(choose, observe=self.observe)
 

@@ -1,7 +1,7 @@
 """A sample of the schedules, where there are too many to run them all. It does no I/O.
 
 Every other schedule is a random walk: each step is taken by one of the processes that can go on,
-chosen at random. The others give each process a random priority, and whoever has the highest goes
+chosen at random. The others give each process a random priority, and the one with the highest goes
 on; at a few steps, chosen at random, it falls to the lowest. That is PCT (Burckhardt et al., "A
 Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010): with n processes
 and k steps, one such schedule finds a violation that d - 1 preemptions make possible with a
@@ -12,16 +12,18 @@ import itertools
 import math
 import random
 
+from pginterleave.choices import Order
+from pginterleave.claims import Claims
 from pginterleave.effects import Effect
-from pginterleave.states import Positions
+from pginterleave.states import Ending, Positions
 
 MAX_CHANGES = 3  # of priorities in one schedule
 
 
 class Sampler:
-    """Chooses schedules at random; the same ones whenever it is given the same seed."""
+    """Chooses schedules at random, by the methods of a Search; the seed decides which."""
 
-    known = 0  # steps of the schedule that it can tell beforehand
+    prefix: Order = ()  # a sample knows no step beforehand
 
     def __init__(self, processes: int, *, schedules: int, seed: int | None) -> None:
         self.processes, self.schedules = processes, schedules
@@ -29,19 +31,14 @@ class Sampler:
         self.number = 0  # of the schedule
         self.longest = processes  # steps, of the schedules so far
         self.orders: set[str] = set()
-        self.violating: set[str] = set()
+        self.violating: dict[str, int] = {}
         self.branchings: list[float] = []  # of each random walk: the product of its choices
         self.rewind()
-
-    def planned(self) -> list[int]:
-        """Return nothing: a sample knows no step beforehand."""
-        return []
 
     def add_victims(self, victims: list[int]) -> None:
         """Leave out the other victims of a deadlock: a sample proves nothing."""
 
     def rewind(self) -> None:
-        """Begin a schedule, possibly one that was begun before."""
         self.random = random.Random(f"{self.seed} {self.number}")  # noqa: S311 - no secret
         self.order = ""
         self.branching = 1.0
@@ -52,7 +49,13 @@ class Sampler:
             changes = self.random.randint(0, MAX_CHANGES)
             self.changes = {self.random.randrange(self.longest) for _ in range(changes)}
 
-    def choose(self, ready: dict[int, Effect], positions: Positions, affected_others: bool) -> int:
+    def choose(
+        self,
+        ready: dict[int, Effect],
+        positions: Positions,
+        affected_others: bool,
+        claims: Claims = (),
+    ) -> int:
         """Return which of the ready processes takes the next step."""
         self.branching *= len(ready)
         if not self.number % 2:
@@ -66,12 +69,11 @@ class Sampler:
         self.order += str(number)
         return number
 
-    def count(self, *, violates: bool, affected_others: bool) -> bool:
-        """Count the schedule that has run; return whether it is the first like this."""
+    def count(self, *, violates: int, affected_others: bool) -> bool:
         new = self.order not in self.orders
         self.orders.add(self.order)
         if violates:
-            self.violating.add(self.order)
+            self.violating[self.order] = violates
         if not self.number % 2:
             self.branchings.append(self.branching)
         self.longest = max(self.longest, len(self.order))
@@ -79,23 +81,23 @@ class Sampler:
         return new
 
     def advance(self) -> bool:
-        """Go to the next schedule; False when there were enough."""
         return self.number < self.schedules
 
     def counted(self) -> tuple[int, int]:
         """Return how many different schedules have run, and how many of them are violating."""
         return len(self.orders), len(self.violating)
 
+    def raising(self) -> int:
+        return sum(each == Ending.RAISED for each in self.violating.values())
+
     def share(self) -> float:
         """Return which share of the sample has run, from 0 to 1."""
         return self.number / self.schedules
 
     def shortest_violation(self) -> str | None:
-        """Return the shortest order that violates the invariant, with the fewest switches."""
         return min(self.violating, key=simplicity, default=None)
 
     def left_out(self) -> str:
-        """Return why not all schedules have run."""
         return f"sample={self.schedules} taken with seed={self.seed}"
 
     def covered(self) -> str:

@@ -4,9 +4,11 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
+from typing import Any
 
-from pginterleave import connecting, formatting
+from pginterleave import connecting, formatting, frames
 from pginterleave.choices import parsed, process_of, victim_of, waits_of_victims, written
+from pginterleave.claims import Claim, Claims, claim, of_open_transaction
 from pginterleave.control import Control, Database
 from pginterleave.effects import GLOBAL, LOCAL, Effect, effect
 from pginterleave.explorer_errors import (
@@ -32,9 +34,9 @@ Setup = Callable[[], object]
 Invariant = Callable[[list[Outcome]], str | None]
 Expected = type[BaseException] | tuple[type[BaseException], ...]
 
-# Which of the ready processes, given with the effects of their next steps, takes it; and whether
-# the last step did more than its effect says.
-Choose = Callable[[dict[int, Effect], Positions, bool], int]
+# Returns the choice of the next step. The arguments: the effects of the steps that can be taken, by
+# process; the positions; whether the last step did more than its effect says; the claims.
+Choose = Callable[[dict[int, Effect], Positions, bool, Claims], int]
 
 
 class Scheduler:
@@ -71,6 +73,7 @@ class Scheduler:
         self.attempt = self.monitor.attempt
         self.add_victims: Callable[[list[int]], object] = lambda _: None
         self.reduce = False  # whether the effects of steps are of interest
+        self.writes = True  # and also which rows they write
         self.affected_others = False  # the last step did more than its effect says
 
     def __enter__(self) -> "Scheduler":
@@ -99,8 +102,9 @@ class Scheduler:
     ) -> Schedule:
         """Run one schedule; `choose` says which of the ready processes takes the next step.
 
-        `before` runs before each attempt at it. The choices `planned` come first, of which so many
-        as `known` have been run before. `add_victims` is told who else may be a deadlock's victim.
+        `before` runs before each attempt. The schedule begins with the choices `planned`, and the
+        first `known` of them have run before. `add_victims` gets the other possible victims of a
+        deadlock.
         """
         self.add_victims = add_victims
         for number in range(ATTEMPTS):
@@ -109,8 +113,12 @@ class Scheduler:
             before()
             schedule = self._try(choose, observe)
             if not attempt.discard_reason:
-                for limit in attempt.limits:
-                    self.control.catalogue.limit(limit)
+                catalogue = self.control.catalogue
+                catalogue.limits |= attempt.limits
+                catalogue.unexplored |= attempt.unexplored
+                if self.processes[0].session.is_read_committed():
+                    steps = [(each.process, each.kind, each.sql) for each in attempt.taken]
+                    catalogue.note_schedule(steps)
                 return schedule
         raise NotDeterministic(f"{self.attempt.discard_reason} ({ATTEMPTS} attempts)")
 
@@ -147,15 +155,21 @@ class Scheduler:
             self.setup()
         self.control.refuse_transaction("setup has left a transaction open on")
         self.control.begin_schedule()
-        with connecting.watched(self._note_connection):
+        with (
+            connecting.watched(self._note_connection),
+            connecting.programs_watched(self._note_program),
+        ):
             self._run_processes(choose, observe)
-        self.control.note_strangers(self.monitor.pids())
+        if not self.control.note_strangers(self.monitor.pids()):
+            attempt.discard_reason = "Another session has sent something."
         outcomes = [process.outcome for process in self.processes]
+        raised = self._unexpected(outcomes)
         return Schedule(
             order=attempt.order(),
             timeline=tuple(Step(**vars(step)) for step in attempt.taken),
             outcomes=tuple(outcomes),
-            violation="" if attempt.discard_reason else self._judge(outcomes),
+            violation="" if attempt.discard_reason else raised or self._judge(outcomes),
+            raises=bool(raised),
         )
 
     def _run_processes(self, choose: Choose, observe: Observe | None) -> None:
@@ -171,7 +185,8 @@ class Scheduler:
                         each.number: self._effect(each) if self.reduce else GLOBAL for each in ready
                     }
                     positions = tuple(each.position() for each in self.processes)
-                    choice = choose(effects, positions, self.affected_others)
+                    claims = tuple(self._claim(each, effects) for each in self.processes)
+                    choice = choose(effects, positions, self.affected_others, claims)
                     process = self.processes[process_of(choice) - 1]
                 except NotDeterministic as error:
                     if not attempt.undetermined:
@@ -190,6 +205,11 @@ class Scheduler:
             name = thread.name
             self.control.catalogue.past(f"a connection that the thread {name!r} has opened")
 
+    def _note_program(self, name: str) -> None:
+        """Note a program that a process starts: it may open a session."""
+        if threading.current_thread() is not self.thread:
+            self.control.catalogue.past(f"a program, {name!r}{frames.place()}")
+
     def _take(self, choice: int, expected: Effect) -> None:
         process = self.processes[process_of(choice) - 1]
         taken = self.attempt.taken
@@ -201,6 +221,7 @@ class Scheduler:
         step = process.step
         process.deadlock_timeout = self.monitor.deadlock_timeout(choice)
         taken.append(step)
+        self.attempt.effects.append(expected)
         step.number = len(taken)
         self.attempt.choices.append(choice)
         process.sent = step
@@ -213,10 +234,11 @@ class Scheduler:
             if self.attempt.other_victims:
                 self.add_victims(self.attempt.other_victims)
         self.attempt.other_victims, self.attempt.victim_ended = [], False
-        # An error releases locks. Who waited for a subtransaction waits on, for the whole one.
+        # An error releases locks. A wait for a subtransaction goes on for the whole transaction.
         self.affected_others = bool(getattr(step, "error", "")) or (unblocked and expected != LOCAL)
 
-    def _judge(self, outcomes: list[Outcome]) -> str:
+    def _unexpected(self, outcomes: list[Outcome]) -> str:
+        """Return which process has raised what is not expected, or ""."""
         for number, outcome in enumerate(outcomes, start=1):
             error = outcome.raised
             if error and not isinstance(error, self.expected):
@@ -224,6 +246,9 @@ class Scheduler:
                 known = is_database_error(error)
                 what = type(error).__name__ if known else formatting.exception(error)
                 return f"process {number} raises {what}"
+        return ""
+
+    def _judge(self, outcomes: list[Outcome]) -> str:
         try:
             with self._noting_errors(f"in the invariant, after schedule {self.attempt.order()}"):
                 violation = self.invariant(outcomes)
@@ -236,16 +261,30 @@ class Scheduler:
 
     def _effect(self, process: Process) -> Effect:
         """Return the effect of the step that the process is about to take."""
-        session = process.session
+        session, catalogue = process.session, self.control.catalogue
+        earlier = self._taken_by(process)
         return effect(
             process.step,
-            [step for step in self.attempt.taken if step.process == process.number],
+            [step for step, _ in earlier],
             serializable=session.is_serializable(),
             commits=not (session.commit_is_a_step or session.in_transaction()),
             failed=bool(process.sqlstate),
-            special=self.control.catalogue.special,
-            special_writes=self.control.catalogue.special_writes,
+            special=catalogue.special,
+            special_writes=catalogue.special_writes,
+            tables=catalogue.tables if self.writes and session.is_read_committed() else None,
+            open_effects=[effect for _, effect in of_open_transaction(earlier)],
         )
+
+    def _claim(self, process: Process, effects: dict[int, Effect]) -> Claim:
+        """Return what the process claims; nothing if it waits, or if that is of no interest."""
+        if not (self.reduce and self.writes) or process.number not in effects:
+            return Claim()
+        earlier = self._taken_by(process)
+        return claim(process.step, effects[process.number], earlier, self.control.catalogue.tables)
+
+    def _taken_by(self, process: Process) -> list[tuple[Any, Effect]]:
+        taken = zip(self.attempt.taken, self.attempt.effects, strict=True)
+        return [(step, effect) for step, effect in taken if step.process == process.number]
 
     @contextlib.contextmanager
     def _noting_errors(self, where: str) -> Iterator[None]:

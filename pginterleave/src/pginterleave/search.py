@@ -13,13 +13,17 @@ import heapq
 import math
 from collections.abc import Iterable
 
-from pginterleave import states
-from pginterleave.choices import char, choice_of, with_victim, written
+from pginterleave import deriving, states
+from pginterleave.choices import Order, with_victim, written
+from pginterleave.claims import Claims, waits_for
+from pginterleave.deriving import Needed
 from pginterleave.effects import GLOBAL, Effect
 from pginterleave.explorer_errors import CannotExplore, NotDeterministic
 from pginterleave.formatting import process_names
 from pginterleave.states import Position, Positions, State
 from pginterleave.traces import Trace, canonical, composed, inverse
+
+MAX_CHOICE = 9  # of a process that closes no deadlock with another victim
 
 
 class Search:
@@ -40,46 +44,52 @@ class Search:
     ) -> None:
         self.bound, self.alike = bound, [*alike]
         self.merges = reduce or bool(self.alike)
+        self.derives = reduce and not self.alike
+        self.deriving: set[tuple[State, int]] = set()  # steps that were looked for in vain
+        self.overlaid: dict[tuple[State, tuple[int, ...]], State] = {}
         self.states: dict[Trace, State] = {}  # those that several orders may lead to
         self.first: State | None = None
         self.start: Trace = ((),) * processes
-        self.pending: list[tuple[int, str, State]] = []  # by preemptions: steps nobody has taken
-        self.prefix, self.preemptions = "", 0  # what the schedule begins with, and those in it
+        self.pending: list[tuple[int, Order, State]] = []  # by preemptions: steps not yet taken
+        self.prefix: Order = ()  # what the schedule begins with
+        self.preemptions = 0  # in the prefix
         self.certain = -1  # all schedules with so many preemptions, or fewer, are counted
         self.done = 0.0  # the share of the search
         self.rewind()
 
-    @property
-    def known(self) -> int:
-        """With how many steps the schedule begins; the last of them is new."""
-        return len(self.prefix)
-
     def rewind(self) -> None:
         """Begin a schedule, possibly one that was begun before."""
-        self.order = ""
+        self.order: Order = ()
         self.path: list[State] = []  # what the order leads through
         self.merged: list[tuple[State, int, State]] = []  # steps that lead to known states
         self.used = self.preemptions  # preemptions so far
         self.pruned = False  # all that this schedule can lead to is known
 
-    def choose(self, ready: dict[int, Effect], positions: Positions, affected_others: bool) -> int:
+    def choose(
+        self,
+        ready: dict[int, Effect],
+        positions: Positions,
+        affected_others: bool,
+        claims: Claims = (),
+    ) -> int:
         """Return which of the ready processes, given with their effects, takes the next step.
 
-        `affected_others` says that the last step did more than its effect says.
+        `affected_others` says that the last step did more than its effect says, and `claims` what
+        each process holds and wants.
         """
         if self.pruned:
             return next(iter(ready))
         if len(self.order) < len(self.prefix):
             number = self._take_again(positions)
         else:
-            number = self._nearest(self._reach(positions, ready, affected_others))
+            number = self._nearest(self._reach(positions, ready, affected_others, claims))
         if not number:
             self.pruned = True
             return next(iter(ready))
-        self.order += char(number)
+        self.order += (number,)
         return number
 
-    def count(self, *, violates: bool, affected_others: bool) -> bool:
+    def count(self, *, violates: int, affected_others: bool) -> bool:
         """Keep what the schedule that has run has led to; return whether its end is new."""
         new = False
         if not self.pruned:
@@ -93,11 +103,21 @@ class Search:
         """Go to the next schedule; False when there is none."""
         while self.pending and (self.bound is None or self.pending[0][0] <= self.bound):
             preemptions, order, state = heapq.heappop(self.pending)
-            number = choice_of(order[-1])
+            number = order[-1]
             if state.steps[number] != preemptions:
                 continue  # it was taken since, or needs fewer
             self.certain = preemptions - 1
-            known = self._known(state, number)
+            self.deriving.clear()
+            try:
+                known = self._known(state, number)
+            except Needed as needed:
+                heapq.heappush(self.pending, (preemptions, order, state))
+                self.prefix = (*needed.state.order, needed.number)
+                self.preemptions = min(
+                    fewest + needed.state.preempts(last, needed.number)
+                    for last, fewest in needed.state.fewest.items()
+                )
+                return True
             if known is None:
                 self.prefix, self.preemptions = order, preemptions
                 return True
@@ -107,7 +127,7 @@ class Search:
 
     def left_out(self) -> str:
         """Return why a search that has ended has not run all schedules, or ""."""
-        left = any(state.steps[choice_of(order[-1])] == each for each, order, state in self.pending)
+        left = any(state.steps[order[-1]] == each for each, order, state in self.pending)
         return f"preemption_bound={self.bound} reached" if left else ""
 
     def covered(self) -> str:
@@ -117,26 +137,26 @@ class Search:
 
     def counted(self) -> tuple[int, int]:
         """Return how many schedules were counted, and how many of them are violating."""
-        return states.count(self.first, self.bound) if self.first else (0, 0)
+        return states.count(self.first, self.bound)[:2] if self.first else (0, 0)
+
+    def raising(self) -> int:
+        """Return in how many of the violating schedules a process raises an exception."""
+        return states.count(self.first, self.bound)[2] if self.first else 0
 
     def shortest_violation(self) -> str | None:
         """Return the shortest order that violates the invariant, with the fewest switches."""
         order = states.shortest_violation(self.first) if self.first else None
-        return None if order is None else written(map(choice_of, order))
+        return None if order is None else written(order)
 
     def share(self) -> float:
         """Estimate which share of the search is done, from 0 to 1."""
         return min(self.done, 1.0)
 
-    def planned(self) -> list[int]:
-        """Return the choices that the schedule begins with."""
-        return [choice_of(each) for each in self.prefix]
-
     def add_victims(self, victims: list[int]) -> None:
         """Explore the other ends of the deadlock that the last step has closed."""
         if self.pruned:
             return
-        state, process = self.path[-1], choice_of(self.order[-1])
+        state, process = self.path[-1], self.order[-1]
         for victim in victims:
             choice = with_victim(process, victim)
             if choice not in state.ready:
@@ -146,25 +166,34 @@ class Search:
                     self._offer(state, choice, preemptions + state.preempts(last, choice))
 
     def _take_again(self, positions: Positions) -> int:
-        state = self.path[-1].steps[choice_of(self.order[-1])] if self.path else self.first
+        state = self.path[-1].steps[self.order[-1]] if self.path else self.first
         assert isinstance(state, State)
-        if state.positions != positions:
+        if state.waiting:  # the processes it waits for are not kept
+            expected = tuple(position[:2] for position in state.positions)
+            same = expected == tuple(position[:2] for position in positions)
+        else:
+            same = state.positions == positions
+        if not same:
             raise NotDeterministic(_difference(self.order, state.positions, positions))
         self.path.append(state)
-        return choice_of(self.prefix[len(self.order)])
+        return self.prefix[len(self.order)]
 
     def _reach(
-        self, positions: Positions, ready: dict[int, Effect], affected_others: bool
+        self,
+        positions: Positions,
+        ready: dict[int, Effect],
+        affected_others: bool,
+        claims: Claims = (),
     ) -> State:
         """Return the state that a new step has led to: a new one, or one that is known."""
-        state = State(self.order, self.start, positions, ready)
+        state = State(self.order, self.start, positions, ready, claims=claims)
         state.steps = dict.fromkeys(ready)
         if self.path:
-            before, number = self.path[-1], choice_of(self.order[-1])
+            before, number = self.path[-1], self.order[-1]
             state.share = before.share / len(before.steps)
             if affected_others:  # otherwise it is new, or the step would not have been chosen
                 before.ready[number] = GLOBAL
-                state = self._known(before, number) or state
+                state = self._equal(before, number) or state
             if self.merges and not state.fewest:
                 state.trace = before.after(number)
         elif ready:
@@ -173,6 +202,47 @@ class Search:
         return state
 
     def _known(self, state: State, number: int) -> State | None:
+        """Return the state that a step leads to, if that is known from equivalent orders.
+
+        Raises Needed if it is known once another step has run.
+        """
+        if not self.derives or number > MAX_CHOICE:
+            return None if state.waiting else self._equal(state, number)
+        if state.waiting or waits_for(state.claims, number):
+            found = deriving.waiting(state, number, self._follow)
+            if found is None:
+                return None
+            base, waiting = found
+            if not waiting:
+                return base
+            if found not in self.overlaid:
+                self.overlaid[found] = deriving.overlaid(state, number, base, waiting)
+            return self.overlaid[found]
+        return self._equal(state, number) or self._derived(state, number)
+
+    def _follow(self, state: State, number: int) -> State | None:
+        """Return the state that a step leads to, if it was taken or another order tells it."""
+        after = state.steps.get(number)
+        if isinstance(after, State):
+            return after
+        if waits_for(state.claims, number):
+            return None
+        after = self._equal(state, number) or self._derived(state, number)
+        if after:
+            self._link(state, number, after)
+        return after
+
+    def _derived(self, state: State, number: int) -> State | None:
+        if (state, number) in self.deriving:
+            return None
+        self.deriving.add((state, number))
+        derived = deriving.diamond(state, number, self._follow)
+        if derived:
+            derived.share = state.share / len(state.steps)
+            self.states[derived.trace] = derived
+        return derived
+
+    def _equal(self, state: State, number: int) -> State | None:
         """Return the state that a step leads to, if an equivalent order has led there."""
         if not self.merges:
             return None
@@ -183,11 +253,14 @@ class Search:
         return known
 
     def _nearest(self, state: State) -> int:
-        """Return who goes on with the fewest preemptions, to a state that is new; or 0."""
+        """Return the choice with the fewest preemptions that leads to a new state, or 0."""
         if state.fewest:
             return 0
-        last = choice_of(self.order[-1]) if self.order else 0
+        last = self.order[-1] if self.order else 0
+        self.deriving.clear()
         for number in sorted(state.steps, key=lambda each: state.preempts(last, each)):
+            if self.derives and waits_for(state.claims, number):
+                continue  # where it leads is told by what follows
             known = self._known(state, number)
             if known is None:
                 self.used += state.preempts(last, number)
@@ -205,7 +278,7 @@ class Search:
                 self.states[trace] = state
         if not path[-1].steps and not path[-1].fewest:
             self.done += path[-1].share
-        taken = zip(path, map(choice_of, self.order[new:]), path[1:], strict=False)
+        taken = zip(path, self.order[new:], path[1:], strict=False)
         for before, number, after in reversed([*taken, *self.merged]):
             self._link(before, number, after)
         if self.first is None:
@@ -240,7 +313,7 @@ class Search:
         known = state.steps[number]
         if known is None or (isinstance(known, int) and preemptions < known):
             state.steps[number] = preemptions
-            heapq.heappush(self.pending, (preemptions, state.order + char(number), state))
+            heapq.heappush(self.pending, (preemptions, (*state.order, number), state))
 
     def _check_alike(self, positions: Positions) -> None:
         for first, number in ((each[0], number) for each in self.alike for number in each):
@@ -252,16 +325,15 @@ class Search:
                 )
 
 
-def _difference(order: str, before: Positions, now: Positions) -> str:
+def _difference(order: Order, before: Positions, now: Positions) -> str:
     pairs = enumerate(zip(before, now, strict=True), start=1)
     number = next(number for number, (first, second) in pairs if first != second)
-    taken = written(map(choice_of, order))
     return (
-        f"After the same steps {taken!r}, process {number} {_describe(before[number - 1])} "
-        f"the first time and {_describe(now[number - 1])} now. A process has to do the same "
-        "whenever the same schedule is run: give it fixed keys, clocks and seeds, and an "
-        "ORDER BY where it takes the first row, and let setup undo what it leaves in Python "
-        "and in the database."
+        f"After the same steps {written(order)!r}, process {number} "
+        f"{_describe(before[number - 1])} the first time and {_describe(now[number - 1])} now. "
+        "A process has to do the same whenever the same schedule is run: give it fixed keys, "
+        "clocks and seeds, and an ORDER BY where it takes the first row, and let setup undo what "
+        "it leaves in Python and in the database."
     )
 
 

@@ -9,40 +9,47 @@ import abc
 import contextlib
 import select
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pginterleave import frames, queries, statements
-from pginterleave.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from pginterleave.control import Control
+    from pginterleave.process import Process
 
 IN_TRANSACTION = (2, 3)  # libpq's PQTRANS_INTRANS and PQTRANS_INERROR
+READ_COMMITTED = (None, "READ_COMMITTED", "READ_UNCOMMITTED", 0, 1, 4)
 FIRST_STATE = ("autocommit", "isolation_level", "readonly", "read_only", "deferrable")
 
-Stepping = Callable[[str, str, Any], contextlib.AbstractContextManager[Any]]
+ROWS_KEPT = 10  # of what a step returned, for the timeline
+
+
+def keep_rows(step: Any, cursor: Any, rows: Sequence[Any]) -> None:
+    """Record the first rows that a cursor has fetched of a step's result."""
+    if step is None or not rows:
+        return
+    kept = getattr(step, "rows", ())
+    if not kept:
+        step.columns = tuple(column[0] for column in cursor.description or ())
+    new = rows[: ROWS_KEPT - len(kept)]
+    values = (each.values() if isinstance(each, Mapping) else each for each in new)
+    step.rows = (*kept, *map(tuple, values))
 
 
 class Session(abc.ABC):
     """One process's session with PostgreSQL. Everything but its queries runs in its thread."""
 
-    def __init__(
-        self,
-        number: int,
-        *,
-        stepping: Stepping,
-        raise_if_cancelled: Callable[[], None],
-        wait_until_closed: Callable[..., None],
-        split_autocommit: bool,
-        catalogue: Catalogue,
-    ) -> None:
-        self.number, self.split_autocommit = number, split_autocommit
-        self.catalogue = catalogue
-        self.raise_if_cancelled, self._wait_until_closed = raise_if_cancelled, wait_until_closed
-        self._stepping = stepping
+    def __init__(self, process: "Process", control: "Control", *, split_autocommit: bool) -> None:
+        self.process, self.number = process, process.number
+        self.split_autocommit, self.catalogue = split_autocommit, control.catalogue
+        self._wait_until_closed = control.wait_until_closed
         self.pid = 0
         self.copies: dict[int, Any] = {}  # the driver's connections of its copies, by their pids
         self.thread: threading.Thread | None = None
         self.connecting = False
         self.serializable = False  # whether its transactions are, by default
+        self.snapshots_last = False  # whether a transaction may have one, as in REPEATABLE READ
         self.checks_deadlocks_at_once = False  # for which the role may set deadlock_timeout
         self.commit_is_a_step = False  # whether the COMMIT of its next statement is another step
         self._kept: Any = None  # the driver's connection
@@ -75,7 +82,7 @@ class Session(abc.ABC):
     def statement(self, sql: str, params: Any, *, may_split: bool = True) -> Iterator[Any]:
         """Take a statement as a step, and outside a transaction its COMMIT as another.
 
-        `may_split` says that it is one statement, and that it does not outlive its transaction.
+        `may_split` says that `sql` is one statement and does not outlive its transaction.
         """
         alone, special = not self.in_transaction(), self.catalogue.special
         later = self._began_unseen()
@@ -100,26 +107,23 @@ class Session(abc.ABC):
         """Take one step when the scheduler says so; enters with what is recorded of it."""
         self._may_hold_locks = self._may_hold_locks or "advisory_lock" in sql.lower()
         self._is_marked = self._is_marked or statements.marks_session(sql)
-        with self._stepping(kind, sql, params) as step, self.sending():
+        with self.process.stepping(kind, sql, params) as step, self.sending():
             yield step
 
     def begins(self, sql: str) -> contextlib.AbstractContextManager[None]:
         """Send a BEGIN, which is not a step."""
         self.serializable |= "SERIALIZABLE" in sql.upper()
+        self.snapshots_last |= "ISOLATION" in sql.upper()
         self._says_begin |= not (self._sends or self.connecting)
         return self.sending()
 
     def _began_unseen(self) -> bool:
-        """Whether its transaction has begun, and not every order of the beginnings is explored."""
-        connection = self.current()
-        if connection is None or connection.closed:
-            return False
-        begun = connection.info.transaction_status in IN_TRANSACTION
-        return begun and (self.catalogue.reduced or self._says_begin)
+        """Whether its transaction has begun in an order that not every schedule explores."""
+        return self.has_begun() and (self.catalogue.reduced or self._says_begin)
 
     @contextlib.contextmanager
     def sending(self) -> Iterator[None]:
-        """Send what is a step, or what is none and is sent by the explorer or to begin one."""
+        """Enter to send a step, or what the explorer sends for itself."""
         before, self._sends = self._sends, True
         try:
             yield
@@ -127,38 +131,57 @@ class Session(abc.ABC):
             self._sends = before
 
     def note_past(self) -> None:
-        """Note that the driver's connection is asked for something, unless this is `sending`."""
+        """Note a use of the driver's connection, unless it is within `sending`."""
         if self.connecting or (self._sends and threading.current_thread() is self.thread):
             return
         self.catalogue.past(f"the driver's connection{frames.place()}")
 
+    def _open(self) -> Any:
+        """Return the driver's connection, or None if it is closed."""
+        connection = self.current()
+        return None if connection is None or connection.closed else connection
+
+    def has_begun(self) -> bool:
+        """Whether a transaction is open."""
+        connection = self._open()
+        return bool(connection) and connection.info.transaction_status in IN_TRANSACTION
+
     def in_transaction(self) -> bool:
         """Whether what it does next takes effect only with a later COMMIT."""
-        connection = self.current()
-        if connection is None or connection.closed:
-            return False
-        return not connection.autocommit or connection.info.transaction_status in IN_TRANSACTION
+        connection = self._open()
+        return bool(connection) and (not connection.autocommit or self.has_begun())
 
     def look_for_deadlocks(self, seconds: float, kind: str) -> None:
-        """Set after how long a wait that begins now looks for a deadlock; 0: as usual."""
-        connection = self.current()
-        if not (seconds or self._looks_late) or connection is None or connection.closed:
+        """Set after how many seconds a wait looks for a deadlock; 0 stands for the usual time."""
+        connection = self._open()
+        if not (seconds or self._looks_late) or not connection or kind == "CLOSE":
             return
-        if kind != "CLOSE" and connection.info.transaction_status != IN_TRANSACTION[1]:
+        if connection.info.transaction_status != IN_TRANSACTION[1]:
             self._looks_late = True  # a ROLLBACK may set back what this sets
             self.control(f"SET deadlock_timeout = {int(1000 * seconds) or 1}")
 
+    def level_of(self) -> Any:
+        """Return the connection whose isolation level holds."""
+        return self.current()
+
+    def _level(self) -> str | int | None:
+        """Return the level that the driver sets: a name in psycopg 3, a number in psycopg2."""
+        level = getattr(self.level_of(), "isolation_level", None)
+        return getattr(level, "name", level)
+
     def is_serializable(self) -> bool:
-        """Whether its transactions are SERIALIZABLE, unless it says so with SET TRANSACTION."""
-        # 3 is psycopg2's, psycopg has names.
-        level = getattr(self.current(), "isolation_level", None)
-        return self.serializable or getattr(level, "name", level) in ("SERIALIZABLE", 3)
+        """Whether its transactions are SERIALIZABLE by default."""
+        return self.serializable or self._level() in ("SERIALIZABLE", 3)
+
+    def is_read_committed(self) -> bool:
+        """Whether each of its statements has a snapshot of its own by default."""
+        return not self.snapshots_last and self._level() in READ_COMMITTED
 
     def open(self) -> None:
         """Begin a schedule."""
         self.thread = threading.current_thread()
         if self._kept is not None and select.select([self._kept], [], [], 0)[0]:
-            self._kept.close()  # it has something to say though nobody asked: it was terminated
+            self._kept.close()  # an unasked message: the session was terminated
             self._kept = None
         self.use(self._kept)
 
@@ -182,7 +205,9 @@ class Session(abc.ABC):
             except connection.Error:
                 self.checks_deadlocks_at_once = False
             cursor.execute("SHOW default_transaction_isolation")
-            self.serializable = cursor.fetchone()[0] == "serializable"
+            level = cursor.fetchone()[0]
+            self.serializable = level == "serializable"
+            self.snapshots_last = level in ("serializable", "repeatable read")
             cursor.execute(queries.NEW_SESSION)
             self._new_session = cursor.fetchone()[0]
 
@@ -204,7 +229,7 @@ class Session(abc.ABC):
             self._wait_until_closed(self.pid)
 
     def leave(self) -> None:
-        """Close all connections, whatever state they are in."""
+        """Close all connections, in any state."""
         for each in (self._kept, *self.all_of_thread(), *self.copies.values()):
             with contextlib.suppress(Exception), self.sending():
                 each.close()
@@ -218,20 +243,19 @@ class Session(abc.ABC):
         if self.copies:
             self._wait_until_closed(*self.copies)
             self.copies.clear()
-        if connection is None or connection.closed:
+        if not self._open():
             return
         try:
-            if connection.info.transaction_status in IN_TRANSACTION:
+            if self.has_begun():
                 with self.step("ROLLBACK", "ROLLBACK"):
                     connection.rollback()
-                    if connection.info.transaction_status in IN_TRANSACTION:
-                        # psycopg2 sends nothing in autocommit, whoever began the transaction.
+                    if self.has_begun():  # psycopg2 sends no ROLLBACK in autocommit
                         self.control("ROLLBACK")
             for name, value in self._first_state.items():
                 if getattr(connection, name) != value:
                     setattr(connection, name, value)
             with connection.cursor() as cursor:
-                # Whoever waits for its locks goes on, so that its end is a step.
+                # A process that waits for its locks goes on, so that its end is a step.
                 ends = self.step("CLOSE", "CLOSE") if self._holds_locks(cursor) else None
                 with ends or contextlib.nullcontext():
                     cursor.execute(self._new_session)

@@ -4,29 +4,48 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 
 from pginterleave.results import Schedule
-from pginterleave.sampling import simplicity
+from pginterleave.sampling import simplicity, switches
 
 MAX_RUNS = 200  # of schedules, for one that is simpler
 
 
 def shrink(schedule: Schedule, run: Callable[[str], Schedule]) -> Schedule:
-    """Return the simplest violating schedule that exchanging some of its steps leads to.
+    """Return the simplest schedule of the same kind that exchanging some steps leads to.
 
-    `run` runs a schedule that is near an order, as not every order is possible.
+    `run` runs a schedule that is near an order of processes, as not every order is possible.
     """
-    tried = {schedule.order}
+    tried = {_order(schedule)}
     simpler: Schedule | None = schedule
     while simpler:
         schedule, simpler = simpler, None
-        for order in _simpler_orders(schedule.order):
-            if order in tried or len(tried) > MAX_RUNS:
+        order = _order(schedule)
+        for near in [*_interrupted_once(order), *_simpler_orders(order)]:
+            if near in tried or len(tried) > MAX_RUNS:
                 continue
-            tried.add(order)
-            other = run(order)
-            if other.violation and simplicity(other.order) < simplicity(schedule.order):
+            tried.add(near)
+            other = run(near)
+            same_kind = other.violation and other.raises == schedule.raises
+            if same_kind and simplicity(other.order) < simplicity(schedule.order):
                 simpler = other
                 break
     return schedule
+
+
+def _order(schedule: Schedule) -> str:
+    """Return the process of each step, without the victims of deadlocks."""
+    return "".join(str(step.process) for step in schedule.timeline)
+
+
+def _interrupted_once(order: str) -> Iterator[str]:
+    """Return the orders in which one process is interrupted once, and the others are not at all."""
+    processes = sorted(set(order))
+    if switches(order) <= len(processes):
+        return
+    for first in processes:
+        steps = order.count(first)
+        others = "".join(each * order.count(each) for each in processes if each != first)
+        for taken in range(1, steps):
+            yield first * taken + others + first * (steps - taken)
 
 
 def _simpler_orders(order: str) -> Iterator[str]:

@@ -19,6 +19,10 @@ _LOCKS_OR_WRITES = re.compile(r"\b(FOR|INTO|INSERT|UPDATE|DELETE|MERGE)\b", re.I
 _CALL = re.compile(r'([\w.]+|"[^"]*")?\s*\(')
 _ROW_LOCK = re.compile(r"\bfor\s+(no\s+key\s+|key\s+)?(update|share)\b")
 _TABLE = re.compile(r'\b(?:update|from|join|into|using)\s+(?:only\s+)?"?(\w+)')
+_WRITTEN_TABLE = re.compile(r'\b(?:update|into|delete\s+from)\s+(?:only\s+)?"?(\w+)')
+_READ_TABLE = re.compile(r'\b(?:from|join|using)\s+(?:only\s+)?"?(\w+)')
+# What may stand there, too: FOR UPDATE SKIP, ON CONFLICT DO UPDATE SET, FROM (SELECT …).
+_NO_TABLES = frozenset(("of", "skip", "nowait", "set", "lateral", "limit"))
 _INTO = re.compile(r'\binto\s+[\w."]+\s*\(')  # the columns of an INSERT
 _MARKS_SESSION = re.compile(
     r"\b(LISTEN|set_config|SET\s+(SESSION\s+|LOCAL\s+)?\w+\.\w)", re.IGNORECASE
@@ -44,30 +48,9 @@ _OUTSIDE_TRANSACTIONS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
-ROW_CHANGES = ("INSERT", "UPDATE", "DELETE", "MERGE")
-_QUERIES = {"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN"}
-# What does the same with its COMMIT in one step: it looks at nothing that others write.
-_WITHOUT_COMMIT = {"", "ABORT", "BEGIN", "CHECKPOINT", "CLOSE", "COMMIT", "DEALLOCATE", "DISCARD"}
-_WITHOUT_COMMIT |= {
-    "END",
-    "FETCH",
-    "LISTEN",
-    "LOAD",
-    "LOCK",
-    "MOVE",
-    "NOTIFY",
-    "PREPARE",
-    "RELEASE",
-}
-_WITHOUT_COMMIT |= {"RESET", "ROLLBACK", "ROLLBACK TO", "SAVEPOINT", "SET", "SHOW", "START"}
-_WITHOUT_COMMIT |= {"UNLISTEN"}
-_DEFINITIONS = {"CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "COMMENT", "SECURITY", "IMPORT"}
-_DEFINITIONS |= {"REFRESH", "REINDEX"}
-_CONTROL = {"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE", "SET"}
-
 
 def _without_comments(sql: str) -> str:
-    """Return it with a space for each comment that is closed: such a comment may hold others."""
+    """Return SQL with a space for each closed comment, which may hold other comments."""
     kept, position = "", 0
     while opened := next((m for m in _QUOTED.finditer(sql, position) if m[0] == "/*"), None):
         kept += sql[position : opened.start()] + " "
@@ -82,7 +65,7 @@ def _without_comments(sql: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _without_constants(sql: str) -> str:
-    """Return it without strings and comments; a name in quotes stays, also with a ' in it."""
+    """Return SQL without strings and comments; a name in quotes stays, also with a ' in it."""
     return _QUOTED.sub(
         lambda match: match[0] if match[0].startswith('"') else " ", _without_comments(sql)
     )
@@ -90,52 +73,52 @@ def _without_constants(sql: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _without_quoted(sql: str) -> str:
-    """Return it without strings, comments and names in quotes."""
+    """Return SQL without strings, comments and names in quotes."""
     return _QUOTED.sub(" ", _without_comments(sql))
 
 
 @functools.lru_cache(maxsize=1024)
 def kind(sql: str) -> str:
-    """Return its first word, in capitals, or ROLLBACK TO."""
+    """Return a statement's first word, in capitals, or ROLLBACK TO."""
     match = _STATEMENT.match(_without_comments(sql))
     return " ".join(match[1].upper().split()) if match else ""
 
 
 def only_begins(sql: str) -> bool:
-    """Whether it begins a transaction and does nothing else."""
+    """Whether a statement begins a transaction and does nothing else."""
     return bool(_ONLY_BEGIN.fullmatch(sql))
 
 
 def sets_isolation_level(sql: str) -> bool:
-    """Whether it is SET TRANSACTION ISOLATION LEVEL alone."""
+    """Whether a statement is SET TRANSACTION ISOLATION LEVEL alone."""
     return bool(_SET_ISOLATION.fullmatch(sql))
 
 
 @functools.lru_cache(maxsize=1024)
 def may_be_several(sql: str) -> bool:
-    """Whether something stands behind a semicolon, be it in quotes."""
+    """Whether something stands behind a semicolon, also in quotes."""
     return bool(_SEVERAL.search(sql))
 
 
 def are_several(sql: str) -> bool:
-    """Whether it is more than one statement, other than BEGIN, COMMIT and the like."""
+    """Whether SQL has more than one statement other than BEGIN, COMMIT and the like."""
     parts = [each for each in _without_quoted(sql).split(";") if each.strip()]
-    return sum(kind(each) not in _CONTROL for each in parts) > 1
+    return sum(kind(each) not in names.CONTROL for each in parts) > 1
 
 
 def marks_session(sql: str) -> bool:
-    """Whether it leaves in the session what no reset removes: a custom setting, notifications."""
+    """Whether SQL leaves a custom setting or notifications, which no reset of a session removes."""
     return bool(_MARKS_SESSION.search(sql))
 
 
 @functools.lru_cache(maxsize=1024)
 def words(sql: str) -> frozenset[str]:
-    """Return its names and keywords in small letters, without what stands in constants."""
+    """Return the names and keywords of SQL in small letters, without those in constants."""
     return frozenset(re.findall(r"\w+", _without_constants(sql).lower()))
 
 
 def uses(sql: str, special: Set[str]) -> bool:
-    """Whether one of the names is in it, be it that of an operator."""
+    """Whether SQL has one of these names, which may be those of operators."""
     return not special.isdisjoint(words(sql)) or any(
         each in _without_quoted(sql) for each in special if not each.isidentifier()
     )
@@ -148,28 +131,28 @@ def has_clock_text(text: str) -> bool:
 
 
 def compares_with_clock(sql: str) -> bool:
-    """Whether it compares something with clock_timestamp() or statement_timestamp()."""
+    """Whether SQL compares something with clock_timestamp() or statement_timestamp()."""
     return bool(_COMPARED_CLOCK.search(_without_constants(sql)))
 
 
 def reads_transaction_clock(sql: str) -> bool:
-    """Whether it asks at what time the transaction began."""
+    """Whether SQL asks at what time the transaction began."""
     return has_clock_text(sql) or not words(sql).isdisjoint(names.TRANSACTION_CLOCKS)
 
 
 def fires_event_triggers(sql: str) -> bool:
-    """Whether it may define something, also with SELECT … INTO."""
+    """Whether a statement may define something, also with SELECT … INTO."""
     first = kind(sql)
-    return first in _DEFINITIONS or (first in ("SELECT", "WITH") and "into" in words(sql))
+    return first in names.DEFINITIONS or (first in ("SELECT", "WITH") and "into" in words(sql))
 
 
 def truncates_referencing(sql: str) -> bool:
-    """Whether it is TRUNCATE … CASCADE, which goes on to the tables that refer to these."""
+    """Whether SQL is TRUNCATE … CASCADE, which goes on to the tables that refer to these."""
     return {"truncate", "cascade"} <= words(sql)
 
 
 def writes(sql: str) -> bool:
-    """Whether it may write rows, as far as its keywords tell."""
+    """Whether SQL may write rows, as far as the keywords tell."""
     written = words(_ROW_LOCK.sub(" ", sql.lower()))
     return not written.isdisjoint(
         ("insert", "update", "delete", "merge", "copy", "truncate", "execute", "into")
@@ -186,16 +169,16 @@ def calls(sql: str) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=1024)
 def calls_only_pure(sql: str) -> bool:
-    """Whether all that it calls is known to read its arguments only.
+    """Whether all functions that SQL calls are known to read nothing but their arguments.
 
-    It may compare something with the clock: that a time has come or not is the same in each order
-    of the steps, but for a time that passes during the exploration, which is named as a limit.
+    A comparison with the clock is allowed: it has the same result in each order of the steps,
+    unless the time passes during the exploration, which is named as a limit.
     """
     return calls(_COMPARED_CLOCK.sub(" ", _without_constants(sql))) <= names.PURE
 
 
 def only_reads(sql: str, special: Set[str] = frozenset()) -> bool:
-    """Whether it is known to be a plain SELECT: rows of tables, as of its snapshot.
+    """Whether a statement is known to be a plain SELECT: rows of tables, as of its snapshot.
 
     Args:
         sql: the statement.
@@ -206,7 +189,7 @@ def only_reads(sql: str, special: Set[str] = frozenset()) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _only_reads(sql: str) -> bool:
-    """Whether it is a plain SELECT if its names stand for tables."""
+    """Whether a statement is a plain SELECT if its names stand for tables."""
     used = words(sql)
     return (
         kind(sql) == "SELECT"
@@ -219,15 +202,21 @@ def _only_reads(sql: str) -> bool:
     )
 
 
+@functools.lru_cache(maxsize=1024)
+def locks_only(sql: str) -> bool:
+    """Whether a SELECT that locks rows reads nothing else that depends on when it runs."""
+    return _only_reads(_ROW_LOCK.sub(" ", sql.lower()))
+
+
 def commits_apart(sql: str, special: Set[str] = frozenset()) -> bool:
-    """Whether its COMMIT in autocommit makes a difference to others, and can be a step."""
+    """Whether a statement's COMMIT in autocommit matters to other processes, and can be a step."""
     bare = _without_quoted(sql)
     first = kind(sql)
-    if _SEVERAL.search(bare) or first in _WITHOUT_COMMIT or _OUTSIDE_TRANSACTIONS.match(bare):
+    if _SEVERAL.search(bare) or first in names.WITHOUT_COMMIT or _OUTSIDE_TRANSACTIONS.match(bare):
         return False
     if first == "EXPLAIN" and not words(sql).isdisjoint(("analyze", "analyse")):
         return True  # it runs the statement, such as an EXECUTE of which the text does not tell
-    if first in _QUERIES:
+    if first in names.QUERIES:
         known = names.PURE | names.NOT_TRANSACTIONAL
         harmless = calls(sql) <= known and not uses(sql, special)
         return bool(_LOCKS_OR_WRITES.search(bare)) or not harmless
@@ -237,9 +226,9 @@ def commits_apart(sql: str, special: Set[str] = frozenset()) -> bool:
 
 
 def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = True) -> bool:
-    """Whether in autocommit it takes its COMMIT, which makes a difference, into its own step.
+    """Whether in autocommit SQL and its COMMIT, which matters to other processes, are one step.
 
-    `single` says that it is sent once, and not for several rows of parameters.
+    `single` says that the SQL is sent once, and not for several rows of parameters.
     """
     parts = [each for each in _without_quoted(sql).split(";") if each.strip()]
     if any(map(_OUTSIDE_TRANSACTIONS.match, parts)):
@@ -247,12 +236,39 @@ def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = 
     return not (single and len(parts) < 2) and any(commits_apart(each, special) for each in parts)
 
 
+@functools.lru_cache(maxsize=1024)
 def locked_tables(sql: str) -> frozenset[str]:
-    """Return the names of tables of which it may lock rows; none if it locks no rows."""
+    """Return the names of the tables of which SQL may lock or write rows."""
     text = _without_constants(sql).lower()
-    if kind(sql) not in ROW_CHANGES and not _ROW_LOCK.search(text):
-        return frozenset()
-    return frozenset(_TABLE.findall(text))
+    found = {*_WRITTEN_TABLE.findall(_ROW_LOCK.sub(" ", text))} - _NO_TABLES
+    if _ROW_LOCK.search(text):
+        found |= table_words(sql)
+    return frozenset(found)
+
+
+def read_tables(sql: str) -> frozenset[str]:
+    """Return the names of the tables and CTEs of which SQL reads rows as of its snapshot."""
+    return frozenset(_READ_TABLE.findall(_without_constants(sql).lower())) - _NO_TABLES
+
+
+@functools.lru_cache(maxsize=1024)
+def without_subqueries(sql: str) -> tuple[str, str]:
+    """Return SQL with a NULL for each subquery, and the subqueries."""
+    text, kept, inner, depth = _without_constants(sql), "", "", 0
+    for part in re.split(r"(\(\s*select\b|[()])", text, flags=re.IGNORECASE):
+        if depth or (part[:1] == "(" and len(part) > 1):
+            depth += part.count("(") - part.count(")")
+            inner += part
+            kept += "" if depth else " NULL "
+        else:
+            kept += part
+    return kept, inner
+
+
+@functools.lru_cache(maxsize=1024)
+def table_words(sql: str) -> frozenset[str]:
+    """Return the first word of each name that stands where a table or a CTE does."""
+    return frozenset(_TABLE.findall(_without_constants(sql).lower())) - _NO_TABLES
 
 
 def savepoint_name(sql: str) -> str:

@@ -1,15 +1,17 @@
-"""The graph of states that schedules lead through: its paths are the schedules. It does no I/O.
+"""The graph of the states between steps: each of its paths is a schedule. It does no I/O.
 
-States that differ only in an exchange of processes that are alike are one state, which has its own
-numbers for them: a step may lead to a state in which another number stands for the same process.
+States that differ only in an exchange of equal processes are one state. That state numbers the
+processes by itself, so a step may lead to a state in which a process has another number.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
-from pginterleave.choices import char, process_of, renumbered
+from pginterleave.choices import Order, process_of, renumbered
+from pginterleave.claims import Claims
 from pginterleave.effects import Effect
 from pginterleave.traces import Names, Trace, composed, extended, inverse
 
@@ -18,57 +20,73 @@ Positions = tuple[Position, ...]  # of each process
 Rest = tuple[int, int]  # how many steps lead to the nearest violation, and with how many switches
 
 
+class Ending(IntEnum):
+    """How a schedule has ended; VIOLATED and RAISED count as violations."""
+
+    HOLDS = 0
+    VIOLATED = 1  # the invariant does not hold
+    RAISED = 2  # a process raised an exception that is not expected
+
+
 @dataclass(slots=True, eq=False)
 class State:
-    """What some steps lead to, and what is known of the steps that follow."""
+    """A state that some steps lead to, with what is known of the steps that follow."""
 
-    order: str  # the steps that led here first
+    order: Order  # the steps that led here first
     trace: Trace
     positions: Positions
-    ready: dict[int, Effect]  # who can take a step, with its effect
-    names: Names = ()  # the numbers by which states that an exchange makes equal are found
+    ready: dict[int, Effect]  # the effect of the next step of each process that can take one
+    names: Names = ()  # the numbers of the processes by which an equal state is found
     share: float = 1.0  # of the whole search
-    # The state that a process's step leads to. While no schedule has taken it: the fewest
-    # preemptions of one that would, or None before these are known.
+    # By choice, the state that the step leads to. Before a schedule has taken the step, the fewest
+    # preemptions of a schedule that takes it, or None if that number is not known.
     steps: "dict[int, State | int | None]" = field(default_factory=dict)
-    exchanges: dict[int, Names] = field(default_factory=dict)  # the numbers that such a state has
-    fewest: dict[int, int] = field(default_factory=dict)  # preemptions, by who took the last step
-    violates: bool = False  # all have ended, and the invariant does not hold
+    exchanges: dict[int, Names] = field(default_factory=dict)  # the numbers after an exchange
+    fewest: dict[int, int] = field(default_factory=dict)  # preemptions, by the last step's process
+    violates: int = Ending.HOLDS  # an Ending, when all processes have ended
+    claims: Claims = ()
+    waiting: tuple[int, ...] = ()  # processes whose statement waits; it was not run
+    base: "State | None" = None  # the state without those statements
 
     def after(self, number: int) -> Trace:
-        """Return the trace when that process has taken the next step."""
+        """Return the trace after a step."""
         kind, sql, *_ = self.positions[process_of(number) - 1]
         return extended(self.trace, number, kind, sql, self.ready[number])
 
     def preempts(self, last: int, number: int) -> bool:
-        """Whether a step of this process interrupts the one that took the last step."""
+        """Whether a step interrupts the process that took the last step and could go on."""
         return process_of(last) != process_of(number) and process_of(last) in self.ready
 
     def taken(self) -> "Iterator[tuple[int, State]]":
-        """Return the steps that a schedule has taken, with what they lead to."""
+        """Yield each step that a schedule has taken, with the state that it leads to."""
         for number, after in self.steps.items():
             if isinstance(after, State):
                 yield number, after
 
+    def somebody_waits(self) -> bool:
+        """Whether a process waits for another one."""
+        return bool(self.waiting) or any(len(position) > 2 for position in self.positions)
+
     def there(self, number: int) -> int:
-        """Return who has taken a step, by the numbers of the state that it leads to."""
+        """Return a step's choice by the numbers of the state that the step leads to."""
         exchange = self.exchanges.get(number)
         return renumbered(number, exchange) if exchange else number
 
 
-def count(first: State, bound: int | None) -> tuple[int, int]:
-    """Return how many schedules there are, and how many of them are violating.
+def count(first: State, bound: int | None) -> tuple[int, int, int]:
+    """Return the numbers of schedules, of violating ones, and of those in which a process raises.
 
-    Those with more preemptions than `bound` are left out.
+    Schedules with more preemptions than `bound` are not counted.
     """
-    schedules = violating = 0
-    ways = {first: {(0, 0): 1}}  # how many lead there: by who took the last step, and preemptions
+    schedules = violating = raising = 0
+    ways = {first: {(0, 0): 1}}  # the number of paths, by their last process and preemptions
     while ways:
         following: dict[State, dict[tuple[int, int], int]] = defaultdict(lambda: defaultdict(int))
         for state, counts in ways.items():
             if not state.steps:
                 schedules += sum(counts.values())
-                violating += sum(counts.values()) * state.violates
+                violating += sum(counts.values()) * bool(state.violates)
+                raising += sum(counts.values()) * (state.violates == Ending.RAISED)
             for number, after in state.taken():
                 for (last, preemptions), each in counts.items():
                     if bound is None:
@@ -76,17 +94,18 @@ def count(first: State, bound: int | None) -> tuple[int, int]:
                     elif (preemptions := preemptions + state.preempts(last, number)) <= bound:
                         following[after][state.there(number), preemptions] += each
         ways = following
-    return schedules, violating
+    return schedules, violating, raising
 
 
-def shortest_violation(first: State) -> str | None:
-    """Return the shortest order that violates the invariant, and of these the simplest.
+def shortest_violation(first: State) -> Order | None:
+    """Return the shortest violating order, or None.
 
-    That is the one with the fewest switches between processes, and then the first one
-    lexicographically. None if there is none.
+    Of several, it is the one with the fewest switches between processes, and of these the
+    lexicographically first.
     """
     rests = _rests(first)
-    state, last, order = first, 0, ""
+    state, last = first, 0
+    order: Order = ()
     numbers = tuple(range(1, len(first.positions) + 1))  # of the processes, by those of the state
     while not state.violates:
         ways = _ways(rests[state], last)
@@ -94,9 +113,8 @@ def shortest_violation(first: State) -> str | None:
             return None
         nearest = min(ways.values())
         steps = {renumbered(each, numbers): each for each in ways if ways[each] == nearest}
-        taken = min(steps, key=char)
-        order += char(taken)
-        number = steps[taken]
+        order += (min(steps),)
+        number = steps[order[-1]]
         if exchange := state.exchanges.get(number):
             numbers = composed(inverse(exchange), numbers)
         last, after = state.there(number), state.steps[number]
@@ -106,7 +124,7 @@ def shortest_violation(first: State) -> str | None:
 
 
 def _rests(first: State) -> dict[State, dict[int, Rest]]:
-    """Return the rest of each step that leads to a violation, by the state before it."""
+    """Return by state, and by choice, what is left to the nearest violation."""
     rests: dict[State, dict[int, Rest]] = {}
     for state in reversed(_in_order(first)):
         rests[state] = {}
@@ -119,7 +137,7 @@ def _rests(first: State) -> dict[State, dict[int, Rest]]:
 
 
 def _ways(rests: dict[int, Rest], last: int) -> dict[int, Rest]:
-    """Add the switch from the process that took the last step, or 0, to each that may follow."""
+    """Return the rests with one more switch where a step is of another process than the last."""
     return {
         number: (steps, switches + (process_of(last) not in (0, process_of(number))))
         for number, (steps, switches) in rests.items()

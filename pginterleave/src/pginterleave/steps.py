@@ -21,8 +21,10 @@ class Step:
     It was sent as step `number` (from 1) and returned with step `until`, which is another one
     when it waited: for the processes `waited_for`, until a step of another process unblocked it.
     `rows` holds the first rows the process fetched, `rowcount` is the driver's (-1: not known),
-    `error` the driver's exception class and `message` its first line. `filename`, `lineno` and
-    `function` are the line outside Django that sent it. `observed` is what `observe` returned.
+    `error` the driver's exception class, `message` its first line, and `detail` what PostgreSQL
+    adds to it. `filename`, `lineno` and `function` are the line outside Django that sent it.
+    `observed` is what `observe` returned, and `in_transaction` says whether the process was in a
+    transaction afterwards.
     """
 
     number: int
@@ -40,7 +42,9 @@ class Step:
     rows: tuple[tuple[Any, ...], ...] = ()
     error: str = ""
     message: str = ""
+    detail: str = ""
     observed: Any = None
+    in_transaction: bool = False
 
     def statement(self) -> str:
         """The SQL for a reader: parameters filled in, without quotes, long lists of columns cut."""

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 from pginterleave.control import Control
-from pginterleave.explorer_errors import CannotExplore, InterleaveError
+from pginterleave.explorer_errors import CannotExplore, InterleaveError, StepTimeout
 from pginterleave.exploring import explore, run_schedule
 from pginterleave.frames import user_frame
 from pginterleave.results import Exploration, Schedule, mark_read
@@ -18,6 +18,15 @@ from pginterleave.rows import Rows
 from pginterleave.scheduler import Invariant, Setup
 
 PROCESSES = 2  # when a test gives one function
+
+# The options of `explore` that a command line may give: their types, and what a help says of them.
+OPTIONS: dict[str, tuple[type, str, str]] = {
+    "processes": (int, "N", "how many processes run the function, where a test gives one"),
+    "isolation_level": (str, "LEVEL", 'of the processes\' transactions, as "repeatable read"'),
+    "max_schedules": (int, "N", "truncate each search after so many schedules"),
+    "max_seconds": (float, "S", "truncate each search after so many seconds"),
+}
+COUNT_ALL = "go on after a violation, and count all of them"
 
 Process = Callable[[], object]
 
@@ -52,7 +61,8 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         **defaults: Any,
     ) -> None:
         self.databases = None if databases == "__all__" else databases
-        self.defaults, self.replay, self.shell = defaults, replay, shell
+        self.defaults = {"count_all": False, **defaults}
+        self.replay, self.shell = replay, shell
         self.found: list[Exploration] = []
         self.failures: list[Failure] = []
         self.replayed: list[Schedule] = []
@@ -80,17 +90,18 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
 
         Before each schedule the rows of all tables are put back to how they are at the call, and
         `setup` runs. At the end of the test they are put back to how they were at its beginning.
-        With an adapter in place of an alias, `setup` has to do so.
+        With an adapter in place of an alias, `setup` has to do so. Before the first schedule each
+        function runs alone, so that what it imports, caches or connects once is there.
 
         Args:
             functions: one for each process; or a single one, which all processes run.
             processes: how many, if there is a single function; 2 by default.
             replay: a schedule, such as "1212": only this one runs.
 
-        The other arguments are those of `explore`.
+        The other arguments are those of `explore`; `count_all` is False here.
 
         Raises:
-            AssertionError: with the counterexample; or the search proves nothing.
+            AssertionError: with the counterexample; NotProven, which is one, without.
             InterleaveError: as of `explore`; CannotExplore inside the test's own transaction.
         """
         __tracebackhide__ = True
@@ -102,7 +113,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             functions *= processes or default
         using = options.get("using", "default")
         # What an adapter's connections have counted cannot be asked for at once.
-        put_back = self._save(using).put_back if isinstance(using, str) else _nothing
+        put_back = self._put_back(using) if isinstance(using, str) else lambda: None
 
         def set_up() -> None:
             put_back()
@@ -111,6 +122,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         race = {**options, "invariant": invariant, "setup": set_up}
         again = _call_with_replay(user_frame(inspect.currentframe()))
         try:
+            _warm_up(functions, race)
             if order := replay or self.replay:
                 return self._replay(order, functions, race)
             found = explore(functions, **race)
@@ -123,6 +135,18 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         finally:
             with contextlib.suppress(Exception):  # the first error is the one to see
                 put_back()
+
+    def _put_back(self, using: str) -> Callable[[], None]:
+        """Return what puts rows back to how they are now, and the caches that keep some."""
+        from pginterleave.django.caches import RowCaches
+
+        rows, caches = self._save(using), RowCaches(using)
+
+        def put_back() -> None:
+            rows.put_back()
+            caches.put_back()
+
+        return put_back
 
     def _save(self, using: str) -> Rows:
         """Return the rows as they are, and keep those of the beginning."""
@@ -149,12 +173,12 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             worst = found.counterexample
             if worst is None:
                 raise
-            ways = [again(worst.order)]
-            if self.shell:
+            ways = [again(worst.order)] if worst.order else []  # without a step, there is none
+            if self.shell and ways:
                 ways.insert(0, f"{self.shell} {worst.order}")
             self.failures.append(Failure(str(found), worst, tuple(ways)))
-            told = "\n    ".join([f"{error}\n\nTo run this schedule alone:\n", *ways])
-            raise AssertionError(told) from None
+            hint = [f"\n\nTo run {worst.order} alone:\n", *ways] if ways else []
+            raise AssertionError(f"{error}" + "\n    ".join(hint)) from None
 
     def _replay(
         self, order: str, functions: Sequence[Process], race: dict[str, Any]
@@ -166,8 +190,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         self.replayed.append(schedule)
         if schedule.violation:
             raise AssertionError(
-                f"Schedule {order} violates the invariant:\n\n"
-                f"{schedule.draw()}\n\n{schedule.violation}"
+                f"Schedule {order} violates the invariant:\n\n{schedule.explain()}"
             )
         found = Exploration(
             orders=(order,),
@@ -182,8 +205,18 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         return found
 
 
-def _nothing() -> None:
-    """Put nothing back."""
+def _warm_up(functions: Sequence[Process], race: dict[str, Any]) -> None:
+    """Run each function alone, for what it imports, caches or connects once."""
+    known = ("setup", "using", "isolation_level", "split_autocommit", "max_steps", "step_timeout")
+    taken = {name: race[name] for name in known if name in race}
+    for function in {id(each): each for each in functions}.values():
+        try:
+            taken |= {"invariant": lambda outcomes: None, "expected": BaseException}
+            mark_read(explore([function], **taken))
+        except StepTimeout:
+            raise
+        except InterleaveError:  # perhaps because it needs the others; otherwise it comes again
+            continue
 
 
 def _call_with_replay(frame: FrameType | None) -> Callable[[str], str]:
@@ -204,16 +237,8 @@ def _call_with_replay(frame: FrameType | None) -> Callable[[str], str]:
 
 def _source_of(frame: FrameType | None) -> str:
     """Return the source of the expression that a frame evaluates, in parentheses."""
-    if frame is None:
+    place = frame and inspect.getframeinfo(frame).positions
+    if frame is None or place is None:
         return ""
-    positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
-    first, last, begin, end = positions
-    if first is None or last is None:
-        return ""
-    lines = [
-        linecache.getline(frame.f_code.co_filename, number).encode()
-        for number in range(first, last + 1)
-    ]
-    lines[-1] = lines[-1][:end]  # in bytes, and before the first line is cut
-    lines[0] = lines[0][begin:]
-    return f"({b''.join(lines).decode()})"
+    source = "".join(linecache.getlines(frame.f_code.co_filename))
+    return f"({ast.get_source_segment(source, ast.Pass(**place._asdict()))})"

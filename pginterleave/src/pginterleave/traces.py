@@ -1,8 +1,7 @@
-"""Which orders lead to the same: it is told from the trace of their steps. It does no I/O.
+"""The trace of an order: equal traces lead to the same state. It does no I/O.
 
-Two orders have the same trace when they differ only in the order of adjacent independent steps.
-They lead to the same state, and what follows is the same. Where the traces differ only in an
-exchange of processes that are alike, so does what they lead to.
+Two orders have the same trace if they differ only in the order of adjacent independent steps. If
+their traces differ only in an exchange of equal processes, so do the states.
 """
 
 import functools
@@ -22,7 +21,7 @@ class Event(NamedTuple):
     kind: str
     sql: str
     effect: Effect
-    victim: int  # of the deadlock that it closes; 0 if it is who closes it, or there is none
+    victim: int  # of the deadlock that it closes; 0 if that is its own process, or there is none
     before: tuple[int, ...]  # on how many of each process
 
 
@@ -40,8 +39,8 @@ def extended(trace: Trace, choice: int, kind: str, sql: str, effect: Effect) -> 
 def canonical(trace: Trace, alike: Sequence[Sequence[int]]) -> tuple[Names, Trace]:
     """Exchange processes so that traces that differ only in an exchange become equal.
 
-    Of each set of processes that are alike, whoever has done most gets the lowest number. Where
-    that does not decide, traces may stay different, and what they lead to is explored for both.
+    In each set of equal processes, the process that has done most gets the lowest number. Where
+    several have done as much, traces may stay different, and both are explored.
 
     Returns the numbers that the processes have been given, and the trace.
     """

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection, transaction
 
-from project import citus, citus_strategies
+from project.database import citus, citus_strategies
 from project.management.commands.migrate import NO_TIMEOUTS
 from shorturl.management.command_errors import database_error
 

@@ -10,6 +10,8 @@ from django.core.management.commands import migrate
 from django.db import DatabaseError, Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 
 from shorturl.outages import driver_error
 
@@ -17,7 +19,7 @@ from shorturl.outages import driver_error
 INSUFFICIENT_PRIVILEGE, LOCK_NOT_AVAILABLE = "42501", "55P03"
 LOCK = "shorturl migrate"
 PAUSE = 0.2  # seconds between two attempts to get it
-# Whoever waits for the lock waits for as long as the migrations of another take, and whoever has it
+# A process that waits for the lock waits as long as another one migrates, and the one that has it
 # is idle in its transaction meanwhile. transaction_timeout is PostgreSQL 17's.
 NO_TIMEOUTS = """
 SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
@@ -38,6 +40,7 @@ class Command(migrate.Command):
                 alone(options["database"], waiting=self.say_why),
                 without_statement_timeout(connections[options["database"]]),
             ):
+                refuse_older(connections[options["database"]])
                 super().handle(*args, **options)
         except DatabaseError as error:
             if refusal := driver_error(error, INSUFFICIENT_PRIVILEGE):
@@ -54,8 +57,20 @@ class Command(migrate.Command):
             raise
 
     def say_why(self) -> None:
-        """Tell whoever looks on that it is a wait with an end."""
+        """Say that this process waits for another one."""
         self.stderr.write("Another process is migrating this database: waiting for it to finish.")
+
+
+def refuse_older(connection: BaseDatabaseWrapper) -> None:
+    """Raise CommandError for a database that has only some of the migrations that one replaces."""
+    applied = MigrationRecorder(connection).applied_migrations()
+    for (app, name), migration in MigrationLoader(None).disk_migrations.items():
+        missing = [each for each in migration.replaces if each not in applied]
+        if 0 < len(missing) < len(migration.replaces):
+            raise CommandError(
+                f"The database lacks {app}.{missing[0][1]}, which {app}.{name} replaces. Migrate "
+                "with commit c864feb first, then with this one."
+            )
 
 
 @contextmanager
@@ -93,7 +108,7 @@ def alone(alias: str, *, waiting: Callable[[], object]) -> Iterator[BaseDatabase
             cursor.execute(NO_TIMEOUTS)
             if not has_lock(cursor):
                 waiting()
-                # Not by a statement that waits: whoever has the lock would wait for it in turn,
+                # Not by a statement that waits: the holder of the lock would wait for it in turn,
                 # as CREATE INDEX CONCURRENTLY does for every statement that began before.
                 while not has_lock(cursor):
                     time.sleep(PAUSE)

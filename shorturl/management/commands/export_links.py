@@ -1,4 +1,4 @@
-"""`manage.py export_links`: all links to a file, which import_links reads."""
+"""`manage.py export_links`: writes all links to a file, which import_links reads."""
 
 import csv
 import json
@@ -12,13 +12,12 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections, router, transaction
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from shorturl.link_files import COLUMNS, TIMES
 from shorturl.management.command_errors import database_error
-from shorturl.management.link_arguments import FORMATS, format_of
 from shorturl.models import ShortUrl, ShortUrlQuerySet
+from shorturl.transfer.link_files import COLUMNS, COMPUTED, FORMATS, TIMES, format_of
 
 PAGE = 5_000  # links of one statement; some 10 MB at most
-# Whoever takes the lines may take their time; the limit of each statement stays.
+# The reader of the output may be slow; each statement keeps its timeout.
 SNAPSHOT = """
     SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
     SET LOCAL idle_in_transaction_session_timeout = 0
@@ -26,7 +25,7 @@ SNAPSHOT = """
 
 
 class Command(BaseCommand):
-    """Reads a page at a time, all in one transaction, which a PgBouncer leaves on one session."""
+    """Reads all pages in one transaction, which PgBouncer keeps on one session."""
 
     help = (
         "Write all links, deleted ones too, with hits and times, as they are at one moment. "
@@ -34,7 +33,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the file and its format."""
         parser.add_argument("file", help="such as links.csv or links.jsonl; - is standard output")
         parser.add_argument("--primary", action="store_true", help="do not read a replica")
         parser.add_argument("--format", choices=FORMATS, help="where the name does not say it")
@@ -51,12 +49,8 @@ class Command(BaseCommand):
                     cursor.execute(SNAPSHOT)
                 count = export(written_as(file), ShortUrl.objects.using(using))
         except DatabaseError as error:
-            again = (
-                "again"
-                if using == "default"
-                else "again, or --primary, which no replica can cancel"
-            )
-            what_now = f"The export is not complete: try {again}."
+            primary = "" if using == "default" else ", or --primary, which no replica can cancel"
+            what_now = f"The export is not complete: try again{primary}."
             raise database_error(error, what_now, returncode=2) from error
         except OSError as error:
             raise CommandError(
@@ -67,7 +61,7 @@ class Command(BaseCommand):
 
     @contextmanager
     def opened(self, name: str) -> Iterator[Any]:
-        """Yield the file to write to, which gets its name when it is complete."""
+        """Yield the file to write to; it is renamed from NAME.part when it is complete."""
         if name == "-":
             yield self.stdout
             return
@@ -79,19 +73,27 @@ class Command(BaseCommand):
 
 
 def csv_writer(file: Any) -> Callable[[dict[str, Any]], object]:
-    """Return what writes a link as a row, after the names of the columns."""
+    """Write the header row; return a function that writes a link as a row."""
     writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    return writer.writerow
+
+    def write(link: dict[str, Any]) -> object:
+        row = {**link, "tags": ",".join(link["tags"])}
+        for name, value in row.items():
+            if str(value).startswith(COMPUTED):
+                row[name] = f"'{value}"
+        return writer.writerow(row)
+
+    return write
 
 
 def json_writer(file: Any) -> Callable[[dict[str, Any]], object]:
-    """Return what writes a link as an object in a line."""
+    """Return a function that writes a link as a JSON object on one line."""
     return lambda link: file.write(json.dumps(link, ensure_ascii=False) + "\n")
 
 
 def export(write: Callable[[dict[str, Any]], object], every: ShortUrlQuerySet) -> int:
-    """Write every link in the order in which they were made; return how many."""
+    """Write every link in the order of creation; return how many."""
     links = every.with_total_hits().select_related("owner").order_by("id")
     count = every.count()
     with tqdm(total=count, unit=" links", unit_scale=True, disable=None, leave=False) as bar:
@@ -105,11 +107,13 @@ def export(write: Callable[[dict[str, Any]], object], every: ShortUrlQuerySet) -
 
 
 def columns(link: ShortUrl) -> dict[str, Any]:
-    """Return what a file says of a link."""
+    """Return the columns of a link by name, as a file has them."""
     times = {name: getattr(link, name) for name in TIMES}
     return {
         "key": link.key,
         "target_url": link.target_url,
+        "title": link.title,
+        "tags": link.tags or [],
         "hits": link.total_hits,
         "max_hits": link.max_hits,
         "owner": link.owner and link.owner.get_username(),

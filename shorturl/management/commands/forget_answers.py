@@ -1,4 +1,4 @@
-"""`manage.py forget_answers`: remove the answers that were kept for repeated requests."""
+"""`manage.py forget_answers`: removes old idempotency records."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,13 +7,13 @@ from django.core.management.base import BaseCommand
 from django.db.models.functions import Now
 
 from shorturl.management.forgetting import forget
-from shorturl.models import KeptAnswer
+from shorturl.models import IdempotencyRecord
 
 KEPT_FOR = timedelta(hours=24)
 
 
 class Command(BaseCommand):
-    """Removes what is old; for a timer, every hour."""
+    """A timer runs it every hour."""
 
     help = (
         "Remove the answers that were kept for requests with an Idempotency-Key more than 24 hours "
@@ -21,6 +21,6 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Remove, and say how many; raise CommandError when the database cannot."""
-        old = KeptAnswer.objects.filter(kept_at__lt=Now() - KEPT_FOR)
+        """Remove the records; raise CommandError for a database error."""
+        old = IdempotencyRecord.objects.filter(kept_at__lt=Now() - KEPT_FOR)
         self.stdout.write(f"{forget(old):,} answers removed.")

@@ -1,4 +1,4 @@
-"""`manage.py forget_spending`: remove the counters of quotas whose periods are over."""
+"""`manage.py forget_spending`: removes the quota usage of past periods."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,13 +7,13 @@ from django.core.management.base import BaseCommand
 from django.db.models.functions import Now
 
 from shorturl.management.forgetting import forget
-from shorturl.models import Spending
+from shorturl.models import QuotaUsage
 
 KEPT_FOR = timedelta(days=1)  # as long as the longest period
 
 
 class Command(BaseCommand):
-    """Removes what is old; for a timer, every hour."""
+    """A timer runs it every hour."""
 
     help = (
         "Remove the counters of quotas that are older than a day, and with them the hashes of "
@@ -21,6 +21,6 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Remove, and say how many; raise CommandError when the database cannot."""
-        old = Spending.objects.filter(since__lt=Now() - KEPT_FOR)
+        """Remove the counters; raise CommandError for a database error."""
+        old = QuotaUsage.objects.filter(since__lt=Now() - KEPT_FOR)
         self.stdout.write(f"{forget(old):,} counters removed.")

@@ -1,4 +1,4 @@
-"""`manage.py import_links`: links from a file of export_links, Shlink, Kutt or YOURLS."""
+"""`manage.py import_links`: reads links from a file of export_links, Shlink, Kutt or YOURLS."""
 
 import csv
 import sys
@@ -12,26 +12,25 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, OperationalError, connection
 from django.utils import timezone
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from shorturl import bulk
-from shorturl.link_files import csv_records, json_records, row
+from shorturl.links.validators import shortened
 from shorturl.management.command_errors import database_error
-from shorturl.management.link_arguments import FORMATS, format_of
 from shorturl.models import ShortUrl
-from shorturl.validators import shortened
+from shorturl.transfer import bulk
+from shorturl.transfer.link_files import FORMATS, csv_records, format_of, json_records, row
 
-MOST_SHOWN = 100  # lines that are not imported; the others are counted
+MOST_SHOWN = 100  # refused lines; further ones are only counted
 Row = dict[str, Any]
 
 
 class Command(BaseCommand):
-    """Inserts a batch at a time, each with one statement, and leaves what is there as it is.
+    """Inserts each batch with one statement, and leaves existing links alone.
 
-    So a run that was interrupted, however, is begun again and goes on where it was: a link has its
-    hits from the very statement that inserts it. Two runs at once get in nobody's way.
+    The statement that inserts a link also sets its hits, so an interrupted import can be repeated.
+    Two imports at once are safe.
     """
 
     help = (
@@ -43,13 +42,12 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the file and its format."""
         parser.add_argument("file", help="such as links.csv or links.jsonl; - is standard input")
         parser.add_argument("--format", choices=FORMATS, help="where the name does not say it")
         parser.add_argument("--owner", help="the account that gets the links which name none")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Import, and say what became of the lines; raise CommandError when not all are there."""
+        """Import the links and print a summary; raise CommandError if lines were refused."""
         name = options["file"]
         records_of = {"csv": csv_records, "jsonl": json_records}[format_of(name, options["format"])]
         self.made = self.there = self.refused = 0
@@ -87,12 +85,15 @@ class Command(BaseCommand):
                 batch = {}
             batch[columns["key"]] = line, columns
         self.insert(batch)
-        # Or sessions keep a plan of a few links for a table of millions, until autovacuum looks.
-        with connection.cursor() as cursor:
-            cursor.execute(f"ANALYZE {connection.ops.quote_name(ShortUrl._meta.db_table)}")
+        # Until autovacuum runs, PostgreSQL would plan for a few links in a table of millions.
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(f"ANALYZE {connection.ops.quote_name(ShortUrl._meta.db_table)}")
+        except OperationalError as error:
+            self.stderr.write(f"All links are imported; ANALYZE failed: {str(error).strip()}")
 
     def insert(self, batch: dict[str, tuple[int, Row]]) -> None:
-        """Insert the rows whose keys are free, and compare the others with what is there."""
+        """Insert the rows whose keys are free, and compare the other rows with existing links."""
         made = bulk.insert([columns for _, columns in batch.values()])
         self.made += len(made)
         rest = batch.keys() - made.keys()
@@ -106,14 +107,13 @@ class Command(BaseCommand):
                 self.refuse(line, f"{leads}: choose another key in the file.")
 
     def refuse(self, line: int, message: str) -> None:
-        """Say why a line is not imported."""
+        """Print why a line is not imported."""
         self.refused += 1
         if self.refused <= MOST_SHOWN:
             with tqdm.external_write_mode(file=sys.stderr):  # not into the bar
                 self.stderr.write(f"Line {line:,}: {message}")
 
     def summary(self) -> str:
-        """Return how many lines became what."""
         return (
             f"{self.made:,} links imported, {self.there:,} were there already, "
             f"{self.refused:,} lines not imported."
@@ -121,7 +121,7 @@ class Command(BaseCommand):
 
     @contextmanager
     def lines(self, name: str) -> Iterator[Iterator[str]]:
-        """Yield the lines of the file, and show how many bytes of it are read."""
+        """Yield the lines of the file, with a progress bar of the bytes read."""
         source = None if name == "-" else Path(name)
         with source.open("rb") if source else sys.stdin.buffer as file:
             size = source.stat().st_size if source else None
@@ -130,13 +130,13 @@ class Command(BaseCommand):
 
     @staticmethod
     def text(line: bytes, bar: Any) -> str:
-        """Return a line; bytes that are no UTF-8 become characters that nothing may have."""
+        """Return a line; bytes that are not UTF-8 become surrogates that row() refuses."""
         bar.update(len(line))
         return line.decode("utf-8-sig", errors="surrogateescape")
 
 
 def owner_id(name: str) -> int:
-    """Return the account of this name; raise ValidationError without one."""
+    """Return the id of the account; raise ValidationError if there is none of this name."""
     accounts = get_user_model().objects.filter(username=name)
     try:
         return accounts.values_list("pk", flat=True).get()

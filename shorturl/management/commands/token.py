@@ -1,31 +1,32 @@
-"""The API's tokens, from the command line."""
+"""`manage.py token`: creates, lists and revokes the API's tokens."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from shorturl.management.command_errors import user_of
 from shorturl.models import ApiToken
 
 
 class Command(BaseCommand):
-    """Makes, lists and revokes tokens. Standard output holds nothing but what was asked for."""
+    """Writes the token or the list to standard output, and all else to standard error."""
 
     help = "Create, list and revoke the tokens that programs use for the API."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the three sub-commands."""
         does = parser.add_subparsers(required=True, metavar="create | list | revoke")
         create = does.add_parser("create", help="create a token and print it, once")
         create.add_argument("name", metavar="NAME", help="who or what uses it, for example backup")
         create.add_argument(
-            "--user", metavar="USERNAME", help="whose links it is for; without, everybody's"
+            "--user",
+            metavar="USERNAME",
+            help="limits it to this user's links",
         )
         create.add_argument(
             "--scopes",
@@ -44,16 +45,12 @@ class Command(BaseCommand):
         revoke.set_defaults(do=self.revoke)
 
     def handle(self, *args: Any, do: Any, **options: Any) -> None:
-        """Do what the sub-command says."""
         do(**options)
 
     def create(self, name: str, user: str | None, scopes: Sequence[str], **options: Any) -> None:
-        """Make the token `name`; raise CommandError for a name that cannot be one or is taken.
-
-        And for a user who does not exist.
-        """
+        """Create the token `name`; raise CommandError for an invalid name or an unknown user."""
         may = {f"can_{scope}": scope in scopes for scope in ApiToken.SCOPES}
-        token = ApiToken(name=name.strip(), user=self.account(user) if user else None, **may)
+        token = ApiToken(name=name.strip(), user=user_of(user) if user else None, **may)
         token.draw()
         try:
             token.full_clean()
@@ -62,20 +59,13 @@ class Command(BaseCommand):
             raise CommandError(
                 f"{name!r} is not a valid name: {' '.join(error.messages)}"
             ) from error
-        except IntegrityError as error:  # somebody else was quicker
+        except IntegrityError as error:  # inserted by another process since full_clean()
             raise CommandError(f"{name!r} is not available: it was just taken.") from error
         self.stdout.write(token.text)
         self.stderr.write(
             f"This is the token of {token.name!r}. Keep it now: it is not stored, "
             "and not shown again. Send it as 'Authorization: Bearer <token>'."
         )
-
-    def account(self, username: str) -> User:
-        """Return the user of this name; raise CommandError when there is none."""
-        try:
-            return User.objects.get(username=username)
-        except (User.DoesNotExist, ValueError) as error:  # ValueError: a NUL
-            raise CommandError(f"There is no user {username!r}: add one at /admin/.") from error
 
     def list(self, **options: Any) -> None:
         """Print one line per token, oldest first."""
@@ -93,9 +83,9 @@ class Command(BaseCommand):
             self.stderr.write("There are no tokens: create one with `token create NAME`.")
 
     def revoke(self, which: str, **options: Any) -> None:
-        """Revoke the token `which`; raise CommandError unless it is one, and valid."""
+        """Revoke a token by its name or prefix; raise CommandError unless it is one valid token."""
         found = ApiToken.objects.none()
-        if which.isprintable():  # as all names are, and PostgreSQL cannot be asked for a NUL
+        if which.isprintable():  # all names are printable, and PostgreSQL refuses a NUL
             found = ApiToken.objects.filter(Q(name=which) | Q(prefix=which.rstrip("…")))
         if len(found) != 1:
             how_many = "Several tokens are" if found else "No token is"

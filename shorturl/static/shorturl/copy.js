@@ -1,19 +1,25 @@
 // Shows the copy buttons, which do nothing without JavaScript, and makes them work.
 "use strict";
 
-for (const button of document.querySelectorAll("[data-copy]")) {
-  const field = document.getElementById(button.dataset.copy);
-  const note = document.querySelector("[data-copied]");
+const note = document.querySelector("[data-copied]");
 
+for (const button of document.querySelectorAll("[data-copy]")) {
   button.hidden = false;
   button.addEventListener("click", async () => {
-    field.select();
     try {
-      await navigator.clipboard.writeText(field.value);
-      note.textContent = "Copied";
+      await navigator.clipboard.writeText(button.value);
+      note.textContent = `Copied ${button.value}`;
     } catch {
-      // No clipboard without HTTPS, or not allowed. The address is selected by now.
-      note.textContent = document.execCommand("copy") ? "Copied" : "Press Ctrl+C to copy";
+      // No clipboard without HTTPS, or not allowed: the address is selected in a field instead.
+      const field = button.parentElement.querySelector("input") ?? document.createElement("input");
+      field.value = button.value;
+      field.readOnly = true;
+      field.setAttribute("aria-label", "Short URL");
+      button.before(field);
+      field.select();
+      note.textContent = document.execCommand("copy")
+        ? `Copied ${button.value}`
+        : "Press Ctrl+C to copy";
     }
   });
 }

@@ -58,7 +58,7 @@ def test_a_token_from_making_it_to_revoking_it_and_every_other_page(
     expect(page.get_by_text("the key is never reused")).to_be_visible()
     page.get_by_role("button", name="Yes, I’m sure").click()
     states = page.locator("#changelist-filter")
-    states.get_by_role("link", name="In service").click()
+    states.get_by_role("link", name="Live", exact=True).click()
     expect(page.locator("th.field-key")).to_have_text(["three"])
     states.get_by_role("link", name="Deleted", exact=True).click()
     expect(page.locator("th.field-key")).to_have_text(["two", "one"])

@@ -7,8 +7,8 @@ from playwright.sync_api import Locator, Page, expect
 from pytest_django import Settings
 
 from shorturl.models import ShortUrl
-from shorturl.tests.api import TARGET, bearer, user
 from shorturl.tests.browser.conftest import LogIn
+from shorturl.tests.callers import TARGET, bearer, user
 
 
 @pytest.mark.exhaustive

@@ -7,8 +7,9 @@ from playwright.sync_api import Page, expect
 from shorturl import operations
 from shorturl.models import ShortUrl
 from shorturl.tests.browser.conftest import LogIn, NewPage, barriers, fits
+from shorturl.tests.callers import bearer
 
-PATHS = ["/", "/login", "/a-key-of-20-letters-/stats", "/no/such/page"]
+PATHS = ["/", "/login", "/account/reset", "/a-key-of-20-letters-/stats", "/no/such/page"]
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +54,9 @@ def test_ones_own_links(page: Page, log_in: LogIn, short_url: ShortUrl) -> None:
     log_in(owner)
     page.emulate_media(reduced_motion="reduce")
     own = f"/links/{short_url.key}"
+    bearer("a-name-of-a-hundred-letters-" + "x" * 72, user=owner)
     look_at(page, ["/links", own, f"{own}/delete", f"/{short_url.key}/stats"])
+    look_at(page, ["/account", "/account/password"])
     # By keyboard alone.
     page.goto("/links")
     page.get_by_label("Part of the key").focus()

@@ -20,11 +20,9 @@ def short_url(service: None) -> ShortUrl:
     """A link that some have followed every day of a year."""
     short_url = operations.create("https://example.com/", key="spring")
     rows = visits(DemoLink("spring", "", 4, steady), 1, timezone.now())
-    rows[0].referrer = f"{'long' * 15}.example"
-    for row in rows:
-        row.short_url = short_url
-    VisitCount.objects.bulk_create(rows)
-    ShortUrl.objects.update(hits=sum(row.hits for row in rows))
+    rows[0]["referrer"] = f"{'long' * 15}.example"
+    ShortUrl.objects.update(hits=sum(row["hits"] for row in rows))
+    VisitCount.objects.bulk_create(VisitCount(short_url_id=row.pop("key"), **row) for row in rows)
     return short_url
 
 

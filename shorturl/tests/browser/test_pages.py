@@ -1,16 +1,18 @@
 """A user with a browser: create, copy, follow, see the hit."""
 
 import re
+from datetime import UTC, datetime
 
+from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from shorturl import operations
 from shorturl.models import ShortUrl
-from shorturl.tests.browser.conftest import NewPage
-from shorturl.tests.test_redirect import LOCATIONS
-from shorturl.tests.test_validators import HOSTS
+from shorturl.tests.browser.conftest import LogIn, NewPage
+from shorturl.tests.links.test_validators import HOSTS
+from shorturl.tests.pages.test_redirect import LOCATIONS
 
 
 def shorten(page: Page, target_url: str, key: str = "") -> None:
@@ -72,6 +74,57 @@ def test_a_taken_key_and_a_clipboard_that_is_closed(page: Page, target_url: str)
     assert page.evaluate("getSelection().toString()") == field.input_value()
 
 
+def test_an_expiry_in_the_readers_time_zone(new_page: NewPage, target_url: str) -> None:
+    """It is typed, shown and edited there; without JavaScript in UTC. Each page names the zone."""
+    page = new_page(timezone_id="America/New_York")
+    page.goto("/")
+    page.get_by_label("Target URL").fill(target_url)
+    page.get_by_label("Custom key").fill("spring")
+    page.get_by_text("Title, tags, limit and expiry").click()
+    expiry = page.get_by_label("Expiry")
+    expect(expiry).to_have_accessible_description(re.compile("in America/New York"))
+    expiry.fill("2090-07-01T10:30")
+    page.get_by_label("Limit").fill("0")
+    page.get_by_role("button", name="Shorten").click()
+    expect(page.get_by_label("Limit")).to_have_attribute("aria-invalid", "true")
+    expect(expiry).to_have_value("2090-07-01T10:30")  # of a form that came back from the server
+    page.get_by_label("Limit").fill("")
+    page.get_by_role("button", name="Shorten").click()
+    expect(page.locator("dt:text-is('Expires') + dd")).to_have_text(
+        "1 Jul 2090, 10:30 America/New York"
+    )
+    assert ShortUrl.objects.get().expires_at == datetime(2090, 7, 1, 14, 30, tzinfo=UTC)
+    page = new_page(timezone_id="America/New_York", java_script_enabled=False)
+    page.goto("/spring/stats")
+    expect(page.locator("dt:text-is('Expires') + dd")).to_have_text("1 Jul 2090, 14:30 UTC")
+    page.goto("/")
+    page.get_by_text("Title, tags, limit and expiry").click()
+    expect(page.get_by_label("Expiry")).to_have_accessible_description(re.compile("in UTC"))
+
+
+def test_ones_own_links_on_one_screen(page: Page, log_in: LogIn, live_server: LiveServer) -> None:
+    owner = User.objects.create_user("somebody")
+    for number in range(12):
+        operations.create(
+            "https://example.com/" + "long" * 40,
+            key=f"a-key-of-20-letter{number:02}",
+            owner_id=owner.pk,
+            title="A title " * 20,
+            tags=["catalogue", "spring"],
+            max_hits=10_000,
+            expires_at=datetime(2090, 7, 1, tzinfo=UTC),
+        )
+    log_in(owner)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto("/links")
+    expect(page.get_by_role("listitem").nth(9)).to_be_in_viewport(ratio=1)
+    page.get_by_role("button", name="Copy /a-key-of-20-letter11").click()
+    expect(page.get_by_text("Copied")).to_be_in_viewport()
+    copied = f"{live_server.url}/a-key-of-20-letter11"
+    assert page.evaluate("navigator.clipboard.readText()") == copied
+
+
 def test_keyboard_only(page: Page, target_url: str) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto("/")
@@ -80,7 +133,7 @@ def test_keyboard_only(page: Page, target_url: str) -> None:
     page.keyboard.press("Tab")
     page.keyboard.type("spring")
     page.keyboard.press("Tab")
-    expect(page.get_by_text("Limit and expiry")).to_be_focused()
+    expect(page.get_by_text("Title, tags, limit and expiry")).to_be_focused()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="/spring")).to_be_visible()
@@ -92,6 +145,7 @@ def test_keyboard_only(page: Page, target_url: str) -> None:
         page.get_by_label("Short URL"),
         page.get_by_role("button", name="Copy"),
         page.get_by_role("link", name="Follow it"),
+        page.get_by_role("link", name="Preview"),
         page.get_by_role("link", name="QR code of"),
         page.get_by_role("link", name=target_url),
         page.get_by_role("link", name="Shorten another URL"),

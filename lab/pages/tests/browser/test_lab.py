@@ -45,7 +45,8 @@ def shows_steps(page: Page, schedule: RecordedSchedule, number: int) -> None:
             const cells = [...row.querySelectorAll("td")];
             const text = (inside) => row.querySelector(inside)?.textContent ?? "";
             const process = 1 + cells.findIndex((cell) => cell.querySelector("code"));
-            return [process, text("code"), text(".returned"), text(".state")];
+            const state = row.querySelector(".state").firstChild.textContent;
+            return [process, text("code"), text(".returned"), state];
         })"""
     )
     assert rows == [
@@ -123,7 +124,7 @@ def test_the_picture_is_seen_at_once_and_on_a_phone(page: Page, recorded: dict[s
 def nothing_goes_on(transactional_db: None) -> Iterator[None]:
     """Let what was started end before its tables are emptied, even when the test fails."""
     yield
-    with connection.cursor() as cursor:  # whoever explores holds this lock until it is done
+    with connection.cursor() as cursor:  # an exploration holds this lock until it is done
         cursor.execute("SELECT pg_advisory_lock(%s), pg_advisory_unlock(%s)", [batches.LOCK] * 2)
 
 
@@ -183,14 +184,14 @@ def test_without_javascript(new_page: NewPage, recorded: dict[str, Kept]) -> Non
     page.get_by_role("link", name="lost_update").click()
     page.get_by_label("from").select_option("f_expression")
     page.get_by_role("button", name="Compare").click()
-    expect(page.get_by_text("shorturl/resolving/f_expression.py")).to_be_visible()
+    expect(page.get_by_text("shorturl/strategies/resolving/f_expression.py")).to_be_visible()
     for name in ("Isolation", "Museum", "Races"):
         page.get_by_role("navigation", name="Lab").get_by_role("link", name=name).click()
         expect(page.get_by_role("table")).not_to_have_count(0)
 
 
 def test_the_visitor_is_the_scheduler(new_page: NewPage, recorded: dict[str, Kept]) -> None:
-    """By keys, and by links without JavaScript; whoever waits cannot be chosen."""
+    """By keys, and by links without JavaScript; a process that waits cannot be chosen."""
     page = new_page()
     page.goto(NAIVE)
     page.get_by_role("link", name="you are the scheduler").click()
@@ -218,7 +219,7 @@ def test_keyboard_only(page: Page, recorded: dict[str, Kept]) -> None:
     """Reach a cell of the matrix, step, predict and reveal; every stop is seen."""
 
     def tab_to(stop: Locator) -> None:
-        for _ in range(80):
+        for _ in range(120):
             page.keyboard.press("Tab")
             if stop.evaluate("it => it === document.activeElement"):
                 break

@@ -77,3 +77,21 @@ def test_nothing_of_the_source_is_cut_off_on_paper(page: Page) -> None:
         "e => [e.scrollWidth - e.clientWidth, e.scrollHeight - e.clientHeight]"
     )
     assert hidden == [0, 0]
+
+
+@pytest.mark.parametrize(("width", "height", "least"), [(390, 844, 12), (1920, 1080, 18)])
+def test_type_is_large_enough_on_a_phone_and_on_a_projector(
+    page: Page, width: int, height: int, least: int
+) -> None:
+    """In pixels; what a picture shows is scaled with it."""
+    page.set_viewport_size({"width": width, "height": height})
+    for path in ("/lab/", EXPLORATION.format("naive"), "/lab/races/toctou/check_first/2/"):
+        page.goto(path)
+        sizes = page.evaluate(
+            """() => [...document.querySelectorAll("main *")]
+                .filter((each) => each.checkVisibility() && [...each.childNodes].some(
+                    (node) => node.nodeType === Node.TEXT_NODE && node.data.trim()))
+                .map((each) => [parseFloat(getComputedStyle(each).fontSize)
+                    * (each.ownerSVGElement?.getScreenCTM().a ?? 1), each.outerHTML])"""
+        )
+        assert [each for each in sizes if each[0] < least] == [], path

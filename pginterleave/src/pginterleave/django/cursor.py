@@ -15,9 +15,8 @@ from django.db.backends.utils import CursorDebugWrapper
 
 from pginterleave import statements
 from pginterleave.django.private import Send, SendingCursor
-from pginterleave.session import Session
+from pginterleave.session import Session, keep_rows
 
-ROWS_KEPT = 10  # of what a statement returned, for the timeline
 # The types of parameters that psycopg2 sends as constants.
 CONSTANTS = {type(None), bool, int, float, str, bytes, bytearray, memoryview, decimal.Decimal}
 CONSTANTS |= {datetime.date, datetime.time, datetime.datetime, datetime.timedelta, uuid.UUID}
@@ -93,17 +92,8 @@ class SteppingCursor(SendingCursor):
         else:
             rows = fetch(*args)
         rows = [] if rows is None else [rows] if method == "fetchone" else rows
-        self._keep(rows)
+        keep_rows(self._last, self.cursor, rows)
         return rows
-
-    def _keep(self, rows: list[Any]) -> None:
-        step = self._last
-        if step is None or not rows:
-            return
-        kept = getattr(step, "rows", ())
-        if not kept:
-            step.columns = tuple(column[0] for column in self.cursor.description)
-        step.rows = kept + tuple(map(tuple, rows[: ROWS_KEPT - len(kept)]))
 
     def fetchone(self) -> Any:
         return next(iter(self._fetch("fetchone")), None)

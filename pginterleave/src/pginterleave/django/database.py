@@ -30,14 +30,12 @@ class DjangoDatabase:
             )
 
     def identity(self) -> object:
-        """Return the driver's connection of the caller, or None."""
         return self.caller.connection
 
     def in_transaction(self) -> bool:
-        """Whether the caller is in a transaction."""
         if self.caller.in_atomic_block or not self.caller.get_autocommit():
             return True
-        connection = self.caller.connection  # in which somebody may have said BEGIN
+        connection = self.caller.connection  # on which BEGIN may have been sent past Django
         return connection is not None and connection.info.transaction_status in IN_TRANSACTION
 
     def ask(self, sql: str, params: dict[str, Any]) -> list[Any]:
@@ -47,18 +45,17 @@ class DjangoDatabase:
             cursor.execute(sql, params or None)
             return cursor.fetchall() if cursor.description else []
 
-    def new_session(self, number: int, **options: Any) -> Session:
-        """Return the session of a process."""
-        return DjangoSession(self.caller, number, self.isolation_level, **options)
+    def new_session(self, *args: Any, **options: Any) -> Session:
+        return DjangoSession(self.caller, self.isolation_level, *args, **options)
 
 
 class DjangoSession(Session):
     """A process's session: a new Django connection for each schedule, over the driver's one."""
 
     def __init__(
-        self, caller: BaseDatabaseWrapper, number: int, isolation_level: str, **options: Any
+        self, caller: BaseDatabaseWrapper, isolation_level: str, *args: Any, **options: Any
     ) -> None:
-        super().__init__(number, **options)
+        super().__init__(*args, **options)
         given = {k: v for k, v in caller.settings_dict["OPTIONS"].items() if k != "pool"}
         if isolation_level:  # of transactions that Django begins, and of single statements
             given.pop("isolation_level", None)

@@ -39,7 +39,7 @@ def psycopg2_class(base: Any, session: Session) -> Any:
     ) -> Any:
         options |= dict(zip(("scrollable", "withhold"), args, strict=False))
         given = {"cursor_factory": cursor_factory} if cursor_factory else {}
-        # The class that it would be: a DictConnection has one of its own.
+        # A DictConnection has another class of cursors than psycopg2's default.
         made: Any = type(base.cursor(self, name, **options, **given))
         return base.cursor(self, name, **options, cursor_factory=_cursor_class(made))
 

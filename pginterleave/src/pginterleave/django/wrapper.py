@@ -18,7 +18,7 @@ class SteppingWrapper(EndingWrapper):
 
     Database: Any  # the driver
     owner: Session
-    # None for a copy(), which is a connection of its own: it works, unobserved.
+    # None for a copy(): a second connection, which works and is not observed
     session: Session | None = None
 
     def connect(self) -> None:
@@ -27,7 +27,7 @@ class SteppingWrapper(EndingWrapper):
             if threading.current_thread() is self.owner.thread:  # not another thread of theirs
                 self.owner.copies[self.connection.info.backend_pid] = self.connection
             return
-        self.session.raise_if_cancelled()  # a new session would outlive the process
+        self.session.process.raise_if_cancelled()  # a new session would outlive the process
         self.session.connecting = True
         try:
             super().connect()
@@ -66,7 +66,7 @@ class SteppingWrapper(EndingWrapper):
         if self.connection.info.transaction_status not in IN_TRANSACTION:
             return self.session.sending()  # there is nothing to end, and nothing is sent
         if not is_psycopg3 and self.connection.autocommit:
-            return self.session.sending()  # psycopg2 sends nothing, whoever has said BEGIN
+            return self.session.sending()  # psycopg2 sends nothing, even after a BEGIN
         return self.session.step(kind, kind)
 
     def ends(self, kind: str, send: Send) -> None:

@@ -2,8 +2,9 @@
 
 import argparse
 import sys
+from pathlib import Path
 
-from pginterleave.isolation_spec.running_spec import add_arguments, run_file
+from pginterleave.isolation_spec.running_spec import run_file
 
 
 def main() -> int:
@@ -12,7 +13,9 @@ def main() -> int:
         prog="python -m pginterleave.isolation_spec",
         description="Run a specification of PostgreSQL's isolation tests, and write its output.",
     )
-    add_arguments(parser)
+    parser.add_argument("file", type=Path, help="such as src/test/isolation/specs/nowait.spec")
+    text = "compare, and show only what differs from it"
+    parser.add_argument("--expected", type=Path, metavar="FILE", help=text)
     parser.add_argument(
         "--conninfo", default="", help="of the database; by default PGHOST, PGDATABASE and so on"
     )

@@ -1,6 +1,5 @@
 """Runs a file with a specification, for the commands."""
 
-import argparse
 import difflib
 import sys
 from collections.abc import Callable
@@ -10,14 +9,6 @@ from pginterleave.isolation_spec.spec import SpecError, parse
 from pginterleave.isolation_spec.tester import Tester
 
 SAME, DIFFERENT, NOT_RUN = 0, 1, 2  # exit codes
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the file, and what its output is compared with."""
-    parser.add_argument("file", type=Path, help="such as src/test/isolation/specs/nowait.spec")
-    parser.add_argument(
-        "--expected", type=Path, metavar="FILE", help="compare, and show only what differs from it"
-    )
 
 
 def run_file(

@@ -134,6 +134,10 @@ class Tester:
             self._complete_waiting(nonblock=True)
             if connection.active and time.monotonic() > limit:
                 raise SpecError(f"step {connection.active.step.name} timed out")
+        if connection.pgconn.status == pq.ConnStatus.BAD:
+            raise SpecError(
+                f"step {step.step.name} cannot be sent: session {connection.name} has ended"
+            )
         connection.pgconn.send_query(step.step.sql.encode())
         connection.active = step
         for marker in step.markers:
@@ -231,6 +235,8 @@ class Tester:
                 self.write(f"{_text(text)}\n")
             elif result.status not in OK:
                 self.write(f"unexpected result status: PGRES_{result.status.name}\n")
+        if pgconn.status == pq.ConnStatus.BAD:  # the session has ended, perhaps by itself
+            return
         pgconn.consume_input()
         names = {each.pgconn.backend_pid: each.name for each in self.sessions}
         while notify := pgconn.notifies():

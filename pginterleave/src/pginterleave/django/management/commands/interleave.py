@@ -1,6 +1,6 @@
-"""`manage.py interleave`: explore what a test function explores, draw it, and say it by exit code.
+"""`manage.py interleave`: runs one test that explores, draws what it finds, and sets the exit code.
 
-Sub-commands stand where a test function stands, as `manage.py interleave spec FILE`.
+`manage.py interleave spec FILE` runs an isolation test of PostgreSQL instead.
 """
 
 import contextlib
@@ -22,13 +22,16 @@ from django.test.utils import (
 )
 
 from pginterleave.django.test import InterleaveMixin
-from pginterleave.testing import Interleave
+from pginterleave.testing import COUNT_ALL, OPTIONS, Interleave
 
 Test = Callable[[Interleave], object]
 
 SAFE, VIOLATES, NOT_PROVEN = 0, 1, 2
 
-OPTIONS = ("processes", "isolation_level", "max_schedules", "max_seconds", "reduce")
+FLAGS = {
+    "count_all": COUNT_ALL,
+    "reduce": "run one of the schedules that differ in the order of independent steps only",
+}
 
 
 class Command(BaseCommand):
@@ -43,26 +46,15 @@ class Command(BaseCommand):
             "test", help="package.module:function that takes `interleave`, or :TestCase.method"
         )
         parser.add_argument("file", nargs="?", type=Path, help="with `spec`: an isolation test")
-        parser.add_argument(
-            "--expected",
-            type=Path,
-            metavar="FILE",
-            help="with `spec`: compare its output with this",
-        )
+        text = "with `spec`: compare its output with this"
+        parser.add_argument("--expected", type=Path, metavar="FILE", help=text)
         parser.add_argument("--replay", default="", metavar="ORDER", help="this schedule only")
-        parser.add_argument("--processes", type=int, help="how many run a single function")
-        parser.add_argument("--isolation-level", help='such as "repeatable read"')
-        parser.add_argument("--max-schedules", type=int)
-        parser.add_argument("--max-seconds", type=float)
-        parser.add_argument(
-            "--reduce",
-            action="store_const",
-            const=True,
-            help="run one of the schedules that differ in the order of independent steps only",
-        )
-        parser.add_argument(
-            "--keepdb", action="store_true", help="keep the test database for the next time"
-        )
+        for name, (kind, metavar, text) in OPTIONS.items():
+            parser.add_argument(_flag(name), type=kind, metavar=metavar, help=text)
+        for name, text in FLAGS.items():
+            parser.add_argument(_flag(name), action="store_const", const=True, help=text)
+        text = "keep the test database for the next time"
+        parser.add_argument("--keepdb", action="store_true", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["test"] == "spec":
@@ -74,7 +66,8 @@ class Command(BaseCommand):
             sys.exit(code)
 
     def _run_test(self, options: dict[str, Any]) -> int:
-        given = {name: options[name] for name in OPTIONS if options[name] is not None}
+        names = (*OPTIONS, *FLAGS)
+        given = {name: options[name] for name in names if options[name] is not None}
         shell = f"manage.py interleave {options['test']} --replay"
         test = _test(options["test"])
         with test_database(keep=options["keepdb"]):
@@ -157,6 +150,10 @@ def _run_function(function: Test, run: Interleave) -> None:
 def _run_method(test_case: InterleaveMixin, run: Interleave) -> None:
     test_case.new_interleave = lambda: run  # type: ignore[method-assign]
     test_case.debug()
+
+
+def _flag(option: str) -> str:
+    return "--" + option.replace("_", "-")
 
 
 def _refusal(message: str) -> CommandError:

@@ -1,0 +1,149 @@
+"""Write a resolve that holds: `pytest exercises/resolve.py` judges it.
+
+`resolve` counts one hit and returns the short URL. It raises ShortUrl.DoesNotExist for a key that
+leads nowhere: unknown, deleted, expired or used up, which is all that live() leaves out.
+
+As it stands it reads, adds one, and writes. Which statement is out of date when it is sent, and
+which columns does it write? And which statement knows how many uses are left?
+"""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from exercises.judging import (
+    LONG_AGO,
+    NOWHERE,
+    TARGET,
+    changed,
+    errors_are_raised,
+    in_a_transaction,
+    in_threads,
+    links,
+    no_link,
+    refuse,
+    rolls_back,
+    undone,
+)
+from pginterleave import Outcome
+from shorturl.models import ShortUrl
+
+
+def resolve(key: str) -> ShortUrl:
+    short_url = ShortUrl.objects.live().get(key=key)
+    short_url.hits += 1
+    short_url.save()
+    return short_url
+
+
+# What judges it. Nothing below is to be changed.
+
+
+def follow() -> ShortUrl:
+    return resolve("a")
+
+
+def all_count(outcomes: list[Outcome], **edited: Any) -> str:
+    """Compare with what is due when all but the process that has `edited` a have followed it."""
+    followed = len(outcomes) - bool(edited)
+    for process, each in enumerate(outcomes[:followed], 1):
+        if getattr(each.returned, "key", None) != "a":
+            return f"process {process} follows a, and is returned {each.returned!r}"
+    wrong = changed(a={"hits": followed, **edited})
+    return f"a was followed by {followed}, and {wrong}" if wrong else ""
+
+
+def test_one_follows_a_link(interleave: Any) -> None:
+    """The hit is counted, and nothing else changes."""
+    interleave(follow, processes=1, setup=links(), invariant=all_count)
+
+
+def test_one_follows_it_twice(interleave: Any) -> None:
+    """What a process remembers of the first time must not spare the second."""
+    twice = lambda: [follow(), follow()]  # noqa: E731
+    due = lambda _: changed(a={"hits": 2})  # noqa: E731
+    interleave(twice, processes=1, setup=links(), invariant=due)
+
+
+@pytest.mark.parametrize("key", ["missing", *NOWHERE])
+def test_a_key_that_leads_nowhere(interleave: Any, key: str) -> None:
+    gone = ShortUrl.DoesNotExist
+    interleave(
+        lambda: resolve(key),
+        processes=1,
+        setup=links(),
+        expected=gone,
+        invariant=lambda outcomes: no_link(outcomes, gone) or changed(),
+    )
+
+
+def test_two_follow_it_at_once(interleave: Any) -> None:
+    interleave(follow, follow, setup=links(), invariant=all_count)
+
+
+def test_three_follow_it_at_once(interleave: Any) -> None:
+    interleave(follow, follow, follow, setup=links(), invariant=all_count)
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_two_want_the_last_uses(interleave: Any, limit: int) -> None:
+    """Who comes too late is told that it leads nowhere, and nobody else is."""
+    gone = ShortUrl.DoesNotExist
+
+    def as_often_as_it_may(outcomes: list[Outcome]) -> str:
+        got = [each for each in outcomes if each.raised is None]
+        if len(got) != limit:
+            return f"a may be followed {limit} times, and {len(got)} of 2 have followed it"
+        return all_count(got)
+
+    setup = links(max_hits=limit)
+    interleave(follow, follow, setup=setup, invariant=as_often_as_it_may, expected=gone)
+
+
+def test_two_follow_it_in_transactions_of_their_callers(interleave: Any) -> None:
+    call = in_a_transaction(follow)
+    interleave(call, call, setup=links(), invariant=all_count)
+
+
+def test_the_callers_transaction_is_rolled_back(interleave: Any) -> None:
+    unchanged = undone(lambda _: changed())
+    interleave(rolls_back(follow), processes=1, setup=links(), invariant=unchanged)
+
+
+@pytest.mark.parametrize("edited", [{"target_url": TARGET.format("new")}, {"max_hits": 9}])
+def test_it_is_edited_meanwhile(interleave: Any, edited: dict[str, Any]) -> None:
+    """The edit stays, and the hit is counted."""
+    edit = partial(ShortUrl.objects.filter(key="a").update, **edited)
+    interleave(follow, edit, setup=links(), invariant=partial(all_count, **edited))
+
+
+@pytest.mark.parametrize("end", [{"deleted_at": LONG_AGO}, {"expires_at": LONG_AGO}])
+def test_it_ends_meanwhile(interleave: Any, end: dict[str, Any]) -> None:
+    """It is followed and counted, or leads nowhere. What is counted at its end is the last word."""
+
+    def ends() -> int:
+        ShortUrl.objects.filter(key="a").update(**end)
+        return ShortUrl.objects.get(key="a").hits
+
+    def none_later(outcomes: list[Outcome]) -> str:
+        followed, then = int(outcomes[0].raised is None), outcomes[1].returned
+        wrong = changed(a={"hits": then, **end}) or changed(a={"hits": followed, **end})
+        return f"a has ended with {then} hits, {followed} followed it, and {wrong}" if wrong else ""
+
+    gone = ShortUrl.DoesNotExist
+    interleave(follow, ends, setup=links(), invariant=none_later, expected=gone)
+
+
+def test_an_error_of_the_database_is_raised(interleave: Any) -> None:
+    errors_are_raised(interleave, follow, setup=links(), meant=ShortUrl.DoesNotExist)
+
+
+def test_plain_threads_follow_it(interleave: Any) -> None:
+    """Without the explorer."""
+    interleave(follow, processes=1, setup=links(), invariant=all_count)
+    links()()
+    told = in_threads(lambda _: follow())
+    followed = sum(isinstance(each, ShortUrl) for each in told)
+    if wrong := changed(a={"hits": followed}):
+        refuse(f"Threads have followed a {followed} times, and {wrong}.")

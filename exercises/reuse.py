@@ -1,0 +1,203 @@
+"""Write a reuse that holds: `pytest exercises/reuse.py` judges it.
+
+It returns the owner's oldest live link to the target, and False. Without such a link it returns the
+link that `create()` makes, and True. A deleted link does not count. No unique constraint can help:
+a plain create may make several links to one target.
+
+As it stands it looks, and then makes one. Who else has looked?
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from exercises.judging import (
+    NOWHERE,
+    TARGET,
+    changed,
+    errors_are_raised,
+    in_a_transaction,
+    in_threads,
+    links,
+    refuse,
+    rolls_back,
+    undone,
+)
+from pginterleave import Outcome
+from shorturl.models import ShortUrl
+
+Reused = tuple[ShortUrl, bool]
+
+
+def reuse(target_url: str, *, owner_id: int | None, create: Callable[[], ShortUrl]) -> Reused:
+    found = ShortUrl.objects.live().filter(owner_id=owner_id, target_url=target_url)
+    oldest = found.order_by("id").first()
+    return (oldest, False) if oldest else (create(), True)
+
+
+# What judges it. Nothing below is to be changed.
+
+WANTED = TARGET.format("wanted")
+
+
+def asks(process: int, owner_id: int | None = None, target: str = WANTED) -> Any:
+    """Return a process that asks for a link to the target; its own would be `own1` and so on."""
+    made = partial(
+        ShortUrl.objects.create, key=f"own{process}", target_url=target, owner_id=owner_id
+    )
+    return lambda: reuse(target, owner_id=owner_id, create=made)
+
+
+def somebody() -> int:
+    user, _ = User.objects.get_or_create(username="somebody")
+    return int(user.pk)
+
+
+def to_the_target(*given: dict[str, Any]) -> Any:
+    """Return a set-up with these links to the target, beside those of others to others."""
+
+    def setup() -> None:
+        for number, fields in enumerate(given):
+            ShortUrl.objects.create(key=f"there{number}", target_url=WANTED, **fields)
+        links()()
+
+    return setup
+
+
+def told(outcome: Outcome, process: int) -> tuple[str, bool] | str:
+    match outcome.returned:
+        case (ShortUrl() as link, bool() as created):
+            return link.key, created
+        case other:
+            return f"process {process} is returned {other!r}, due a ShortUrl and whether it is new"
+
+
+def all_have_one(outcomes: list[Outcome], owner_id: int | None = None) -> str:
+    """Compare with what is due: one new link for all, and one of them is told that it is new."""
+    answers = [told(each, process) for process, each in enumerate(outcomes, 1)]
+    wrong = [each for each in answers if isinstance(each, str)]
+    if wrong:
+        return wrong[0]
+    new = [process for process, each in enumerate(answers, 1) if each[1] is True]
+    if len(new) != 1:
+        return f"processes {new} are told that the link is new, due one of them"
+    keys = {each[0] for each in answers}
+    if len(keys) > 1:
+        return f"they are returned the links {sorted(keys)}, due one"
+    fields = {"target_url": WANTED, "hits": 0, "owner_id": owner_id}
+    rest = dict.fromkeys(("max_hits", "expires_at", "deleted_at"))
+    return changed(**{keys.pop(): {**fields, **rest}})
+
+
+def has(key: str) -> Any:
+    """Return the invariant that one process is returned this link, which is not new."""
+
+    def invariant(outcomes: list[Outcome]) -> str:
+        answer = told(outcomes[0], 1)
+        return changed() if answer == (key, False) else f"{answer} is returned, due {key}, False"
+
+    return invariant
+
+
+def test_there_is_none(interleave: Any) -> None:
+    interleave(asks(1), processes=1, setup=links(), invariant=all_have_one)
+
+
+def test_one_asks_twice(interleave: Any) -> None:
+    twice = lambda: [asks(1)(), asks(2)()]  # noqa: E731
+    both = lambda outcomes: all_have_one([Outcome(each) for each in outcomes[0].returned])  # noqa: E731
+    interleave(twice, processes=1, setup=links(), invariant=both)
+
+
+def test_it_has_the_oldest_of_two(interleave: Any) -> None:
+    interleave(asks(1), processes=1, setup=to_the_target({}, {}), invariant=has("there0"))
+
+
+@pytest.mark.parametrize("ended", NOWHERE)
+def test_what_leads_nowhere_is_none(interleave: Any, ended: str) -> None:
+    setup = to_the_target(NOWHERE[ended])
+    interleave(asks(1), processes=1, setup=setup, invariant=all_have_one)
+
+
+def test_nobody_has_somebodys(interleave: Any) -> None:
+    owner = somebody()
+    setup = to_the_target({"owner_id": owner})
+    interleave(asks(1), processes=1, setup=setup, invariant=all_have_one)
+    interleave(asks(1, owner), processes=1, setup=setup, invariant=has("there0"))
+
+
+def test_somebody_has_not_nobodys(interleave: Any) -> None:
+    owner, setup = somebody(), to_the_target({})
+    own = partial(all_have_one, owner_id=owner)
+    interleave(asks(1, owner), processes=1, setup=setup, invariant=own)
+    interleave(asks(1), processes=1, setup=setup, invariant=has("there0"))
+
+
+def test_two_ask_at_once(interleave: Any) -> None:
+    interleave(asks(1), asks(2), setup=links(), invariant=all_have_one)
+
+
+def test_two_of_an_account_ask_at_once(interleave: Any) -> None:
+    owner = somebody()
+    own = partial(all_have_one, owner_id=owner)
+    interleave(asks(1, owner), asks(2, owner), setup=links(), invariant=own)
+
+
+def test_two_ask_for_what_was_deleted(interleave: Any) -> None:
+    """Whatever remembers that there was a link lets neither through, nor both."""
+
+    def setup() -> None:
+        asks(0)()
+        ShortUrl.objects.all().delete()
+        links()()
+
+    interleave(asks(1), asks(2), setup=setup, invariant=all_have_one)
+
+
+def test_three_ask_at_once(interleave: Any) -> None:
+    interleave(asks(1), asks(2), asks(3), setup=links(), invariant=all_have_one)
+
+
+def test_two_ask_in_transactions_of_their_callers(interleave: Any) -> None:
+    calls = [in_a_transaction(asks(each)) for each in (1, 2)]
+    interleave(*calls, setup=links(), invariant=all_have_one)
+
+
+def test_the_callers_transaction_is_rolled_back(interleave: Any) -> None:
+    unchanged = undone(lambda _: changed())
+    interleave(rolls_back(asks(1)), processes=1, setup=links(), invariant=unchanged)
+
+
+def test_a_create_that_fails_is_told(interleave: Any) -> None:
+    """And the next one who asks has a link."""
+
+    def run() -> Any:
+        try:
+            reuse(WANTED, owner_id=None, create=fails)
+        except ShortUrl.KeyTaken:
+            return asks(1)()
+        return "no error, though the create failed"
+
+    def fails() -> ShortUrl:
+        raise ShortUrl.KeyTaken("taken")
+
+    interleave(run, processes=1, setup=links(), invariant=all_have_one)
+
+
+def test_an_error_of_the_database_is_raised(interleave: Any) -> None:
+    errors_are_raised(interleave, asks(1), setup=links(), meant=ShortUrl.DoesNotExist)
+
+
+def test_plain_threads_ask_at_once(interleave: Any) -> None:
+    """Without the explorer."""
+    interleave(asks(1), processes=1, setup=links(), invariant=all_have_one)
+    owns = iter(range(10_000))
+    answers = in_threads(lambda number: asks(next(owns), target=TARGET.format(number))())
+    if errors := [each for each in answers if isinstance(each, Exception)]:
+        refuse(f"Threads ask for the same links, and one is told {errors[0]!r}.")
+    made = ShortUrl.objects.filter(key__startswith="own").count()
+    if made != 20:
+        refuse(f"Threads have asked for links to 20 targets, and {made} are made.")

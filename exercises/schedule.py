@@ -1,0 +1,62 @@
+"""Find a schedule in which a hit is lost although a process has noticed another.
+
+resolve_and_look_twice(), below, resolves a key in four steps: it reads the counter, reads it again
+to see that nobody has come in between, and writes, which PostgreSQL then commits. When the two
+numbers differ it starts from the top. Three processes do this at once, for the same link.
+
+That a hit is lost is easy: let all of them look before one of them writes. Find a schedule in which
+one of them notices that another has written, starts from the top, and a hit is lost all the same.
+
+A schedule is the process of each step, in order: "111122223333" is process 1 from beginning to end,
+then process 2, then process 3. A process that starts from the top takes more than four steps. Write
+down what each process has read before you run `pytest exercises/schedule.py`.
+"""
+
+from exercises.judging import links, refuse, rows
+from pginterleave import ImpossibleSchedule, run_schedule
+from pginterleave.pytest_plugin import Interleave
+from shorturl.models import ShortUrl
+
+
+def schedule() -> str:
+    return "111122223333"
+
+
+# What judges it. Nothing below is to be changed.
+
+
+def resolve_and_look_twice(key: str = "a") -> ShortUrl:
+    for _ in range(10):
+        short_url = ShortUrl.objects.get(key=key)
+        if ShortUrl.objects.get(key=key).hits == short_url.hits:
+            short_url.hits += 1
+            short_url.save(update_fields=["hits"])
+            return short_url
+    raise ShortUrl.Contended(key, 10)
+
+
+def test_a_hit_is_lost_though_one_has_noticed_another(interleave: Interleave) -> None:
+    """This one passes when the hit is lost."""
+
+    def setup() -> None:
+        ShortUrl.objects.all().erase()
+        links()()
+
+    def lost(_: object) -> str:
+        hits = rows()["a"]["hits"]
+        return f"hits = {hits}, due 3" if hits != 3 else ""
+
+    order = str(schedule())
+    processes = [resolve_and_look_twice] * 3
+    try:
+        shown = run_schedule(order, processes, setup=setup, invariant=lost)
+    except ImpossibleSchedule as error:
+        wrong = str(error)
+    else:
+        if not shown.violation:
+            refuse(f"{order} loses no hit. Look for one that does.", shown.draw())
+        if any(order.count(str(process)) > 4 for process in (1, 2, 3)):
+            return
+        sentence = f"{order} loses a hit ({shown.violation}), and no process has noticed another."
+        refuse(sentence, shown.draw())
+    refuse(f"{order!r} is not a schedule of this race: {wrong}")

@@ -1,0 +1,130 @@
+"""Solutions of `crossed_locks`: RIGHT ones, and WRONG ones with why they are refused."""
+
+import threading
+from typing import Any
+
+from django.db import DatabaseError, OperationalError, transaction
+from django.db.backends.postgresql.psycopg_any import errors
+
+from shorturl import operations
+from shorturl.models import ShortUrl
+
+LOCK = threading.Lock()
+Both = tuple[ShortUrl, ShortUrl]
+
+
+def both(first, second):
+    with transaction.atomic():
+        return operations.resolve(first), operations.resolve(second)
+
+
+# Right ones.
+
+
+def in_one_order(first, second):
+    with transaction.atomic():
+        found = [(key, operations.resolve(key)) for key in sorted((first, second))]
+    by_key = dict(found)
+    return by_key[first], by_key[second]
+
+
+def locked_in_one_order(first, second):
+    with transaction.atomic():
+        [*ShortUrl.objects.select_for_update().filter(key__in=[first, second]).order_by("key")]
+        return operations.resolve(first), operations.resolve(second)
+
+
+def tried_again(first, second):
+    for _ in range(20):
+        try:
+            return both(first, second)
+        except OperationalError as error:
+            if not isinstance(error.__cause__, errors.DeadlockDetected):
+                raise
+    raise ShortUrl.Contended(f"{first} and {second}", 20)
+
+
+RIGHT: list[Any] = [in_one_order, locked_in_one_order, tried_again]
+
+
+# Wrong ones.
+
+
+def no_transaction(first, second):
+    return operations.resolve(first), operations.resolve(second)
+
+
+def a_python_lock(first, second):
+    with LOCK:
+        return both(first, second)
+
+
+def caught_inside(first, second):
+    with transaction.atomic():
+        one = operations.resolve(first)
+        try:
+            return one, operations.resolve(second)
+        except OperationalError:
+            return one, operations.resolve(second)
+
+
+def in_the_wrong_order(first, second):
+    with transaction.atomic():
+        return [operations.resolve(key) for key in sorted((first, second))]
+
+
+# These were tried on the first judges, and passed.
+
+
+def the_same_key_once(first, second):
+    with transaction.atomic():
+        found = {key: operations.resolve(key) for key in sorted({first, second})}
+    return found[first], found[second]
+
+
+def on_hashes(first, second):
+    with transaction.atomic():
+        found = [(key, operations.resolve(key)) for key in sorted((first, second), key=hash)]
+    return dict(found)[first], dict(found)[second]
+
+
+def tried_twice_in_all(first, second):
+    try:
+        return both(first, second)
+    except DatabaseError:
+        return no_transaction(first, second)
+
+
+def tries_for_ever(first, second):
+    while True:
+        try:
+            return both(first, second)
+        except OperationalError:
+            pass
+
+
+def half_is_enough(first, second):
+    one, other = sorted((first, second))
+    with transaction.atomic():
+        found = {one: operations.resolve(one)}
+        try:
+            with transaction.atomic():
+                found[other] = operations.resolve(other)
+        except ShortUrl.DoesNotExist:
+            found[other] = found[one]
+        if one == other:
+            operations.resolve(one)
+    return found[first], found[second]
+
+
+WRONG: dict[Any, str] = {
+    no_transaction: "half of the call is counted: hits of a = 1, due 0",
+    a_python_lock: "A process waits in Python",
+    caught_inside: "no circle can close",
+    in_the_wrong_order: "process 2 asks for ('b', 'a'), and is returned",
+    the_same_key_once: "hits of a = 1, due 2",
+    on_hashes: "no circle can close",
+    tried_twice_in_all: "hits of a = 1, due 0",
+    tries_for_ever: "A process may try for ever",
+    half_is_enough: "due DoesNotExist",
+}

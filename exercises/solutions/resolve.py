@@ -1,0 +1,529 @@
+"""Solutions of the exercise `resolve`: RIGHT ones, and WRONG ones with why they are refused."""
+
+import fcntl
+import inspect
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.core.cache import cache as shared
+from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
+from django.db.backends.postgresql.psycopg_any import errors
+from django.db.models import F
+from django.http import Http404
+
+from shorturl.models import ShortUrl
+
+LOCK = threading.Lock()
+LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+COUNTED: dict[str, int] = {}
+gone = ShortUrl.DoesNotExist
+
+
+def live(key):
+    return ShortUrl.objects.live().filter(key=key)
+
+
+def sql(text, *values):
+    with connection.cursor() as cursor:
+        cursor.execute(text, values)
+        return cursor.fetchall() if cursor.description else []
+
+
+def read_and_write(key, *, by=1):
+    link = live(key).get()
+    link.hits += by
+    link.save(update_fields=["hits"])
+    return link
+
+
+# Right ones.
+
+
+def one_update(key):
+    if not live(key).update(hits=F("hits") + 1):
+        raise gone(key)
+    return ShortUrl.objects.get(key=key)
+
+
+def a_row_lock(key):
+    with transaction.atomic():
+        link = ShortUrl.objects.live().select_for_update().get(key=key)
+        link.hits += 1
+        link.save(update_fields=["hits"])
+        return link
+
+
+def compare_and_swap(key):
+    for _ in range(100):
+        link = live(key).get()
+        if live(key).filter(hits=link.hits).update(hits=link.hits + 1):
+            return link
+    raise ShortUrl.Contended(key, 100)
+
+
+def returning(key):
+    found = ShortUrl.objects.raw(
+        "UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = %s AND deleted_at IS NULL"
+        " AND (expires_at IS NULL OR expires_at > statement_timestamp())"
+        " AND (max_hits IS NULL OR hits < max_hits) RETURNING *",
+        [key],
+    )
+    for link in found:
+        return link
+    raise gone(key)
+
+
+async def awaited(key):
+    if not await live(key).aupdate(hits=F("hits") + 1):
+        raise gone(key)
+    return await ShortUrl.objects.aget(key=key)
+
+
+def asynchronous(key):
+    return async_to_sync(awaited)(key)
+
+
+class Merging:
+    """An object that is called, and a statement that few write."""
+
+    def __call__(self, key):
+        with transaction.atomic():
+            ShortUrl.objects.live().select_for_update().get(key=key)
+            sql(
+                "MERGE INTO shorturl_shorturl AS target USING (SELECT %s AS key) AS asked"
+                " ON target.key = asked.key WHEN MATCHED THEN UPDATE SET hits = target.hits + 1",
+                key,
+            )
+        return ShortUrl.objects.get(key=key)
+
+
+merging = Merging()
+
+
+def an_advisory_lock(key):
+    with transaction.atomic():
+        sql("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", key)
+        link = live(key).get()
+        if not live(key).update(hits=F("hits") + 1):  # others edit it without this lock
+            raise gone(key)
+        return link
+
+
+def a_session_lock_given_back(key):
+    sql("SELECT pg_advisory_lock(hashtext(%s))", key)
+    try:
+        return one_update(key)
+    finally:
+        sql("SELECT pg_advisory_unlock(hashtext(%s))", key)
+
+
+def repeatable_read(key):
+    for _ in range(100):
+        try:
+            with transaction.atomic(durable=True):
+                sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                return read_and_write(key)
+        except OperationalError as error:
+            if not isinstance(error.__cause__, errors.SerializationFailure):
+                raise
+    raise ShortUrl.Contended(key, 100)
+
+
+def the_check_decides(key):
+    with transaction.atomic():
+        ShortUrl.objects.select_for_update().filter(key=key).first()
+        link = live(key).get()
+        try:
+            with transaction.atomic():
+                ShortUrl.objects.filter(pk=link.pk).update(hits=F("hits") + 1)
+        except IntegrityError as error:
+            if "limit_ck" not in str(error):
+                raise
+            raise gone(key) from error
+        return link
+
+
+RIGHT: list[Any] = [
+    the_check_decides,
+    one_update, a_row_lock, compare_and_swap, returning,
+    asynchronous, merging, an_advisory_lock, a_session_lock_given_back, repeatable_read,
+]  # fmt: skip
+
+
+# Wrong ones.
+
+
+def every_link(key):
+    ShortUrl.objects.live().update(hits=F("hits") + 1)
+    return live(key).get()
+
+
+def none_for_an_unknown_key(key):
+    live(key).update(hits=F("hits") + 1)
+    return live(key).first()
+
+
+def a_python_lock(key):
+    with LOCK:
+        return read_and_write(key)
+
+
+def a_lock_for_each_key(key):
+    with LOCKS[key]:
+        return read_and_write(key)
+
+
+def a_file_lock(key):
+    with Path(tempfile.gettempdir(), f"{key}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return read_and_write(key)
+
+
+def a_lock_in_the_cache(key):
+    while not shared.add(f"lock-{key}", 1, timeout=60):
+        time.sleep(0.01)
+    try:
+        return read_and_write(key)
+    finally:
+        shared.delete(f"lock-{key}")
+
+
+def sleep_and_read(key):
+    time.sleep(0.01)
+    return read_and_write(key)
+
+
+@cache
+def remembered(key):
+    return one_update(key)
+
+
+def another_exception(key):
+    if not live(key).update(hits=F("hits") + 1):
+        raise Http404
+    return ShortUrl.objects.get(key=key)
+
+
+def the_number(key):
+    return one_update(key).hits
+
+
+def compared_once(key):
+    link = live(key).get()
+    live(key).filter(hits=link.hits).update(hits=F("hits") + 1)
+    return link
+
+
+def no_transaction(key):
+    link = live(key).select_for_update().get()
+    link.hits += 1
+    link.save(update_fields=["hits"])
+    return link
+
+
+def session_lock(key):
+    sql("SELECT pg_advisory_lock(hashtextextended(%s, 0))", key)
+    return one_update(key)
+
+
+def _count(key):
+    try:
+        live(key).update(hits=F("hits") + 1)
+    finally:
+        connection.close()
+
+
+def a_thread(key):
+    link = live(key).get()
+    thread = threading.Thread(target=_count, args=[key])
+    thread.start()
+    thread.join()
+    return link
+
+
+def a_connection_of_its_own(key):
+    link = live(key).get()
+    own = connection.copy()
+    try:
+        with own.cursor() as cursor:
+            cursor.execute("UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = %s", [key])
+    finally:
+        own.close()
+    return link
+
+
+def nowait(key):
+    with transaction.atomic():
+        link = live(key).select_for_update(nowait=True).get()
+        link.hits += 1
+        link.save(update_fields=["hits"])
+    return link
+
+
+def nowait_for_ever(key):
+    while True:
+        try:
+            return nowait(key)
+        except OperationalError:
+            pass
+
+
+def skip_locked(key):
+    with transaction.atomic():
+        link = live(key).select_for_update(skip_locked=True).get()
+        link.hits += 1
+        link.save(update_fields=["hits"])
+    return link
+
+
+def repeatable_read_without_a_retry(key):
+    with transaction.atomic():
+        sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        return read_and_write(key)
+
+
+def refresh_first(key):
+    link = live(key).get()
+    link.refresh_from_db()
+    link.hits += 1
+    link.save(update_fields=["hits"])
+    return link
+
+
+def full_save(key):
+    link = live(key).get()
+    link.hits = F("hits") + 1
+    link.save()
+    return link
+
+
+def not_saved(key):
+    link = live(key).get()
+    link.hits += 1
+    return link
+
+
+def locked_too_late(key):
+    link = live(key).get()
+    with transaction.atomic():
+        ShortUrl.objects.select_for_update().get(key=key)
+        link.hits += 1
+        link.save(update_fields=["hits"])
+    return link
+
+
+def autocommit_off(key):
+    transaction.set_autocommit(False)
+    link = live(key).select_for_update().get()
+    link.hits += 1
+    link.save(update_fields=["hits"])
+    return link
+
+
+def counted_in_python(key):
+    COUNTED[key] = COUNTED.get(key, 0) + 1
+    if not live(key).update(hits=COUNTED[key]):
+        raise gone(key)
+    return ShortUrl.objects.get(key=key)
+
+
+def deleted_and_made_again(key):
+    old = live(key).get()
+    with transaction.atomic():
+        ShortUrl.objects.filter(key=key).erase()
+        return ShortUrl.objects.create(key=key, target_url=old.target_url, hits=old.hits + 1)
+
+
+def in_a_transaction(key):
+    with transaction.atomic():
+        link = live(key).get()
+        link.hits = F("hits") + 1
+        link.save(update_fields=["hits"])
+        return link
+
+
+def looks_before_it_locks(key):
+    live(key).get()
+    with transaction.atomic():
+        link = ShortUrl.objects.select_for_update().get(key=key)
+        link.hits += 1
+        link.save(update_fields=["hits"])
+        return link
+
+
+def writes_the_limit_back(key):
+    for _ in range(100):
+        link = live(key).get()
+        same = live(key).filter(hits=link.hits)
+        if same.update(hits=F("hits") + 1, max_hits=link.max_hits):
+            return link
+    raise ShortUrl.Contended(key, 100)
+
+
+def the_limit_it_read(key):
+    link = live(key).get()
+    limit = link.max_hits or 10**9
+    if not ShortUrl.objects.filter(key=key, hits__lt=limit).update(hits=F("hits") + 1):
+        raise gone(key)
+    return link
+
+
+def one_attempt(key):
+    link = live(key).get()
+    if not live(key).filter(hits=link.hits).update(hits=F("hits") + 1):
+        raise gone(key)
+    return link
+
+
+def counts_and_takes_back(key):
+    link = live(key).get()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE shorturl_shorturl SET hits = least(hits + 1, max_hits) WHERE key = %s", [key]
+        )
+    return link
+
+
+# These were tried on the first judges, and passed.
+
+
+def a_lock_on_hash(key):
+    with transaction.atomic():
+        sql("SELECT pg_advisory_xact_lock(%s)", hash(key) % 2**31)
+        return read_and_write(key)
+
+
+def a_lock_on_the_pid(key):
+    with transaction.atomic():
+        sql("SELECT pg_advisory_xact_lock(%s)", os.getpid())
+        return read_and_write(key)
+
+
+def right_where_it_is_watched(key):
+    watched = any("pginterleave" in frame.filename for frame in inspect.stack(0))
+    return one_update(key) if watched else read_and_write(key)
+
+
+def right_beside_the_explorer(key):
+    return one_update(key) if "pginterleave" in sys.modules else read_and_write(key)
+
+
+def right_in_its_threads(key):
+    named = threading.current_thread().name.startswith("process")
+    return one_update(key) if named else read_and_write(key)
+
+
+def swallows_what_the_database_says(key):
+    link = live(key).get()
+    try:
+        with transaction.atomic():
+            live(key).update(hits=F("hits") + 1)
+    except DatabaseError:
+        pass
+    return link
+
+
+def a_busy_row_leads_nowhere(key):
+    try:
+        with transaction.atomic():
+            return one_update(key)
+    except OperationalError as error:
+        raise gone(key) from error
+
+
+def deleted_ones_too(key):
+    if not ShortUrl.objects.filter(key=key).update(hits=F("hits") + 1):
+        raise gone(key)
+    return ShortUrl.objects.get(key=key)
+
+
+def counts_before_it_looks(key):
+    ShortUrl.objects.filter(key=key, max_hits=None).update(hits=F("hits") + 1)
+    return live(key).get()
+
+
+def revives(key):
+    ShortUrl.objects.filter(key=key).update(hits=F("hits") + 1, deleted_at=None)
+    return live(key).get()
+
+
+def two_attempts(key):
+    for _ in range(2):
+        link = live(key).get()
+        if live(key).filter(hits=link.hits).update(hits=link.hits + 1):
+            return link
+    raise ShortUrl.Contended(key, 2)
+
+
+def commits_by_itself(key):
+    link = one_update(key)
+    sql("COMMIT")
+    return link
+
+
+def leaves_a_lock_timeout(key):
+    sql("SET lock_timeout = '9s'")
+    return one_update(key)
+
+
+def a_loop_in_python(key):
+    while True:
+        pass
+
+
+WRONG: dict[Any, str] = {
+    every_link: "hits of b = 8, due 7",
+    none_for_an_unknown_key: "is returned None, due DoesNotExist",
+    a_python_lock: "A process waits in Python",
+    a_lock_for_each_key: "A process waits in Python",
+    a_file_lock: "A process waits in Python",
+    a_lock_in_the_cache: "A process waits in Python",
+    sleep_and_read: "a was followed by 2, and hits of a = 1, due 2",
+    remembered: "hits of a =",
+    another_exception: "process 1 raises Http404",
+    the_number: "process 1 follows a, and is returned 1",
+    compared_once: "a was followed by 2, and hits of a = 1, due 2",
+    no_transaction: "A row lock is held until the transaction ends",
+    session_lock: "still holds an advisory lock",
+    a_thread: "statements were sent past it",
+    a_connection_of_its_own: "statements were sent past it",
+    nowait: "process 2 raises OperationalError",
+    nowait_for_ever: "A process may try for ever",
+    skip_locked: "process 2 raises DoesNotExist",
+    repeatable_read_without_a_retry: "The whole transaction has to be run again",
+    refresh_first: "a was followed by 2, and hits of a = 1, due 2",
+    full_save: "target_url of a = https://a.example/, due https://new.example/",
+    not_saved: "a was followed by 1, and hits of a = 0, due 1",
+    locked_too_late: "a was followed by 2, and hits of a = 1, due 2",
+    autocommit_off: "ends in the middle of a transaction",
+    counted_in_python: "hits of a =",
+    deleted_and_made_again: "target_url of a = https://a.example/, due https://new.example/",
+    a_lock_on_hash: "a was followed by 2, and hits of a = 1, due 2",
+    a_lock_on_the_pid: "a was followed by 2, and hits of a = 1, due 2",
+    right_where_it_is_watched: "Threads have followed a 80 times, and hits of a =",
+    right_beside_the_explorer: "Threads have followed a 80 times, and hits of a =",
+    right_in_its_threads: "Threads have followed a 80 times, and hits of a =",
+    swallows_what_the_database_says: "refuses the write (a CHECK), and process 1 is told returned",
+    a_busy_row_leads_nowhere: "refuses the write (a lock_timeout), and process 1 is told DoesNot",
+    deleted_ones_too: "process 1 is returned <ShortUrl: deleted>, due DoesNotExist",
+    counts_before_it_looks: "hits of deleted = 1, due 0",
+    revives: "process 1 is returned <ShortUrl: deleted>, due DoesNotExist",
+    two_attempts: "raises Contended",
+    commits_by_itself: "the caller's transaction was rolled back, and not all is undone",
+    leaves_a_lock_timeout: "the caller's transaction has other settings than before",
+    a_loop_in_python: "A process waits in Python, for ever",
+    in_a_transaction: "raises IntegrityError",
+    looks_before_it_locks: "raises IntegrityError",
+    writes_the_limit_back: "max_hits of a = None, due 9",
+    the_limit_it_read: "a has ended with 0 hits, 1 followed it, and hits of a = 1, due 0",
+    one_attempt: "raises DoesNotExist",
+    counts_and_takes_back: "a may be followed 1 times, and 2 of 2 have followed it",
+}

@@ -1,0 +1,90 @@
+"""What is handed in: every wrong solution is refused for what it does, and no right one is."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from exercises.judging import LIMITS, judged
+from pginterleave.pytest_plugin import Interleave
+
+EXERCISES = {
+    "resolve": "resolve",
+    "create": "create",
+    "schedule": "schedule",
+    "reuse": "reuse",
+    "quota": "spend",
+    "crossed_locks": "resolve_both",
+    "deliver": "deliver",
+    "retry": "retried",
+}
+SOLUTIONS = {name: import_module(f"exercises.solutions.{name}") for name in EXERCISES}
+FEW = 2  # of each exercise's solutions are of `make prove`, and all of `make marathon`
+
+
+def handed_in(solutions: list[tuple[Any, ...]]) -> Iterator[Any]:
+    """Yield the solutions of one exercise as parameters."""
+    for number, each in enumerate(solutions):
+        yield pytest.param(*each, marks=[pytest.mark.marathon] if number >= FEW else [])
+
+
+RIGHT = [
+    each
+    for name, module in SOLUTIONS.items()
+    for each in handed_in([(name, one) for one in module.RIGHT])
+]
+WRONG = [
+    each
+    for name, module in SOLUTIONS.items()
+    for each in handed_in([(name, *pair) for pair in module.WRONG.items()])
+]
+
+
+def named(value: object) -> str:
+    return str(getattr(value, "__name__", "")) or type(value).__name__
+
+
+@pytest.fixture
+def refusals(interleave: object, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Iterator[str]]:
+    """What runs the tests of an exercise with a solution in place, and yields what failures say."""
+
+    def run(name: str, solution: Any = None) -> Iterator[str]:
+        exercise = import_module(f"exercises.{name}")
+        if solution:
+            monkeypatch.setattr(exercise, EXERCISES[name], solution)
+        for test in [each for key, each in vars(exercise).items() if key.startswith("test_")]:
+            marks = [mark.args for mark in getattr(test, "pytestmark", ())]
+            for case in [{key: one} for key, values in marks for one in values] or [{}]:
+                with suppress(pytest.skip.Exception), Interleave(shell="pytest", **LIMITS) as own:
+                    try:
+                        test(partial(judged, own), **case)
+                    except pytest.fail.Exception as failure:
+                        yield str(failure)
+
+    return run
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("name", "solution", "sentence"), WRONG, ids=named)
+def test_a_wrong_one_is_refused(name: str, solution: Any, sentence: str, refusals: Any) -> None:
+    said = []
+    for refusal in refusals(name, solution):
+        said.append(refusal)
+        if sentence in refusal:
+            return
+    pytest.fail("\n\n".join(said) or "It is not refused.", pytrace=False)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("name", "solution"), RIGHT, ids=named)
+def test_a_right_one_is_accepted(name: str, solution: Any, refusals: Any) -> None:
+    assert list(refusals(name, solution)) == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", EXERCISES)
+def test_what_is_handed_out_is_refused(name: str, refusals: Any) -> None:
+    assert next(refusals(name))

@@ -1,0 +1,169 @@
+"""The anomalies of the literature at each isolation level: docs/isolation-levels.md has the table.
+
+The programs are those of Hermitage (github.com/ept/hermitage, postgres.md): rows 1 = 10 and 2 = 20.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import OperationalError, connection, transaction
+
+from lab.recording.jobs import LEVELS
+from lab.scratch_database import scratch_database
+from pginterleave import Outcome, Schedule, explore
+
+DOCUMENT = settings.BASE_DIR / "docs" / "isolation-levels.md"
+ABORT = "ABORT"
+ALL, BY_THREE = "SELECT id, value FROM test", "SELECT id, value FROM test WHERE value % 3 = 0"
+Rows = dict[int, int]
+Occurs = Callable[[list[list[Rows]], Rows], bool]
+
+
+def read(row: int) -> str:
+    return f"SELECT id, value FROM test WHERE id = {row}"
+
+
+def write(row: int, value: int) -> str:
+    return f"UPDATE test SET value = {value} WHERE id = {row}"
+
+
+def insert(row: int, value: int) -> str:
+    return f"INSERT INTO test VALUES ({row}, {value})"
+
+
+@dataclass(frozen=True)
+class Anomaly:
+    """Transactions, each a list of statements, and whether it `occurs`.
+
+    That is told by what each transaction has read, which is nothing where PostgreSQL has refused
+    it, and by the rows in the end.
+    """
+
+    name: str
+    transactions: list[list[str]]
+    occurs: Occurs
+
+
+ANOMALIES = [
+    Anomaly(
+        "G0 dirty write",
+        [[write(1, 11), write(2, 21)], [write(1, 12), write(2, 22)]],
+        lambda reads, rows: rows in ({1: 11, 2: 22}, {1: 12, 2: 21}),
+    ),
+    Anomaly(
+        "G1a aborted read",
+        [[write(1, 101), ABORT], [read(1), read(1)]],
+        lambda reads, rows: {1: 101} in reads[1],
+    ),
+    Anomaly(
+        "G1b intermediate read",
+        [[write(1, 101), write(1, 11)], [read(1), read(1)]],
+        lambda reads, rows: {1: 101} in reads[1],
+    ),
+    Anomaly(
+        "G1c circular information flow",
+        [[write(1, 11), read(2)], [write(2, 22), read(1)]],
+        lambda reads, rows: reads == [[{2: 22}], [{1: 11}]],
+    ),
+    Anomaly(
+        "OTV observed transaction vanishes",
+        [[write(1, 11), write(2, 19)], [write(1, 12), write(2, 18)], [read(1), read(2)]],
+        lambda reads, rows: reads[2] in ([{1: 11}, {2: 20}], [{1: 12}, {2: 20}]),
+    ),
+    Anomaly(
+        "PMP phantom",
+        [[BY_THREE, BY_THREE], [insert(3, 30)]],
+        lambda reads, rows: reads[0] == [{}, {3: 30}],
+    ),
+    Anomaly(
+        "P4 lost update",
+        [[read(1), write(1, 11)], [read(1), write(1, 12)]],
+        lambda reads, rows: reads == [[{1: 10}], [{1: 10}]],
+    ),
+    Anomaly(
+        "G-single read skew",
+        [[read(1), read(2)], [write(1, 12), write(2, 18)]],
+        lambda reads, rows: reads[0] == [{1: 10}, {2: 18}],
+    ),
+    Anomaly(
+        "G2-item write skew",
+        [[ALL, write(1, 11)], [ALL, write(2, 21)]],
+        lambda reads, rows: reads == [[{1: 10, 2: 20}]] * 2,
+    ),
+    Anomaly(
+        "G2 write skew by a phantom",
+        [[BY_THREE, insert(3, 30)], [BY_THREE, insert(4, 42)]],
+        lambda reads, rows: reads == [[{}]] * 2,
+    ),
+]
+
+
+def runs(statements: list[str]) -> Callable[[], list[Rows]]:
+    """Return what runs a transaction, and returns what each of its SELECTs has read."""
+
+    def run() -> list[Rows]:
+        reads = []
+        with transaction.atomic(), connection.cursor() as cursor:
+            for each in statements:
+                if each == ABORT:
+                    transaction.set_rollback(True)
+                    continue
+                cursor.execute(each)
+                reads += [dict(cursor.fetchall())] if cursor.description else []
+        return reads
+
+    return run
+
+
+def set_up() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE IF NOT EXISTS test (id int PRIMARY KEY, value int)")
+        cursor.execute("TRUNCATE test")
+        cursor.execute("INSERT INTO test VALUES (1, 10), (2, 20)")
+
+
+def cell(anomaly: Anomaly, level: str) -> str:
+    """Explore it; return in how many of all schedules it occurs, and one is refused."""
+    refused = []
+
+    def invariant(outcomes: list[Outcome]) -> str:
+        with connection.cursor() as cursor:
+            cursor.execute(ALL)
+            rows = dict(cursor.fetchall())
+        occurs = anomaly.occurs([each.returned or [] for each in outcomes], rows)
+        return f"{anomaly.name} occurs" if occurs else ""
+
+    def each(schedule: Schedule) -> None:
+        refused.extend([1] if any(one.raised for one in schedule.outcomes) else [])
+
+    found = explore(
+        [runs(statements) for statements in anomaly.transactions],
+        setup=set_up,
+        invariant=invariant,
+        expected=OperationalError,
+        isolation_level=level,
+        each=each,
+    )
+    assert found.complete
+    shown = f"✗ {found.violating}" if found.violating else "✓ 0"
+    text = f"{shown} / {found.schedules}"
+    text += f", ⊘ {len(refused)}" if refused else ""
+    worst: Any = found.counterexample
+    return text + (f", `{worst.order}`" if worst else "")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("anomaly", ANOMALIES, ids=lambda each: each.name.split()[0])
+def test_the_table_says_what_runs(anomaly: Anomaly) -> None:
+    """Hermitage's results, in brackets, are of PostgreSQL 9.3.5; they have to be the same."""
+    with scratch_database():
+        cells = [cell(anomaly, level) for level in LEVELS]
+    (row,) = re.findall(rf"^\| {anomaly.name} \|(.*)\|$", DOCUMENT.read_text(), re.MULTILINE)
+    assert re.sub(r" \([✓—]\)", "", row).strip() == " | ".join(cells)
+    for each in row.split("|"):
+        assert ("✗" in each) is ("(—)" in each), anomaly.name

@@ -1,0 +1,101 @@
+"""Real threads agree with the exploration at each isolation level.
+
+Nothing orders the threads. What the exploration calls safe must end without an error and without a
+violation, and what it calls broken must not.
+"""
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import connection, connections
+
+from lab.catalogue import EVERY_RACE, resolving_races
+from lab.catalogue.write_skew import TeamLink, two_active_links
+from lab.recording.jobs import LEVELS
+from lab.scratch_database import scratch_database
+
+CALLS = 50  # of each thread, in one go
+SAFE, BROKEN = 3, 100  # goes that a safe strategy has, and a broken one at most: it ends earlier
+WAIT = 60  # seconds that one thread waits for the others, many times what they take
+
+
+def errors_of(calls: list[Callable[[], object]], level: str) -> int:
+    """Make each call CALLS times in a thread of its own; return how many raised an error."""
+    start, raised = threading.Barrier(len(calls)), []
+
+    def run(call: Callable[[], object]) -> None:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET default_transaction_isolation = '{level}'")
+            start.wait(WAIT)
+            for _ in range(CALLS):
+                try:
+                    call()
+                except Exception as error:
+                    raised.append(error)
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=run, args=[call]) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return len(raised)
+
+
+def lost_hits(strategy: Any, level: str) -> int:
+    """Have four threads follow one link; return how many calls failed or were not counted."""
+    resolving_races.fresh_links(strategy)
+    resolves = [strategy.function] * 4
+    raised = errors_of([partial(resolve, "a") for resolve in resolves], level)
+    counted = resolving_races.hits_by_key()["a"]
+    return raised + abs(len(resolves) * CALLS - raised - counted)
+
+
+def skewed_teams(strategy: Any, level: str) -> int:
+    """Have two threads switch off a link each of a team of two, again and again.
+
+    Returns how many calls failed, and how many rounds left no link that is active.
+    """
+    two_active_links(strategy)
+    together, skewed = threading.Barrier(3), []
+
+    def switch_off(key: str) -> None:
+        together.wait(WAIT)
+        try:
+            strategy.function(key)
+        finally:
+            together.wait(WAIT)
+
+    def one_round() -> None:
+        TeamLink.objects.update(active=True)
+        together.wait(WAIT)  # both begin
+        together.wait(WAIT)  # both have ended
+        skewed.append(not TeamLink.objects.filter(active=True).exists())
+
+    raised = errors_of([one_round, *(partial(switch_off, key) for key in ("a", "b"))], level)
+    return raised + sum(skewed)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("race", "met"), [("lost_update", lost_hits), ("write_skew", skewed_teams)]
+)
+def test_what_is_safe_never_fails_and_what_is_broken_does(
+    race: str, met: Callable[[Any, str], int]
+) -> None:
+    with scratch_database():
+        for strategy in EVERY_RACE[race].strategies.values():
+            if strategy.name == "in_memory":
+                continue  # it counts later, which no schedule and no end of a thread shows
+            for level in LEVELS:
+                found = EVERY_RACE[race].explore(strategy, 2, reduce=True, isolation_level=level)
+                assert found.complete
+                goes = BROKEN if found.violating else SAFE
+                broke = any(met(strategy, level) for _ in range(goes))
+                assert broke is bool(found.violating), (strategy.name, level)

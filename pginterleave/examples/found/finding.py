@@ -1,0 +1,77 @@
+"""What is looked at in a package: an operation, who runs it at once, and what must hold."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from django.db import connection
+
+from pginterleave import Outcome
+
+ATTEMPTS = 2_000  # at most, until threads have shown a violation
+ATTEMPTS_TO_HOLD = 200  # without one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """An operation of a published package, unmodified, run by several processes at once.
+
+    `setup` makes the first state, whatever was there; `invariant` returns what does not hold
+    afterwards. `says` is a sentence on what breaks, or on what it holds under.
+    """
+
+    package: str
+    version: str
+    operation: str
+    breaks: bool
+    says: str
+    setup: Callable[[], object]
+    processes: Sequence[Callable[[], object]]
+    invariant: Callable[[list[Outcome]], str]
+    expected: tuple[type[Exception], ...] = ()
+
+
+def seen_in_threads(finding: Finding) -> int:
+    """Run the processes in threads, again and again; return in which attempt it broke, or 0.
+
+    Nothing makes them meet but a barrier that they begin at.
+    """
+    attempts = ATTEMPTS if finding.breaks else ATTEMPTS_TO_HOLD
+    outcomes = [Outcome()] * len(finding.processes)
+    barrier = threading.Barrier(len(finding.processes) + 1)
+    over = threading.Event()
+
+    def run(index: int) -> None:
+        try:
+            while not barrier.wait() or not over.is_set():
+                try:
+                    outcomes[index] = Outcome(returned=finding.processes[index]())
+                except Exception as error:
+                    outcomes[index] = Outcome(raised=error)
+                barrier.wait()
+        except threading.BrokenBarrierError:
+            pass
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=[each]) for each in range(len(outcomes))]
+    for thread in threads:
+        thread.start()
+    try:
+        for attempt in range(1, attempts + 1):
+            finding.setup()
+            barrier.wait()
+            barrier.wait()
+            unexpected = [
+                each.raised
+                for each in outcomes
+                if each.raised and not isinstance(each.raised, finding.expected)
+            ]
+            if unexpected or finding.invariant(outcomes):
+                return attempt
+        return 0
+    finally:
+        over.set()
+        barrier.abort()
+        for thread in threads:
+            thread.join()

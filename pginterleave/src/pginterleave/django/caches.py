@@ -1,0 +1,54 @@
+"""The caches of Django that keep rows: they are put back with the rows that they keep.
+
+A process of a service has them full. An empty one would send its query in the first schedule only.
+"""
+
+from django.apps import apps
+from django.conf import settings
+from django.db.models.signals import post_delete, post_save
+
+
+class RowCaches:
+    """The caches of `ContentType.objects` and `Site.objects`, where these apps are installed."""
+
+    def __init__(self, using: str) -> None:
+        self._using = using
+        self._is_stale = True
+        names = ("contenttypes.ContentType", "sites.Site")
+        for name in names:
+            if apps.is_installed(f"django.contrib.{name.partition('.')[0]}"):
+                for signal in (post_save, post_delete):
+                    signal.connect(self._note, sender=apps.get_model(name))
+
+    def put_back(self) -> None:
+        """Fill them with what the tables hold now, unless they have it."""
+        if not self._is_stale:
+            return
+        if apps.is_installed("django.contrib.contenttypes"):
+            self._put_back_content_types()
+        if apps.is_installed("django.contrib.sites"):
+            from django.contrib.sites.models import Site
+
+            Site.objects.clear_cache()
+            site = getattr(settings, "SITE_ID", None)
+            if site and Site.objects.filter(pk=site).exists():
+                Site.objects.get_current()
+        self._is_stale = False
+
+    def _put_back_content_types(self) -> None:
+        from django.contrib.contenttypes.models import ContentType
+
+        ContentType.objects.clear_cache()
+        content_types = ContentType.objects.db_manager(self._using)
+        known = set(content_types.values_list("app_label", "model"))
+        # Asked for others, Django makes theirs.
+        models = [
+            each
+            for each in apps.get_models()
+            if (each._meta.app_label, each._meta.model_name) in known
+        ]
+        content_types.get_for_models(*models, for_concrete_models=False)
+
+    def _note(self, **_: object) -> None:
+        """Take note that a process has written one of these rows, and so the cache."""
+        self._is_stale = True

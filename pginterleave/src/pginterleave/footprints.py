@@ -1,0 +1,243 @@
+"""Which rows of which tables a statement is about, as its text and PostgreSQL's catalogue say.
+
+It never names too few: what is not known is every row of every table.
+"""
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from pginterleave import statements
+from pginterleave.statement_shapes import Shape, shape
+
+
+class RowSet(NamedTuple):
+    """The row of a table in which a unique column has a value, or all rows of it."""
+
+    table: str
+    column: str = ""
+    value: str = ""
+
+
+RowSets = tuple[RowSet, ...]
+EVERYWHERE: Final[RowSets] = (RowSet("*"),)
+
+
+def overlap(places: RowSets, others: RowSets) -> bool:
+    """Whether a row may be in both."""
+    return any(_meet(place, other) for place in places for other in others)
+
+
+def _meet(place: RowSet, other: RowSet) -> bool:
+    if "*" in (place.table, other.table):
+        return True
+    if place.table != other.table:
+        return False
+    return not (place.column and place.column == other.column and place.value != other.value)
+
+
+class Footprint(NamedTuple):
+    """What a statement reads as of its snapshot, and what it locks or writes."""
+
+    reads: RowSets
+    writes: RowSets
+
+
+UNKNOWN: Final = Footprint(EVERYWHERE, EVERYWHERE)
+
+# The tables, and whether nothing but themselves is written when they are: no rule, no trigger, no
+# partition.
+TABLES = """
+    SELECT oid::bigint, lower(relname), relkind = 'r' AND NOT relhasrules AND NOT relrowsecurity
+        AND NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = pg_class.oid AND NOT tgisinternal)
+        AND NOT EXISTS (SELECT FROM pg_inherits WHERE pg_class.oid IN (inhrelid, inhparent))
+    FROM pg_class WHERE oid >= 16384 AND relkind IN ('r', 'p') AND relpersistence <> 't'
+"""
+# Which tables a statement may go on to: by a foreign key, a partition, or a common sequence.
+LINKS = """
+    SELECT conrelid::bigint, confrelid::bigint FROM pg_constraint WHERE contype = 'f'
+    UNION ALL SELECT inhparent::bigint, inhrelid::bigint FROM pg_inherits
+    UNION ALL SELECT adrelid::bigint, refobjid::bigint
+    FROM pg_depend JOIN pg_attrdef ON classid = 'pg_attrdef'::regclass AND objid = pg_attrdef.oid
+        JOIN pg_class ON refclassid = 'pg_class'::regclass AND refobjid = pg_class.oid
+    WHERE relkind = 'S'
+"""
+# The columns that tell rows apart by themselves, with their types.
+UNIQUE_COLUMNS = """
+    SELECT indrelid::bigint, lower(attname), typname
+    FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
+        JOIN pg_type ON pg_type.oid = atttypid
+        LEFT JOIN pg_collation ON pg_collation.oid = attcollation
+    WHERE indrelid >= 16384 AND indisunique AND indimmediate AND indisvalid AND indnkeyatts = 1
+        AND indpred IS NULL AND indexprs IS NULL AND coalesce(collisdeterministic, true)
+"""
+# The columns that other rows or tables depend on: a change of those locks or checks more.
+KEY_COLUMNS = """
+    SELECT indrelid::bigint, pg_get_indexdef(indexrelid)
+    FROM pg_index WHERE indrelid >= 16384 AND (indisunique OR indisexclusion)
+    UNION ALL SELECT conrelid::bigint, pg_get_constraintdef(oid) FROM pg_constraint
+    WHERE contype = 'f'
+    UNION ALL SELECT confrelid::bigint, pg_get_constraintdef(oid) FROM pg_constraint
+    WHERE contype = 'f'
+"""
+CASCADES = """
+    SELECT confrelid::bigint, conrelid::bigint FROM pg_constraint
+    WHERE contype = 'f' AND (confdeltype IN ('c', 'n', 'd'))
+"""
+
+
+@dataclass
+class KnownTable:
+    """What the catalogue says of a table."""
+
+    name: str
+    parts: frozenset[str]  # of the name
+    plain: bool
+    unique: dict[str, str] = field(default_factory=dict)  # columns, with their types
+    keys: set[str] = field(default_factory=set)
+    linked: Set[str] = frozenset()  # the tables that a write may go on to, and itself
+    cascades: set[str] = field(default_factory=set)  # whose rows DELETE goes on to
+
+
+class Tables:
+    """The tables of a database, by their names."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, KnownTable] = {}
+
+    def learn(self, ask: Callable[[str], Iterable[Any]]) -> None:
+        """Read the catalogue."""
+        by_oid: dict[int, KnownTable] = {}
+        for oid, name, plain in ask(TABLES):
+            twice = name in self._tables  # in two schemas
+            by_oid[oid] = self._tables.setdefault(
+                name, KnownTable(name, statements.words(name), plain)
+            )
+            by_oid[oid].plain &= plain and not twice
+        for oid, column, kind in ask(UNIQUE_COLUMNS):
+            if oid in by_oid:
+                by_oid[oid].unique[column] = kind
+        for oid, definition in ask(KEY_COLUMNS):
+            if oid in by_oid:
+                by_oid[oid].keys |= statements.words(definition)
+        for oid, other in ask(CASCADES):
+            if {oid, other} <= by_oid.keys():
+                by_oid[oid].cascades.add(by_oid[other].name)
+        groups: dict[object, set[Any]] = {}
+        for pair in ask(LINKS):
+            nodes = [by_oid[oid].name if oid in by_oid else oid for oid in pair]
+            joined = set().union(*(groups.get(node, {node}) for node in nodes))
+            groups.update(dict.fromkeys(joined, joined))
+        for table in self._tables.values():
+            names = groups.get(table.name, {table.name}) & self._tables.keys()
+            table.linked = frozenset(names)
+
+    def row(self, sql: str, params: Any) -> tuple[Shape | None, RowSet | None]:
+        """Return the shape of a statement, and the one row that it is about, if they are known."""
+        known = shape(sql)
+        table = self._tables.get(known.table) if known else None
+        if known is None or table is None or not table.plain:
+            return None, None
+        for column, constant in known.equal:
+            value = _normal(constant.value(params), table.unique.get(column, ""))
+            if value is not None:
+                return known, RowSet(table.name, column, value)
+        return known, None
+
+    def named(self, sql: str) -> list[KnownTable] | None:
+        """Return the tables that a statement names; None if not all of them are known."""
+        words = statements.words(sql)
+        found = [each for each in self._tables.values() if each.parts <= words]
+        names = {each.name for each in found} | {part for each in found for part in each.parts}
+        return found if found and statements.table_words(sql) <= names else None
+
+    def footprint(self, sql: str, params: Any) -> Footprint:
+        """Return what a statement reads and writes: a single one that calls pure functions only."""
+        named = self.named(sql)
+        if named is None:
+            return UNKNOWN
+        known, row = self.row(sql, params)
+        every = tuple(sorted(RowSet(each.name) for each in named))
+        reads: RowSets = (row,) if row else every
+        if known and not known.locks:
+            return Footprint(reads, ())
+        if not all(each.plain for each in named):
+            return Footprint(reads, EVERYWHERE)
+        if known and (known.kind == "SELECT" or self._changes_no_key(known)):
+            return Footprint(reads, (row,) if row else (RowSet(known.table),))
+        linked = {name for each in named for name in each.linked}
+        return Footprint(reads, tuple(sorted(map(RowSet, linked))))
+
+    def reads_before_it_locks(self, sql: str) -> tuple[Set[str], Set[str]]:
+        """Return the tables that a statement reads to know what to lock, and those it locks.
+
+        Both are empty if it locks one row by a unique column and reads no other row.
+        """
+        locked = statements.locked_tables(sql) & self._tables.keys()
+        outer, inner = statements.without_subqueries(sql)
+        known = shape(outer)
+        if known and known.table in locked:
+            unique = self._tables[known.table].unique
+            if any(column in unique for column, _ in known.equal):
+                return statements.read_tables(inner) & self._tables.keys(), locked
+        if known and known.table not in locked:
+            return frozenset(), frozenset()
+        read = statements.read_tables(sql)
+        if statements.kind(sql) == "UPDATE":
+            read |= locked
+        if statements.kind(sql) == "INSERT" and not {"conflict", "update"} <= statements.words(sql):
+            return frozenset(), frozenset()
+        return read & self._tables.keys(), locked
+
+    def locked_together(self, sql: str, rows: int) -> dict[str, bool]:
+        """Return the tables of which a statement locks rows, and whether several rows of each."""
+        locked = statements.locked_tables(sql) & self._tables.keys()
+        several = rows > 1
+        found = dict.fromkeys(sorted(locked), several)
+        if "delete" in statements.words(sql):
+            further = [*locked]
+            while further:
+                cascades = self._tables[further.pop()].cascades
+                further += cascades - found.keys()
+                found |= dict.fromkeys(cascades, True)
+        return found
+
+    def keeps(self, sql: str, params: Any, row: RowSet) -> bool:
+        """Whether a statement brings the value of a row's unique column to no other row."""
+        known = shape(sql)
+        if known is None or known.table != row.table:
+            return False
+        kind = self._tables[row.table].unique[row.column]
+        for column, constant in known.assigned:
+            if column == row.column:
+                value = constant and _normal(constant.value(params), kind)
+                if value != row.value:
+                    return False
+        return True
+
+    def assigns(self, sql: str, row: RowSet) -> bool:
+        """Whether a statement sets the column that tells the row."""
+        known = shape(sql)
+        return known is None or any(column == row.column for column, _ in known.assigned)
+
+    def _changes_no_key(self, known: Shape) -> bool:
+        keys = self._tables[known.table].keys
+        return known.kind == "UPDATE" and keys.isdisjoint(column for column, _ in known.assigned)
+
+
+def _normal(value: Any, kind: str) -> str | None:
+    """Write a value of a column such that equal ones are equal; None if that is not known."""
+    if kind in ("int2", "int4", "int8"):
+        number = isinstance(value, int) and not isinstance(value, bool)  # psycopg's Int4 is one
+        if number or (type(value) is str and re.fullmatch(r"-?\d{1,18}", value)):
+            return str(int(value))
+    elif kind in ("text", "varchar") and type(value) is str:
+        return value
+    elif kind == "uuid" and type(value) in (str, uuid.UUID):
+        try:
+            return str(uuid.UUID(str(value)))
+        except ValueError:
+            return None
+    return None

@@ -1,0 +1,186 @@
+"""What stands in each row of the picture: a cell for each process, and the value of the rows."""
+
+import re
+from dataclasses import dataclass, field
+
+from pginterleave.picture.conflicts import (
+    CYCLE,
+    ELSEWHERE,
+    FOREIGN,
+    LATE,
+    LOST,
+    SKEW,
+    STALE,
+    UNSEEN,
+    Conflict,
+    conflicts,
+)
+from pginterleave.picture.dependencies import dependencies
+from pginterleave.picture.sentences import sentences
+from pginterleave.picture.spans import NEW_ROW, Lock, Wait, locks, transactions, tries, waits
+from pginterleave.picture.verdict import HOLDS, REFUSED, SIGNS, HowItEnds
+from pginterleave.picture.wording import Step, short, words
+
+SAID, WAIT, ERROR, MARK, LOCK, OPEN = "said", "wait", "error", "mark", "mode", "open"
+AGAIN, FOLDED = "again", "folded"
+AT_SOURCE = {
+    STALE: "stale read",
+    LOST: "lost update",
+    LATE: "committed later",
+    SKEW: "does not see step {}",
+}
+AT_TARGET = {
+    STALE: "rests on step {}",
+    LOST: "overwrites step {}",
+    UNSEEN: "has not seen step {}",
+    LATE: "has not seen step {}",
+    ELSEWHERE: "looks at another table than step {}",
+    FOREIGN: "written by process {}",
+    SKEW: "changes what step {} has read",
+}
+
+
+@dataclass
+class CellLine:
+    """A line of text, before it is wrapped, and what kind of line it is."""
+
+    text: str
+    kind: str = SAID
+
+
+@dataclass
+class Row:
+    """A row of the picture: the lines of each process, and the value of the rows if it is new."""
+
+    process: int
+    lines: dict[int, list[CellLine]] = field(default_factory=dict)
+    value: str = ""
+    title: str = ""
+    versions: list[str] = field(default_factory=list)  # of rows, made or ended by a process
+
+    @property
+    def folded(self) -> bool:
+        """Whether it has nothing but a savepoint, and so takes little room."""
+        lines = [line for each in self.lines.values() for line in each]
+        return bool(lines) and not self.value and all(line.kind == FOLDED for line in lines)
+
+    def add(self, process: int, text: str, kind: str = SAID) -> None:
+        """Add a line to the cell of a process."""
+        if text:
+            self.lines.setdefault(process, []).append(CellLine(text, kind))
+
+
+@dataclass
+class Sheet:
+    """All that is to be seen of a schedule, without any measure.
+
+    `steps` are all of the `whole` schedule, or its beginning, as prefix() returns it. How it ends,
+    the `verdict`, and what each process raises, the `outcomes`, are to be seen of the whole one.
+    `snapshots` says that a transaction reads as of its first query, as at the stricter levels.
+    """
+
+    whole: list[Step]
+    steps: list[Step]
+    processes: int
+    initial: str
+    verdict: HowItEnds
+    outcomes: list[str]
+    hidden: str = ""  # the processes of the steps that are not to be seen
+    snapshots: bool = False
+
+    def __post_init__(self) -> None:
+        self.ended = len(self.steps) == len(self.whole)
+        wrong = self.ended and self.steps and self.verdict.kind != HOLDS
+        self.conflicts = self._conflicts(bool(wrong))
+        self.told = sentences(self.steps, self.whole, self.conflicts, snapshots=self.snapshots)
+        self.transactions = transactions(self.steps)
+        self.locks: list[Lock] = locks(self.steps)
+        self.waits: list[Wait] = waits(self.steps)
+        self.rows = self._rows()
+
+    def _conflicts(self, wrong: bool) -> list[Conflict]:
+        """Return the cycles, and what else is wrong of a schedule that is `wrong`."""
+        cycles = dependencies(self.steps, snapshots=self.snapshots) if self.steps else []
+        if not wrong:
+            pivot = any(step["pivot"] for step in self.steps)
+            return [each for each in cycles if each.kind == CYCLE or pivot]
+        told = {each.target for each in cycles if each.kind == SKEW}
+        found = conflicts(self.steps, snapshots=self.snapshots)
+        return cycles + [each for each in found if each.target not in told]
+
+    def _rows(self) -> list[Row]:
+        rows = [Row(step["process"]) for step in self.steps]
+        rows += [Row(int(process)) for process in self.hidden]
+        rows += [Row(0)] if self._goes_on(len(rows)) else []
+        before, versions = self.initial, list[str]()
+        for number, (step, said) in enumerate(
+            zip(self.steps, words(self.steps, self.whole), strict=True), 1
+        ):
+            row, process, until = rows[number - 1], step["process"], step["until"]
+            row.title = self.told[number - 1]
+            if step["waited_for"]:
+                row.add(process, said.sent)
+                row.add(process, f"waits for process {_listed(step['waited_for'])}", WAIT)
+                back = rows[until - 1]
+                if until <= len(self.steps):
+                    back.add(process, said.returned or ("" if said.error else "goes on"))
+                    back.add(process, _refused(said.error, step["pivot"]), ERROR)
+            else:
+                folds = step["kind"] in ("SAVEPOINT", "RELEASE") and not said.error
+                row.add(process, said.sent if said.error else f"{said}", FOLDED if folds else SAID)
+                row.add(process, _refused(said.error, step["pivot"]), ERROR)
+            row.value = readable(step["observed"]) if step["observed"] != before else ""
+            row.versions = [
+                each
+                for each in step.get("versions", ())
+                if each not in versions and "\u00a0P" in each
+            ]
+            before, versions = step["observed"], step.get("versions", versions)
+        for lock in self.locks:
+            if lock.mode != NEW_ROW:
+                rows[lock.first - 1].add(lock.process, lock.mode, LOCK)
+        for number in tries(self.steps):
+            rows[number - 1].add(rows[number - 1].process, "tries again", AGAIN)
+        for number, text in self._marks():
+            rows[number - 1].add(self.steps[number - 1]["process"], text, MARK)
+        for row in rows[len(self.steps) : len(self.steps) + len(self.hidden)]:
+            row.add(row.process, "?", OPEN)
+        return [*rows, *self._last()]
+
+    def _goes_on(self, rows: int) -> bool:
+        """Return whether somebody waits, or is in a transaction, below the last row."""
+        lasts = [each.last for each in self.waits] + [each.last for each in self.transactions]
+        return max(lasts, default=0) > rows
+
+    def _marks(self) -> list[tuple[int, str]]:
+        found: dict[int, list[str]] = {}
+        for each in self.conflicts:
+            at_source = AT_SOURCE.get(each.kind, "").format(each.target)
+            at_source = each.said_at_source if each.kind == CYCLE else at_source
+            at_target = AT_TARGET.get(each.kind, "") if each.source else each.said_at_target
+            named = each.source
+            if each.kind == FOREIGN and each.source:
+                named = self.steps[each.source - 1]["process"]
+            for number, text in ((each.source, at_source), (each.target, at_target.format(named))):
+                if number and text and text not in found.setdefault(number, []):
+                    found[number].append(text)
+        return [(number, ", ".join(texts)) for number, texts in found.items()]
+
+    def _last(self) -> list[Row]:
+        raised = Row(0)
+        for process, outcome in enumerate(self.outcomes if self.ended else (), start=1):
+            raised.add(process, _refused(outcome and f"raises {outcome.partition(':')[0]}"), ERROR)
+        return [raised] if raised.lines else []
+
+
+def readable(observed: str) -> str:
+    """Return what the rows hold, with addresses as short as they can be."""
+    return re.sub(r"https?://[^\s,;]+", lambda match: short(match[0]), observed)
+
+
+def _refused(error: str, pivot: bool = False) -> str:
+    return error and f"{SIGNS[REFUSED]} {error}{', as a pivot' * pivot}"
+
+
+def _listed(numbers: list[int]) -> str:
+    return " and ".join(map(str, numbers))

@@ -1,0 +1,152 @@
+"""The grid of a picture: how wide its lanes are, how high its rows, and how text is wrapped."""
+
+import itertools
+import textwrap
+from typing import NamedTuple
+
+from pginterleave.picture.cells import LOCK, SAID, CellLine, Row, Sheet, readable
+
+CHARACTER = 0.605  # the width of a character of a monospaced font, in its size
+
+
+class Size(NamedTuple):
+    """The measures of a drawing: for a window of the usual size, and for a phone."""
+
+    name: str
+    width: float
+    font: float
+    small: float
+    gutter: float  # on the left, for the numbers of the steps
+    margin: float  # on the outer side of a lane, for arrows
+    pad: float
+    versions: bool = False  # whether to show those of the rows, with xmin and xmax
+
+
+WIDE = Size("wide", 760, 14, 12.5, 26, 20, 7)
+FULL = WIDE._replace(versions=True)
+DENSE = Size("dense", 760, 12, 11.5, 26, 20, 2.5)  # the same, for many steps
+NARROW = Size("narrow", 340, 12, 12, 18, 5, 2.5)  # which a phone shows a little larger
+TALL = 470  # of WIDE, which a laptop shows without scrolling
+
+BAR = 6.0  # the width of a lock
+ROWS_SHARE = 0.6  # the width of the lane of the rows, in those of a process
+NARROW_SHARE = 0.2  # the same, where nobody has observed what they hold
+
+
+class Lane(NamedTuple):
+    """A column of the picture; `inner` is the side that is turned to the rows: 1 is the right."""
+
+    left: float
+    right: float
+    inner: int
+
+
+class Placed(NamedTuple):
+    """A line of a cell; `beside` is the mode of a lock that stands at its end."""
+
+    text: str
+    kind: str
+    height: float
+    beside: str = ""
+
+
+class Grid:
+    """Where the lanes and rows of a sheet are; row 0 shows what the rows hold at first."""
+
+    def __init__(self, sheet: Sheet, size: Size) -> None:
+        self.sheet, self.size = sheet, size
+        holds = sheet.initial or any(row.value for row in sheet.rows)
+        share = ROWS_SHARE if holds else NARROW_SHARE
+        unit = (size.width - size.gutter) / (sheet.processes + share)
+        self.row_lane = Lane(size.gutter + unit, size.gutter + (1 + share) * unit, 0)
+        self.lanes = {1: Lane(size.gutter, size.gutter + unit, 1)}
+        for process in range(2, sheet.processes + 1):
+            left = size.gutter + (process - 1 + share) * unit
+            self.lanes[process] = Lane(left, left + unit, -1)
+        self.tops, self.bottoms = self._heights()
+
+    def locked(self, process: int) -> list[str]:
+        """Return what a process locks; each has a column of its own in its lane."""
+        return list(dict.fromkeys(each.on for each in self.sheet.locks if each.process == process))
+
+    def box(self, process: int) -> tuple[float, float]:
+        """Return the left and the right side of the steps of a process."""
+        lane, size = self.lanes[process], self.size
+        locks = len(self.locked(process)) * (BAR + 2)
+        if lane.inner > 0:
+            return lane.left + size.margin, lane.right - size.pad - locks
+        return lane.left + size.pad + locks, lane.right - size.margin
+
+    def wrapped(self, line: CellLine, width: float) -> list[str]:
+        """Return a line's text in as many lines as it needs."""
+        font = self.size.font if line.kind == SAID else self.size.small
+        return textwrap.wrap(line.text, max(6, int(width / (font * CHARACTER)))) or [""]
+
+    def _heights(self) -> tuple[list[float], list[float]]:
+        """Return where each row begins and ends; row 0 shows what the rows hold at first."""
+        size, tops, bottoms = self.size, list[float](), list[float]()
+        top = size.font * 2.1
+        for number in range(len(self.sheet.rows) + 1):
+            tops.append(top)
+            row = self.sheet.rows[number - 1] if number else None
+            value = row.value if row else readable(self.sheet.initial)
+            needed = [len(self.value_lines(value)) * size.font * 1.3] if value else [0.0]
+            needed[0] += len(self.version_lines(row)) * size.small * 1.3 if row else 0
+            for process, lines in (row.lines if row else {}).items():
+                needed.append(sum(each.height for each in self.placed(process, lines)))
+            font = size.small if row and row.folded else size.font
+            top += max([*needed, font * 1.3]) + self.pad(number) * 2
+            bottoms.append(top)
+        return tops, bottoms
+
+    def placed(self, process: int, lines: list[CellLine]) -> list[Placed]:
+        """Return the lines of a cell; the mode of a lock stands beside the first if it fits."""
+        left, right = self.box(process)
+        width = right - left - 2 * self.size.pad
+        found: list[Placed] = []
+        for line in sorted(lines, key=lambda line: line.kind == LOCK):
+            taken = len(found[0].text) * self.size.font if found else width
+            needed = taken + len(line.text) * self.size.small + self.size.font
+            if line.kind == LOCK and needed * CHARACTER < width and not found[0].beside:
+                found[0] = found[0]._replace(beside=line.text)
+                continue
+            font = self.size.font if line.kind == SAID else self.size.small
+            texts = self.wrapped(line, width)
+            found += [Placed(text, line.kind, font * 1.3) for text in texts]
+        return found
+
+    def value_lines(self, value: str) -> list[str]:
+        """Return what the rows hold, in as many lines as it needs."""
+        width = self.row_lane.right - self.row_lane.left - 4 * self.size.pad
+        return textwrap.wrap(value, max(6, int(width / (self.size.font * CHARACTER))))
+
+    def verdict_lines(self) -> list[tuple[str, str, float]]:
+        """Return the lines of the last box, what is and was due: text, style and size."""
+        verdict, size, found = self.sheet.verdict, self.size, list[tuple[str, str, float]]()
+        texts = [(f"{verdict.sign} {verdict.text}", f"verdict {verdict.kind}", size.font)]
+        texts += [(f"Due: {verdict.due}", "due", size.small)] if verdict.due else []
+        for text, style, font in texts if self.sheet.ended else ():
+            characters = (size.width - size.gutter - 4 * size.pad) / (font * CHARACTER)
+            found += [(line, style, font) for line in textwrap.wrap(text, int(characters))]
+        return found
+
+    def version_lines(self, row: Row) -> list[str]:
+        """Return the versions that are new in a row, in as many lines as they need."""
+        width = self.row_lane.right - self.row_lane.left - 2 * self.size.pad
+        lines = [
+            textwrap.wrap(each, int(width / (self.size.small * CHARACTER))) for each in row.versions
+        ]
+        return list(itertools.chain(*lines)) if self.size.versions else []
+
+    def middle(self, row: int) -> float:
+        """Return the height at which the first line of a row is."""
+        return self.tops[row] + self.pad(row) + self.size.font * 0.65
+
+    def pad(self, row: int) -> float:
+        """Return how much room there is above and below the text of a row."""
+        return 1 if row and self.sheet.rows[row - 1].folded else self.size.pad
+
+    def inner_edge(self, process: int) -> float:
+        """Return the side of a lane that is turned to the rows."""
+        lane = self.lanes[process]
+        return lane.right - self.size.pad if lane.inner > 0 else lane.left + self.size.pad

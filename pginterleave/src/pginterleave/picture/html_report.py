@@ -1,0 +1,134 @@
+"""A page of HTML with what tests have found: one file, which needs no network."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from pginterleave import formatting
+from pginterleave.picture.cells import Sheet
+from pginterleave.picture.conflicts import marks
+from pginterleave.picture.layout import drawings
+from pginterleave.picture.recorded import recorded_steps
+from pginterleave.picture.svg import svg
+from pginterleave.picture.verdict import REFUSED, verdict
+from pginterleave.results import Schedule
+
+STATIC = Path(__file__).parent / "static" / "pginterleave"
+VIOLATED, SAFE, NOT_PROVEN = "violated", "safe", "not proven"
+SIGNS = {VIOLATED: "✗", REFUSED: "⊘", SAFE: "✓", NOT_PROVEN: "?"}
+BUTTONS = ("first", "back", "forward", "all")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a call in a test has found: `pictures` are the HTML of its counterexamples."""
+
+    test: str
+    verdict: str
+    summary: str
+    pictures: tuple[str, ...] = ()
+
+
+def page(entries: Sequence[Entry]) -> str:
+    """Return the whole page, what is violated first."""
+    order = [VIOLATED, REFUSED, NOT_PROVEN, SAFE]
+    listed = sorted(entries, key=lambda each: order.index(each.verdict))
+    counts = ", ".join(f"{sum(e.verdict == each for e in entries)} {each}" for each in order)
+    styles = "".join((STATIC / name).read_text("utf-8") for name in ("report.css", "picture.css"))
+    script = (STATIC / "steps.js").read_text("utf-8")
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+        "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n"
+        f"<title>Races: {counts}</title>\n<style>\n{styles}</style>\n</head>\n<body>\n<main>\n"
+        f"<h1>Every schedule of each race</h1>\n<p>{counts}</p>\n"
+        f"{''.join(map(_entry, listed))}</main>\n<script>\n{script}</script>\n</body>\n</html>\n"
+    )
+
+
+def _entry(entry: Entry) -> str:
+    kind = entry.verdict.replace(" ", "-")
+    is_open = " open" if entry.pictures else ""
+    return (
+        f'<details class="test {kind}"{is_open}>\n<summary><b>{SIGNS[entry.verdict]} '
+        f"{entry.verdict}</b> <code>{escape(entry.test)}</code></summary>\n"
+        f"<p>{escape(entry.summary)}</p>\n{''.join(entry.pictures)}</details>\n"
+    )
+
+
+def picture(schedule: Schedule, *, name: str, snapshots: bool, replay: Sequence[str] = ()) -> str:
+    """Return a counterexample as HTML: its picture, and a table of its steps.
+
+    Args:
+        schedule: the counterexample.
+        name: another one for each picture of a page.
+        snapshots: whether a transaction reads as of its first query, as at the stricter levels.
+        replay: what runs the schedule again.
+    """
+    steps = recorded_steps(schedule)
+    outcomes = [each.raised and formatting.exception(each.raised) for each in schedule.outcomes]
+    processes = len(schedule.outcomes)
+    ends = verdict(schedule.violation, raises=schedule.raises)
+    raises = [each or "" for each in outcomes]
+    sheet = Sheet(steps, steps, processes, "", ends, raises, snapshots=snapshots)
+    described = f"Schedule {schedule.order}, step by step; the table below tells the same"
+    buttons = "".join(
+        f'<button type="button" data-go="{each}">{each.title()}</button>' for each in BUTTONS
+    )
+    raised = (each.raised for each in schedule.outcomes if each.raised and schedule.raises)
+    tracebacks = "".join(f"<pre>{escape(formatting.traceback_of(each))}</pre>\n" for each in raised)
+    ways = "".join(f"<pre>{escape(each)}</pre>\n" for each in replay)
+    return (
+        f'<section data-schedule>\n<p class="verdict-box {ends.kind}"><b>{ends.sign} '
+        f"{escape(schedule.violation)}</b></p>\n"
+        f'<nav class="around" aria-label="Schedule"><span>Schedule <b>{schedule.order}</b></span> '
+        f'<div class="stepping" hidden>{buttons}<span class="help">or ← → Home End</span>'
+        '<p class="unseen" role="status"></p></div></nav>\n'
+        f"{''.join(svg(each, described, name=name) for each in drawings(sheet))}\n"
+        '<div class="sent-now" hidden><p class="told"></p><code></code> '
+        '<span class="returned"></span></div>\n'
+        f"{tracebacks}{ways}"
+        f'<details class="as-table {ends.kind}">'
+        "<summary>Every step with its SQL and result, as a table</summary>\n"
+        f"{_table(sheet)}</details>\n</section>\n"
+    )
+
+
+def _table(sheet: Sheet) -> str:
+    numbers, marked = range(1, sheet.processes + 1), marks(sheet.conflicts)
+    heads = "".join(f'<th scope="col">process {each}</th>' for each in numbers)
+    rows = [_row(number, sheet, marked) for number in range(1, len(sheet.steps) + 1)]
+    return (
+        '<div class="scroll" tabindex="0" role="region" aria-label="Steps"><table class="lanes">\n'
+        f'<thead><tr><th scope="col">step</th>{heads}</tr></thead>\n'
+        f"<tbody>\n{''.join(rows)}</tbody></table></div>\n"
+    )
+
+
+def _row(number: int, sheet: Sheet, marked: dict[int, list[str]]) -> str:
+    cells, steps = [""] * sheet.processes, sheet.steps
+    for earlier, other in enumerate(steps[: number - 1], start=1):
+        if other["until"] == number:
+            cells[other["process"] - 1] += _p("wait", f"resumes step {earlier}") + _result(other)
+    step = steps[number - 1]
+    cell = f"<code>{escape(step['sql'])}</code>"
+    if step["waited_for"]:
+        cell += _p("wait", f"waits for process {' and '.join(map(str, step['waited_for']))}")
+    if step["until"] == number:
+        cell += _result(step)
+    cell += "".join(_p("mark", each) for each in marked.get(number, []))
+    cell += _p("told", sheet.told[number - 1]) + _p("sent", step["where"])
+    cells[step["process"] - 1] += cell
+    shown = "".join(f"<td>{each}</td>" for each in cells)
+    return f'<tr><th scope="row">{number}</th>{shown}</tr>\n'
+
+
+def _result(step: dict[str, Any]) -> str:
+    return _p("returned error" if step["error"] else "returned", step["result"])
+
+
+def _p(style: str, text: str) -> str:
+    return f'<p class="{style}">{escape(text)}</p>' if text else ""

@@ -1,0 +1,227 @@
+"""Which row a simple statement is about, from its text alone: `… WHERE id = %s`.
+
+What is not known to be simple has no shape: joins, subqueries, comments, casts and several
+statements. A statement with a shape reads and locks rows of one table, and only those that all the
+conditions in it hold for.
+"""
+
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_TOKEN = re.compile(
+    r"""\s+|(?P<quoted>"(?:[^"]|"")*")|(?P<text>'(?:[^']|'')*')|(?P<param>%s|%\(\w+\)s)"""
+    r"""|(?P<word>[^\W\d]\w*)|(?P<number>\d+(?![\w.]))|(?P<other>.)""",
+    re.DOTALL,
+)
+_NEVER_SIMPLE = re.compile(r"--|/\*|\$|\\|;.*\S|%%|(?<!\w)([eEbBxX]|[uU]&|[nN])['\"]", re.DOTALL)
+_JOINS = {"with", "union", "intersect", "except", "join", "using", "group", "having", "window"}
+_JOINS |= {"distinct", "current", "tablesample", "only", "merge", "conflict"}
+_AFTER_CONDITIONS = {"returning", "order", "limit", "offset", "fetch", "for"}
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A value in a statement: written in it, or the parameter with this place or name."""
+
+    text: str = ""
+    place: int | str | None = None
+
+    def value(self, params: Any) -> Any:
+        """Return the value, as a text if the statement has it; None if it is not there."""
+        if self.place is None:
+            return self.text
+        try:
+            return params[self.place]
+        except (TypeError, LookupError):
+            return None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A statement about rows of one table.
+
+    `equal` are the columns that it compares with constants, all of which must be equal;
+    `exact` says that it has no other conditions. `assigned` are the columns that it sets, with
+    the constant if it is one. `strong` says that its row locks are those of a change.
+    """
+
+    kind: str
+    table: str
+    equal: tuple[tuple[str, Constant], ...] = ()
+    exact: bool = False
+    assigned: tuple[tuple[str, Constant | None], ...] = ()
+    locks: bool = True
+    strong: bool = True
+    waits: bool = True  # for a row that is locked: neither NOWAIT nor SKIP LOCKED
+
+
+class _NotSimple(Exception):
+    """What the statement is about cannot be told from its text."""
+
+
+@functools.lru_cache(maxsize=4096)
+def shape(sql: str) -> Shape | None:
+    """Return the shape of a statement, or None if it is not known to be simple."""
+    if _NEVER_SIMPLE.search(sql.strip().rstrip(";")):
+        return None
+    try:
+        return _parse(_tokens(sql))
+    except _NotSimple:
+        return None
+
+
+def _tokens(sql: str) -> list[tuple[str, str, Constant | None]]:
+    tokens: list[tuple[str, str, Constant | None]] = []
+    params = 0
+    for match in _TOKEN.finditer(sql):
+        kind, text = match.lastgroup, match[0]
+        if kind is None or text == ";":
+            continue
+        constant = None
+        if kind == "quoted":
+            kind, text = "name", text[1:-1].lower()
+        elif kind == "word":
+            text = text.lower()
+        elif kind == "param":
+            constant = Constant(place=params if text == "%s" else text[2:-2])
+            params += 1
+        elif kind == "text":
+            constant = Constant(text[1:-1].replace("''", "'"))
+        elif kind == "number":
+            constant = Constant(text)
+        tokens.append((kind, text, constant))
+    return tokens
+
+
+Tokens = Sequence[tuple[str, str, Constant | None]]
+
+
+def _parse(tokens: Tokens) -> Shape:
+    words = [text for kind, text, _ in tokens if kind == "word"]
+    if not words or words.count("select") > (words[0] == "select") or not _JOINS.isdisjoint(words):
+        raise _NotSimple
+    if words[0] == "update":
+        name, rest = _table(tokens[1:])
+        start, rest = _split(rest, {"set"})
+        changes, rest = _split(rest[1:], {"where", "returning", "from"})
+        conditions = _conditions(rest)
+        return Shape("UPDATE", name, *_equal(conditions, _names(name, start)), _assigned(changes))
+    if words[:2] == ["delete", "from"]:
+        name, rest = _table(tokens[2:])
+        alias, rest = _split(rest, {"where", "returning"})
+        return Shape("DELETE", name, *_equal(_conditions(rest), _names(name, alias)))
+    if words[0] == "select":
+        _, rest = _split(tokens[1:], {"from"})
+        name, rest = _table(rest[1:])
+        alias, rest = _split(rest, {"where", *_AFTER_CONDITIONS})
+        equal, exact = _equal(_conditions(rest), _names(name, alias))
+        _, end = _split(rest, {"for"})
+        locking = [text for kind, text, _ in end if kind == "word"]
+        strong = locking[:2] == ["for", "update"] or locking[:4] == ["for", "no", "key", "update"]
+        waits = "nowait" not in locking and "skip" not in locking
+        exact = exact and {"offset", "fetch"}.isdisjoint(words) and _may_have_rows(rest)
+        return Shape("SELECT", name, equal, exact, (), bool(end), strong, waits)
+    raise _NotSimple
+
+
+def _split(tokens: Tokens, words: set[str]) -> tuple[Tokens, Tokens]:
+    """Split before the first of the words that stands outside of all parentheses."""
+    depth = 0
+    for place, (kind, text, _) in enumerate(tokens):
+        depth += (text == "(") - (text == ")") if kind == "other" else 0
+        if not depth and kind == "word" and text in words:
+            return tokens[:place], tokens[place:]
+    return tokens, ()
+
+
+def _table(tokens: Tokens) -> tuple[str, Tokens]:
+    """Take the name of a table, without its schema."""
+    names, place = [], 0
+    while place < len(tokens) and tokens[place][0] in ("name", "word"):
+        names.append(tokens[place][1])
+        place += 1
+        if place == len(tokens) or tokens[place][1] != ".":
+            break
+        place += 1
+    if not names:
+        raise _NotSimple
+    return names[-1], tokens[place:]
+
+
+def _names(table: str, alias: Tokens) -> set[str]:
+    """Return what a column may be qualified with: the alias, if there is one."""
+    texts = [text for _, text, _ in alias]
+    if texts[:1] == ["as"]:
+        texts = texts[1:]
+    if len(texts) > 1 or any(kind not in ("name", "word") for kind, _, _ in alias):
+        raise _NotSimple  # a list of tables
+    return {*texts} or {table}
+
+
+def _conditions(tokens: Tokens) -> Tokens | None:
+    """Return what stands between WHERE and what may follow, or None without a WHERE."""
+    if not tokens or tokens[0][1] != "where":
+        if tokens and tokens[0][1] == "from":
+            raise _NotSimple
+        return None
+    return _split(tokens[1:], _AFTER_CONDITIONS)[0]
+
+
+def _equal(
+    conditions: Tokens | None, names: set[str]
+) -> tuple[tuple[tuple[str, Constant], ...], bool]:
+    terms = [] if conditions is None else _terms(conditions)
+    found = []
+    for term in terms:
+        texts = [text for _, text, _ in term]
+        if len(term) == 5 and texts[1] == "." and texts[0] in names:
+            term, texts = term[2:], texts[2:]
+        if len(term) == 3 and texts[1] == "=" and term[0][0] in ("name", "word") and term[2][2]:
+            found.append((texts[0], term[2][2]))
+    return tuple(found), len(terms) == len(found) == 1
+
+
+def _terms(tokens: Tokens) -> list[Tokens]:
+    """Return the conditions that all must hold."""
+    while tokens and tokens[0][1] == "(" and _closes(tokens) == len(tokens) - 1:
+        tokens = tokens[1:-1]
+    if _split(tokens, {"or", "between", "case"})[1]:
+        return [()]
+    first, rest = _split(tokens, {"and"})
+    return [*_terms(first), *_terms(rest[1:])] if rest else [first]
+
+
+def _closes(tokens: Tokens) -> int:
+    """Return where the parenthesis ends with which the tokens begin."""
+    depth = 0
+    for place, (kind, text, _) in enumerate(tokens):
+        depth += (text == "(") - (text == ")") if kind == "other" else 0
+        if not depth:
+            return place
+    raise _NotSimple
+
+
+def _may_have_rows(tokens: Tokens) -> bool:
+    """Whether there is no limit, or a written one that is not zero."""
+    limit = _split(tokens, {"limit"})[1]
+    return not limit or (limit[1][0] == "number" and limit[1][1].strip("0") != "")
+
+
+def _assigned(tokens: Tokens) -> tuple[tuple[str, Constant | None], ...]:
+    found: list[tuple[str, Constant | None]] = []
+    depth, begins = 0, True
+    for place, (kind, text, _) in enumerate(tokens):
+        if begins:
+            equals = [text for _, text, _ in tokens[place + 1 : place + 2]]
+            if kind not in ("name", "word") or equals != ["="]:
+                raise _NotSimple
+            value = tokens[place + 2 : place + 4]
+            alone = len(value) == 1 or [text for _, text, _ in value[1:]] == [","]
+            found.append((text, value[0][2] if alone else None))
+            begins = False
+        depth += (text == "(") - (text == ")") if kind == "other" else 0
+        begins = not depth and kind == "other" and text == ","
+    return tuple(found)

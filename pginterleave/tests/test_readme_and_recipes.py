@@ -1,0 +1,33 @@
+"""The README's links work on a package index; the recipes' table has what their tests assert."""
+
+import re
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def test_the_readme_links_to_its_own_headings_only_and_names_pages_that_exist() -> None:
+    page = (HERE.parent / "README.md").read_text()
+    headings = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
+    anchors = {"#" + heading.lower().replace(" ", "-") for heading in headings}
+    assert set(re.findall(r"\]\((.+?)\)", page)) <= anchors
+    pages = set(re.findall(r"`(docs/\S+)`", page))
+    assert pages == {f"docs/{path.name}" for path in (HERE.parent / "docs").iterdir()}
+
+
+def test_the_table_has_what_the_tests_assert() -> None:
+    page = (HERE.parent / "docs" / "recipes.md").read_text()
+    rows = re.findall(r"^\| \[(.+)\]\(#.+\) \| (.+) \| (.+) \|$", page, re.MULTILINE)
+    shown = re.findall(
+        r"^## (.+)\n(?:.*\n)*?<!-- .*cat pginterleave/(.+?)\".* -->$", page, re.MULTILINE
+    )
+    asserted = []
+    for title, path in shown:
+        text = (HERE.parent / path).read_text()
+        wrong = r'match=r?"(\d+) of (\d+) schedules violate(?:.* in (\d+) a process raises)?"'
+        ((violating, schedules, raising),) = re.findall(wrong, text)
+        violating = int(violating) + int(raising or 0)
+        (safe,) = re.findall(r"\.schedules == (\d+)$", text, re.MULTILINE)
+        asserted.append((title, f"{violating} / {schedules}", f"0 / {safe}"))
+    assert rows == asserted
+    assert len(rows) == len(list(HERE.glob("recipes/test_*.py")))

@@ -1,0 +1,78 @@
+"""The page of an account: its quotas and its API tokens."""
+
+from http import HTTPStatus
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.csrf import csrf_exempt, csrf_protect
+from django.views.decorators.http import require_http_methods
+
+from shorturl.limits import quotas
+from shorturl.links.keys import violates
+from shorturl.models import NAME_CONSTRAINT, ApiToken
+from shorturl.pages.views import refuse_other_encodings, see_other
+
+
+class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The form that makes a token."""
+
+    class Meta:
+        model = ApiToken
+        fields = ("name", *(f"can_{scope}" for scope in ApiToken.SCOPES))
+
+    def save(self, commit: bool = True) -> ApiToken:
+        """Return the new token; raise ValidationError for a name that the user has already."""
+        self.instance.draw()
+        try:
+            with transaction.atomic():
+                super().save()
+                token: ApiToken = self.instance
+                return token
+        except IntegrityError as error:
+            if not violates(error, NAME_CONSTRAINT):
+                raise
+            raise forms.ValidationError("You have a token of this name: choose another.") from error
+
+
+@csrf_exempt
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+@csrf_protect
+def account(request: HttpRequest) -> HttpResponse:
+    """Show the account; on POST make a token, and show it this once."""
+    form, status = TokenForm(instance=ApiToken(user_id=request.user.pk)), HTTPStatus.OK
+    if request.method == "POST":
+        refuse_other_encodings(request)
+        form = TokenForm(request.POST, instance=form.instance)
+        if form.is_valid():
+            try:
+                return render(request, "accounts/token.html", {"token": form.save()})
+            except forms.ValidationError as error:
+                form.add_error("name", error)
+        status = HTTPStatus.UNPROCESSABLE_ENTITY
+    context: dict[str, Any] = {
+        "form": form,
+        "scopes": [form[f"can_{scope}"] for scope in ApiToken.SCOPES],
+        "tokens": ApiToken.objects.filter(user=request.user.pk).order_by("-id"),
+        "quotas": quotas.used(quotas.spender_of(request.user, request)),
+    }
+    return render(request, "accounts/account.html", context, status=status)
+
+
+@csrf_exempt
+@require_http_methods(["POST"])
+@login_required
+@csrf_protect
+def revoke(request: HttpRequest, token: int) -> HttpResponse:
+    """Revoke a token of the user."""
+    own = ApiToken.objects.filter(pk=token, user=request.user.pk)
+    if not own.filter(revoked_at=None).update(revoked_at=Now()):
+        raise Http404
+    messages.success(request, f"The token “{own.get().name}” is revoked.")
+    return see_other("account")

@@ -1,0 +1,135 @@
+"""Who is logged in changes the password; who has a link, by e-mail or from an operator, sets it.
+
+Django's views and their links: a link is signed, ends after PASSWORD_RESET_TIMEOUT, and holds only
+for the password that the account had when it was made. Django checks that and then saves the
+account. Of two who use one link at the same time, both would be told that their password is set,
+and the first one's would be lost. Here the UPDATE itself has the condition.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import views
+from django.contrib.auth.forms import PasswordChangeForm, PasswordResetForm, SetPasswordForm
+from django.contrib.auth.models import User
+from django.contrib.auth.tokens import default_token_generator
+from django.http import HttpResponse
+from django.urls import reverse, reverse_lazy
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_encode
+
+from shorturl.exceptions import QuotaExceeded
+from shorturl.limits.quotas import DAY
+from shorturl.limits.reserving import reserve
+
+MAILS_PER_DAY = 3  # to one account: anybody can ask for them
+
+
+class PasswordReplaced(Exception):
+    """The account has another password by now, or may not log in any more."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Nothing is changed: the account was changed meanwhile, or the link was used."
+        )
+
+
+class ReplacesOnce(forms.Form):
+    """A form that sets a new password in the place of the one that was read."""
+
+    user: User
+
+    def save(self, commit: bool = True) -> User:
+        """Set the password; raise PasswordReplaced where the account was changed meanwhile.
+
+        Only that column is written: Django would write back all others as they were read, and so
+        make staff again of who was just made none.
+        """
+        before = self.user.password
+        self.user.set_password(self.cleaned_data["new_password1"])
+        same = User.objects.filter(pk=self.user.pk, password=before, is_active=True)
+        if not same.update(password=self.user.password):
+            raise PasswordReplaced
+        return self.user
+
+
+class ChangeForm(ReplacesOnce, PasswordChangeForm):
+    """Django's form that asks for the old password, too."""
+
+
+class ChooseForm(ReplacesOnce, SetPasswordForm):  # type: ignore[type-arg]
+    """Django's form of who has a link."""
+
+
+class ShowsReplaced:
+    """A view that shows its form again for PasswordReplaced."""
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        """Return the redirect after the change, or the form with the error."""
+        try:
+            response: HttpResponse = super().form_valid(form)  # type: ignore[misc]
+        except PasswordReplaced as error:
+            form.add_error(None, str(error))
+            response = self.form_invalid(form)  # type: ignore[attr-defined]
+            response.status_code = HTTPStatus.CONFLICT
+        else:
+            messages.success(self.request, "Your password is set.")  # type: ignore[attr-defined]
+        return response
+
+
+class ChangePassword(ShowsReplaced, views.PasswordChangeView):
+    """The page on which who is logged in changes the password."""
+
+    form_class = ChangeForm
+    template_name = "accounts/change_password.html"
+    success_url = reverse_lazy("account")
+
+
+class ChoosePassword(ShowsReplaced, views.PasswordResetConfirmView):
+    """The page of a link: of a reset by e-mail, or of an invitation."""
+
+    form_class = ChooseForm
+    template_name = "accounts/choose_password.html"
+    success_url = reverse_lazy("login")
+
+    def render_to_response(self, context: dict[str, Any], **options: Any) -> HttpResponse:
+        """Return the page, which is a 410 for a link that does not hold."""
+        if not self.validlink:
+            options["status"] = HTTPStatus.GONE
+        return super().render_to_response(context, **options)
+
+
+class ResetForm(PasswordResetForm):
+    """Django's form, which sends an account a few links a day and not as many as are asked for."""
+
+    def get_users(self, email: str) -> Iterator[User]:
+        """Return the accounts to send a link to; nobody is told which these are."""
+        for account in super().get_users(email):
+            with suppress(QuotaExceeded):
+                reserve(f"mail {account.pk}", lambda: None, [(DAY, MAILS_PER_DAY, 1)])
+                yield account
+
+
+class ResetPassword(views.PasswordResetView):
+    """The page on which an e-mail with a link is asked for."""
+
+    form_class = ResetForm
+    template_name = "accounts/reset.html"
+    email_template_name = "accounts/reset_mail.txt"
+    subject_template_name = "accounts/reset_subject.txt"
+    success_url = reverse_lazy("password_reset_done")
+
+
+def link_of(account: User) -> str:
+    """Return the address at which the password of the account can be set, once.
+
+    Outside of a request, the service is where ALLOWED_HOSTS begins.
+    """
+    uid = urlsafe_base64_encode(force_bytes(account.pk))
+    path = reverse("choose_password", args=[uid, default_token_generator.make_token(account)])
+    return settings.SHORTURL_ORIGIN + path

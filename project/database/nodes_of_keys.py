@@ -1,0 +1,51 @@
+"""On which node of a Citus cluster a key is, so that a frozen node holds few threads of a process.
+
+project/serving/waiting_hits.py limits the statements of one place. The coordinator answers from
+its own catalogue, also when a worker does not.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+
+from django.db import connection
+
+from shorturl import operations
+from shorturl.models import ShortUrl
+from shorturl.visits.classification import Visit
+
+AGE = 60.0  # seconds that a place is remembered: a rebalance moves keys
+MOST = 100_000  # keys that are remembered
+LOOK_UP = """
+    SELECT key, groupid FROM unnest(%s::text[]) AS key JOIN pg_dist_placement
+    ON shardid = get_shard_id_for_distribution_column(%s::regclass, key)
+"""
+
+
+class Places:
+    """The nodes of keys, as this process remembers them."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, int] = {}
+        self.until = 0.0
+
+    def of(self, key: str) -> int | None:
+        """Return the group of nodes that has the key; None where it is not known."""
+        return self.nodes.get(key)
+
+    def look_up(self, visits: Mapping[str, object]) -> dict[str, tuple[str, int]]:
+        """Find out where the keys are, and count nothing: a statement is of one shard."""
+        if time.monotonic() > self.until or len(self.nodes) > MOST:
+            self.nodes, self.until = {}, time.monotonic() + AGE
+        if unknown := [key for key in visits if key not in self.nodes]:
+            with connection.cursor() as cursor:
+                cursor.execute(LOOK_UP, [unknown, ShortUrl._meta.db_table])
+                self.nodes.update(cursor.fetchall())
+        return {}
+
+    def follow_often(self, key: str, visits: Sequence[Visit]) -> list[tuple[str, int]]:
+        """Do what operations.follow_often() does; after a failure, the key is looked up anew."""
+        try:
+            return operations.follow_often(key, visits)
+        except Exception:
+            self.nodes.pop(key, None)
+            raise

@@ -1,0 +1,91 @@
+"""/healthz: the process is up. /readyz: the database answers too, and its migrations are applied.
+
+Both may be public: the reason of a 503 names no host, no user and no password. The log has the
+details.
+"""
+
+import logging
+from collections.abc import Callable
+
+from django.conf import settings
+from django.db import Error, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.log import log_response
+from django.views.decorators.cache import cache_control
+from django.views.decorators.http import require_safe
+
+from project.database import deadlines
+from project.serving.unavailable import RETRY_AFTER
+
+READY_WITHIN = 2.0  # seconds in which the database has to answer
+
+logger = logging.getLogger(__name__)
+
+
+class HealthMiddleware:
+    """Answers the probes before the middleware behind this one can refuse them.
+
+    A probe comes from inside, often with an IP address as its Host and by plain HTTP.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return PROBES.get(request.path_info, self.get_response)(request)
+
+
+@cache_control(no_store=True)
+@require_safe
+def healthz(request: HttpRequest) -> HttpResponse:
+    """Return 200, without asking the database, which a restart of this process would not help."""
+    return JsonResponse({"status": "up"})
+
+
+@cache_control(no_store=True)
+@require_safe
+def readyz(request: HttpRequest) -> HttpResponse:
+    """Return 200 when the database answers, is migrated and can be written, else 503 and why."""
+    try:
+        with deadlines.answered_within(READY_WITHIN), connection.cursor() as cursor:
+            cursor.execute("SHOW transaction_read_only")
+            read_only = cursor.fetchone() == ("on",)
+            missing = missing_migrations()
+    except Error as error:
+        return not_ready(request, "the database does not answer; the log says why", error)
+    if read_only:
+        return not_ready(request, "the database is read-only")
+    if missing:
+        return not_ready(request, f"migrations are not applied: {missing}")
+    return JsonResponse({"status": "ready"})
+
+
+def missing_migrations() -> str:
+    """Return the names of the migrations that are not applied; raise Error without a database."""
+    executor = MigrationExecutor(connection)
+    missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    return ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in missing)
+
+
+def not_ready(request: HttpRequest, reason: str, details: Exception | None = None) -> HttpResponse:
+    """Return a 503 that says why, and log `details`, which are not for everybody."""
+    response = JsonResponse({"status": "not ready", "reason": reason}, status=503)
+    response["Retry-After"] = str(RETRY_AFTER)
+    log_response(
+        "%s: %s",
+        request.path,
+        details or reason,
+        response=response,
+        request=request,
+        logger=logger,
+        level="warning",
+    )
+    return response
+
+
+PROBES = {"/healthz": healthz, "/readyz": readyz}
+if settings.SHORTURL_METRICS_TOKEN:
+    from project.observability.metrics import metrics
+
+    PROBES["/metrics"] = metrics

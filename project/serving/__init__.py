@@ -1,0 +1,1 @@
+"""How requests are answered: redirects on gunicorn's event loop, everything else by Django."""

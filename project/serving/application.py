@@ -1,0 +1,103 @@
+"""The ASGI application: who answers which request."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from django.conf import settings
+
+from project.observability import request_id
+from project.serving.bridge import Bridge, Left, Message, Receive, Refused, Send
+from project.serving.redirects import Redirects
+from project.serving.responses import Response, made, refusal
+from project.wsgi import application
+from shorturl import operations
+from shorturl.links.keys import key_of
+from shorturl.pages.views import longest_body
+
+if settings.SHORTURL_METRICS_TOKEN:
+    from project.observability import metrics
+
+ANSWER_TIMEOUT = 60.0  # seconds in which a client has to take the whole answer
+LOOK_HOLDS = 1.0  # seconds that /readyz says the same, however many ask
+
+
+class Service:
+    """Answers redirects and probes on the event loop, and has Django answer the rest."""
+
+    def __init__(self) -> None:
+        patience = settings.QUEUE_TIMEOUT
+        bridge = partial(Bridge, application, patience=patience, most_bytes=longest_body)
+        self.django, self.metrics = bridge(threads=settings.THREADS), bridge(threads=1)
+        collected = operations.following().name in operations.COLLECTED
+        self.redirects = Redirects(patience) if collected else None
+        self.probes: dict[str, Callable[[], Awaitable[Response]]] = {
+            "/healthz": self.healthz,
+            "/readyz": self.readyz,
+        }
+        self.up: Response | None = None
+        self.thread = ThreadPoolExecutor(1, "readyz")
+        self.look: asyncio.Future[Response] | None = None
+        self.looked_at = 0.0
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await send({"type": "websocket.close"})
+            return
+        try:
+            status, headers, body = await self.answer(scope, receive)
+        except Left:
+            return
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        async with asyncio.timeout(ANSWER_TIMEOUT) if body else nullcontext():  # as it may wait
+            await send({"type": "http.response.body", "body": body})
+
+    async def answer(self, scope: Message, receive: Receive) -> Response:
+        """Return the response to a request; raise Left when the client has left."""
+        method, path = scope["method"], scope["path"]
+        known: dict[str, Any] = {}
+        try:
+            if self.redirects and method == "GET" and (key := key_of(path)):
+                outcome = await self.redirects.answer(scope, key)
+                if isinstance(outcome, Response):
+                    return finished(scope, outcome)
+                known = outcome
+            elif (probe := self.probes.get(path)) and method in ("GET", "HEAD"):
+                return finished(scope, await probe())
+            bridge = self.metrics if path == "/metrics" else self.django
+            return await bridge.answer(scope, receive, **known)
+        except Refused as error:
+            status, detail = error.args
+            if settings.SHORTURL_METRICS_TOKEN and status == HTTPStatus.SERVICE_UNAVAILABLE:
+                metrics.REFUSED.inc()
+            return finished(scope, refusal(status, detail, api=path.startswith("/api/")))
+
+    async def healthz(self) -> Response:
+        """Return that the process is up."""
+        self.up = self.up or made("/healthz", {})
+        return self.up
+
+    async def readyz(self) -> Response:
+        """Return whether the database can be used, by one look that all share who ask."""
+        loop = asyncio.get_running_loop()
+        if self.look is None or (self.look.done() and loop.time() > self.looked_at + LOOK_HOLDS):
+            self.looked_at = loop.time()
+            self.look = loop.run_in_executor(self.thread, made, "/readyz", {})
+        return await asyncio.shield(self.look)
+
+
+def finished(scope: Message, response: Response) -> Response:
+    """Return a response of the event loop as Django's are: with a request id, and counted."""
+    status, headers, body = response
+    if settings.SHORTURL_METRICS_TOKEN:
+        metrics.count_response(scope["path"], str(status))
+    if settings.LOG_FORMAT == "json":
+        sent = dict(scope["headers"]).get(request_id.HEADER.lower().encode(), b"")
+        own = request_id.id_of(sent.decode("latin-1")).encode()
+        headers = [*headers, (request_id.HEADER.encode(), own)]
+    return Response(status, headers, b"" if scope["method"] == "HEAD" else body)

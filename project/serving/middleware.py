@@ -1,0 +1,91 @@
+"""What responses have in common, how long a body may be, and short ways past what pages need."""
+
+from collections.abc import Callable
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest, HttpResponse
+from django.urls import resolve
+
+from project.serving.unavailable import refused, unavailable
+from shorturl.links.keys import key_of
+from shorturl.outages import is_outage
+from shorturl.pages import redirect, views
+
+REFUSAL = "shorturl.refusal"  # in the WSGI environ: the status and the detail of a refusal
+View = Callable[[HttpRequest], HttpResponse]
+
+
+def head(get_response: View) -> View:
+    """Drop the body that a view made as for GET; gunicorn would drop it too, and log a warning."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        if request.method == "HEAD" and not response.streaming:
+            response.content = b""  # Content-Length stays, as that of a GET
+        return response
+
+    return middleware
+
+
+def no_store(get_response: View) -> View:
+    """Have no response kept, by browsers or caches on the way, that does not say otherwise.
+
+    What is at a path changes when a link is made or deleted: a 404 that was kept would hide a link
+    that is there by now, and a QR code outlive its link. Static files say otherwise.
+    """
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        response.setdefault("Cache-Control", "no-store")
+        return response
+
+    return middleware
+
+
+def body_limit(get_response: View) -> View:
+    """Refuse a body longer than the path may have with a 413, unread.
+
+    Django applies DATA_UPLOAD_MAX_MEMORY_SIZE to the fields of a form, but not to files, which
+    nothing here accepts and which it would write to the disk, however large.
+    """
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        # Django reads no further than this header says, and nothing without it.
+        length = request.META.get("CONTENT_LENGTH") or "0"
+        if length.isdecimal() and int(length) > views.longest_body(request.path_info):
+            return views.bad_request(request, RequestDataTooBig())
+        return get_response(request)
+
+    return middleware
+
+
+def redirects_and_calls(get_response: View) -> View:
+    """Answer redirects, and calls of the API without a session, in front of what only pages need.
+
+    They need no session, message or CSRF token. A redirect looks up no URL pattern either. The
+    views of the API check by themselves who calls.
+    """
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        if REFUSAL in request.META:
+            return refused(request, *request.META[REFUSAL])
+        path, key = request.path_info, key_of(request.path_info)
+        if key is None and (
+            not path.startswith(views.LINKS_PATH) or settings.SESSION_COOKIE_NAME in request.COOKIES
+        ):
+            return get_response(request)
+        try:
+            if key is not None:
+                return redirect.resolve(request, key)
+            request.user = AnonymousUser()
+            request.resolver_match = match = resolve(path)
+            response: HttpResponse = match.func(request, *match.args, **match.kwargs)
+        except Exception as error:
+            if is_outage(error):  # which process_exception() turns into a 503 for a page
+                return unavailable(request, error)
+            raise
+        return response
+
+    return middleware

@@ -1,0 +1,63 @@
+"""Whole responses of the WSGI application, and those that are the same each time."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from http import HTTPStatus
+from typing import Any, NamedTuple
+from wsgiref.util import setup_testing_defaults
+
+from django.conf import settings
+
+from project.serving.middleware import REFUSAL
+from project.wsgi import django
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class Response(NamedTuple):
+    """A response, as ASGI has it."""
+
+    status: int
+    headers: Headers
+    body: bytes = b""
+
+
+def response_of(application: Callable[..., Iterable[bytes]], environ: dict[str, Any]) -> Response:
+    """Return the response of a WSGI application, when it is whole."""
+    status, headers = 0, list[tuple[str, str]]()
+
+    def start_response(line: str, named: list[tuple[str, str]], *_: Any) -> None:
+        nonlocal status, headers
+        status, headers = int(line[:3]), named
+
+    response: Any = application(environ, start_response)
+    try:
+        body = b"".join(response)
+    finally:
+        response.close()
+    encoded = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
+    if body and b"content-length" not in dict(encoded):
+        encoded.append((b"content-length", b"%d" % len(body)))
+    return Response(status, encoded, body)
+
+
+def made(path: str, known: dict[str, Any], *, secure: bool | None = None) -> Response:
+    """Return what Django answers to a GET of the path that comes with `known` in its environ.
+
+    `secure` says whether it comes by HTTPS; by default it does where Django demands that.
+    """
+    environ = dict(known)
+    scheme = "https" if (settings.SECURE_SSL_REDIRECT if secure is None else secure) else "http"
+    host = next(iter(settings.ALLOWED_HOSTS), "*").removeprefix(".")
+    environ["HTTP_HOST"] = "localhost" if host == "*" else host
+    if settings.SECURE_PROXY_SSL_HEADER:
+        name, https = settings.SECURE_PROXY_SSL_HEADER
+        environ[name] = https if scheme == "https" else scheme
+    setup_testing_defaults(environ)
+    return response_of(django, environ | {"PATH_INFO": path, "wsgi.url_scheme": scheme})
+
+
+@cache
+def refusal(status: HTTPStatus, detail: str, *, api: bool) -> Response:
+    """Return the response to a request that Django does not get: JSON or a page."""
+    return made("/api/" if api else "/", {REFUSAL: (status, detail)})

@@ -1,0 +1,129 @@
+"""The response while the database is away or overloaded: 503, and when to try again."""
+
+import logging
+import select
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any
+
+from django.conf import settings
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.http import HttpRequest, HttpResponse
+from django.utils.log import log_response
+
+from project.accounts import login
+from project.database import deadlines
+from shorturl.links.keys import key_of
+from shorturl.outages import is_busy, is_outage, missing_node
+from shorturl.pages.error_response import error_response
+
+RETRY_AFTER = 5  # seconds: about what a restart of PostgreSQL takes
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def asking_the_database() -> Iterator[list[BaseDatabaseWrapper]]:
+    """Limit how long this thread waits for the database; yield its connections, all still open."""
+    with deadlines.answered_within(settings.DATABASE_REQUEST_TIMEOUT):
+        # Of this thread; none of them connects by that. Those of a test are in its transaction.
+        used = [each for each in connections.all() if not each.in_atomic_block]
+        for connection in used:
+            # Or the first request of every thread after a restart of PostgreSQL would be a 503.
+            if is_closed(connection.connection):
+                connection.close()
+        try:
+            yield used
+        finally:
+            for connection in used:
+                # Django would ask it only after the request, when nothing limits how long it takes.
+                if connection.errors_occurred:
+                    connection.close_if_unusable_or_obsolete()
+
+
+class DatabaseUnavailableMiddleware:
+    """Turns errors of the database itself, timeouts and deadlocks included, into a 503."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        with asking_the_database():
+            return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Return the 503 for an error of the database or a login too many, else None."""
+        if isinstance(exception, login.LoginsBusy):
+            return login.busy()
+        if is_outage(exception):
+            return unavailable(request, exception)
+        return None
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Return the 503 for an error of the database, and a 500 for any other error.
+
+    This is handler500, which also answers for errors outside views: a session that could not be
+    read or saved. Django calls it while it handles the exception.
+    """
+    error = sys.exc_info()[1]
+    if isinstance(error, Exception) and is_outage(error):
+        return unavailable(request, error)
+    detail = "An internal error occurred; it has been logged."
+    return error_response(request, HTTPStatus.INTERNAL_SERVER_ERROR, detail)
+
+
+def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Return a 503 with Retry-After, as JSON under /api/ and as a page elsewhere.
+
+    It says which node of a cluster is missing, but not to everybody who follows a short URL.
+    """
+    node = "" if key_of(request.path_info) else missing_node(error)
+    busy = not node and is_busy(error)
+    what = f"A node of the database, {node}," if node else "The database"
+    detail = "Too many requests at the moment." if busy else f"{what} is not answering."
+    response = error_response(request, HTTPStatus.SERVICE_UNAVAILABLE, detail, busy=busy)
+    response["Retry-After"] = str(RETRY_AFTER)
+    # Django's own way, after which it writes no second record. The driver's kind of error, such as
+    # QueryCanceled, becomes a part of the logger's name, so that each kind is summed up by itself.
+    log_response(
+        "%s %s: the database is %s: %s",
+        request.method,
+        request.path,
+        "busy" if busy else "unavailable",
+        error,
+        response=response,
+        request=request,
+        logger=logger.getChild(type(error.__cause__ or error).__name__),
+    )
+    return response
+
+
+def refused(request: HttpRequest, status: HTTPStatus, detail: str) -> HttpResponse:
+    """Return the answer to a request that is not carried out, as JSON or as a page."""
+    busy = status == HTTPStatus.SERVICE_UNAVAILABLE
+    response = error_response(request, status, detail, busy=busy)
+    if busy:
+        response["Retry-After"] = "1"
+    else:
+        response["Connection"] = "close"  # as the rest of the request may still come
+    return response
+
+
+def is_closed(connection: Any) -> bool:
+    """Return whether PostgreSQL has closed the idle connection of the driver; None is not closed.
+
+    It asks the kernel, not PostgreSQL, and so costs no round trip. A closed one has something to
+    read: the server's last message, or the end of the stream. An idle connection otherwise has
+    nothing to read but a rare notice, whose price is one more connect.
+    """
+    if connection is None:
+        return False
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))

@@ -1,0 +1,112 @@
+"""The page of an account: its quotas, and its API tokens, made, shown once and revoked."""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.test import Client
+from pytest_django import Settings
+
+from shorturl.models import ApiToken, ShortUrl
+from shorturl.tests.callers import TARGET, admitted, create, text, user
+
+pytestmark = pytest.mark.django_db
+ALL = {f"can_{scope}": "on" for scope in ApiToken.SCOPES}
+
+
+@pytest.fixture
+def person(client: Client) -> Client:
+    """Somebody who is logged in."""
+    client.force_login(user())
+    return client
+
+
+def make(person: Client, **fields: str) -> str:
+    """Make a token on the page and return it."""
+    response = person.post("/account", {"name": "laptop", **ALL, **fields})
+    assert "no-store" in response["Cache-Control"]
+    shown = re.search(r'<input id="token" value="(\S+)"', response.content.decode())
+    assert shown, text(response)
+    return shown[1]
+
+
+def test_only_who_is_logged_in_sees_it(client: Client) -> None:
+    for path in ("/account", "/account/password"):
+        assert client.get(path)["Location"] == f"/login?next={path}"
+    assert client.post("/account", {"name": "laptop", **ALL}).status_code == 302
+    assert not ApiToken.objects.exists()
+
+
+def test_a_token_is_shown_once_and_reaches_own_links_only(
+    person: Client, settings: Settings
+) -> None:
+    """Also for staff, whose session reaches all links."""
+    settings.SHORTURL_PUBLIC_STATS = False
+    person.force_login(user("view_shorturl", staff=True))
+    other = ShortUrl.objects.create(key="other", target_url=TARGET)
+    token = make(person)
+    headers = {"Authorization": f"Bearer {token}"}
+    assert (
+        create(Client(), {"target_url": TARGET, "key": "own"}, headers=headers).status_code == 201
+    )
+    assert Client().get("/api/links/own", headers=headers).status_code == 200
+    assert Client().get(f"/api/links/{other}", headers=headers).status_code == 404
+    for path in ("/account", "/links"):
+        assert token not in person.get(path).content.decode()
+    assert token not in str(list(ApiToken.objects.values()))
+    assert token not in str([session.get_decoded() for session in Session.objects.all()])
+
+
+def test_it_has_the_scopes_that_were_chosen(person: Client) -> None:
+    response = person.post("/account", {"name": "reader", "can_read": "on"})
+    assert response.status_code == 200
+    assert ApiToken.objects.get().scopes == ["read"]
+
+
+def test_a_name_is_of_one_token_of_the_user(person: Client) -> None:
+    make(person)
+    again = person.post("/account", {"name": "laptop", **ALL})
+    assert again.status_code == 422
+    assert "You have a token of this name" in again.content.decode()
+    for name in ("", "a\nb", "x" * 101):
+        assert person.post("/account", {"name": name, **ALL}).status_code == 422
+    person.force_login(user())
+    make(person)
+    assert ApiToken.objects.count() == 2
+
+
+def test_only_own_tokens_are_listed_and_revoked(person: Client) -> None:
+    token = make(person)
+    stored = ApiToken.objects.get()
+    somebody = Client()
+    somebody.force_login(user())
+    assert "laptop" not in text(somebody.get("/account"))
+    assert somebody.post(f"/account/tokens/{stored.pk}/revoke").status_code == 404
+    assert admitted(token)
+    assert person.get(f"/account/tokens/{stored.pk}/revoke").status_code == 405
+    page = person.post(f"/account/tokens/{stored.pk}/revoke", follow=True)
+    assert "The token “laptop” is revoked." in text(page)
+    assert not admitted(token)
+    assert person.post(f"/account/tokens/{stored.pk}/revoke").status_code == 404
+
+
+def test_quotas_are_those_of_the_account_with_its_tokens(
+    person: Client, settings: Settings
+) -> None:
+    """Or who is out of links would make another token."""
+    settings.SHORTURL_LINKS_PER_DAY, settings.SHORTURL_CREATES_PER_MINUTE = 2, 0
+
+    def through(token: str) -> Any:
+        return create(
+            Client(), {"target_url": TARGET}, headers={"Authorization": f"Bearer {token}"}
+        )
+
+    first, second = make(person), make(person, name="phone")
+    assert "Links a day 0 of 2" in text(person.get("/account"))
+    assert [through(first).status_code, through(second).status_code] == [201, 201]
+    assert "Links a day 2 of 2" in text(person.get("/account"))
+    assert through(second).status_code == 429
+    assert person.post("/", {"target_url": TARGET}).status_code == 429
+    settings.SHORTURL_LINKS_PER_DAY = 0
+    assert "as many short URLs as you like" in text(person.get("/account"))

@@ -1,0 +1,215 @@
+"""Passwords that people choose: logged in, by a link that was e-mailed, or invited."""
+
+import re
+import runpy
+from functools import partial
+from io import StringIO
+from threading import Barrier, Thread
+from urllib.parse import urlsplit
+
+import pytest
+from django.contrib.auth.forms import SetPasswordForm
+from django.contrib.auth.models import User
+from django.contrib.auth.tokens import default_token_generator
+from django.core import mail
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test import Client
+from pytest_django import Settings
+
+from pginterleave import Exploration, Outcome, explore
+from project.accounts import urls
+from project.accounts.passwords import MAILS_PER_DAY, ChangeForm, ChooseForm, PasswordReplaced
+from shorturl.tests.callers import text
+
+pytestmark = pytest.mark.django_db
+OLD, NEW, OTHER = "the old one of them", "a new one for today", "another one for today"
+
+
+def chosen(password: str) -> dict[str, str]:
+    return {"new_password1": password, "new_password2": password}
+
+
+def invite(*arguments: str) -> str:
+    """Return the path of an invitation's link."""
+    out = StringIO()
+    call_command("invite", "ann", *arguments, stdout=out, stderr=StringIO())
+    link = urlsplit(out.getvalue().strip())
+    assert (link.scheme, link.netloc) == ("http", "127.0.0.1:8000")
+    return link.path
+
+
+def open_link(path: str) -> tuple[Client, str]:
+    """Return a browser with the form of a link, and the form's path, without the token."""
+    client = Client()
+    form = client.get(path)
+    assert form.status_code == 302
+    assert "Choose a password" in text(client.get(form["Location"]))
+    return client, form["Location"]
+
+
+# --- Logged in -----------------------------------------------------------------------------------
+
+
+def test_changing_ends_the_other_sessions_and_not_this_one() -> None:
+    ann = User.objects.create_user("ann", password=OLD)
+    here, there = Client(), Client()
+    here.force_login(ann)
+    there.force_login(ann)
+    wrong = here.post("/account/password", {"old_password": "wrong", **chosen(NEW)})
+    assert "Your old password was entered incorrectly." in text(wrong)
+    page = here.post("/account/password", {"old_password": OLD, **chosen(NEW)}, follow=True)
+    assert "Your password is set." in text(page)
+    assert there.get("/account").status_code == 302
+    assert User.objects.get().check_password(NEW)
+
+
+def test_changing_writes_nothing_but_the_password() -> None:
+    """Django's form would make staff again of who was made none meanwhile."""
+    ann = User.objects.create_user("ann", password=OLD, is_staff=True)
+    form = ChangeForm(ann, {"old_password": OLD, **chosen(NEW)})
+    assert form.is_valid()
+    User.objects.update(is_staff=False)
+    form.save()
+    ann.refresh_from_db()
+    assert not ann.is_staff
+
+
+# --- Invited -------------------------------------------------------------------------------------
+
+
+def test_an_invitation_makes_one_account_once() -> None:
+    path = invite()
+    client, form = open_link(path)
+    assert client.post(form, chosen("12345")).status_code == 200
+    page = client.post(form, chosen(NEW), follow=True)
+    assert "Your password is set." in text(page)
+    assert User.objects.get().check_password(NEW)
+    for used in (path, form):
+        response = client.get(used)
+        assert response.status_code == 410
+        assert "This link is no longer valid" in response.content.decode()
+    assert client.post("/login", {"username": "ann", "password": NEW}).status_code == 302
+
+
+def test_an_invitation_ends_by_time_by_inactivity_and_with_its_account(settings: Settings) -> None:
+    client, form = open_link(path := invite())
+    User.objects.update(is_active=False)
+    assert client.post(form, chosen(NEW)).status_code == 409
+    User.objects.update(is_active=True)
+    settings.PASSWORD_RESET_TIMEOUT = -1
+    assert Client().get(path).status_code == 410
+    settings.PASSWORD_RESET_TIMEOUT = 60
+    User.objects.all().delete()
+    assert Client().get(path).status_code == 410
+    assert Client().get("/account/password/x/y-z").status_code == 410
+
+
+def test_who_has_no_password_yet_is_invited_again_and_nobody_else() -> None:
+    first, second = invite(), invite("--email", "ann@example.com")
+    client, form = open_link(first)
+    client.post(form, chosen(NEW))
+    assert Client().get(second).status_code == 410
+    with pytest.raises(CommandError, match="There is an account of this name"):
+        invite()
+    with pytest.raises(CommandError, match="'a b' cannot be invited: Enter a valid username"):
+        call_command("invite", "a b")
+
+
+def two_use_a_link(form: "type[SetPasswordForm[User]]") -> Exploration:
+    """Explore two requests with one link, which do what Django's view does."""
+    link: list[str] = []
+
+    def setup() -> None:
+        User.objects.all().delete()
+        link[:] = [default_token_generator.make_token(User.objects.create_user("ann"))]
+
+    def use(password: str) -> str:
+        account = User.objects.get()
+        if not default_token_generator.check_token(account, link[0]):
+            raise PasswordReplaced
+        bound = form(account, chosen(password))
+        assert bound.is_valid()
+        bound.save()
+        return password
+
+    def one_was_told(outcomes: list[Outcome]) -> None:
+        told = [outcome.returned for outcome in outcomes if not outcome.raised]
+        assert len(told) == 1, "both were told that their password is set"
+        assert User.objects.get().check_password(str(told[0]))
+
+    both = [partial(use, NEW), partial(use, OTHER)]
+    return explore(both, setup=setup, invariant=one_was_told, expected=PasswordReplaced)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_with_one_link_one_has_the_account_in_every_schedule() -> None:
+    two_use_a_link(ChooseForm).assert_safe()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_with_djangos_form_both_are_told_that_they_have_it() -> None:
+    """The exhibit: both check the link, both save, and the first password is lost."""
+    assert two_use_a_link(SetPasswordForm).violations
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_eight_browsers_with_one_link_one_has_the_account(settings: Settings) -> None:
+    """Threads with connections of their own, all in front of the form before the first sends it."""
+    settings.LOGIN_HASHES = 8
+    path, start = invite(), Barrier(8)
+    statuses: dict[int, int] = {}
+
+    def browser(number: int) -> None:
+        try:
+            client, form = open_link(path)
+            client.defaults["REMOTE_ADDR"] = f"198.51.{number}.1"
+            start.wait(60)
+            statuses[number] = client.post(form, chosen(f"{NEW} {number}")).status_code
+        finally:
+            connection.close()
+
+    threads = [Thread(target=browser, args=[number]) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (winner,) = [number for number, status in statuses.items() if status == 302]
+    assert set(statuses.values()) <= {302, 409, 410}
+    assert len(statuses) == 8
+    assert User.objects.get().check_password(f"{NEW} {winner}")
+
+
+# --- By e-mail -----------------------------------------------------------------------------------
+
+
+def test_a_reset_goes_to_who_has_the_address_and_says_nothing_of_it() -> None:
+    User.objects.create_user("ann", "ann@example.com", OLD)
+    pages = [
+        text(Client().post("/account/reset", {"email": email}, follow=True))
+        for email in ("ann@example.com", "nobody@example.com")
+    ]
+    assert pages[0] == pages[1]
+    (letter,) = mail.outbox
+    assert letter.to == ["ann@example.com"]
+    assert letter.subject == "A new password at testserver"
+    link = re.search(r"http://testserver(/account/password/\S+)", str(letter.body))
+    assert link
+    client, form = open_link(link[1])
+    assert client.post(form, chosen(NEW)).status_code == 302
+    assert User.objects.get().check_password(NEW)
+    assert Client().get(link[1]).status_code == 410
+
+
+def test_an_account_gets_a_few_a_day_however_many_are_asked_for() -> None:
+    User.objects.create_user("ann", "ann@example.com", OLD)
+    for _ in range(MAILS_PER_DAY + 2):
+        assert Client().post("/account/reset", {"email": "ann@example.com"}).status_code == 302
+    assert len(mail.outbox) == MAILS_PER_DAY
+
+
+def test_nothing_of_it_is_there_where_no_mail_can_be_sent(settings: Settings) -> None:
+    assert "Forgot your password?" in text(Client().get("/login"))
+    settings.EMAIL_URL = ""
+    paths = runpy.run_path(urls.__file__)["urlpatterns"]
+    assert not [each.name for each in paths if "reset" in each.name]

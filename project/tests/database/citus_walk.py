@@ -1,0 +1,237 @@
+"""A walk through the service, as a user and as a program take it: what each step is answered.
+
+On a cluster it is run in a process of its own, which prints what was wrong, by step: citus_walk.py.
+"""
+
+import csv
+import html
+import json
+import os
+import re
+import traceback
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import django
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+from django.test.utils import setup_test_environment
+
+TARGET = "https://example.com/walk"
+LOGIN = {"username": "walker", "password": "one step after another"}
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+JSON = "application/json"
+BROWSER = Client(headers={"user-agent": FIREFOX})
+
+
+def says(response: Any, status: int, *words: str) -> str:
+    """Return the text of an answer; raise AssertionError where it is not as expected."""
+    text = html.unescape(b"".join(response).decode())
+    assert response.status_code == status, f"{response.status_code} and not {status}: {text}"
+    for each in words:
+        assert each in text, f"no {each!r} in {text}"
+    return text
+
+
+def command(*arguments: str, says: str = "") -> str:
+    """Return what a command prints; raise AssertionError where it is not as expected."""
+    output = StringIO()
+    call_command(*arguments, stdout=output, stderr=StringIO())
+    assert re.search(says, output.getvalue()), f"{arguments}: {output.getvalue()!r}"
+    return output.getvalue().strip()
+
+
+def log_in() -> None:
+    from django.contrib.auth.models import User
+
+    from shorturl.limits import owners
+    from shorturl.models import ShortUrl
+
+    ShortUrl.objects.filter(key__startswith="walk").erase()
+    for left in User.objects.filter(username=LOGIN["username"]):
+        owners.remove(left)
+    User.objects.create_superuser(**LOGIN)
+    says(BROWSER.post("/login", {**LOGIN, "password": "wrong"}), 200, "Please enter a correct")
+    says(BROWSER.post("/login", LOGIN), 302)
+
+
+def create() -> None:
+    for key in ("walk-first", "walk-second"):
+        form = {"target_url": f"{TARGET}/{key}", "key": key}
+        says(BROWSER.post("/", form, follow=True), 200, "Your short URL is ready.", f"/{key}</h1>")
+    says(BROWSER.post("/", form), 409, "'walk-second' is taken")
+
+
+def follow() -> None:
+    for _ in range(2):
+        response = BROWSER.get("/walk-first")
+        says(response, 302)
+        assert response["Location"] == f"{TARGET}/walk-first", response["Location"]
+    says(BROWSER.head("/walk-first"), 302)
+    says(BROWSER.get("/walk-none"), 404)
+
+
+def follow_by_a_prepared_statement() -> None:
+    from project.database.prepared import prepared
+    from shorturl import operations
+    from shorturl.strategies.resolving import combined
+
+    operations.create(TARGET, key="walk-often")
+    connection.close()
+    with connection.execute_wrapper(prepared), connection.cursor() as cursor:
+        assert [combined.resolve("walk-often").hits for _ in range(2)] == [1, 2]
+        cursor.execute("SELECT name FROM pg_prepared_statements")
+        if settings.DATABASE_POOLER == "none":
+            assert cursor.fetchall(), "it was sent as it is"
+
+
+def see_the_page_of_statistics() -> None:
+    says(BROWSER.get("/walk-first/stats"), 200, '<dd class="hits">2</dd>', "Firefox")
+    says(BROWSER.get("/walk-first/stats?from=2026-01-01&to=2026-12-31&by=month"), 200, "2026")
+    says(BROWSER.get("/walk-first/qr.svg"), 200, "<svg")
+
+
+def list_and_search() -> None:
+    assert "/walk-first<" not in says(
+        BROWSER.get("/links?q=EXAMPLE.com/walk/walk-s"), 200, "second"
+    )
+    assert "/walk-second<" not in says(BROWSER.get("/links?show=followed"), 200, "/walk-first</a>")
+    assert "/walk-first<" not in says(BROWSER.get("/links?show=never"), 200, "/walk-second</a>")
+    says(BROWSER.get("/links?show=fading"), 200, "No link of yours has fewer visits")
+
+
+def edit() -> None:
+    form = {"target_url": f"{TARGET}/new", "initial-target_url": "old", "max_hits": "5"}
+    says(BROWSER.post("/links/walk-first", form, follow=True), 200, "/walk-first is changed.")
+    assert BROWSER.get("/walk-first")["Location"] == f"{TARGET}/new"
+    says(
+        BROWSER.post("/links/walk-first", {**form, "max_hits": "1"}),
+        422,
+        "The limit 1 is below the hits",
+    )
+
+
+def delete() -> None:
+    address = "/links/walk-second/delete"
+    says(BROWSER.get(address), 200, "walk-second")
+    says(BROWSER.post(address, follow=True), 200, "/walk-second is deleted.")
+    says(BROWSER.get("/walk-second"), 404)
+
+
+def use_the_admin() -> None:
+    from shorturl.models import ShortUrl
+
+    says(
+        BROWSER.get("/admin/shorturl/shorturl/?q=walk"), 200, "walk-first", "walk-second", "walker"
+    )
+    address = f"/admin/shorturl/shorturl/{ShortUrl.objects.get(key='walk-first').pk}/change/"
+    says(BROWSER.get(address), 200, f"{TARGET}/new")
+    owner = ShortUrl.objects.get(key="walk-first").owner_id
+    form = {"target_url": f"{TARGET}/admin", "initial-target_url": "old", "owner": owner}
+    says(BROWSER.post(address, form, follow=True), 200, "was changed successfully")
+    assert BROWSER.get("/walk-first")["Location"] == f"{TARGET}/admin"
+
+
+def use_the_api() -> None:
+    token = command("token", "create", "walk", "--user", "walker", says="^shorturl_")
+    client = Client(headers={"Authorization": f"Bearer {token}"})
+
+    def call(method: str, path: str, status: int, body: Any = None, **headers: str) -> Any:
+        data = "" if body is None else json.dumps(body)
+        answer = client.generic(method, f"/api/links{path}", data, JSON, headers=headers)
+        return json.loads(says(answer, status) or "null")
+
+    new = {"target_url": f"{TARGET}/api", "key": "walk-api"}
+    twice = [call("POST", "", 201, new, **{"Idempotency-Key": "walk"}) for _ in range(2)]
+    assert twice[0] == twice[1], twice
+    assert "deleted" not in call("POST", "", 409, new)["detail"]
+    again = {"target_url": new["target_url"], "reuse": True}
+    assert call("POST", "", 200, again)["key"] == "walk-api"
+    page = call("GET", "?limit=1", 200)
+    assert [each["key"] for each in page["items"]] == ["walk-api"], page
+    page = call("GET", "?limit=1&after=walk-api", 200)
+    assert [(each["key"], each["hits"]) for each in page["items"]] == [("walk-first", 4)], page
+    assert call("PATCH", "/walk-first", 200, {"max_hits": 9})["max_hits"] == 9
+    call("PATCH", "/walk-first", 422, {"max_hits": 3})
+    visits = call("GET", "/walk-first/visits?of=browser", 200)
+    assert [(each["value"], each["people"]) for each in visits["items"]] == [("Firefox", 4)], visits
+    wanted = [{"target_url": TARGET, "key": key} for key in ("walk-1", "walk-2", "walk-api")]
+    many = call("POST", "/bulk", 207, {"links": wanted, "atomic": False})
+    assert [each["status"] for each in many["items"]] == [201, 201, 409], many
+    call("DELETE", "/walk-1", 204)
+    call("GET", "/walk-1", 404)
+
+
+def write_and_read_a_file() -> None:
+    with TemporaryDirectory() as directory:
+        file = Path(directory) / "links.csv"
+        command("export_links", str(file))
+        with file.open(newline="") as lines:
+            links = {each["key"]: each for each in csv.DictReader(lines)}
+        assert (links["walk-first"]["hits"], links["walk-first"]["owner"]) == ("4", "walker"), links
+        file.write_text(f"key,target_url,owner\nwalk-2,{TARGET},\nwalk-3,{TARGET},walker\n")
+        command("import_links", str(file), says="1 links imported, 1 were there already, 0 lines")
+
+
+def show_what_it_is_like() -> None:
+    from shorturl.management.commands import demo
+    from shorturl.management.demo_links import LINKS
+
+    with patch.object(demo, "LINKS", LINKS[-4:-2]):
+        command("demo", "--remove")
+        command("demo", says="^2 demo links are made")
+        says(BROWSER.get("/demo-terms/stats?by=month&from=2000-01-01"), 200, "Referrers")
+        command("demo", "--remove", says="^2 demo links are removed")
+
+
+def forget() -> None:
+    command("forget_answers", says="answers removed")
+    command("forget_spending", says="counters removed")
+
+
+def remove_the_account() -> None:
+    command("remove_account", "walker", says="walker is removed; 6 links have no owner now")
+    says(BROWSER.get("/walk-first"), 302)
+    says(BROWSER.get("/links"), 302)
+
+
+STEPS: list[Callable[[], None]] = [
+    log_in,
+    create,
+    follow,
+    follow_by_a_prepared_statement,
+    see_the_page_of_statistics,
+    list_and_search,
+    edit,
+    delete,
+    use_the_admin,
+    use_the_api,
+    write_and_read_a_file,
+    show_what_it_is_like,
+    forget,
+    remove_the_account,
+]
+
+
+def walk() -> dict[str, str]:
+    """Return what was wrong, by step."""
+    wrong = {}
+    for step in STEPS:
+        try:
+            step()
+        except Exception:
+            wrong[step.__name__] = traceback.format_exc()
+    return wrong
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+    django.setup()
+    setup_test_environment()
+    print(json.dumps(walk()))

@@ -1,0 +1,59 @@
+"""What the database says against the settings."""
+
+import time
+from pathlib import Path
+
+import pytest
+from django.core.checks import Tags, run_checks
+from django.db import connection
+from django.test import override_settings
+
+from project.tests.test_settings import Load, load
+
+__all__ = ["load"]  # a fixture
+
+
+def found() -> list[str]:
+    """Return what the checks of the database say."""
+    return [each.msg for each in run_checks(tags=[Tags.database], databases=["default"])]
+
+
+@pytest.mark.django_db
+def test_connections_are_added_up_over_all_machines() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW max_connections")
+        most = int(cursor.fetchone()[0])
+        cursor.execute("SHOW superuser_reserved_connections")
+        reserved = int(cursor.fetchone()[0])
+    # Each worker of 4 threads may have 10 connections, so this is all there are, and then one more.
+    fits = (most - reserved) // 10
+    with override_settings(MACHINES=1, WORKERS=fits, THREADS=4):
+        assert found() == []
+    with override_settings(MACHINES=fits + 1, WORKERS=1, THREADS=4):
+        (said,) = found()
+    assert said == (
+        f"The service may open {10 * (fits + 1)} connections: MACHINES {fits + 1} × WORKERS 1 × "
+        f"(THREADS 4 + 6); PostgreSQL takes {most - reserved}: max_connections {most} less "
+        f"{reserved} that are reserved."
+    )
+    with override_settings(MACHINES=fits + 1, WORKERS=1, THREADS=4, DATABASE_POOLER="transaction"):
+        assert said not in found()  # they are PgBouncer's
+
+
+@pytest.mark.django_db
+def test_clocks_that_differ_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 90)
+    (said,) = found()
+    assert said.startswith("The clocks of this machine and of the database differ by 90.")
+
+
+@pytest.mark.django_db
+def test_an_address_that_does_not_answer_is_told(load: Load, tmp_path: Path) -> None:
+    url = f"postgres://somebody@/shorturl?host={tmp_path}"
+    nobody = load(DATABASE_URL=url, SHORTURL_LOCAL="on")["SERVICE_DATABASE"]
+    with override_settings(SERVICE_DATABASE=nobody):
+        (said,) = found()
+    assert said.startswith(
+        f'DATABASE_URL does not answer: connection to server on socket "{tmp_path}'
+    )

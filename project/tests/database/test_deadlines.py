@@ -1,0 +1,91 @@
+"""The limit on waiting for PostgreSQL that does not need PostgreSQL's help."""
+
+import socket
+from collections.abc import Iterator
+
+import psycopg2
+import pytest
+from django.db import OperationalError, connection
+from psycopg2 import extensions
+
+from project.database import deadlines
+
+LIMIT = 0.2  # seconds
+FOREVER = "SELECT pg_sleep(3600)"
+
+
+@pytest.fixture(autouse=True)
+def installed() -> Iterator[None]:
+    """Wait with a deadline, as a process that serves requests does."""
+    before = extensions.get_wait_callback()
+    deadlines.install()
+    yield
+    extensions.set_wait_callback(before)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_statement_ends_at_the_deadline_and_takes_its_connection_along() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = 0")
+        with (
+            deadlines.answered_within(LIMIT),
+            pytest.raises(OperationalError, match="has not answered within"),
+        ):
+            cursor.execute(FOREVER)
+    assert connection.connection.closed
+    connection.close()
+    with connection.cursor() as cursor:
+        # Outside of the block, as in commands, a statement takes its time.
+        cursor.execute("SELECT pg_sleep(%s)", [2 * LIMIT])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_block_within_another_shortens_the_limit_and_leaves_the_rest() -> None:
+    with deadlines.answered_within(2 * LIMIT):
+        with (
+            deadlines.answered_within(LIMIT),
+            deadlines.answered_within(3600),
+            pytest.raises(OperationalError, match="has not answered within"),
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(FOREVER)
+        connection.close()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+            with pytest.raises(OperationalError, match="has not answered within"):
+                cursor.execute(FOREVER)
+    connection.close()
+
+
+def full(listening: socket.socket) -> socket.socket:
+    """Fill the queue of a socket that nobody accepts from: the next client gets no answer."""
+    filler = socket.socket()
+    filler.setblocking(False)
+    filler.connect_ex(listening.getsockname())
+    return filler
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_address_without_an_answer_is_given_up_for_the_next_one() -> None:
+    """A connect_timeout is for each address, as libpq has it when it does the waiting."""
+    given = connection.get_connection_params()
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(0)
+        fillers = [full(silent) for _ in range(3)]
+        address = {
+            "host": f"127.0.0.1,{given['host']}",
+            "port": f"{silent.getsockname()[1]},{given.get('port') or 5432}",
+            "connect_timeout": 1,
+        }
+        psycopg2.connect(**{**given, **address}).close()
+        silence = {"host": "127.0.0.1", "port": silent.getsockname()[1], "connect_timeout": 1}
+        with pytest.raises(psycopg2.OperationalError, match="failed: timeout expired"):
+            psycopg2.connect(**{**given, **silence})
+        with (
+            deadlines.answered_within(LIMIT),
+            pytest.raises(psycopg2.OperationalError, match="has not answered within"),
+        ):
+            psycopg2.connect(**{**given, **address})
+        for filler in fillers:
+            filler.close()

@@ -1,0 +1,175 @@
+"""`manage.py migrate` when more than one process runs it, or one that may not."""
+
+import os
+import re
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from subprocess import PIPE
+
+import pytest
+from django.apps import apps
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+from django.db.models.signals import pre_migrate
+
+from loadtests.harness.serving import address
+from project.management.commands.migrate import LOCK, alone
+from project.tests.conftest import run_in
+from project.tests.serving.test_gunicorn import CONFIG, database
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.mark.exhaustive
+def test_two_at_once_on_an_empty_database(project_copy: Path) -> None:
+    """One applies all migrations, the other waits and then finds none."""
+    with database("shorturl_two_migrations") as url, ThreadPoolExecutor() as pool:
+        where = {"DATABASE_URL": url, "SHORTURL_LOCAL": "on"}
+        both = [
+            pool.submit(run_in, project_copy, "manage.py", "migrate", **where) for _ in range(2)
+        ]
+        ended = [each.result() for each in both]
+    assert [each.returncode for each in ended] == [0, 0], ended
+    assert sorted("No migrations to apply" in each.stdout for each in ended) == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("token list", 1), ("export_links - --format csv", 2)],
+)
+def test_a_command_before_it_is_told_to_migrate(
+    project_copy: Path, command: str, code: int
+) -> None:
+    with database(f"shorturl_{secrets.token_hex(8)}") as url:
+        where = {"DATABASE_URL": url, "SHORTURL_LOCAL": "on"}
+        ended = run_in(project_copy, "manage.py", *command.split(), **where)
+    assert ended.returncode == code
+    (line,) = ended.stderr.splitlines()
+    told = (
+        r"The database: relation .* does not exist\. Apply the migrations first: manage\.py migrate"
+    )
+    assert re.search(told, line, re.IGNORECASE)
+
+
+def test_a_service_that_starts_before_it_says_so(production_copy: Path) -> None:
+    with database(f"shorturl_{secrets.token_hex(8)}") as url:
+        where = {"PATH": os.environ["PATH"], "DATABASE_URL": url, "PORT": "0"}
+        command = [sys.executable, *CONFIG]
+        with subprocess.Popen(
+            command, cwd=production_copy, env=where, stdout=PIPE, stderr=PIPE, text=True
+        ) as process:
+            started = address(process)
+            process.terminate()
+            _, said = process.communicate()
+    assert started
+    assert "Migrations are not applied: contenttypes.0001_initial" in said
+    assert "Run manage.py migrate." in said
+
+
+def test_a_role_that_may_not_is_one_line(project_copy: Path) -> None:
+    role = f"shorturl_{secrets.token_hex(8)}"
+    with database(f"{role}_migrations") as url, connection.cursor() as cursor:
+        cursor.execute(f"CREATE ROLE {role}")
+        try:
+            where = {"DATABASE_URL": f"{url}&assume_role={role}", "SHORTURL_LOCAL": "on"}
+            ended = run_in(project_copy, *CONFIG, PORT="0", **where)
+        finally:
+            cursor.execute(f"DROP ROLE {role}")
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert "PostgreSQL refuses: permission denied for schema public. Migrate with the role" in line
+
+
+def test_a_migration_may_take_longer_than_a_statement_of_a_request() -> None:
+    limits = []
+
+    def note(**_: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW statement_timeout")
+            limits.append(cursor.fetchone())
+
+    note()
+    pre_migrate.connect(note, sender=apps.get_app_config("shorturl"))
+    try:
+        call_command("migrate", verbosity=0)
+    finally:
+        pre_migrate.disconnect(note, sender=apps.get_app_config("shorturl"))
+    note()
+    assert limits == [("10s",), ("0",), ("10s",)]
+
+
+SQUASHED = ("shorturl", "0001_squashed_0012_counts_by_key")
+
+
+@pytest.fixture
+def before_the_squash() -> Iterator[MigrationRecorder]:
+    """Have the database say that it has only the migrations that the squashed one replaces."""
+    recorder = MigrationRecorder(connection)
+    before = recorder.applied_migrations()
+    recorder.record_unapplied(*SQUASHED)
+    yield recorder
+    for each in before.keys() - recorder.applied_migrations().keys():
+        recorder.record_applied(*each)
+
+
+def test_a_database_from_before_the_squash_goes_on(before_the_squash: MigrationRecorder) -> None:
+    assert SQUASHED not in before_the_squash.applied_migrations()
+    call_command("migrate", verbosity=0)
+    assert SQUASHED in before_the_squash.applied_migrations()
+
+
+def test_an_older_database_is_told_what_to_do(before_the_squash: MigrationRecorder) -> None:
+    before_the_squash.record_unapplied("shorturl", "0012_counts_by_key")
+    with pytest.raises(CommandError, match=r"lacks shorturl\.0012_counts_by_key"):
+        call_command("migrate", verbosity=0)
+
+
+def test_a_table_in_use_is_one_line_and_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = connection.settings_dict["OPTIONS"]
+    monkeypatch.setitem(options, "options", f"{options['options']} -c lock_timeout=50ms")
+    with closing(connection.copy()) as other, other.cursor() as cursor:
+        cursor.execute("BEGIN; LOCK TABLE shorturl_apitoken IN ACCESS SHARE MODE")
+        with pytest.raises(CommandError, match="is in use: run it again with a longer"):
+            call_command("migrate", "shorturl", "0016_untold_expiries", verbosity=0)
+        cursor.execute("ROLLBACK")
+    applied = MigrationRecorder(connection).applied_migrations()
+    assert ("shorturl", "0017_tokens_of_users") in applied
+
+
+def test_the_lock_belongs_to_a_transaction_that_no_timeout_ends() -> None:
+    """So PgBouncer keeps it on one connection of the server, and nothing stays behind there."""
+    told = []
+    with alone("default", waiting=lambda: told.append("the first")) as keeper:
+        with keeper.cursor() as cursor:
+            for name in ("idle_in_transaction_session", "statement", "lock"):
+                cursor.execute(f"SHOW {name}_timeout")
+                assert cursor.fetchone() == ("0",), name
+
+        def waiting() -> None:
+            told.append("the second")
+            keeper.rollback()  # and with it the lock is free
+
+        with alone("default", waiting=waiting) as second:
+            assert locks() == 1
+            second.rollback()
+            assert locks() == 0
+    assert told == ["the second"]
+
+
+def locks() -> int:
+    """Return how many have the migration lock in the tests' database; others may have theirs."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database "
+            "WHERE locktype = 'advisory' AND datname = current_database() "
+            "AND objid = (hashtext(%s)::bigint & x'ffffffff'::bigint)::oid",
+            [LOCK],
+        )
+        (count,) = cursor.fetchone()
+    return int(count)

@@ -1,0 +1,226 @@
+"""The service's connection through a PgBouncer in transaction mode, where one is installed."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.core.checks import Tags, run_checks
+from django.core.exceptions import ImproperlyConfigured
+from django.db import OperationalError, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.utils import ConnectionHandler
+from django.test import override_settings
+
+from loadtests.harness.own_pgbouncer import PGBOUNCER, own_pgbouncer
+from loadtests.harness.own_postgres import own_postgres
+from project.tests.conftest import ROOT
+from project.tests.test_settings import Load, load
+
+__all__ = ["load"]  # a fixture
+
+pytestmark = [
+    pytest.mark.skipif(not PGBOUNCER, reason="PgBouncer is not installed"),
+    pytest.mark.django_db(transaction=True),
+]
+
+
+@pytest.fixture
+def pgbouncer_url() -> Iterator[str]:
+    """Run a PgBouncer before the tests' database; return the address to connect to."""
+    with own_pgbouncer(given()) as pgbouncer:
+        yield pgbouncer.url
+
+
+def given() -> dict[str, Any]:
+    """Return where the tests' database is."""
+    parameters = {"port": 5432, "user": "", **connection.get_connection_params()}
+    if not str(parameters.get("host", "")).startswith("/"):
+        pytest.skip("PgBouncer would need a password for PostgreSQL")
+    return parameters
+
+
+def found() -> list[str]:
+    """Return what the checks of the database say, each with its number."""
+    messages = run_checks(tags=[Tags.database], databases=["default"])
+    return [f"{each.id}: {each.msg}".removeprefix("project.") for each in messages]
+
+
+def connected(load: Load, url: str, pooler: str) -> BaseDatabaseWrapper:
+    """Return a connection as the settings have it."""
+    databases = load(DATABASE_URL=url, SHORTURL_LOCAL="on", DATABASE_POOLER=pooler)["DATABASES"]
+    return ConnectionHandler(databases)["default"]
+
+
+def test_rows_are_read_to_the_end_whichever_session_the_next_statement_gets(
+    load: Load, pgbouncer_url: str
+) -> None:
+    """Forms read their choices with iterator(), which by itself keeps a cursor on the server.
+
+    The other client takes the session that has just become free, with the cursor in it.
+    """
+    expected = list(Permission.objects.order_by("pk"))
+    with (
+        closing(connected(load, pgbouncer_url, "transaction")) as pooled,
+        closing(connected(load, pgbouncer_url, "transaction")) as other,
+    ):
+        own = connections["default"]
+        connections["default"] = pooled
+        try:
+            rows = Permission.objects.order_by("pk").iterator(chunk_size=2)
+            read = [next(rows)]
+            other.set_autocommit(False)
+            with other.cursor() as cursor:
+                cursor.execute("SELECT 1")
+            read += rows
+            other.rollback()
+        finally:
+            connections["default"] = own
+    assert read == expected
+    # Without the setting it refuses, so that nobody runs behind it by mistake, without the limits.
+    with pytest.raises(OperationalError, match="unsupported startup parameter: options"):
+        connected(load, pgbouncer_url, "none").ensure_connection()
+
+
+NO_LIMITS = {
+    "DATABASE_STATEMENT_TIMEOUT": 0,
+    "DATABASE_LOCK_TIMEOUT": 0,
+    "DATABASE_IDLE_IN_TRANSACTION_TIMEOUT": 0,
+}
+IGNORING = "ignore_startup_parameters = options"
+
+
+@pytest.mark.parametrize(
+    ("mode", "pooler", "more", "said"),
+    [
+        ("transaction", "transaction", "", ""),
+        ("session", "transaction", "", "W003: DATABASE_URL leads to a PgBouncer in session mode"),
+        (
+            "statement",
+            "transaction",
+            "",
+            "E003: DATABASE_URL leads to a PgBouncer in statement mode",
+        ),
+        ("transaction", "none", "", "E002: DATABASE_URL leads to a PgBouncer, which takes no sett"),
+        ("transaction", "none", IGNORING, "E002: DATABASE_URL leads to a PgBouncer in transaction"),
+        ("session", "none", IGNORING, ""),
+        (
+            "",
+            "transaction",
+            "",
+            "W003: DATABASE_POOLER is transaction, and DATABASE_URL leads to Po",
+        ),
+        ("", "none", "", ""),
+    ],
+)
+def test_how_it_pools_has_to_be_what_is_expected(
+    load: Load, mode: str, pooler: str, more: str, said: str
+) -> None:
+    with own_pgbouncer(given(), mode=mode or "session", more=more) as pgbouncer:
+        url = pgbouncer.url if mode else "postgres://{user}@/{dbname}?host={host}&port={port}"
+        variables = {"DATABASE_URL": url.format(**given()), "DATABASE_POOLER": pooler}
+        service = load(SHORTURL_LOCAL="on", **variables)["SERVICE_DATABASE"]
+        with override_settings(SERVICE_DATABASE=service, DATABASE_POOLER=pooler, **NO_LIMITS):
+            told = "".join(found())
+    assert told.startswith(said) if said else not told
+
+
+def test_limits_that_its_sessions_have_not(load: Load, pgbouncer_url: str) -> None:
+    """Nor can the service give them any: of those that the settings have, it warns."""
+
+    def execute(statement: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"ALTER DATABASE {connection.ops.quote_name(given()['dbname'])} {statement}"
+            )
+
+    variables = {"DATABASE_URL": pgbouncer_url, "DATABASE_POOLER": "transaction"}
+    service = load(SHORTURL_LOCAL="on", **variables)["SERVICE_DATABASE"]
+    execute("SET lock_timeout = '500ms'")  # which the role, or PgBouncer, may do as well
+    try:
+        with override_settings(SERVICE_DATABASE=service, DATABASE_POOLER="transaction"):
+            (said,) = found()
+            with override_settings(DATABASE_STATEMENT_TIMEOUT=0):
+                (less,) = found()
+    finally:
+        execute("RESET lock_timeout")
+    assert said == (
+        "W006: The sessions of the PgBouncer have no idle_in_transaction_session_timeout and no "
+        "statement_timeout: the service cannot set them there."
+    )
+    assert less == said.replace(" and no statement_timeout", "")
+
+
+def test_a_direct_url_has_to_lead_to_the_same_database(load: Load, pgbouncer_url: str) -> None:
+    def told(direct: str) -> list[str]:
+        variables = {"DATABASE_URL": pgbouncer_url, "DATABASE_POOLER": "transaction"}
+        variables["DATABASE_DIRECT_URL"] = direct
+        loaded = load(SHORTURL_LOCAL="on", **variables)
+        chosen = {name: loaded[name] for name in ("SERVICE_DATABASE", "DIRECT_DATABASE")}
+        with override_settings(DATABASE_POOLER="transaction", **chosen, **NO_LIMITS):
+            return found()
+
+    same = "postgres://{user}@/{dbname}?host={host}&port={port}".format(**given())
+    assert told(same) == []
+    (other,) = told(same.replace(given()["dbname"], "postgres"))
+    assert other.startswith("E008: DATABASE_DIRECT_URL leads to another database")
+    (missing,) = told(same.replace(given()["dbname"], "no_such_database"))
+    assert re.match(r"W005: DATABASE_DIRECT_URL does not answer: .*no_such_database", missing)
+    (through,) = told(pgbouncer_url)
+    assert re.match(r"W005: DATABASE_DIRECT_URL .*unsupported startup parameter", through)
+
+
+def test_commands_go_past_it(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = {"DATABASE_URL": "postgres://a@pooler/x", "DATABASE_POOLER": "transaction"}
+    variables |= {"DATABASE_DIRECT_URL": "postgres://a@db/x", "SHORTURL_LOCAL": "on"}
+    assert load(**variables)["DATABASES"]["default"]["HOST"] == "pooler"
+    monkeypatch.setattr("sys.orig_argv", ["python", "/srv/manage.py", "migrate"])
+    direct = load(**variables)["DATABASES"]["default"]
+    assert direct["HOST"] == "db"
+    assert "statement_timeout" in direct["OPTIONS"]["options"]
+    assert not direct["DISABLE_SERVER_SIDE_CURSORS"]
+    with pytest.raises(ImproperlyConfigured, match=r"^DATABASE_DIRECT_URL is not the address"):
+        load(**variables | {"DATABASE_DIRECT_URL": "mysql://a@db/x"})
+
+
+TIMEOUT = 300  # seconds, many times what the tests take
+# Set something for their session, keep a lock in it, or ask for what it has counted: the next
+# statement need not have that session.
+OF_A_SESSION = (
+    "test_the_database_does_not_answer_in_time",
+    "test_the_command_says_what_it_moved",
+    "test_hits_are_counted_in_place",
+    "test_a_locked_row_is_left_out_and_waited_for_by_resolve",
+    "test_a_request_that_is_still_in_progress",
+    "test_a_lock_that_the_work_waits_for_is_no_request_in_progress",
+    "test_the_same_keys_in_opposite_orders",
+    "test_links_are_in_though_the_table_cannot_be_analyzed",
+)
+
+
+@pytest.mark.exhaustive
+def test_the_services_own_tests_through_it() -> None:
+    """All but OF_A_SESSION and those of the explorer, which are skipped: see conftest.py.
+
+    Each transaction begins in a session as new. Else what one test sets for its session would be
+    met by another, in one run and not in the next, and a service that needs it might find it.
+    """
+    as_new = "server_reset_query_always = 1"
+    with own_postgres() as postgres, own_pgbouncer(postgres.address, more=as_new) as pgbouncer:
+        url = pgbouncer.url.replace("/pooled", "/shorturl")
+        through = {"DATABASE_URL": url, "DATABASE_POOLER": "transaction", "SHORTURL_LOCAL": "on"}
+        ended = subprocess.run(
+            [
+                sys.executable, "-m", "pytest", "-q", "--reuse-db", "shorturl/tests",
+                "--ignore=shorturl/tests/browser", "-k", f"not ({' or '.join(OF_A_SESSION)})",
+            ],
+            cwd=ROOT, env={"PATH": os.environ["PATH"], **through},
+            capture_output=True, text=True, check=False, timeout=TIMEOUT,
+        )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout[-3000:]
+    assert " passed" in ended.stdout

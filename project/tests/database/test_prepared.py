@@ -1,0 +1,123 @@
+"""Prepared statements: sent as such once in a session, and never in the way."""
+
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from pytest_django import Settings
+
+from project.database.prepared import _statements, prepared
+from shorturl.models import ShortUrl, VisitCount
+from shorturl.strategies.recording_visits import combined
+from shorturl.visits.classification import Visit
+
+pytestmark = pytest.mark.django_db(transaction=True)
+# How often each was sent with the one plan that is kept, and how often it was planned for it.
+SENT = "SELECT generic_plans, custom_plans FROM pg_prepared_statements"
+
+
+@pytest.fixture(autouse=True)
+def link() -> ShortUrl:
+    connection.close()  # with what others have prepared
+    return ShortUrl.objects.create(key="a", target_url="https://a.example/")
+
+
+def follow(times: int = 1) -> None:
+    with connection.execute_wrapper(prepared):
+        for _ in range(times):
+            combined.record("a", Visit("news.example", is_bot=False))
+
+
+def statements() -> list[tuple[int, int]]:
+    with connection.cursor() as cursor:
+        cursor.execute(SENT)
+        return list(cursor.fetchall())
+
+
+def counted() -> tuple[int, int]:
+    return ShortUrl.objects.get(key="a").hits, VisitCount.objects.get(referrer="news.example").hits
+
+
+def test_a_statement_is_planned_once_in_a_session() -> None:
+    follow(times=3)
+    assert statements() == [(3, 0)]
+    connection.close()
+    follow()
+    assert statements() == [(1, 0)]
+    assert counted() == (4, 4)
+
+
+def test_what_another_has_discarded_or_changed_is_prepared_again() -> None:
+    follow()
+    with connection.cursor() as cursor:
+        cursor.execute("DISCARD ALL")
+    follow(times=2)
+    assert statements() == [(1, 0)]
+    table = ShortUrl._meta.db_table
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} ALTER target_url TYPE text")
+    try:
+        follow(times=2)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER TABLE {table} ALTER target_url TYPE varchar(2000)")
+    assert counted() == (5, 5)
+
+
+def test_one_that_is_there_already_is_the_same() -> None:
+    """An interrupt after PREPARE, or a pooler that the settings do not know of: other sessions."""
+    follow()
+    _statements[connection.connection].clear()
+    follow(times=2)
+    assert statements() == [(3, 0)]
+    assert counted() == (3, 3)
+
+
+# As Citus refuses a WITH that changes rows, where the server would keep a plan of it.
+ONLY_AS_IT_IS = """
+    CREATE OR REPLACE FUNCTION pg_temp.as_it_is(text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+        IF EXISTS (SELECT FROM pg_prepared_statements) THEN
+            RAISE 'not with a plan' USING ERRCODE = '0A000';
+        END IF;
+        RETURN $1;
+    END $$
+"""
+
+
+def test_what_cannot_be_prepared_is_tried_once_in_a_session() -> None:
+    sent: list[str] = []
+
+    def note(execute: Any, sql: str, *rest: Any) -> Any:
+        sent.append(sql.split()[0])
+        return execute(sql, *rest)
+
+    with connection.cursor() as cursor:
+        cursor.execute(ONLY_AS_IT_IS)
+        with connection.execute_wrapper(prepared), connection.execute_wrapper(note):
+            for _ in range(2):
+                cursor.execute("SELECT pg_temp.as_it_is(%s)", ["a"])
+                assert cursor.fetchone() == ("a",)
+    assert sent == ["SET", "EXECUTE", "DEALLOCATE", "SELECT", "SELECT"]
+    follow(times=2)
+    assert statements() == [(2, 0)]
+
+
+def test_an_error_of_the_statement_is_raised() -> None:
+    follow()
+    insert = "INSERT INTO shorturl_shorturl (key, target_url) VALUES (%s, '')"
+    with connection.execute_wrapper(prepared), connection.cursor() as cursor:
+        with pytest.raises(IntegrityError):
+            cursor.execute(insert, ["a"])
+        cursor.execute(insert, ["b"])
+    assert counted() == (1, 1)
+
+
+def test_in_a_transaction_and_behind_a_pooler_nothing_is_prepared(
+    settings: Settings,
+) -> None:
+    with transaction.atomic():
+        follow()
+    settings.DATABASE_POOLER = "transaction"
+    follow()
+    assert statements() == []
+    assert counted() == (2, 2)

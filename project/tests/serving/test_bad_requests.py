@@ -1,0 +1,261 @@
+"""Requests that are malformed, or that two servers could read differently: none is carried out.
+
+Each is sent to the running service as it is, with both of gunicorn's parsers. Where a second
+request may be hidden in it, that one would make a link.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from importlib.util import find_spec
+
+import pytest
+
+from loadtests.harness.own_postgres import OwnPostgres
+from project.tests.serving.test_serving import NEW, Client, Served, create, postgres, served, sized
+
+__all__ = ["postgres"]  # a fixture
+
+LIMIT = 3  # creates a minute, from one address
+ENVIRONMENT = {"PROXY_CLIENT_ADDRESS": "on", "SHORTURL_PUBLIC_CREATES_PER_MINUTE": str(LIMIT)}
+REFUSALS = {400, 404, 405, 413, 414, 431, 501}  # not 429, by which a create would be one
+STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
+LENGTH, CHUNKED, CLOSE = sized(NEW), b"Transfer-Encoding: chunked", b"Connection: close"
+HIDDEN = create(LENGTH, CLOSE)
+CHUNK = b"%x\r\n%s\r\n" % (len(NEW), NEW)
+END = b"0\r\n\r\n"
+
+
+def get(line: bytes, *fields: bytes) -> bytes:
+    """Return a request with this line, that of a probe when it is right."""
+    return b"\r\n".join([line, b"Host: localhost", CLOSE, *fields, b"", b""])
+
+
+def coded(coding: bytes, body: bytes = CHUNK + END) -> bytes:
+    """Return a create with this transfer coding."""
+    return create(b"Transfer-Encoding: " + coding, CLOSE, body=body)
+
+
+def long(length: bytes) -> bytes:
+    """Return a create with this Content-Length."""
+    return create(b"Content-Length: " + length, CLOSE)
+
+
+def field(line: bytes) -> bytes:
+    """Return a create with this header field, which is all that is wrong with it."""
+    return create(LENGTH, CLOSE, line)
+
+
+def chunks(body: bytes) -> bytes:
+    """Return a create with this body in chunks, with another request behind it."""
+    return create(CHUNKED, b"X-Forwarded-For: 192.0.2.1", body=body) + HIDDEN
+
+
+HOSTS = {
+    "no host": HIDDEN.replace(b"Host", b"X-Host"),
+    "two hosts": field(b"Host: localhost"),
+    "another host, too": field(b"Host: other.example"),
+    "an empty host": HIDDEN.replace(b"localhost", b""),
+    "two hosts in one": HIDDEN.replace(b"localhost", b"localhost, other.example"),
+    "a host with a user": HIDDEN.replace(b"localhost", b"localhost@other.example"),
+    "a host with a path": HIDDEN.replace(b"localhost", b"localhost/"),
+    "a host with a wrong port": HIDDEN.replace(b"localhost", b"localhost:x"),
+    "a host before a space": HIDDEN.replace(b"Host:", b"Host :"),
+    "a host in the target": get(b"GET http://other.example/healthz HTTP/1.1"),
+    "a host behind slashes": get(b"GET //other.example/healthz HTTP/1.1"),
+}
+LENGTHS = {
+    "a length and chunks": create(b"Content-Length: 5", CHUNKED, body=END + HIDDEN),
+    "chunks and a length": create(CHUNKED, b"Content-Length: 5", body=END + HIDDEN),
+    "a length twice": field(LENGTH),
+    "two lengths": field(b"Content-Length: 1"),
+    "a length twice in one": long(b"36, 36"),
+    "two lengths in one": long(b"36, 1"),
+    "a negative length": long(b"-1"),
+    "a length with a sign": long(b"+36"),
+    "a hexadecimal length": long(b"0x24"),
+    "a length with a space": long(b"3 6"),
+    "a length with an underscore": long(b"3_6"),
+    "a length with a point": long(b"36.0"),
+    "a length in quotes": long(b'"36"'),
+    "a length in Arabic": long("٣٦".encode()),
+    "a superscript length": long(b"\xb2"),
+    "an empty length": long(b""),
+    "a length of 33 bits": long(b"%d" % (2**32 + 36)),
+    "a length of 65 bits": long(b"%d" % (2**64 + 36)),
+    "a length of 4000 digits": long(b"9" * 4000),
+    "a length before a space": create(b"Content-Length : 36") + HIDDEN,
+    "a length before a tab": create(b"Content-Length\t: 36") + HIDDEN,
+    "a length behind a space": create(b" Content-Length: 36") + HIDDEN,
+    "a length with a NUL": long(b"36\0"),
+}
+CODINGS = {
+    "identity": coded(b"identity", HIDDEN),
+    "identity and a length": create(b"Transfer-Encoding: identity", LENGTH) + HIDDEN,
+    "gzip": coded(b"gzip", HIDDEN),
+    "an unknown coding": coded(b"x"),
+    "nearly chunked": coded(b"xchunked"),
+    "chunked in quotes": coded(b'"chunked"'),
+    "chunked with a parameter": coded(b"chunked;q=1"),
+    "chunked behind a vertical tab": coded(b"\x0bchunked"),
+    "chunked behind a comma": coded(b",chunked"),
+    "no coding": coded(b"", HIDDEN),
+    "chunked, then identity": coded(b"chunked, identity"),
+    "chunked, then gzip": coded(b"chunked, gzip"),
+    "chunked, then an unknown one": coded(b"chunked, x"),
+    "chunked, chunked": coded(b"chunked, chunked"),
+    "chunked twice": create(CHUNKED, CHUNKED, body=CHUNK + END),
+    "chunked, and identity": create(CHUNKED, b"Transfer-Encoding: identity", body=CHUNK + END),
+    "chunked, folded": coded(b"\r\n chunked"),
+    "chunked before a space": create(b"Transfer-Encoding : chunked", LENGTH) + HIDDEN,
+    "chunked by HTTP/1.0": coded(b"chunked").replace(b"HTTP/1.1", b"HTTP/1.0"),
+}
+CHUNKS = {
+    "a size that is none": chunks(b"g" + CHUNK + END),
+    "a negative size": chunks(b"-" + CHUNK + END),
+    "a size with a sign": chunks(b"+" + CHUNK + END),
+    "a size with 0x": chunks(b"0x" + CHUNK + END),
+    "a size with an underscore": chunks(b"2_4" + CHUNK[2:] + END),
+    "a size behind a space": chunks(b" " + CHUNK + END),
+    "a size before a space": chunks(b"24 " + CHUNK[2:] + END),
+    "a size before a tab": chunks(b"24\t" + CHUNK[2:] + END),
+    "a size with a NUL": chunks(b"24\0" + CHUNK[2:] + END),
+    "no size": chunks(CHUNK[2:] + END),
+    "a size that ends with LF": chunks(CHUNK.replace(b"\r\n", b"\n", 1) + END),
+    "a size that ends with CR": chunks(CHUNK.replace(b"\r\n", b"\r", 1) + END),
+    "a longer chunk than its size": chunks(b"20" + CHUNK[2:] + END),
+    "a chunk without an end": chunks(CHUNK[:-2] + END),
+    "a chunk that ends with LF": chunks(CHUNK[:-2] + b"\n" + END),
+    "a chunk that ends with XX": chunks(CHUNK[:-2] + b"XX" + END),
+    "an extension with LF": chunks(b"24;a\nb" + CHUNK[2:] + END),
+    "an extension with CR": chunks(b"24;a\rb" + CHUNK[2:] + END),
+    "LF instead of the end": chunks(CHUNK + b"0\n\n"),
+    "LF instead of trailers": chunks(CHUNK + b"0\r\n\n"),
+    "a length in the trailers": chunks(CHUNK + b"0\r\nContent-Length: 9\r\n\r\n"),
+    "a length before a space there": chunks(CHUNK + b"0\r\nContent-Length : 9\r\n\r\n"),
+    "a coding in the trailers": chunks(CHUNK + b"0\r\nTransfer-Encoding: chunked\r\n\r\n"),
+    "a host in the trailers": chunks(CHUNK + b"0\r\nHost: other.example\r\n\r\n"),
+    "a secret in the trailers": chunks(CHUNK + b"0\r\nAuthorization: x\r\n\r\n"),
+    "LF in the trailers": chunks(CHUNK + b"0\r\nX: a\nY: b\r\n\r\n"),
+    "too many trailers": chunks(CHUNK + b"0\r\n" + b"X: a\r\n" * 101 + b"\r\n"),
+    "a request in the trailers": chunks(CHUNK + b"0\r\n" + HIDDEN),
+}
+FIELDS = {
+    "a folded field": field(b"X: a\r\n b"),
+    "a field folded by a tab": field(b"X: a\r\n\tb"),
+    "a folded request line": HIDDEN.replace(b"\r\n", b"\r\n X: a\r\n", 1),
+    "LF in a value": field(b"X: a\nY: b"),
+    "CR in a value": field(b"X: a\rY: b"),
+    "CR at the end of a value": field(b"X: a\r"),
+    "NUL in a value": field(b"X: a\0b"),
+    "a control character in a value": field(b"X: a\x01b"),
+    "DEL in a value": field(b"X: a\x7fb"),
+    "NUL in a name": field(b"X\0: a"),
+    "CR in a name": field(b"X\r: a"),
+    "a space in a name": field(b"X Y: a"),
+    "a space behind a name": field(b"X : a"),
+    "a bracket in a name": field(b"X(: a"),
+    "a slash in a name": field(b"X/Y: a"),
+    "a name in quotes": field(b'"X": a'),
+    "a name in UTF-8": field("É: a".encode()),
+    "no name": field(b": a"),
+    "no colon": field(b"X"),
+    "a type twice": field(b"Content-Type: text/plain"),
+    "too many fields": get(b"GET /healthz HTTP/1.1", *[b"X: a"] * 100),
+    "too long a field": get(b"GET /healthz HTTP/1.1", b"X: " + b"a" * 9000),
+    "too long a name": get(b"GET /healthz HTTP/1.1", b"X" * 9000 + b": a"),
+    "a field without an end": b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 20_000,
+    "LF everywhere": HIDDEN.replace(b"\r\n", b"\n"),
+    "LF at the end of the header": HIDDEN.replace(b"\r\n\r\n", b"\n\n"),
+}
+LINES = {
+    "LF behind it": HIDDEN.replace(b"\r\n", b"\n", 1),
+    "CR behind it": HIDDEN.replace(b"\r\n", b"\r", 1),
+    "LF before it": b"\n" + HIDDEN,
+    "blank lines before it": b"\r\n\r\n" + HIDDEN,
+    "a space before it": b" " + HIDDEN,
+    "too long": get(b"GET /" + b"a" * 9000 + b" HTTP/1.1"),
+    "without an end": b"GET /" + b"a" * 20_000,
+    **{
+        line.decode("latin-1"): get(line)
+        for line in (
+            b"GET /health z HTTP/1.1",
+            b"GET\t/healthz\tHTTP/1.1",
+            b"GET /healthz\0 HTTP/1.1",
+            b"GET /healthz\xe9 HTTP/1.1",
+            b"GET /healthz?\xe9 HTTP/1.1",
+            b"GET healthz HTTP/1.1",
+            b"GET \\healthz HTTP/1.1",
+            b"GET * HTTP/1.1",
+            b"GET",
+            b"GET /healthz",
+            b"GET /healthz HTTP/1.1 ",
+            b"GET /healthz HTTP/0.9",
+            b"GET /healthz HTTP/1",
+            b"GET /healthz HTTP/1.2",
+            b"GET /healthz HTTP/1.10",
+            b"GET /healthz HTTP/01.1",
+            b"GET /healthz HTTP/2.0",
+            b"GET /healthz HTTP/3.0",
+            b"GET /healthz http/1.1",
+            b"GET /healthz HTTPS/1.1",
+            b"get /healthz HTTP/1.1",
+            b"G /healthz HTTP/1.1",
+            b"G(T /healthz HTTP/1.1",
+            b"G\xc9T /healthz HTTP/1.1",
+            b"TRACE /healthz HTTP/1.1",
+            b"CONNECT other.example:443 HTTP/1.1",
+            b"PRI * HTTP/2.0",
+            b"PROXY TCP4 1.2.3.4 5.6.7.8 1 2",
+        )
+    },
+}
+SHAPES = {**HOSTS, **LENGTHS, **CODINGS, **CHUNKS, **FIELDS, **LINES}
+
+
+@pytest.fixture(scope="module", params=["fast", "python"])
+def service(request: pytest.FixtureRequest, postgres: OwnPostgres) -> Iterator[Served]:
+    """A service with one of gunicorn's parsers."""
+    if request.param == "fast" and not find_spec("gunicorn_h1c"):
+        end = pytest.fail if os.environ.get("CI") else pytest.skip
+        end("gunicorn_h1c is not installed, which needs a C compiler")
+    with served(postgres, "--http-parser", request.param, THREADS="2", **ENVIRONMENT) as service:
+        yield service
+
+
+def answers(service: Served, data: bytes) -> list[int]:
+    """Return the statuses of all that is answered until the connection ends."""
+    with closing(Client(service.service.url, data)) as client:
+        said = b""
+        with suppress(ConnectionError):
+            while more := client.socket.recv(65_536):
+                said += more
+    return [int(status) for status in STATUS.findall(said)]
+
+
+def test_what_all_of_it_is_made_of_is_right(service: Served) -> None:
+    before = service.links()
+    assert answers(service, get(b"GET /healthz HTTP/1.1")) == [200]
+    assert answers(service, chunks(CHUNK + END)) == [201, 201]
+    assert service.links() == before + 2
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=map(repr, SHAPES))
+def test_it_is_refused_and_so_is_what_is_behind_it(service: Served, shape: bytes) -> None:
+    before = service.links()
+    (status,) = answers(service, shape)
+    assert status in REFUSALS
+    assert service.links() == before
+
+
+def test_what_is_expected_changes_no_other_field(service: Served) -> None:
+    """Above all not the one that says whose quota is spent."""
+    own = b"X-Forwarded-For: 10.%d.%d.1" % divmod(int(service.service.url.rpartition(":")[2]), 256)
+    # At most one minute ends meanwhile, and with it what is spent.
+    statuses = [
+        answers(service, create(b"Expect: 100-continue, 9.9.%d.1" % number, own, LENGTH, CLOSE))[-1]
+        for number in range(2 * LIMIT + 1)
+    ]
+    assert statuses[:LIMIT] == [201] * LIMIT
+    assert set(statuses) == {201, 429}

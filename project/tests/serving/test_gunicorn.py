@@ -1,0 +1,117 @@
+"""How the service starts, and what it says when it cannot."""
+
+import os
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http import HTTPStatus
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from django.db import connection
+
+from loadtests.harness.serving import serving
+from project.tests.conftest import PRODUCTION, ROOT, run_in
+from project.tests.serving.test_unavailable import TIMEOUT
+from shorturl.tests.events.test_webhooks import Receiver, receiver
+
+__all__ = ["receiver"]  # a fixture
+
+CONFIG = ("-m", "gunicorn", "-c", "project/gunicorn.py")
+NOWHERE = {
+    "DATABASE_URL": "postgres://user:secret@127.0.0.1:1/shorturl",
+    "SHORTURL_LOCAL": "on",
+}
+
+
+@contextmanager
+def database(name: str) -> Iterator[str]:
+    """Make an empty database beside the tests' own, and yield its address."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name}")
+    try:
+        parameters = connection.get_connection_params()
+        user = parameters.get("user") or os.environ.get("USER", "")
+        password = f":{parameters['password']}" if parameters.get("password") else ""
+        host, port = parameters.get("host", ""), parameters.get("port") or 5432
+        yield f"postgres://{user}{password}@/{name}?host={host}&port={port}"
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_forwarded_header_is_not_believed() -> None:
+    """Not even from this machine: whether there is a proxy is for BEHIND_PROXY to say."""
+    with database("shorturl_forwarded") as url, serving(DATABASE_URL=url, WORKERS="1") as service:
+
+        def created(**headers: str) -> str:
+            headers["Content-Type"] = "application/json"
+            with closing(HTTPConnection(urlsplit(service.url).netloc, timeout=TIMEOUT)) as http:
+                http.request("POST", "/api/links", '{"target_url": "https://a.example/"}', headers)
+                return http.getresponse().read().decode()
+
+        for headers in (
+            {"X-Forwarded-Proto": "https"},
+            {"X-Forwarded-Ssl": "on"},
+            {"X-Forwarded-Protocol": "ssl", "X-Forwarded-Proto": "http"},
+        ):
+            assert f'"short_url": "{service.url}/' in created(**headers)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_explores_what_the_lab_shows_if_it_is_told_to() -> None:
+    """As `make run` does; what it has begun ends with it."""
+    with (
+        database("shorturl_explores") as url,
+        serving(DATABASE_URL=url, WORKERS="2", SHORTURL_LAB_EXPLORE="on") as service,
+        closing(HTTPConnection(urlsplit(service.url).netloc, timeout=TIMEOUT)) as http,
+    ):
+        http.request("GET", "/lab/")
+        assert "The races are being explored" in http.getresponse().read().decode()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_delivers_events_if_it_is_told_to(receiver: Receiver) -> None:
+    """As `make run` does."""
+    with (
+        database("shorturl_delivers") as url,
+        serving(DATABASE_URL=url, WORKERS="2", SHORTURL_DELIVER="on") as service,
+        closing(HTTPConnection(urlsplit(service.url).netloc, timeout=TIMEOUT)) as http,
+    ):
+        added = run_in(
+            ROOT, "manage.py", "webhook", "add", receiver.url, DATABASE_URL=url, SHORTURL_LOCAL="on"
+        )
+        assert added.returncode == 0, added.stderr
+        body = '{"target_url": "https://a.example/", "key": "told"}'
+        http.request("POST", "/api/links", body, {"Content-Type": "application/json"})
+        assert http.getresponse().status == HTTPStatus.CREATED
+        assert receiver.noted.wait(TIMEOUT)
+    assert receiver.types() == ["link.created told"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "line"),
+    [
+        ({**PRODUCTION, "PORT": "wrong"}, "gunicorn: PORT='wrong' is .* for example PORT=8000"),
+        ({**PRODUCTION, "PORT": "0"}, "(?s:.*)Run: python manage.py collectstatic(?s:.*)"),
+        (
+            {**NOWHERE, "PORT": "0"},
+            "gunicorn: the database is unavailable: connection to server at .*\n\tIs the",
+        ),
+        (NOWHERE, "gunicorn: cannot listen on 127.0.0.1:[0-9]+ .Address already in use.: choose"),
+    ],
+)
+def test_why_it_does_not_start_is_short(
+    project_copy: Path, environment: dict[str, str], line: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ended = run_in(project_copy, *CONFIG, **{"PORT": port, **environment})
+    assert ended.returncode == 1
+    assert re.fullmatch(f"{line}.*\n", ended.stderr), ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "secret" not in ended.stderr

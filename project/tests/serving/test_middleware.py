@@ -1,0 +1,114 @@
+"""Which responses may be kept, what HEAD is answered with, and the Content-Security-Policy."""
+
+from typing import Any
+
+import pytest
+from csp import decorators
+from csp.constants import HEADER, NONCE
+from csp.middleware import CSPMiddleware
+from django.core.handlers.wsgi import WSGIHandler
+from django.http import HttpRequest, HttpResponse
+from django.test import Client, RequestFactory
+from django.utils.module_loading import import_string
+from pytest_django import Settings
+
+from project.serving.security_policy import SecurityPolicyMiddleware
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/", 200),
+        ("/nosuchkey", 404),  # there may be one tomorrow
+        ("/static/nothing.css", 404),
+        ("/admin", 302),
+    ],
+)
+def test_what_may_change_is_not_kept(client: Client, path: str, status: int) -> None:
+    response = client.get(path)
+    assert (response.status_code, response["Cache-Control"]) == (status, "no-store")
+
+
+def test_an_unknown_host_is_not_kept(client: Client) -> None:
+    response = client.get("/", headers={"host": "example.net"})
+    assert (response.status_code, response["Cache-Control"]) == (400, "no-store")
+
+
+def test_a_static_file_is_kept(client: Client, settings: Settings) -> None:
+    settings.WHITENOISE_USE_FINDERS = True
+    response = client.get("/static/shorturl/shorturl.css")
+    response.close()
+    assert "max-age" in response["Cache-Control"]
+
+
+@pytest.mark.parametrize("path", ["/login", "/healthz"])
+def test_head_is_get_without_the_body(path: str) -> None:
+    """As gunicorn sees it: Django's test client takes the body away by itself."""
+    get, head = ask("GET", path), ask("HEAD", path)
+    assert get[2]
+    assert head == (get[0], get[1], b"")
+
+
+def ask(method: str, path: str) -> tuple[str, str | None, bytes]:
+    """Return the status line, the length that the header says, and the body."""
+    status, length = "", None
+
+    def start_response(line: str, headers: list[tuple[str, str]], *_: Any) -> Any:
+        nonlocal status, length
+        status, length = line, dict(headers).get("Content-Length")
+
+    environ = RequestFactory().generic(method, path, headers={"host": "localhost"}).environ
+    body = b"".join(WSGIHandler()(environ, start_response))
+    return status, length, body
+
+
+def test_only_a_call_with_a_session_goes_by_the_middleware_of_pages(
+    client: Client, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    passed: list[str] = []
+    for name in settings.MIDDLEWARE[
+        settings.MIDDLEWARE.index("project.serving.middleware.redirects_and_calls") + 1 :
+    ]:
+        middleware = import_string(name)
+        call = middleware.__call__
+
+        def noted(self: Any, request: HttpRequest, call: Any = call) -> Any:
+            passed.append(request.path)
+            return call(self, request)
+
+        monkeypatch.setattr(middleware, "__call__", noted)
+    for path in ("/api/links", "/api/links/known", "/api/links/known/visits", "/api/docs", "/"):
+        client.get(path)
+    client.cookies[settings.SESSION_COOKIE_NAME] = "0" * 32
+    client.get("/api/links/known")
+    assert list(dict.fromkeys(passed)) == ["/api/docs", "/", "/api/links/known"]
+
+
+def page(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("a page")
+
+
+def nonce(request: HttpRequest) -> HttpResponse:
+    request._csp_nonce = "0123456789"  # type: ignore[attr-defined]
+    return page(request)
+
+
+def its_own(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("a page", headers={HEADER: "default-src 'self'"})
+
+
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize(
+    "view", [page, nonce, its_own, decorators.csp_update({"img-src": ["data:"]})(page)]
+)
+def test_the_policy_is_the_one_of_django_csp(view: Any, debug: bool, settings: Settings) -> None:
+    settings.DEBUG = debug
+    policy = {"default-src": ["'none'"], "img-src": ["'self'"], "script-src": ["'self'", NONCE]}
+    settings.CONTENT_SECURITY_POLICY = {"DIRECTIVES": policy}
+
+    def directives(middleware: Any) -> set[str]:
+        return set(middleware(view)(RequestFactory().get("/")).get(HEADER, "").split("; "))
+
+    assert directives(SecurityPolicyMiddleware) == directives(CSPMiddleware)

@@ -1,0 +1,418 @@
+"""The running service under clients that are slow, silent, gone or too many, and while it restarts.
+
+Nothing waits for a clock, but for the one test of the time limit itself: a create occupies a thread
+for as long as the test keeps the table locked.
+"""
+
+import json
+import select
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
+from http.client import HTTPConnection, HTTPException, parse_headers
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+
+from loadtests.harness.own_postgres import OwnPostgres, own_postgres
+from loadtests.harness.serving import NO_REFUSALS, ROOT, RunningService, serving
+from project.serving.bridge import QUEUE_PER_THREAD, RECEIVE_TIMEOUT
+from project.tests.serving.test_unavailable import TIMEOUT, workers
+
+THREADS = 2
+FOLLOWERS = 8
+PLACES = THREADS * (1 + QUEUE_PER_THREAD)  # requests that Django may have at a time
+# Who waits for the table does so for as long as a test needs.
+PATIENT = {**NO_REFUSALS, "DATABASE_LOCK_TIMEOUT": "60", "DATABASE_STATEMENT_TIMEOUT": "60"}
+NEW = b'{"target_url": "https://a.example/"}'
+HEALTHZ = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+PAGE = HEALTHZ.replace(b"healthz", b"login")
+LONG_FILE = HEALTHZ.replace(b"healthz", b"static/admin/js/vendor/jquery/jquery.js")
+
+
+class Answer(NamedTuple):
+    """A response."""
+
+    status: int
+    headers: Any
+    body: bytes
+
+
+class Client:
+    """A connection on which nothing happens but what the test does."""
+
+    def __init__(self, url: str, data: bytes = b"", *, narrow: bool = False) -> None:
+        self.socket = socket.socket()
+        self.socket.settimeout(TIMEOUT)
+        if narrow:  # so that little is on its way to it at a time
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+        address = urlsplit(url)
+        self.socket.connect((address.hostname, address.port))
+        self.file = self.socket.makefile("rb")
+        self.send(data)
+
+    def send(self, data: bytes) -> None:
+        """Send all of it, unless the service ends the connection before."""
+        with suppress(ConnectionError):
+            self.socket.sendall(data)
+
+    def answer(self) -> Answer:
+        """Read the next response, of which no more than itself is read."""
+        status = int(self.file.readline().split()[1])
+        headers = parse_headers(self.file)
+        return Answer(status, headers, self.file.read(int(headers["Content-Length"] or 0)))
+
+    def close(self) -> None:
+        """Leave."""
+        self.file.close()
+        self.socket.close()
+
+
+class Served(NamedTuple):
+    """A service, and a session in its database."""
+
+    service: RunningService
+    postgres: OwnPostgres
+    database: Any
+
+    def ask(self, data: bytes) -> Answer:
+        """Return the response to `data`."""
+        with closing(Client(self.service.url, data)) as client:
+            return client.answer()
+
+    def scalar(self, query: str) -> int:
+        """Return the number that a query yields."""
+        with self.database.cursor() as cursor:
+            cursor.execute(query)
+            return int(cursor.fetchone()[0])
+
+    def links(self) -> int:
+        """Return how many links there are."""
+        return self.scalar("SELECT count(*) FROM shorturl_shorturl")
+
+    def waiting(self) -> int:
+        """Return how many sessions wait for a lock."""
+        return self.scalar("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+
+    @contextmanager
+    def no_creates(self) -> Iterator[None]:
+        """Have every create wait for the length of the block."""
+        with closing(self.postgres.connect()) as session, session.cursor() as cursor:
+            cursor.execute("LOCK TABLE shorturl_shorturl IN EXCLUSIVE MODE")
+            yield
+
+
+Connect = Callable[..., Client]
+
+
+def create(*fields: bytes, body: bytes = NEW, path: bytes = b"/api/links") -> bytes:
+    """Return a request that makes a link, with more header fields; without a length by itself."""
+    head = [b"POST " + path + b" HTTP/1.1", b"Host: localhost", b"Content-Type: application/json"]
+    return b"\r\n".join([*head, *fields, b"", body])
+
+
+def sized(body: bytes) -> bytes:
+    """Return the header field that says how long a body is."""
+    return b"Content-Length: %d" % len(body)
+
+
+CREATE = create(sized(NEW))
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until it is so."""
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < deadline, "it takes too long"
+        time.sleep(0.01)  # between two looks
+
+
+def only_worker(served: Served) -> psutil.Process:
+    """Return the process of the worker, once there is one."""
+    workers = psutil.Process(served.service.process.pid).children
+    until(lambda: bool(workers()))
+    (worker,) = workers()
+    return worker
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[OwnPostgres]:
+    with own_postgres() as postgres:
+        yield postgres
+
+
+@contextmanager
+def served(postgres: OwnPostgres, *arguments: str, **environment: str) -> Iterator[Served]:
+    """Run a service for the length of the block."""
+    variables = {"DATABASE_URL": postgres.url, "WORKERS": "1", **PATIENT, **environment}
+    with serving(ROOT, *arguments, **variables) as service, closing(postgres.connect()) as session:
+        session.autocommit = True
+        yield Served(service, postgres, session)
+
+
+@pytest.fixture(scope="module")
+def few(postgres: OwnPostgres) -> Iterator[Served]:
+    """A service with few threads."""
+    with served(postgres, THREADS=str(THREADS)) as few:
+        yield few
+
+
+@pytest.fixture(scope="module")
+def usual(postgres: OwnPostgres) -> Iterator[Served]:
+    """A service with as many threads as it has by default."""
+    with served(postgres) as usual:
+        yield usual
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """What connects to a service, and sends something, until the end of the test."""
+    with ExitStack() as stack:
+        yield lambda to, data=b"", **how: stack.enter_context(
+            closing(Client(to.service.url, data, **how))
+        )
+
+
+# --- One client ----------------------------------------------------------------------------------
+
+
+def test_a_body_in_chunks(few: Served) -> None:
+    body = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (NEW[:9], NEW[9:], b""))
+    assert few.ask(create(b"Transfer-Encoding: chunked", body=body)).status == 201
+
+
+def test_a_body_in_halves(few: Served, connect: Connect) -> None:
+    client = connect(few, CREATE[:-9])
+    assert few.ask(HEALTHZ).status == 200  # by now the first half is read
+    client.send(CREATE[-9:])
+    assert client.answer().status == 201
+
+
+def test_half_a_body_is_not_waited_for_longer_than_its_time(few: Served, connect: Connect) -> None:
+    began = time.monotonic()
+    clients = [connect(few, create(sized(NEW), path=path)[:-9]) for path in (b"/api/links", b"/")]
+    api, page = (client.answer() for client in clients)
+    assert time.monotonic() - began >= RECEIVE_TIMEOUT
+    assert api.status == page.status == 408
+    assert json.loads(api.body) == {"detail": "The body was not there within 5 seconds."}
+    assert page.body.startswith(b"<!doctype html>")
+    assert [client.socket.recv(1) for client in clients] == [b"", b""]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_who_still_sends_what_is_too_long_sees_the_answer(few: Served, *, chunked: bool) -> None:
+    body = bytes(4 * 1024 * 1024)  # more than what is on its way at a time
+    field = b"Transfer-Encoding: chunked" if chunked else sized(body)
+    answer = few.ask(create(field, body=(b"%x\r\n" % len(body) if chunked else b"") + body))
+    assert answer.status == 413
+    assert json.loads(answer.body)["detail"].startswith("The body is too large")
+
+
+@pytest.mark.parametrize("path", [b"healthz", b"readyz"])
+def test_head_of_a_probe_has_no_body(few: Served, connect: Connect, path: bytes) -> None:
+    head = HEALTHZ.replace(b"GET /healthz", b"HEAD /" + path)
+    client = connect(few, head + CREATE)
+    assert client.file.readline() == b"HTTP/1.1 200 OK\r\n"
+    assert int(parse_headers(client.file)["Content-Length"]) > 0
+    assert client.answer().status == 201  # and nothing before it
+
+
+def test_who_asks_before_the_body_is_told_to_go_on(few: Served, connect: Connect) -> None:
+    client = connect(few, create(sized(NEW), b"Expect: 100-continue", body=b""))
+    assert client.answer().status == 100
+    client.send(NEW)
+    assert client.answer().status == 201
+
+
+def test_two_requests_in_one_packet_are_answered_in_order(few: Served, connect: Connect) -> None:
+    client = connect(few, CREATE + HEALTHZ)  # the second of which needs no thread
+    assert [client.answer().status, client.answer().status] == [201, 200]
+
+
+def test_without_a_host(few: Served) -> None:
+    api = few.ask(CREATE.replace(b"Host", b"X"))
+    assert api.status == 400
+    assert json.loads(api.body) == {"detail": "Send the Host header, which HTTP/1.1 requires."}
+    for path in (b"/", b"/spring", b"/static/lab/lab.css"):
+        page = few.ask(PAGE.replace(b"Host", b"X").replace(b"/login", path))
+        assert page.status == 400
+        assert page.body.startswith(b"<!doctype html>")
+
+
+def test_there_is_no_websocket(few: Served) -> None:
+    fields = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    assert few.ask(HEALTHZ[:-2] + fields + key).status == 403
+
+
+# --- Many clients --------------------------------------------------------------------------------
+
+
+def test_many_creates_at_once(usual: Served, connect: Connect) -> None:
+    clients = [connect(usual) for _ in range(32)]
+    for client in clients:
+        client.send(CREATE)
+    assert [client.answer().status for client in clients] == [201] * 32
+
+
+def test_as_many_wait_to_be_accepted_as_are_to(few: Served) -> None:
+    worker = only_worker(few)
+    address = urlsplit(few.service.url)
+
+    def is_room() -> bool:
+        worker.suspend()
+        try:
+            with ExitStack() as stack:
+                for _ in range(300):  # which the kernel alone answers, at once, or never
+                    client = socket.create_connection((address.hostname, address.port), timeout=1)
+                    stack.enter_context(client)
+        except TimeoutError:
+            return False
+        finally:
+            worker.resume()
+        return True
+
+    until(is_room)  # which is not the worker's first act
+
+
+def test_silent_and_half_requests_stop_nobody(few: Served, connect: Connect) -> None:
+    for _ in range(200):
+        connect(few)
+        connect(few, CREATE[:30])
+    assert few.ask(CREATE).status == 201
+
+
+def test_who_never_reads_stops_nobody(few: Served, connect: Connect) -> None:
+    worker = only_worker(few)
+    for number in range(100):
+        client = connect(few, LONG_FILE * 20, narrow=True)
+        assert client.file.read(15) == b"HTTP/1.1 200 OK"
+        if number == PLACES:
+            # Who reads nothing for ten seconds is cut off, for which nobody may have had to wait.
+            assert len(worker.net_connections()) > 3 * THREADS
+    assert few.ask(CREATE).status == 201
+
+
+def occupied(few: Served, connect: Connect) -> list[Client]:
+    """Return clients for whom all threads wait for the table."""
+    clients = [connect(few, CREATE) for _ in range(THREADS)]
+    until(lambda: few.waiting() == THREADS)
+    return clients
+
+
+def test_who_leaves_takes_no_place(few: Served, connect: Connect) -> None:
+    before = few.links()
+    worker = only_worker(few)
+    with few.no_creates():
+        gone = occupied(few, connect) + [connect(few, CREATE) for _ in range(2 * PLACES)]
+        assert few.ask(HEALTHZ).status == 200  # by now some of them wait, and some are refused
+        for client in gone:
+            client.close()
+        until(lambda: {each.status for each in worker.net_connections()} == {psutil.CONN_LISTEN})
+        assert few.ask(HEALTHZ).status == 200
+        clients = [connect(few, CREATE) for _ in range(PLACES - THREADS)]
+        assert few.ask(HEALTHZ).status == 200
+    assert {client.answer().status for client in clients} == {201}
+    # The threads have ended what they had begun, and nothing else of those who left.
+    assert few.links() == before + PLACES
+
+
+def test_what_finds_no_place_is_refused_at_once(few: Served, connect: Connect) -> None:
+    with few.no_creates():
+        clients = occupied(few, connect)
+        clients += [connect(few, CREATE) for _ in range(PLACES - THREADS + 3)]
+        until(lambda: len(answered(clients)) == 3)
+        refused = answered(clients)
+        page = few.ask(PAGE)
+        assert few.ask(HEALTHZ).status == 200
+        assert few.ask(HEALTHZ.replace(b"healthz", b"readyz")).status == 200
+    for answer in (page, *(client.answer() for client in refused)):
+        assert answer.status == 503
+        assert answer.headers["Retry-After"] == "1"
+        if answer is page:
+            assert answer.body.startswith(b"<!doctype html>")
+        else:
+            assert json.loads(answer.body) == {"detail": "Too many requests at the moment."}
+    assert {client.answer().status for client in clients if client not in refused} == {201}
+
+
+def answered(clients: list[Client]) -> list[Client]:
+    """Return those who have something to read."""
+    readable, _, _ = select.select([client.socket for client in clients], [], [], 0)
+    return [client for client in clients if client.socket in readable]
+
+
+# --- Other workers, and the end ------------------------------------------------------------------
+
+
+class Followers:
+    """Threads that follow one link, over connections that they keep, and what they counted."""
+
+    def __init__(self, url: str, path: str) -> None:
+        self.address, self.path = urlsplit(url).netloc, path
+        self.sent = self.acknowledged = 0
+        self.others: list[int] = []
+        self.lock, self.end = threading.Lock(), threading.Event()
+
+    def follow(self) -> None:
+        """Follow it until the end, or until nobody listens any more."""
+        with closing(HTTPConnection(self.address, timeout=TIMEOUT)) as http:
+            while not self.end.is_set():
+                try:
+                    if http.sock is None:
+                        http.connect()
+                except (ConnectionRefusedError, ConnectionResetError):
+                    return  # the service is about to end
+                with self.lock:
+                    self.sent += 1
+                try:
+                    http.request("GET", self.path)
+                    answer = http.getresponse()
+                    answer.read()
+                except (HTTPException, ConnectionError):
+                    http.close()  # by a worker that ends
+                    continue
+                with self.lock:
+                    self.acknowledged += answer.status == 302
+                    if answer.status != 302:
+                        self.others.append(answer.status)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Have them follow it during the block."""
+        with ThreadPoolExecutor(FOLLOWERS) as pool:
+            ends = [pool.submit(self.follow) for _ in range(FOLLOWERS)]
+            try:
+                until(lambda: self.acknowledged > 10 * FOLLOWERS)
+                yield
+            finally:
+                self.end.set()
+        for each in ends:
+            each.result()
+
+
+@pytest.mark.parametrize("why", ["--max-requests=500", "SIGHUP"])
+def test_no_hit_is_lost_or_invented_when_workers_end(postgres: OwnPostgres, why: str) -> None:
+    """First those that others follow, and then all of them."""
+    arguments = [why] if why.startswith("--") else []
+    with served(postgres, *arguments, WORKERS="2") as pair:
+        process = pair.service.process
+        first = workers(pair.service)
+        key = json.loads(pair.ask(CREATE).body)["key"]
+        followers = Followers(pair.service.url, f"/{key}")
+        with followers.at_work():
+            if not arguments:
+                process.send_signal(signal.SIGHUP)
+            until(lambda: not first & workers(pair.service))
+            process.terminate()
+            assert process.wait(TIMEOUT) == 0
+        hits = pair.scalar(f"SELECT hits FROM shorturl_shorturl WHERE key = '{key}'")
+    assert followers.acknowledged <= hits <= followers.sent
+    assert not followers.others

@@ -1,0 +1,76 @@
+"""The offline bundle of `make bundle`: what it holds, and that it needs no network."""
+
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from project.tests.conftest import ROOT
+
+NOWHERE = "http://127.0.0.1:9/"
+UNREACHABLE = {"PIP_INDEX_URL": NOWHERE, "http_proxy": NOWHERE, "https_proxy": NOWHERE}
+
+
+def make(folder: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        ["make", *arguments],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder)} | environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path) -> Path:
+    """What `make run` reads of an unpacked bundle for another kind of machine, with no wheels."""
+    for name in ("Makefile", "locks/local.txt", "locks/parser.txt", "pginterleave/pyproject.toml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "wheels" / "made-for").write_text("Python 2.7 vax\n")
+    return tmp_path
+
+
+def test_it_installs_from_its_wheels_only(unpacked: Path) -> None:
+    commands = make(unpacked, "--dry-run", "run").stdout.splitlines()
+    installing = [line for line in commands if " install " in line]
+    assert len(installing) == 2
+    assert all("--no-index" in line for line in installing)
+    assert "--find-links wheels --require-hashes" in installing[0]
+
+
+def test_another_kind_of_machine_is_told_so(unpacked: Path) -> None:
+    ended = make(unpacked, "run")
+    assert ended.returncode
+    assert "The wheels are for Python 2.7 vax, and this is Python 3." in ended.stderr
+    assert not (unpacked / ".venv").exists()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="`make bundle` archives a Git checkout")
+def test_it_judges_where_no_registry_can_be_reached(tmp_path: Path) -> None:
+    made = make(ROOT, "bundle", "EXPLORED=workshop", **os.environ)
+    assert made.returncode == 0, made.stderr
+    with tarfile.open(ROOT / ".local" / "shorturl-offline.tar") as tar:
+        tar.extractall(tmp_path, filter="data")
+    there = tmp_path / "shorturl-offline"
+    installed = make(there, ".venv/installed-to-load", **UNREACHABLE)
+    assert installed.returncode == 0, installed.stderr
+    assert (there / ".venv" / "bin" / "locust").exists()
+    judged = subprocess.run(
+        [".venv/bin/pytest", "exercises/schedule.py"],
+        cwd=there,
+        env={"PATH": os.environ["PATH"], "HOME": str(there), "SHORTURL_LOCAL": "on"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "111122223333 loses no hit. Look for one that does." in judged.stdout, judged.stderr
+    assert (there / "recordings.json.gz").exists()

@@ -1,0 +1,1 @@
+"""Events of short URLs: who is told of them, and how."""

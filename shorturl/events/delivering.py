@@ -1,0 +1,103 @@
+"""What `manage.py deliver` does: it tells all receivers of their events, each in a thread."""
+
+import logging
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+from http.client import HTTPException
+
+from django.conf import settings
+from django.db import Error, close_old_connections, connection, transaction
+from django.db.models import Exists, F, OuterRef
+
+from shorturl.events.request import NotDelivered, tell
+from shorturl.events.subscribing import MOST
+from shorturl.models import CLOCK, EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription
+from shorturl.strategies import delivering
+
+logger = logging.getLogger(__name__)
+
+PAUSE = 1  # seconds between two looks for events
+POSTPONED_MOST = 3_600  # seconds
+EXPIRIES = 1_000  # of one statement
+
+
+class Deliverer:
+    """Delivers to each receiver in a thread, so a slow one delays nobody else."""
+
+    def __init__(self) -> None:
+        self.stopping = threading.Event()
+        self.at_work: dict[int, Future[None]] = {}
+
+    def run(self) -> None:
+        """Deliver until `stopping` is set; then end after the requests under way."""
+        with ThreadPoolExecutor(MOST) as pool:
+            while not self.stopping.is_set():
+                try:
+                    self.begin(pool)
+                except Error as error:
+                    unavailable(error)
+                self.stopping.wait(PAUSE)
+
+    def begin(self, pool: ThreadPoolExecutor) -> None:
+        """Begin to deliver to each receiver that has events and no thread yet."""
+        close_old_connections()
+        due = LinkEvent.objects.due(OuterRef("pk"))  # type: ignore[arg-type]
+        while Subscription.objects.exists() and tell_expiries() == EXPIRIES:
+            pass
+        for receiver in Subscription.objects.filter(Exists(due)):
+            if receiver.pk not in self.at_work or self.at_work[receiver.pk].done():
+                self.at_work[receiver.pk] = pool.submit(self.drain, receiver)
+
+    def drain(self, receiver: Subscription) -> None:
+        """Deliver to the receiver until no event is due."""
+        try:
+            close_old_connections()
+            while not self.stopping.is_set() and deliver_next(receiver):
+                pass
+        except Error as error:
+            unavailable(error)
+        except Exception:  # nobody asks for the thread's result
+            logger.exception("%s is not told of its events", receiver)
+
+
+def unavailable(error: Error) -> None:
+    """Log the database's error, and connect again next time."""
+    logger.warning("Events are not delivered now: the database: %s", str(error).strip())
+    connection.close()
+
+
+def deliver_next(receiver: Subscription) -> bool:
+    """Deliver the receiver's next event, or postpone it; return whether one was due."""
+    taken: list[LinkEvent] = []
+
+    def send(event: LinkEvent) -> None:
+        taken.append(event)
+        tell(receiver, event)
+
+    try:
+        return delivering.STRATEGIES[settings.SHORTURL_DELIVERING].function(receiver.pk, send)
+    except (NotDelivered, OSError, HTTPException) as error:
+        postpone(taken[-1])
+        logger.warning("%s is not told of %s: %s", receiver, taken[-1], error)
+        return True
+
+
+def postpone(event: LinkEvent) -> None:
+    """Let the event wait, after each attempt twice as long, from one second to an hour."""
+    pause = timedelta(seconds=min(2**event.attempts, POSTPONED_MOST))
+    later = {"attempts": F("attempts") + 1, "not_before": CLOCK + pause}
+    LinkEvent.objects.filter(pk=event.pk).update(**later)
+
+
+@transaction.atomic  # Django demands it for FOR UPDATE
+def tell_expiries() -> int:
+    """Mark links that have expired as told, which writes their events; return how many.
+
+    One statement marks a link and writes its event, so both are committed or neither. It checks the
+    expiry on the row's newest version, under its lock. A new expiry differs from the one that was
+    told, and is told again.
+    """
+    expired = ShortUrl.objects.filter(EXPIRY_UNTOLD, expires_at__lte=CLOCK)
+    some = expired.order_by("id").select_for_update(skip_locked=True)[:EXPIRIES]
+    return ShortUrl.objects.filter(pk__in=some.values("pk")).update(expiry_told=F("expires_at"))

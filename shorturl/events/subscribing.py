@@ -1,0 +1,62 @@
+"""Who is told of events; the triggers that write events exist only while somebody is told."""
+
+import base64
+import secrets
+
+from django.core.exceptions import ValidationError
+from django.db import connection, transaction
+
+from shorturl.links.validators import validate_target_url
+from shorturl.models import ShortUrl, Subscription
+
+MOST = 20  # receivers; `manage.py deliver` has a thread and a connection for each
+LINKS = connection.ops.quote_name(ShortUrl._meta.db_table)
+# Waits for the changes that are under way, and lets no other one begin.
+LOCK = f"LOCK TABLE {LINKS} IN SHARE ROW EXCLUSIVE MODE"
+EDITED = "({0}.target_url, {0}.max_hits, {0}.expires_at)"
+# When each type of event is written. Triggers run in the order of their names.
+TRIGGERS = {
+    "link.created": f"AFTER INSERT ON {LINKS} FOR EACH ROW WHEN (NEW.deleted_at IS NULL)",
+    "link.deleted": f"AFTER UPDATE OF deleted_at ON {LINKS} FOR EACH ROW "
+    "WHEN (OLD.deleted_at IS NULL AND NEW.deleted_at IS NOT NULL)",
+    "link.edited": f"AFTER UPDATE OF target_url, max_hits, expires_at ON {LINKS} FOR EACH ROW "
+    f"WHEN ({EDITED.format('OLD')} IS DISTINCT FROM {EDITED.format('NEW')})",
+    "link.expired": f"AFTER UPDATE OF expiry_told ON {LINKS} FOR EACH ROW "
+    "WHEN (NEW.expiry_told = NEW.expires_at)",
+    "link.used_up": f"AFTER UPDATE OF hits, max_hits ON {LINKS} FOR EACH ROW "
+    "WHEN (NEW.hits = NEW.max_hits AND (OLD.hits = OLD.max_hits) IS NOT TRUE)",
+}
+
+
+def subscribe(url: str) -> Subscription:
+    """Tell `url` of every change that is committed from now on; return the new subscription.
+
+    The triggers are made in the same transaction. It waits for the changes under way, so no change
+    is committed later without its event. Raises ValidationError for an invalid or known address.
+    """
+    validate_target_url(url)
+    secret = "whsec_" + base64.b64encode(secrets.token_bytes(24)).decode()
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(LOCK)
+        if Subscription.objects.count() >= MOST:
+            raise ValidationError(f"There are {MOST} receivers: remove one first.")
+        subscription, created = Subscription.objects.get_or_create(
+            url=url, defaults={"secret": secret}
+        )
+        if not created:
+            raise ValidationError(f"{url!r} is a receiver already.")
+        for name, when in TRIGGERS.items():
+            tell = f"EXECUTE FUNCTION shorturl_tell('{name}')"
+            cursor.execute(f'CREATE OR REPLACE TRIGGER "{name}" {when} {tell}')
+    return subscription
+
+
+def unsubscribe(url: str) -> bool:
+    """Forget the receiver and its events, and with the last one the triggers; return if it was."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(LOCK)
+        removed, _ = Subscription.objects.filter(url=url).delete()
+        if not Subscription.objects.exists():
+            for name in TRIGGERS:
+                cursor.execute(f'DROP TRIGGER IF EXISTS "{name}" ON {LINKS}')
+    return removed > 0

@@ -1,0 +1,56 @@
+"""The address of a request's client, for the quotas of public creation and for failed logins."""
+
+import ipaddress
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.utils.crypto import salted_hmac
+
+# The prefix lengths of a network: addresses that usually have one user or neighbouring ones.
+PREFIXES = {4: 24, 6: 64}
+
+
+def client_address(request: HttpRequest) -> str | None:
+    """Return the address of the client; None for what is not an address, such as a Unix socket."""
+    return address_of(request.META)
+
+
+def address_of(environ: Mapping[str, Any]) -> str | None:
+    """Return the address of the client by the WSGI environ.
+
+    Behind a proxy this is the proxy's address. With PROXY_CLIENT_ADDRESS it is the last address of
+    X-Forwarded-For, the only one that the client cannot forge.
+    """
+    address = str(environ.get("REMOTE_ADDR", ""))
+    if settings.PROXY_CLIENT_ADDRESS:
+        address = environ.get("HTTP_X_FORWARDED_FOR", address).rpartition(",")[2].strip()
+    try:
+        return str(ipaddress.ip_address(without_port(address)))
+    except ValueError:
+        return None
+
+
+def without_port(address: str) -> str:
+    """Return the address; proxies also write "address:port" and "[address]:port"."""
+    if address.startswith("["):
+        return address[1:].partition("]")[0]
+    return address.partition(":")[0] if address.count(":") == 1 else address
+
+
+@lru_cache(maxsize=1024)
+def hashed_network(address: str | None, secret: str) -> str:
+    """Return a keyed hash of an address's network, in hexadecimal digits.
+
+    Without the `secret` the network cannot be found by hashing all networks. An IPv4 address mapped
+    to IPv6 counts as the IPv4 address. All requests without an address share one network.
+    """
+    network = "unknown"
+    if address:
+        found = ipaddress.ip_address(address.partition("%")[0])
+        found = getattr(found, "ipv4_mapped", None) or found
+        network = str(ipaddress.ip_network((found, PREFIXES[found.version]), strict=False))
+    hashed = salted_hmac("shorturl.limits.client_address", network, secret, algorithm="sha256")
+    return hashed.hexdigest()

@@ -1,0 +1,174 @@
+"""Quotas: how many links a day and how many creates a minute one spender may have.
+
+A spender is a token, an account or, for public creation, the network of an address.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TypeVar
+
+from django.conf import settings
+from django.contrib.postgres.functions import TransactionNow
+from django.db import connection
+from django.db.models import F, Func
+from django.http import HttpRequest
+
+from shorturl import operations
+from shorturl.exceptions import MoreThanQuota, QuotaExceeded, TooManyCreates
+from shorturl.limits.client_address import client_address, hashed_network
+from shorturl.limits.owners import Who
+from shorturl.limits.reserving import Charge, reserve
+from shorturl.models import ApiToken, QuotaUsage, ShortUrl
+from shorturl.strategies import Strategy, spending
+
+T = TypeVar("T")
+DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NETWORK = "network "  # the prefix of the spenders of public creation
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A limit for each period; `name` is shown to programs, `what` to people."""
+
+    name: str
+    what: str
+    limit: int
+    period: timedelta
+
+
+def spender_of(who: Who, request: HttpRequest) -> str:
+    """Return the spender of a create as text: a token, an account, or the hash of a network.
+
+    A token of an account spends the account's quotas: users make as many tokens as they like.
+    """
+    if isinstance(who, ApiToken):
+        return f"account {who.user_id}" if who.user_id else f"token {who.pk}"
+    if who.is_authenticated:
+        return f"account {who.pk}"
+    return NETWORK + hashed_network(client_address(request), settings.SECRET_KEY)
+
+
+def quotas_of(spender: str) -> list[Quota]:
+    public, whose = ("PUBLIC_", " from one network") if spender.startswith(NETWORK) else ("", "")
+    links = getattr(settings, f"SHORTURL_{public}LINKS_PER_DAY")
+    creates = getattr(settings, f"SHORTURL_{public}CREATES_PER_MINUTE")
+    found = [
+        Quota("minute", f"creates a minute{whose}", creates, MINUTE),
+        Quota("day", f"links a day{whose}", links, DAY),
+    ]
+    return [quota for quota in found if quota.limit]
+
+
+def used(spender: str) -> list[tuple[Quota, int]]:
+    """Return the quotas of a spender, each with what is used of it in the current period."""
+    now = Func(F("period"), TransactionNow(), EPOCH, function="DATE_BIN")
+    counters = QuotaUsage.objects.filter(spender=spender, since=now)
+    spent = dict(counters.values_list("period", "spent"))
+    return [(quota, spent.get(quota.period, 0)) for quota in quotas_of(spender)]
+
+
+def spend(spender: str, create: Callable[[], T], *, links: int = 1) -> T:
+    """Spend the quotas on up to `links` new links; return the result of `create`, which makes them.
+
+    The default strategy creates and spends in one transaction. Every create locks the counter of
+    the day first, so two creates cannot deadlock over their counters.
+
+    Raises TooManyCreates when a quota is used up, and MoreThanQuota for more links than the whole
+    quota.
+    """
+    quotas = {quota.period: quota for quota in quotas_of(spender)}
+    charges = [
+        (quota.period, quota.limit, links if quota.period == DAY else 1)
+        for quota in quotas.values()
+    ]
+    for period, limit, amount in charges:
+        if amount > limit:
+            raise MoreThanQuota(amount, limit, quotas[period].what)
+    strategy = spending.STRATEGIES[settings.SHORTURL_SPENDING]
+    try:
+        return paying(strategy, spender, create, charges)()
+    except QuotaExceeded as error:
+        quota, seconds = quotas[error.period], seconds_left(error.period)
+        fields = headers(quota, seconds, spender)
+        raise TooManyCreates(quota.limit, quota.what, seconds=seconds, headers=fields) from error
+
+
+def reuse(
+    spender: str, target_url: str, *, owner_id: int, is_kept: bool = False
+) -> tuple[ShortUrl, bool]:
+    """Return the owner's live link to `target_url`, or a new one, and whether it is new.
+
+    An existing link costs nothing, unless the answer `is_kept` in an idempotency record, which is a
+    row too. So the link is looked for before spending. If another process creates it in between,
+    its cost is given back.
+
+    Raises the errors of spend() and operations.reuse().
+    """
+    if not is_kept and (found := operations.reusable(target_url, owner_id=owner_id)):
+        return found, False
+
+    def create() -> tuple[ShortUrl, bool]:
+        short_url, created = operations.reuse(target_url, owner_id=owner_id)
+        give_back(spender, links=0 if created or is_kept else 1)
+        return short_url, created
+
+    return spend(spender, create)
+
+
+def paying(
+    strategy: Strategy[spending.Spend], spender: str, create: Callable[[], T], charges: list[Charge]
+) -> Callable[[], T]:
+    """Return a function that spends the charges and creates. The longest period must be the last.
+
+    The default strategy, `reservation`, spends all charges in one statement. Any other strategy is
+    called once for each charge.
+    """
+    if strategy.name == "reservation" and charges:
+        return partial(reserve, spender, create, charges)
+    for period, limit, amount in charges:
+        create = partial(
+            strategy.function, spender, create, limit=limit, period=period, amount=amount
+        )
+    return create
+
+
+def give_back(spender: str, links: int) -> None:
+    """Subtract `links` from today's usage, because they were not created after all.
+
+    Call it inside the `create` of spend(), and so in its transaction.
+    """
+    if not links:
+        return
+    today = QuotaUsage.objects.filter(
+        spender=spender, period=DAY, since=Func(DAY, TransactionNow(), EPOCH, function="DATE_BIN")
+    )
+    today.filter(spent__gte=links).update(spent=F("spent") - links)
+
+
+def seconds_left(period: timedelta) -> int:
+    """Return the seconds until the next period begins, by the database's clock."""
+    seconds = round(period.total_seconds())
+    with connection.cursor() as cursor:
+        now = "extract(epoch FROM clock_timestamp())"
+        cursor.execute(f"SELECT ceil(%s - mod({now}, %s))", [seconds, seconds])
+        return int(cursor.fetchone()[0])
+
+
+def headers(used_up: Quota, seconds: int, spender: str) -> dict[str, str]:
+    """Return the headers of a 429.
+
+    The RateLimit fields follow draft-ietf-httpapi-ratelimit-headers-10. They name every quota with
+    its limit and period, and the one that is used up with the seconds until it is renewed.
+    """
+    policies = (
+        f'"{quota.name}";q={quota.limit};w={round(quota.period.total_seconds())}'
+        for quota in quotas_of(spender)
+    )
+    return {
+        "Retry-After": str(seconds),
+        "RateLimit-Policy": ", ".join(policies),
+        "RateLimit": f'"{used_up.name}";r=0;t={seconds}',
+    }

@@ -1,0 +1,110 @@
+"""Candidate keys, custom keys and reserved words."""
+
+import re
+import secrets
+import string
+from collections.abc import Iterator
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError
+
+from shorturl.links.validators import shortened
+
+ALPHABET = string.ascii_letters + string.digits
+MAX_LENGTH = 20
+
+# This many keys are drawn at one length before longer ones. With half of the key space taken, ten
+# collisions in a row happen once in a thousand creates. The eleventh key is longer, and its key
+# space 62 times as large.
+ATTEMPTS_PER_LENGTH = 10
+LONGER_LENGTHS = 3
+
+# The name of the unique constraint, which tells a collision from any other violation.
+KEY_CONSTRAINT = "shorturl_shorturl_key_uk"
+
+CUSTOM_KEY = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_LENGTH}}}")
+KEY_PATH = re.compile(f"/({CUSTOM_KEY.pattern})")
+
+# The first path segments of the service's pages, which checks.py compares with the URLs, and
+# `bulk`, which takes the place of a key in /api/links/bulk.
+RESERVED = frozenset(
+    {
+        *("account", "admin", "api", "bulk", "healthz", "lab", "links", "login", "logout"),
+        *("metrics", "readyz", "static"),
+    }
+)
+
+
+class Candidates:
+    """Random keys to try: ATTEMPTS_PER_LENGTH at each length from `shortest` to `longest`.
+
+    Each iteration draws new keys. `plan` maps each length to the number of keys.
+    """
+
+    def __init__(self, shortest: int, longest: int) -> None:
+        self.plan = dict.fromkeys(range(shortest, longest + 1), ATTEMPTS_PER_LENGTH)
+
+    def __iter__(self) -> Iterator[str]:
+        for length, attempts in self.plan.items():
+            for _ in range(attempts):
+                yield draw(length)
+
+
+def candidates(length: int | None = None) -> Candidates:
+    """Return the candidate keys of one create, a bounded number, shortest first.
+
+    The first ones have `length` characters, by default SHORTURL_KEY_LENGTH.
+    """
+    shortest = length or settings.SHORTURL_KEY_LENGTH
+    return Candidates(shortest, min(shortest + LONGER_LENGTHS, MAX_LENGTH))
+
+
+def draw(length: int) -> str:
+    """Return one random key of `length` characters that is not a reserved word."""
+    while True:  # ends, because at any length hardly any key is reserved
+        key = "".join(secrets.choice(ALPHABET) for _ in range(length))
+        if not is_reserved(key):
+            return key
+
+
+def is_reserved(key: str) -> bool:
+    """Return whether `key` is a reserved word in any case."""
+    return key.lower() in RESERVED
+
+
+def key_of(path: str) -> str | None:
+    """Return the key of a redirect's path; None for any other path."""
+    match = KEY_PATH.fullmatch(path)
+    return match[1] if match and not is_reserved(match[1]) else None
+
+
+def validate_custom_key(key: str) -> None:
+    """Raise ValidationError, which says what would be right, unless a user may choose `key`."""
+    if not CUSTOM_KEY.fullmatch(key):
+        raise ValidationError(
+            f"{shortened(key)!r} is not a valid key: "
+            f"use 1 to {MAX_LENGTH} letters, digits, '-' and '_'.",
+            code="malformed",
+        )
+    if is_reserved(key):
+        raise ValidationError(f"{key!r} is reserved: choose another key.", code="reserved")
+
+
+def is_collision(error: IntegrityError) -> bool:
+    """Return whether `error` says that the key is taken."""
+    return violates(error, KEY_CONSTRAINT)
+
+
+def violates(error: IntegrityError, constraint: str) -> bool:
+    """Return whether `error` is a violation of the constraint of this name.
+
+    psycopg2 and psycopg 3 name the constraint in the diagnostics of their error, which is the cause
+    of Django's. An error that Citus passes on from another node names it only in its message, in
+    that node's language, and most names there end with the number of a shard.
+    """
+    diagnostics = getattr(error.__cause__, "diag", None)
+    if named := getattr(diagnostics, "constraint_name", None):
+        return bool(named == constraint)
+    message = getattr(diagnostics, "message_primary", None) or ""
+    return re.search(rf"(?<!\w){re.escape(constraint)}(_[0-9]+)?(?!\w)", message) is not None

@@ -1,0 +1,49 @@
+"""`manage.py ban`: bans domains, lifts bans and lists them."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
+
+from shorturl.links.bans import HOLDS
+from shorturl.links.validators import ascii_host
+from shorturl.management.command_errors import database_error
+from shorturl.models import BannedDomain
+
+
+class Command(BaseCommand):
+    """Writes the list to standard output, and all else to standard error."""
+
+    help = (
+        "Ban domains with their subdomains: no link may be made to them, and the links that lead "
+        f"there answer 403. Every process of the service knows it {HOLDS:.0f} seconds later."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("domains", nargs="*", metavar="DOMAIN", help="such as example.com")
+        does = parser.add_mutually_exclusive_group()
+        does.add_argument("--lift", action="store_true", help="lift the bans of these domains")
+        does.add_argument("--list", action="store_true", help="list the banned domains")
+
+    def handle(self, *args: Any, domains: list[str], lift: bool, **options: Any) -> None:
+        """Do so; raise CommandError for what is no domain, and for a ban to lift that is none."""
+        if bool(domains) == options["list"]:
+            raise CommandError("Name domains, such as example.com, or use --list alone.")
+        try:
+            if options["list"]:
+                for ban in BannedDomain.objects.order_by("domain"):
+                    self.stdout.write(f"{ban.domain}  banned {ban.banned_at:%Y-%m-%d %H:%M} UTC")
+                return
+            names = sorted({ascii_host(domain.removesuffix(".")) for domain in domains})
+            if not lift:
+                bans = [BannedDomain(domain=name) for name in names]
+                BannedDomain.objects.bulk_create(bans, ignore_conflicts=True)
+            elif not BannedDomain.objects.filter(domain__in=names).delete()[0]:
+                raise CommandError(f"Not banned: {', '.join(names)}. See `manage.py ban --list`.")
+        except ValidationError as error:
+            raise CommandError(f"{error.messages[0]} Write a domain like example.com.") from error
+        except DatabaseError as error:
+            raise database_error(error, "Try again.") from error
+        self.stderr.write(f"{'Lifted' if lift else 'Banned'}: {', '.join(names)}.")

@@ -1,0 +1,63 @@
+"""`manage.py webhook`: adds, lists and removes the receivers of events."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
+from django.db.models import Count, OuterRef, Subquery
+
+from shorturl.events.subscribing import subscribe, unsubscribe
+from shorturl.management.command_errors import database_error
+from shorturl.models import LinkEvent, Subscription
+
+
+class Command(BaseCommand):
+    """Writes the secret or the list to standard output, and all else to standard error."""
+
+    help = "Add, list and remove the receivers that `manage.py deliver` tells of events."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        does = parser.add_subparsers(required=True, metavar="add | list | remove")
+        for do, what in (
+            (self.add, "tell this address of every change from now on, and print its secret"),
+            (self.remove, "tell it no more, and forget what it was not told yet"),
+        ):
+            one = does.add_parser(do.__name__, help=what)
+            one.add_argument("url", metavar="URL", help="for example https://example.com/hook")
+            one.set_defaults(do=do)
+        does.add_parser("list", help="list the receivers and how many events wait").set_defaults(
+            do=self.list
+        )
+
+    def handle(self, *args: Any, do: Any, **options: Any) -> None:
+        if settings.DATABASE_CITUS:
+            raise CommandError("Webhooks need triggers, which Citus does not allow here.")
+        try:
+            do(**options)
+        except DatabaseError as error:
+            raise database_error(error, "Nothing was changed: try again.") from error
+
+    def add(self, url: str, **options: Any) -> None:
+        """Add the receiver; raise CommandError for an invalid or known address."""
+        try:
+            self.stdout.write(subscribe(url).secret)
+        except ValidationError as error:
+            raise CommandError(" ".join(error.messages)) from error
+        self.stderr.write("This secret signs each request: docs/webhooks.md says how to verify it.")
+
+    def remove(self, url: str, **options: Any) -> None:
+        """Remove the receiver; raise CommandError if there is none."""
+        if not unsubscribe(url):
+            raise CommandError(f"No receiver is {url!r}: see `webhook list`.")
+
+    def list(self, **options: Any) -> None:
+        """Print one line per receiver, oldest first."""
+        events = (
+            LinkEvent.objects.filter(subscription=OuterRef("pk")).order_by().values("subscription")
+        )
+        waiting = Subquery(events.annotate(number=Count("pk")).values("number"))
+        for each in Subscription.objects.annotate(waiting=waiting).order_by("id"):
+            self.stdout.write(f"{each.url}  {each.waiting or 0:,} events wait")

@@ -1,0 +1,20 @@
+"""An error that needs neither a view nor the database: JSON under /api/, and else a page."""
+
+from http import HTTPStatus
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.template.loader import render_to_string
+
+
+def error_response(
+    request: HttpRequest, status: HTTPStatus, detail: str, *, busy: bool = False
+) -> HttpResponse:
+    """Return the response with a sentence for people; `busy`: nothing is broken, and it will pass.
+
+    The page is made without the request, whose context processors would ask who is logged in.
+    """
+    if request.path_info.startswith("/api/"):
+        return JsonResponse({"detail": detail}, status=status)
+    template = {503: "503.html", 500: "500.html"}.get(status, "400.html")
+    context = {"status": status.value, "detail": detail, "busy": busy}
+    return HttpResponse(render_to_string(template, context), status=status)

@@ -1,0 +1,51 @@
+"""The form that chooses a range of visits; it is sent by GET."""
+
+from datetime import date
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from shorturl.visits.ranges import Bucket, range_of, read_date
+
+
+class DateField(forms.CharField):
+    """A field for a date, with the browser's date picker."""
+
+    widget = forms.TextInput(attrs={"type": "date"})
+
+    def clean(self, value: Any) -> date | None:
+        """Return the date, or None for an empty field; raise ValidationError."""
+        text = super().clean(value)
+        return read_date(text) if text else None
+
+
+class RangeForm(forms.Form):
+    """The range that the page of a short URL shows; every field is optional."""
+
+    first = DateField(label="From", required=False)
+    last = DateField(label="To", required=False)
+    by = forms.ChoiceField(
+        label="By",
+        required=False,
+        choices=[(unit.value, unit.value) for unit in Bucket],
+        error_messages={"invalid_choice": "Choose hour, day or month."},
+    )
+
+    def add_prefix(self, field_name: str) -> str:
+        """Return the name of a field in the address."""
+        return {"first": "from", "last": "to"}.get(field_name, field_name)
+
+    def clean(self) -> dict[str, Any]:
+        """Return the range and the unit; add an error to the wrong field."""
+        given = self.cleaned_data
+        if self.errors:
+            return given
+        by = Bucket(given["by"] or Bucket.DAY)
+        try:
+            chosen = range_of(given["first"], given["last"], by)
+        except ValidationError as error:
+            wrong = error.error_dict
+            self.add_error("first" if "from" in wrong else "by", error.messages[0])
+            return given
+        return {"range": chosen, "by": by}

@@ -1,0 +1,132 @@
+"""The redirect, the preview of where it leads, and what those that lead nowhere answer."""
+
+from collections.abc import Callable
+from functools import wraps
+from http import HTTPStatus
+
+from django.conf import settings
+from django.core.exceptions import DisallowedRedirect, ValidationError
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.template.loader import render_to_string
+from django.utils.cache import patch_vary_headers
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_safe
+
+from shorturl import operations
+from shorturl.exceptions import Banned, Gone, RowLocked
+from shorturl.links import bans
+from shorturl.links.validators import ascii_url, target_host
+from shorturl.models import ShortUrl
+from shorturl.pages.error_response import error_response
+from shorturl.visits.cardinality import CardinalityLimit
+from shorturl.visits.classification import visit_of
+
+FOUND = "shorturl.found"  # in the WSGI environ: the outcome of a hit counted before Django
+kinds = CardinalityLimit()
+
+
+def follow(request: HttpRequest, key: str) -> ShortUrl:
+    """Count a hit, and record its visit unless visits are off; return the short URL of `key`.
+
+    The server may have counted the hit before Django. Then FOUND in the WSGI environ is the short
+    URL, an error, or None if no live link has the key.
+
+    Raises the errors of operations.resolve().
+    """
+    if FOUND in request.META:
+        outcome = request.META[FOUND]
+        if isinstance(outcome, ShortUrl):
+            return outcome
+        raise outcome or operations.why_not_counted(key)
+    bans.refresh()
+    if not settings.SHORTURL_VISITS:
+        return operations.resolve(key)
+    visit = kinds.bounded(key, visit_of(request.META))
+    short_url = operations.follow(key, visit)
+    kinds.add(key, visit)
+    return short_url
+
+
+def look(key: str) -> ShortUrl:
+    """Return the short URL of `key` without counting a hit; raise the errors of resolve()."""
+    bans.refresh()
+    return operations.look_up(key)
+
+
+def answers_dead_ends(
+    view: Callable[[HttpRequest, str], HttpResponse],
+) -> Callable[[HttpRequest, str], HttpResponse]:
+    """Answer for the short URLs that lead nowhere, which the view raises."""
+
+    @wraps(view)
+    def answered(request: HttpRequest, key: str) -> HttpResponse:
+        try:
+            return view(request, key)
+        except ShortUrl.DoesNotExist as error:
+            raise Http404 from error
+        except (Gone, Banned) as error:
+            return dead_end(request, error)
+        except (ShortUrl.Contended, RowLocked):
+            detail = "Too many requests follow this short URL at the same moment."
+            busy = error_response(request, HTTPStatus.SERVICE_UNAVAILABLE, detail, busy=True)
+            busy["Retry-After"] = "1"
+            return busy
+        except ValidationError as error:  # the row was written by neither a form nor the API
+            raise DisallowedRedirect(f"The target of {key!r} is not a URL.") from error
+
+    return answered
+
+
+def check_ban(short_url: ShortUrl) -> None:
+    """Raise Banned for a target in a banned domain, ValidationError for one that is not a URL."""
+    if domain := bans.banned(short_url.target_url, bans.known.domains):
+        raise Banned(short_url.key, domain)
+
+
+@csrf_exempt
+@require_safe
+@answers_dead_ends
+def resolve(request: HttpRequest, key: str) -> HttpResponse:
+    """Redirect to the target of `key` and count the hit.
+
+    HEAD does not count. Of a link with a limit it does not tell the target: a client that has it
+    has used the link. A hit of a banned target counts, as the count is what tells the target.
+    """
+    short_url = follow(request, key) if request.method == "GET" else look(key)
+    check_ban(short_url)
+    response = HttpResponseRedirect(ascii_url(short_url.target_url))
+    if request.method == "HEAD" and short_url.max_hits:
+        del response["Location"]
+    # A redirect from a cache would be a hit that is not counted.
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
+@csrf_exempt
+@require_safe
+@answers_dead_ends
+def preview(request: HttpRequest, key: str) -> HttpResponse:
+    """Show where `key` leads, and since when, without counting a hit."""
+    short_url = look(key)
+    check_ban(short_url)
+    context = {"short_url": short_url, "host": target_host(short_url.target_url)}
+    return HttpResponse(render_to_string("shorturl/preview.html", context))
+
+
+def dead_end(request: HttpRequest, error: Gone | Banned) -> HttpResponse:
+    """Return a 410 for a short URL that has expired or is used up, or a 403 for a banned target.
+
+    It is a page or JSON. No cache may store it, because a limit can be raised, an expiry moved and
+    a ban lifted.
+    """
+    response: HttpResponse
+    status = HTTPStatus.GONE if isinstance(error, Gone) else HTTPStatus.FORBIDDEN
+    if request.get_preferred_type(["text/html", "application/json"]) == "application/json":
+        response = JsonResponse({"detail": str(error), "state": error.state})
+    else:
+        page = "410.html" if isinstance(error, Gone) else "shorturl/banned.html"
+        response = HttpResponse(render_to_string(page, {"error": error}))
+    response.status_code = status
+    response["Cache-Control"] = "private, no-store"
+    patch_vary_headers(response, ["Accept"])
+    return response

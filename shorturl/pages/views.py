@@ -1,0 +1,182 @@
+"""The pages, and requests that cannot be read."""
+
+from http import HTTPStatus
+from io import BytesIO
+
+import segno
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import (
+    BadRequest,
+    DisallowedHost,
+    RequestDataTooBig,
+    TooManyFieldsSent,
+    TooManyFilesSent,
+)
+from django.db import IntegrityError
+from django.http import HttpRequest, HttpResponse
+from django.http.multipartparser import MultiPartParserError
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import get_script_prefix
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt, csrf_protect
+from django.views.decorators.http import require_http_methods, require_safe
+
+from shorturl.exceptions import TooManyCreates
+from shorturl.limits import owners, quotas
+from shorturl.links import bans
+from shorturl.links.keys import violates
+from shorturl.links.validators import ascii_url
+from shorturl.models import OWNER_CONSTRAINT, ShortUrl
+from shorturl.pages import visit_pages
+from shorturl.pages.error_response import error_response
+from shorturl.pages.forms import ShortUrlForm
+
+LINKS_PATH = "/api/links"
+BULK_PATH = f"{LINKS_PATH}/bulk"
+
+# csrf_exempt disables the middleware, which would answer 403 to any unsafe method without a token.
+# So a method that a view does not allow is answered with 405.
+
+
+@csrf_exempt
+@require_http_methods(["GET", "HEAD", "POST"])
+@csrf_protect
+def index(request: HttpRequest) -> HttpResponse:
+    """Show the form; on POST create the short URL and redirect to its page."""
+    allowed = settings.SHORTURL_PUBLIC_CREATE or request.user.is_authenticated
+    if request.method == "POST":
+        if not allowed:
+            return log_in_first(request, "Log in to create a short URL.")
+        return submit(request)
+    form = ShortUrlForm(own_host=request.get_host()) if allowed else None
+    return show_form(request, form, HTTPStatus.OK)
+
+
+def submit(request: HttpRequest) -> HttpResponse:
+    """Create a short URL, or show the form again with its errors.
+
+    It answers with a redirect, so reloading the next page does not create a second link.
+    """
+    refuse_other_encodings(request)
+    form = ShortUrlForm(request.POST, own_host=request.get_host())
+    if not form.is_valid():
+        return show_form(request, form, HTTPStatus.UNPROCESSABLE_ENTITY)
+    try:
+        spender = quotas.spender_of(request.user, request)
+        short_url, created = form.save(spender, request.user.pk)
+    except ShortUrl.KeyTaken as error:
+        form.add_error("key", f"{error} Choose another one, or leave it empty for a random key.")
+        return show_form(request, form, HTTPStatus.CONFLICT)
+    except ShortUrl.KeySpaceExhausted as error:
+        form.add_error(None, f"{error} Choose a custom key, or try again later.")
+        return show_form(request, form, HTTPStatus.SERVICE_UNAVAILABLE)
+    except TooManyCreates as error:
+        form.add_error(None, str(error))
+        response = show_form(request, form, HTTPStatus.TOO_MANY_REQUESTS)
+        for name, value in error.headers.items():
+            response[name] = value
+        return response
+    except IntegrityError as error:
+        if not violates(error, OWNER_CONSTRAINT):
+            raise
+        return log_in_first(request, "Your account was removed meanwhile; nothing was created.")
+    if owners.visible_to(request.user).filter(key=short_url.key).exists():
+        ready = "Your short URL is ready." if created else "You already had this short URL."
+        messages.success(request, ready)
+        return see_other("stats", short_url.key)
+    # A visitor cannot see the page of the short URL.
+    messages.success(request, f"Your short URL is ready: {address(request, short_url.key)}")
+    return see_other("index")
+
+
+def log_in_first(request: HttpRequest, reason: str) -> HttpResponse:
+    """Return a 403 page with the reason and a link to log in."""
+    context = {"exception": reason, "log_in": True}
+    return render(request, "403.html", context, status=HTTPStatus.FORBIDDEN)
+
+
+def see_other(to: str, *args: str) -> HttpResponse:
+    """Return the redirect (303) from a form to the page named `to`."""
+    response = redirect(to, *args)
+    response.status_code = HTTPStatus.SEE_OTHER
+    return response
+
+
+def show_form(request: HttpRequest, form: ShortUrlForm | None, status: int) -> HttpResponse:
+    """Return the page with the form, or, without a form, with a link to log in."""
+    if form:
+        form.focus_first_error()
+    context = {"form": form, "host": request.get_host()}
+    return render(request, "shorturl/index.html", context, status=status)
+
+
+def refuse_other_encodings(request: HttpRequest) -> None:
+    """Raise BadRequest for a form that is not UTF-8, which Django would read as Latin-1."""
+    if request.content_type == "application/x-www-form-urlencoded":
+        try:
+            request.body.decode()
+        except UnicodeDecodeError as error:
+            raise BadRequest("The form is not encoded in UTF-8.") from error
+
+
+@csrf_exempt
+@require_safe
+@never_cache
+def stats(request: HttpRequest, key: str) -> HttpResponse:
+    """Show the target of `key` and the statistics of its visits."""
+    links = owners.visible_to(request.user).with_state()
+    short_url = get_object_or_404(links, key=key, deleted_at=None)
+    visits, status = visit_pages.visits_of(short_url, request.GET)
+    context = {
+        "short_url": short_url,
+        "mine": short_url.owner_id is not None and short_url.owner_id == request.user.pk,
+        "public": settings.SHORTURL_PUBLIC_STATS,
+        "address": address(request, key),
+        "target_href": ascii_url(short_url.target_url),
+        "banned": bans.ban_of(short_url.target_url),
+        **visits,
+    }
+    return render(request, "shorturl/stats.html", context, status=status)
+
+
+@csrf_exempt
+@require_safe
+def qr_code(request: HttpRequest, key: str) -> HttpResponse:
+    """Return the QR code of the short URL as SVG."""
+    get_object_or_404(owners.visible_to(request.user), key=key, deleted_at=None)
+    svg = BytesIO()
+    code = segno.make(address(request, key), micro=False)
+    # Scanners need dark modules on light ones in any colour scheme, and a margin of four modules.
+    code.save(svg, kind="svg", light="#fff", border=4, omitsize=True)
+    return HttpResponse(svg.getvalue(), content_type="image/svg+xml")
+
+
+def address(request: HttpRequest, key: str) -> str:
+    """Return the short URL with scheme and host."""
+    return request.build_absolute_uri(get_script_prefix()) + key
+
+
+def longest_body(path: str) -> int:
+    """Return the largest size of a body to this path, in bytes."""
+    bulk = path == BULK_PATH
+    return settings.DATA_UPLOAD_MAX_MEMORY_SIZE if bulk else settings.SHORTURL_BODY_MAX
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer a request that cannot be read, with 413 if it is too large, else with 400.
+
+    It is the project's handler400.
+    """
+    status, detail = HTTPStatus.BAD_REQUEST, "The request could not be read."
+    if isinstance(exception, RequestDataTooBig):
+        status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        detail = f"The body is too large: send at most {longest_body(request.path_info):,} bytes."
+    elif isinstance(exception, (TooManyFieldsSent, TooManyFilesSent)):
+        status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        detail = "The request has too many fields: send only those of the form."
+    elif isinstance(exception, (BadRequest, MultiPartParserError)):
+        detail = str(exception)
+    elif isinstance(exception, DisallowedHost):
+        detail = "The Host header names no host of this service (ALLOWED_HOSTS)."
+    return error_response(request, status, detail)

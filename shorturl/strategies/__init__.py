@@ -1,0 +1,48 @@
+"""The type of the rows in STRATEGIES, the table of strategies in each operation's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Verdict(Enum):
+    """Whether a strategy is correct when several processes run it at once."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    RIGHT_WITHOUT_CONDITION = "right without a condition"
+    RIGHT_ALONE = "right alone, wrong inside a transaction"
+
+
+RIGHT, WRONG = Verdict.RIGHT, Verdict.WRONG
+
+
+@dataclass(frozen=True)
+class Strategy(Generic[F]):
+    """One way to write an operation.
+
+    `step` is the strategy's place in the article's take-away, or "–" where the article has none.
+    `draws_keys` says whether a create tries the candidate keys that its caller passes. `nests` says
+    whether the strategy can run inside a caller's atomic(). `count` counts hits of several keys in
+    one statement. `note` is shown beside its explorations.
+    """
+
+    name: str
+    function: F
+    verdict: Verdict
+    step: str
+    shows: str
+    draws_keys: bool = True
+    nests: bool = True
+    count: Callable[[Any], dict[str, Any]] | None = None
+    note: str = ""
+
+
+def table(*strategies: Strategy[F]) -> dict[str, Strategy[F]]:
+    """Return the strategies by name, in the order given."""
+    return {strategy.name: strategy for strategy in strategies}

@@ -1,0 +1,56 @@
+"""Every strategy that creates a short URL, right and wrong, in the article's order.
+
+Each file has one function `create(target_url, *, keys, **values)`, which tries the candidate keys
+in turn and returns the new ShortUrl. `values` are the other columns of the new row by name, such as
+`owner_id`. The INSERT itself sets them, so no reader sees a link without its owner. Applications
+call operations.create().
+"""
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from shorturl.models import ShortUrl
+from shorturl.strategies import RIGHT, WRONG, Strategy, Verdict, table
+from shorturl.strategies.creating import (
+    advisory_lock,
+    check_first,
+    forgiveness,
+    get_or_create,
+    naive,
+    on_conflict,
+    permuted_sequence,
+    savepoint,
+    table_lock,
+    timestamp_key,
+)
+
+
+class Create(Protocol):
+    """The signature of every strategy."""
+
+    def __call__(self, target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl: ...
+
+
+# fmt: off
+STRATEGIES: dict[str, Strategy[Create]] = table(
+    Strategy("naive", naive.create, WRONG, "⛔ 1",
+        "no thought for collisions"),
+    Strategy("check_first", check_first.create, WRONG, "⛔ 2",
+        "look before you leap: time of check to time of use"),
+    Strategy("table_lock", table_lock.create, RIGHT, "✅ 1",
+        "lock the whole table: right, and one create at a time"),
+    Strategy("forgiveness", forgiveness.create, Verdict.RIGHT_ALONE, "✅ 2",
+        "retry on IntegrityError, without a savepoint"),
+    Strategy("savepoint", savepoint.create, RIGHT, "✅ 2",
+        "retry on IntegrityError, each attempt in its own atomic block"),
+    Strategy("on_conflict", on_conflict.create, RIGHT, "–",
+        "INSERT … ON CONFLICT DO NOTHING: one statement, no exception"),
+    Strategy("get_or_create", get_or_create.create, WRONG, "–",
+        "Django's idiom, `created` not looked at: somebody else's link, silently"),
+    Strategy("timestamp_key", timestamp_key.create, WRONG, "–",
+        "the clock as the key", draws_keys=False),
+    Strategy("advisory_lock", advisory_lock.create, RIGHT, "–",
+        "lock the key, not the table"),
+    Strategy("permuted_sequence", permuted_sequence.create, RIGHT, "–",
+        "no collision by construction: a sequence, shuffled", draws_keys=False),
+)

@@ -1,0 +1,28 @@
+from collections.abc import Iterable
+from typing import Any
+
+from shorturl.models import ShortUrl
+
+
+def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
+    """Look for a free key, then insert it.
+
+    What it does: checks for each candidate key whether it exists, and inserts the first one that
+    does not. It returns the short URL. It raises ShortUrl.KeySpaceExhausted when all keys exist,
+    and IntegrityError when another process inserts the key first.
+
+    SQL:
+        SELECT 1 FROM shorturl_shorturl WHERE key = … LIMIT 1
+        INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
+
+    What goes wrong: time of check to time of use. Two processes draw the same key, both find it
+    free, both insert it, and the second INSERT fails.
+
+    What it costs: two statements, and one more for each key that exists.
+
+    When to use it: never for safety. A check in advance only allows a friendlier message.
+    """
+    for key in keys:
+        if not ShortUrl.objects.filter(key=key).exists():
+            return ShortUrl.objects.create(key=key, target_url=target_url, **values)
+    raise ShortUrl.KeySpaceExhausted(keys)

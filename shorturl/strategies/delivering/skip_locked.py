@@ -1,0 +1,39 @@
+from collections.abc import Callable
+
+from django.db import transaction
+
+from shorturl.models import LinkEvent
+
+
+def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
+    """Lock an event's row that nobody else has locked, send the event, delete it, commit.
+
+    What it does: locks the oldest event that is due and that no other transaction has locked, sends
+    it, and deletes it. It returns False when there is none.
+
+    SQL:
+        BEGIN
+        SELECT … FROM shorturl_linkevent WHERE (… NOT EXISTS(…) …) ORDER BY id ASC LIMIT 1
+        FOR UPDATE SKIP LOCKED
+        DELETE FROM shorturl_linkevent WHERE id IN (…)
+        COMMIT
+
+    Why nothing can go wrong: only the worker that has the row lock sends the event. A killed
+    worker's lock ends with its session, and the event is still there. SKIP LOCKED alone would send
+    a link's second event while another worker sends the first. The NOT EXISTS prevents that: an
+    event is due only when all older ones of its link are deleted.
+
+    What it costs: a transaction is open as long as the receiver takes, which keeps a connection and
+    holds up VACUUM. idle_in_transaction_session_timeout ends it when the receiver takes longer;
+    then the event is sent again.
+
+    When to use it: where a job is short, or does all its work in the database.
+    """
+    with transaction.atomic():
+        due = LinkEvent.objects.due(subscription_id)
+        event = due.select_for_update(skip_locked=True).order_by("id").first()
+        if event is None:
+            return False
+        send(event)
+        event.delete()
+    return True

@@ -1,0 +1,52 @@
+from collections.abc import Callable
+from typing import Any
+
+from django.db import OperationalError, transaction
+from django.db.backends.postgresql.psycopg_any import errors
+
+from shorturl.models import IdempotencyRecord
+
+
+def answer(
+    caller: str, key: str, fingerprint: str, *, work: Callable[[], dict[str, Any]]
+) -> IdempotencyRecord:
+    """Insert the key, do the work and store the answer, all in one transaction.
+
+    What it does: inserts a record without an answer, and adds the answer when the work is done. It
+    returns the idempotency record, and raises IdempotencyRecord.InFlight after lock_timeout.
+
+    SQL:
+        BEGIN
+        SELECT … FROM shorturl_keptanswer WHERE … LIMIT 21
+        SAVEPOINT …
+        INSERT INTO shorturl_keptanswer …
+        RELEASE SAVEPOINT …, or ROLLBACK TO SAVEPOINT …, and SELECT … once more
+        … the work's own
+        UPDATE shorturl_keptanswer SET …
+        COMMIT
+
+    Why nothing can go wrong: the unique constraint lets one process insert the key. The other ones
+    wait until it has committed the work and its answer, and then find the answer. When the process
+    is killed, PostgreSQL rolls all of it back, and one of the waiting processes does the work.
+    Three transactions instead of one would be wrong: a process killed after the first of them
+    leaves a key that stays in progress for ever.
+
+    What it costs: seven round trips and the work. A repeated request holds a connection until the
+    first one ends, or until lock_timeout.
+
+    When to use it: where a short wait is better for the caller than a refusal and a retry.
+    """
+    with transaction.atomic():
+        try:
+            kept, is_new = IdempotencyRecord.objects.get_or_create(
+                caller=caller, key=key, defaults={"fingerprint": fingerprint}
+            )
+        except OperationalError as error:
+            if not isinstance(error.__cause__, errors.LockNotAvailable):
+                raise
+            raise IdempotencyRecord.InFlight(key) from error
+        if is_new:
+            for name, value in work().items():
+                setattr(kept, name, value)
+            kept.save()
+        return kept

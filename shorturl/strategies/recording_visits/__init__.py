@@ -1,0 +1,43 @@
+"""Every strategy that counts a hit and records its visit, right and wrong.
+
+Each file has one function `record(key, visit)`, which returns the ShortUrl or raises
+ShortUrl.DoesNotExist. Applications call operations.follow().
+"""
+
+from typing import Protocol
+
+from shorturl.models import ShortUrl
+from shorturl.strategies import RIGHT, WRONG, Strategy, table
+from shorturl.strategies.recording_visits import (
+    append_only,
+    combined,
+    get_then_create,
+    one_transaction,
+    second_transaction,
+    upsert,
+)
+from shorturl.visits.classification import Visit
+
+
+class Record(Protocol):
+    """The signature of every strategy."""
+
+    def __call__(self, key: str, visit: Visit) -> ShortUrl: ...
+
+
+# fmt: off
+STRATEGIES: dict[str, Strategy[Record]] = table(
+    Strategy("get_then_create", get_then_create.record, WRONG, "–",
+        "get the hour's row, else create it: time of check to time of use"),
+    Strategy("second_transaction", second_transaction.record, WRONG, "–",
+        "the visit in a transaction of its own, after the count: a crash between loses it"),
+    Strategy("one_transaction", one_transaction.record, RIGHT, "–",
+        "UPDATE and upsert in one transaction: two statements, committed together"),
+    Strategy("upsert", upsert.record, RIGHT, "–",
+        "UPDATE and upsert in one statement, a data-modifying WITH"),
+    Strategy("append_only", append_only.record, RIGHT, "–",
+        "a row for each visit, added up later"),
+    Strategy("combined", combined.record, RIGHT, "–",
+        "one statement for all visits that wait, of one key or of several",
+        count=combined.count),
+)

@@ -1,0 +1,62 @@
+from datetime import UTC, datetime
+
+from django.db import connection
+from django.db.backends.postgresql.psycopg_any import sql
+from django.db.models import F
+
+from shorturl.models import LIVE, ShortUrl, VisitCount
+from shorturl.visits.classification import Visit
+
+COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
+UPDATE = sql.SQL("""
+    UPDATE {links} SET hits = hits + 1
+    WHERE key = %s AND {live}
+    RETURNING {columns}
+""").format(
+    columns=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
+    links=sql.Identifier(ShortUrl._meta.db_table),
+    live=LIVE,
+)
+
+
+def record(key: str, visit: Visit) -> ShortUrl:
+    """Count the hit, look for the hour's row, and update it or create one.
+
+    What it does: counts the hit as `update_returning` does, then looks for the row of this hour and
+    kind of visit. It adds one to the row, or creates it if there is none. It returns the short URL,
+    and raises ShortUrl.DoesNotExist when no live one has the key.
+
+    SQL:
+        UPDATE shorturl_shorturl SET hits = hits + 1
+        WHERE key = … AND deleted_at IS NULL
+            AND (expires_at IS NULL OR expires_at > statement_timestamp())
+            AND (max_hits IS NULL OR hits < max_hits)
+        RETURNING id, key, …
+        SELECT … FROM shorturl_visitcount WHERE (browser = … AND …) ORDER BY id ASC LIMIT 1
+        INSERT INTO shorturl_visitcount (key, …) VALUES (…) RETURNING id, hits
+        … or, where the SELECT has found one, UPDATE shorturl_visitcount SET hits = (hits + 1) …
+
+    What goes wrong: time of check to time of use. Two visits of a new hour find no row, and both
+    create one. Here a unique constraint refuses the second row: its visitor gets an error instead
+    of the redirect, and the hit is counted without a visit. Without the constraint the hour has two
+    rows. Kutt counts like this (thedevs-network/kutt, server/queries/visit.queries.js), and locks
+    the row that it finds, but a row that does not exist cannot be locked. And a process that is
+    killed between the statements leaves a hit without a visit.
+
+    What it costs: three statements and three commits.
+
+    When to use it: never.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(UPDATE, [key])
+        row = cursor.fetchone()
+    if row is None:
+        raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r}.")
+    short_url = ShortUrl.from_db(connection.alias, COLUMNS, row)
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    kind = {"short_url": short_url, "unit": "h", "starts_at": hour, **visit._asdict()}
+    if count := VisitCount.objects.filter(**kind).first():
+        VisitCount.objects.filter(pk=count.pk).update(hits=F("hits") + 1)
+    else:
+        VisitCount.objects.create(**kind)
+    return short_url

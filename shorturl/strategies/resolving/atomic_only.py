@@ -1,0 +1,32 @@
+from django.db import transaction
+
+from shorturl.models import ShortUrl
+
+
+def resolve(key: str) -> ShortUrl:
+    """Read the counter, add one, write it back, all in one transaction.
+
+    What it does: fetches the short URL, increments the counter in Python, and saves the object,
+    inside atomic(). It returns the short URL, and raises ShortUrl.DoesNotExist when no live one has
+    the key.
+
+    SQL:
+        BEGIN
+        SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21
+        UPDATE shorturl_shorturl SET key = …, target_url = …, hits = 1, … WHERE id = …
+        COMMIT
+
+    What goes wrong: the same lost update as without the transaction, in the same schedules. A
+    transaction makes its writes atomic. Under READ COMMITTED it does not stop another process from
+    reading the same number, and it lengthens the time between read and write. A limit can be
+    exceeded as without the transaction.
+
+    What it costs: four round trips, a row lock from the UPDATE to the COMMIT, and lost hits.
+
+    When to use it: never. A transaction is not a lock.
+    """
+    with transaction.atomic():
+        short_url = ShortUrl.objects.live().get(key=key)
+        short_url.hits += 1
+        short_url.save()
+    return short_url

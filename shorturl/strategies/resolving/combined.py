@@ -1,0 +1,89 @@
+from collections.abc import Mapping
+
+from django.db import connection
+
+from shorturl.models import ShortUrl
+
+# The columns that a redirect needs. Each further one takes time; Django reads it on first access.
+COLUMNS = ["id", "key", "target_url", "hits"]
+LINKS, *NAMES = map(connection.ops.quote_name, [ShortUrl._meta.db_table, *COLUMNS])
+ONE = f"""
+    UPDATE {LINKS} SET hits = hits + %s
+    WHERE key = %s AND deleted_at IS NULL
+        AND (expires_at IS NULL OR expires_at > statement_timestamp())
+        AND (max_hits IS NULL OR hits <= max_hits - %s)
+    RETURNING {", ".join(NAMES)}
+"""  # noqa: S608
+SEVERAL = f"""
+    WITH wanted AS (
+        SELECT * FROM unnest(%s::text[], %s::bigint[]) AS wanted (key, number)
+    ), locked AS (
+        SELECT id AS locked_id, number FROM {LINKS} JOIN wanted USING (key)
+        WHERE deleted_at IS NULL
+            AND (expires_at IS NULL OR expires_at > statement_timestamp())
+            AND (max_hits IS NULL OR hits <= max_hits - number)
+        ORDER BY key FOR NO KEY UPDATE OF {LINKS} SKIP LOCKED
+    )
+    UPDATE {LINKS} SET hits = hits + number FROM locked WHERE id = locked_id
+    RETURNING {", ".join(NAMES)}
+"""  # noqa: S608
+
+
+def resolve(key: str, *, hits: int = 1) -> ShortUrl:
+    """Count several hits of one key in one statement; count() does so for several keys.
+
+    What it does: adds all hits to the counter and fetches the row. It returns the short URL with
+    the number of the last hit; the hits before it have the numbers below. It raises
+    ShortUrl.DoesNotExist when no live one has the key, or when fewer uses than `hits` are left.
+
+    SQL:
+        UPDATE shorturl_shorturl SET hits = hits + 1
+        WHERE key = … AND deleted_at IS NULL
+            AND (expires_at IS NULL OR expires_at > statement_timestamp())
+            AND (max_hits IS NULL OR hits <= max_hits - 1)
+        RETURNING id, key, target_url, hits
+
+    Why nothing can go wrong: reading, adding and checking the conditions are one statement, as in
+    `update_returning`. The statement counts all of its hits or none.
+
+    What it costs: one round trip, one row version and one COMMIT for many hits. A hit waits until
+    the statement before its own ends. A caller has to combine the hits, as
+    project/serving/waiting_hits.py does.
+
+    When to use it: where many hits arrive at the same time, and a caller combines them.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(ONE, [hits, key, hits])
+        row = cursor.fetchone()
+    if row is None:
+        raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r} with {hits} uses left.")
+    return ShortUrl.from_db(connection.alias, COLUMNS, row)
+
+
+def count(hits: Mapping[str, int]) -> dict[str, tuple[str, int]]:
+    """Count a number of hits of each key in one statement, which waits for no row.
+
+    It returns the target URL and the number of the last hit by key. It leaves out keys that are not
+    live, keys with too few uses left, and keys whose row another transaction has locked. For these
+    call resolve(), which waits for the row.
+
+    SQL:
+        WITH wanted AS (
+            SELECT * FROM unnest(…, …) AS wanted (key, number)
+        ), locked AS (
+            SELECT id AS locked_id, number FROM shorturl_shorturl JOIN wanted USING (key)
+            WHERE deleted_at IS NULL
+                AND (expires_at IS NULL OR expires_at > statement_timestamp())
+                AND (max_hits IS NULL OR hits <= max_hits - number)
+            ORDER BY key FOR NO KEY UPDATE OF shorturl_shorturl SKIP LOCKED
+        )
+        UPDATE shorturl_shorturl SET hits = hits + number FROM locked WHERE id = locked_id
+        RETURNING id, key, target_url, hits
+
+    Why nothing can go wrong: SKIP LOCKED waits for no row, so two of these statements cannot
+    deadlock, and one locked row delays no other key. The UPDATE changes only rows that the
+    statement has locked after checking the conditions on their newest version.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(SEVERAL, [list(hits), list(hits.values())])
+        return {key: (target_url, hits) for _, key, target_url, hits in cursor.fetchall()}

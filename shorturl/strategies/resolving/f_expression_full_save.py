@@ -1,0 +1,28 @@
+from django.db.models import F
+
+from shorturl.models import ShortUrl
+
+
+def resolve(key: str) -> ShortUrl:
+    """Let the database add one, and save all other columns too.
+
+    What it does: fetches the short URL, increments the counter relative to the row's current value,
+    and saves the whole object. It returns the short URL, and raises ShortUrl.DoesNotExist when no
+    live one has the key.
+
+    SQL:
+        SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21
+        UPDATE shorturl_shorturl SET key = …, target_url = …, hits = hits + 1, … WHERE id = …
+
+    What goes wrong: the counter is right, but the other columns are written back as they were read.
+    An edit of the target, the limit or the expiry between the two statements is undone, and so is a
+    deletion. The lost update has moved to the other columns.
+
+    What it costs: two statements, and lost edits.
+
+    When to use it: never. `save()` of an object that others may change needs `update_fields`.
+    """
+    short_url = ShortUrl.objects.live().get(key=key)
+    short_url.hits = F("hits") + 1
+    short_url.save()
+    return short_url

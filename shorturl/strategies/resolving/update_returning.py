@@ -1,0 +1,47 @@
+from django.db import connection
+from django.db.backends.postgresql.psycopg_any import sql
+
+from shorturl.models import LIVE, ShortUrl
+
+COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
+UPDATE = sql.SQL("""
+    UPDATE {links} SET hits = hits + 1
+    WHERE key = %s AND {live}
+    RETURNING {columns}
+""").format(
+    columns=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
+    links=sql.Identifier(ShortUrl._meta.db_table),
+    live=LIVE,
+)
+
+
+def resolve(key: str) -> ShortUrl:
+    """Increment the counter and fetch the row, in one statement.
+
+    What it does: updates the row of the key and builds the object from the row that the UPDATE
+    returns. It returns the short URL with the new number of hits, and raises ShortUrl.DoesNotExist
+    when no live one has the key.
+
+    SQL:
+        UPDATE shorturl_shorturl SET hits = hits + 1
+        WHERE key = … AND deleted_at IS NULL
+            AND (expires_at IS NULL OR expires_at > statement_timestamp())
+            AND (max_hits IS NULL OR hits < max_hits)
+        RETURNING id, key, …
+
+    Why nothing can go wrong: reading, adding and writing are one statement, under the row lock that
+    every UPDATE takes. There is no time between check and use: a statement that had to wait for the
+    row checks the conditions again on its new version. The expiry is compared with the time at
+    which PostgreSQL received the statement. The driver's `sql` module quotes the names as
+    identifiers; Django exports it for psycopg2 and psycopg 3.
+
+    What it costs: one round trip, and the row is locked only while the statement runs.
+
+    When to use it: on a hot path, where a round trip counts, and where the new value is wanted.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(UPDATE, [key])
+        row = cursor.fetchone()
+    if row is None:
+        raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r}.")
+    return ShortUrl.from_db(connection.alias, COLUMNS, row)

@@ -1,0 +1,43 @@
+from collections.abc import Callable
+
+from django.db import connection, transaction
+
+from shorturl.models import ShortUrl
+
+LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+
+
+def reuse(
+    target_url: str, *, owner_id: int | None, create: Callable[[], ShortUrl]
+) -> tuple[ShortUrl, bool]:
+    """Take an advisory lock on the target, then look for a link, and create one if there is none.
+
+    What it does: takes an advisory lock on the hash of owner and target, holds it until the
+    transaction ends, and does what `find_then_create` does. It returns the short URL, and whether
+    it is new.
+
+    SQL:
+        BEGIN
+        SELECT pg_advisory_xact_lock(hashtextextended(…, 0))
+        SELECT … FROM shorturl_shorturl WHERE … LIMIT 1
+        INSERT INTO shorturl_shorturl …
+        COMMIT
+
+    Why nothing can go wrong: only one process at a time holds the lock of a target, and the next
+    one looks only after the first one has committed. Two targets with the same hash queue
+    needlessly, which does no harm. Nor does it harm that the lock is only advisory: a plain create
+    does not take it, and may make several links to one target.
+
+    What it costs: five round trips, and no rows besides the link. Inside a caller's transaction the
+    lock is held until that transaction ends, and two callers that each reuse two targets can
+    deadlock.
+
+    When to use it: by default. A unique index cannot replace the lock, because whether a link is
+    live depends on the clock, and the condition of an index must not.
+    """
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(LOCK, [f"{owner_id} {target_url}"])
+        links = ShortUrl.objects.live().filter(owner_id=owner_id, target_url=target_url)
+        found = links.order_by("id").first()
+        return (found, False) if found else (create(), True)

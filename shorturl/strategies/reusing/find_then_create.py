@@ -1,0 +1,27 @@
+from collections.abc import Callable
+
+from shorturl.models import ShortUrl
+
+
+def reuse(
+    target_url: str, *, owner_id: int | None, create: Callable[[], ShortUrl]
+) -> tuple[ShortUrl, bool]:
+    """Look for a link to the target, and create one if there is none.
+
+    What it does: looks for the oldest of the owner's live links to the target, and calls `create`
+    when there is none. It returns the short URL, and whether it is new.
+
+    SQL:
+        SELECT … FROM shorturl_shorturl WHERE … LIMIT 1
+        INSERT INTO shorturl_shorturl …
+
+    What goes wrong: time of check to time of use. Two processes look, both find nothing, and both
+    create a link. No constraint refuses the second one, because a target may have many links.
+
+    What it costs: one statement when the link exists, two when it does not.
+
+    When to use it: never.
+    """
+    links = ShortUrl.objects.live().filter(owner_id=owner_id, target_url=target_url)
+    found = links.order_by("id").first()
+    return (found, False) if found else (create(), True)

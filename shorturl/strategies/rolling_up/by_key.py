@@ -1,0 +1,99 @@
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from django.db import connection, transaction
+
+from shorturl.models import VisitCount
+
+BATCH = 10_000  # rows that one SELECT reads, and that one transaction moves
+COUNTS = connection.ops.quote_name(VisitCount._meta.db_table)
+KIND = "referrer, browser, system, device, country, is_bot"
+TAKE = f"""
+    WITH free AS MATERIALIZED (
+        SELECT id FROM {COUNTS}
+        WHERE key IN ({{keys}}) AND (unit = %s OR (%s IS NULL AND unit IS NULL)) AND starts_at < %s
+        ORDER BY starts_at LIMIT %s FOR UPDATE SKIP LOCKED
+    ), taken AS (
+        DELETE FROM {COUNTS} AS counts USING free
+        WHERE counts.key IN ({{keys}}) AND counts.id = free.id
+        RETURNING counts.*
+    )
+    SELECT count(*), key, date_trunc(%s, starts_at, 'UTC') AS since, %s, {KIND}, sum(hits)::bigint
+    FROM taken GROUP BY key, since, {KIND} ORDER BY key, since, {KIND}
+"""  # noqa: S608
+ROW = "(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+ADD = f"""
+    INSERT INTO {COUNTS} AS counts (key, starts_at, unit, {KIND}, hits)
+    VALUES {{rows}}
+    ON CONFLICT (key, starts_at, unit, {KIND})
+    DO UPDATE SET hits = counts.hits + excluded.hits
+"""  # noqa: S608
+
+
+def roll_up(
+    unit: str | None,
+    into: str,
+    before: datetime,
+    *,
+    groups: Callable[[list[str]], Iterable[list[str]]] | None = None,
+) -> int:
+    """Move the rows of one link after the other, each link in a separate transaction.
+
+    What it does: reads the keys of the 10,000 oldest rows. Then, for each key, it locks up to
+    10,000 rows that no other transaction has locked, deletes them, which returns their sums by the
+    longer period, upserts the sums, and commits. It returns how many rows it took. A caller repeats
+    it until that is less than a batch. Two at once may each take less than a batch; then the rest
+    is left for the next roll-up. `groups` says which keys are moved together instead, such as those
+    of one shard.
+
+    SQL:
+        SELECT key AS short_url_id FROM shorturl_visitcount
+        WHERE (starts_at < … AND unit = …) ORDER BY starts_at ASC LIMIT 10000
+        BEGIN
+        WITH free AS MATERIALIZED (
+            SELECT id FROM shorturl_visitcount
+            WHERE key IN (…) AND (unit = … OR …) AND starts_at < …
+            ORDER BY starts_at LIMIT 10000 FOR UPDATE SKIP LOCKED
+        ), taken AS (
+            DELETE FROM shorturl_visitcount AS counts USING free
+            WHERE counts.key IN (…) AND counts.id = free.id
+            RETURNING counts.*
+        )
+        SELECT count(*), key, date_trunc(…, starts_at, 'UTC') AS since, …, sum(hits)::bigint
+        FROM taken GROUP BY key, since, … ORDER BY key, since, …
+        INSERT INTO shorturl_visitcount AS counts
+        (key, starts_at, unit, referrer, browser, system, device, country, is_bot, hits)
+        VALUES (…)
+        ON CONFLICT
+        (key, starts_at, unit, referrer, browser, system, device, country, is_bot)
+        DO UPDATE SET hits = counts.hits + excluded.hits
+        COMMIT
+
+    Why nothing can go wrong: the sums are exactly those of the deleted rows under their locks, and
+    both statements are committed together or not at all. The SELECT of the keys needs no lock: when
+    another roll-up has taken a link's rows meanwhile, none are left to take, and rows committed
+    later are left for the next roll-up. As in `batches`, it skips rows that other transactions have
+    locked, and locks the rows that it adds to in one order. So two at once never take the same row
+    and never deadlock.
+
+    What it costs: four round trips and a COMMIT for each group of keys, where one statement of
+    `batches` moves the rows of many links. For links with one row each it takes many times as long.
+    In return, only visits of one group at a time wait, until its COMMIT. If the process hangs
+    before the COMMIT, they wait until PostgreSQL's idle_in_transaction_session_timeout.
+
+    When to use it: where the rows of different links are on different nodes and a statement can
+    change only one node's rows, or where a transaction must be short.
+    """
+    span = {"h": "hour", "d": "day", "m": "month"}[into]
+    due = VisitCount.objects.filter(unit=unit, starts_at__lt=before).order_by("starts_at")
+    taken = 0
+    links = sorted({*map(str, due.values_list("short_url_id", flat=True)[:BATCH])})
+    for keys in groups(links) if groups else ([key] for key in links):
+        with transaction.atomic(), connection.cursor() as cursor:
+            take = TAKE.format(keys=", ".join(["%s"] * len(keys)))
+            cursor.execute(take, [*keys, unit, unit, before, BATCH, *keys, span, into])
+            if found := cursor.fetchall():
+                values = [value for _, *sums in found for value in sums]
+                cursor.execute(ADD.format(rows=", ".join([ROW] * len(found))), values)
+        taken += sum(count for count, *_ in found)
+    return taken

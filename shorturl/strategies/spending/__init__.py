@@ -1,0 +1,53 @@
+"""Every strategy that spends a quota on a create, right and wrong.
+
+Each file has one function `spend(spender, create, *, limit, period, amount)`. It calls `create` and
+returns its result. It raises ShortUrl.QuotaExceeded when `amount` would raise the usage of
+`spender` in the current period above `limit`. Applications call quotas.spend().
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Protocol, TypeVar
+
+from shorturl.strategies import RIGHT, WRONG, Strategy, table
+from shorturl.strategies.spending import (
+    conditional_update,
+    count_then_insert,
+    f_expression,
+    read_modify_write,
+    reservation,
+    row_lock,
+)
+
+T = TypeVar("T")
+
+
+class Spend(Protocol):
+    """The signature of every strategy."""
+
+    def __call__(
+        self,
+        spender: str,
+        create: Callable[[], T],
+        *,
+        limit: int,
+        period: timedelta,
+        amount: int = 1,
+    ) -> T: ...
+
+
+# fmt: off
+STRATEGIES: dict[str, Strategy[Spend]] = table(
+    Strategy("count_then_insert", count_then_insert.spend, WRONG, "–",
+        "count what was made, then make one more: time of check to time of use"),
+    Strategy("read_modify_write", read_modify_write.spend, WRONG, "–",
+        "read the counter, compare, add one, write: the lost update"),
+    Strategy("f_expression", f_expression.spend, WRONG, "–",
+        "counts right, and looks at the limit before"),
+    Strategy("conditional_update", conditional_update.spend, RIGHT, "–",
+        "an upsert with the limit as its condition, taken back when the create fails"),
+    Strategy("row_lock", row_lock.spend, RIGHT, "–",
+        "a row lock from the look until the link is made"),
+    Strategy("reservation", reservation.spend, RIGHT, "–",
+        "the same upsert in the transaction of the create: what fails is given back"),
+)

@@ -1,0 +1,46 @@
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from django.contrib.postgres.functions import TransactionNow
+from django.db.models import Func
+
+from shorturl.models import QuotaUsage, ShortUrl
+
+T = TypeVar("T")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def spend(
+    spender: str, create: Callable[[], T], *, limit: int, period: timedelta, amount: int = 1
+) -> T:
+    """Count the creates of the current period, and create if one is left.
+
+    What it does: counts the spender's rows, creates, and inserts a row for the create. It returns
+    the result of `create`, and raises ShortUrl.QuotaExceeded when there would be more than `limit`
+    rows.
+
+    SQL:
+        SELECT COUNT(*) AS __count FROM shorturl_spending
+        WHERE (period IS NULL AND since >= (DATE_BIN(…, CURRENT_TIMESTAMP, …)) AND spender = …)
+        … what `create` sends
+        BEGIN
+        INSERT INTO shorturl_spending (spender, period, since, spent) VALUES (…) RETURNING …
+        COMMIT
+
+    What goes wrong: time of check to time of use. With one create left, every process that counts
+    before any of them inserts finds it and uses it. A transaction around both statements does not
+    help, because it does not see rows that others have not committed.
+
+    What it costs: a count that takes longer with each create, and links beyond the quota.
+
+    When to use it: never. Most quotas are written like this, because it needs no counter
+    (ronaldgrn/django-link-shortener counts its users' links, then creates).
+    """
+    since = Func(period, TransactionNow(), EPOCH, function="DATE_BIN")
+    made = QuotaUsage.objects.filter(spender=spender, period=None, since__gte=since)
+    if made.count() + amount > limit:
+        raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
+    created = create()
+    QuotaUsage.objects.bulk_create([QuotaUsage(spender=spender)] * amount)
+    return created

@@ -1,0 +1,46 @@
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from django.contrib.postgres.functions import TransactionNow
+from django.db.models import Func
+
+from shorturl.models import QuotaUsage, ShortUrl
+
+T = TypeVar("T")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def spend(
+    spender: str, create: Callable[[], T], *, limit: int, period: timedelta, amount: int = 1
+) -> T:
+    """Read the counter, check whether one is left, write it back with one more.
+
+    What it does: fetches the counter of the current period, or creates it, compares and increments
+    it in Python, saves it, and creates. It returns the result of `create`. It raises
+    ShortUrl.QuotaExceeded when the quota is used up, and IntegrityError when another process
+    creates the counter first.
+
+    SQL:
+        SELECT … FROM shorturl_spending WHERE (period = … AND since = (DATE_BIN(…)) AND spender = …)
+        ORDER BY id ASC LIMIT 1
+        UPDATE shorturl_spending SET spender = …, spent = … WHERE id = …
+        … INSERT INTO shorturl_spending … instead, when there is none
+        … what `create` sends
+
+    What goes wrong: the lost update. Two processes read the same number, both find one left, and
+    both write the same sum: two links, counted once, so even later creates exceed the limit. And
+    when `create` fails, its amount stays spent.
+
+    What it costs: two statements, and links beyond the quota.
+
+    When to use it: never.
+    """
+    since = Func(period, TransactionNow(), EPOCH, function="DATE_BIN")
+    current = {"spender": spender, "period": period, "since": since}
+    counter = QuotaUsage.objects.filter(**current).first() or QuotaUsage(**current, spent=0)
+    if counter.spent + amount > limit:
+        raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
+    counter.spent += amount
+    counter.save()
+    return create()

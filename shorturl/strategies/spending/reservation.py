@@ -1,0 +1,58 @@
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from django.db import connection, transaction
+
+from shorturl.models import QuotaUsage, ShortUrl
+
+T = TypeVar("T")
+SPEND = f"""
+    INSERT INTO {connection.ops.quote_name(QuotaUsage._meta.db_table)} AS counter
+    (spender, period, since, spent)
+    SELECT %s, %s, date_bin(%s, now(), 'epoch'), %s WHERE %s <= %s
+    ON CONFLICT (spender, period, since) DO UPDATE SET spent = counter.spent + excluded.spent
+    WHERE counter.spent + excluded.spent <= %s
+    RETURNING id
+"""
+
+
+def spend(
+    spender: str, create: Callable[[], T], *, limit: int, period: timedelta, amount: int = 1
+) -> T:
+    """Add one if one is left, in the transaction of the create.
+
+    What it does: upserts the counter of the current period, with the limit as the condition, and
+    creates in the same transaction. It returns the result of `create`. It raises
+    ShortUrl.QuotaExceeded when the upsert returns no row, because the quota is used up; then
+    nothing is spent. It needs a unique constraint on spender, period and since.
+
+    SQL:
+        BEGIN
+        INSERT INTO shorturl_spending AS counter (spender, period, since, spent)
+        SELECT …, …, date_bin(…, now(), 'epoch'), 1 WHERE 1 <= …
+        ON CONFLICT (spender, period, since) DO UPDATE SET spent = counter.spent + excluded.spent
+        WHERE counter.spent + excluded.spent <= …
+        RETURNING id
+        … what `create` sends
+        COMMIT
+
+    Why nothing can go wrong: check and use are one statement. It waits for another transaction that
+    has upserted the same row, and then checks the condition on what that transaction has committed.
+    The first WHERE checks a counter that does not exist yet. A link and its cost are committed
+    together or not at all: a failure, even of the whole process, rolls both back.
+
+    What it costs: three round trips besides those of `create`. The creates of one spender run one
+    after another, because the row stays locked until the COMMIT. `create` must do nothing that
+    cannot be rolled back.
+
+    When to use it: by default, where `create` writes to the same database. To spend several quotas,
+    lock their counters in one order, as `reserve()` in limits/reserving.py does.
+    """
+    values: list[Any] = [spender, period, period, amount, amount, limit, limit]
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(SPEND, values)
+            if cursor.fetchone() is None:
+                raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
+        return create()

@@ -1,0 +1,53 @@
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from django.contrib.postgres.functions import TransactionNow
+from django.db import transaction
+from django.db.models import Func
+
+from shorturl.models import QuotaUsage, ShortUrl
+
+T = TypeVar("T")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def spend(
+    spender: str, create: Callable[[], T], *, limit: int, period: timedelta, amount: int = 1
+) -> T:
+    """Lock the counter, check whether one is left, write it back, and create.
+
+    What it does: inserts the counter of the current period if there is none, and locks its row
+    until the transaction ends. It compares and increments the counter in Python. It returns the
+    result of `create`, and raises ShortUrl.QuotaExceeded when the quota is used up.
+
+    SQL:
+        BEGIN
+        INSERT INTO shorturl_spending (spender, period, since, spent) VALUES (…)
+        ON CONFLICT DO NOTHING
+        SELECT … FROM shorturl_spending WHERE (period = … AND since = (DATE_BIN(…)) AND spender = …)
+        LIMIT 21 FOR UPDATE
+        UPDATE shorturl_spending SET spent = … WHERE id = …
+        … what `create` sends
+        COMMIT
+
+    Why nothing can go wrong: only one process at a time holds the row lock, and the next one reads
+    the row only after the first one has committed. The row is inserted first, because a row that
+    does not exist cannot be locked. A failure rolls everything back, so nothing is spent.
+
+    What it costs: five round trips besides those of `create`. The creates of one spender run one
+    after another.
+
+    When to use it: when the limit takes Python to compute, such as a tariff with steps.
+    """
+    since = Func(period, TransactionNow(), EPOCH, function="DATE_BIN")
+    with transaction.atomic():
+        unused = QuotaUsage(spender=spender, period=period, since=since, spent=0)
+        QuotaUsage.objects.bulk_create([unused], ignore_conflicts=True)
+        counters = QuotaUsage.objects.select_for_update()
+        counter = counters.get(spender=spender, period=period, since=since)
+        if counter.spent + amount > limit:
+            raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
+        counter.spent += amount
+        counter.save(update_fields=["spent"])
+        return create()

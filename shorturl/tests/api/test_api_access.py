@@ -1,0 +1,137 @@
+"""Who may do what at the API: by token, by login, or by neither."""
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from shorturl.models import ApiToken, ShortUrl
+from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, user
+
+pytestmark = pytest.mark.django_db
+
+NEW = {"target_url": TARGET}
+CALLS = {
+    "create": ("POST", "/api/links", NEW),
+    "list": ("GET", "/api/links", None),
+    "get": ("GET", "/api/links/known", None),
+    "change": ("PATCH", "/api/links/known", {"target_url": OTHER}),
+    "delete": ("DELETE", "/api/links/known", None),
+}
+DONE = {"create": 201, "list": 200, "get": 200, "change": 200, "delete": 204}
+# To a user who has logged in; the link is not theirs.
+OPEN = {"create": 201, "list": 200, "get": 404, "change": 404, "delete": 404}
+SCOPES = {"create": "create", "list": "read", "get": "read", "change": "edit", "delete": "delete"}
+PERMISSIONS = {"get": "view_shorturl", "change": "change_shorturl", "delete": "delete_shorturl"}
+every_call = pytest.mark.parametrize("call", CALLS)
+every_changing_call = pytest.mark.parametrize("call", ["create", "change", "delete"])
+
+
+@pytest.fixture(autouse=True)
+def _closed(settings: Any) -> None:
+    settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = False
+    ShortUrl.objects.create(key="known", target_url=TARGET)
+
+
+@pytest.fixture
+def browser() -> Client:
+    """Return a client that is checked as a browser is."""
+    return Client(enforce_csrf_checks=True)
+
+
+def status(client: Client, call: str, **headers: str) -> int:
+    method, path, body = CALLS[call]
+    data = json.dumps(body) if body else ""
+    response = client.generic(method, path, data, content_type=JSON, headers=headers)
+    if response.status_code == 401:
+        assert response["WWW-Authenticate"] == "Bearer"
+    if response.status_code >= 400:
+        assert response.json()["detail"].endswith(".")
+    return int(response.status_code)
+
+
+def csrf(client: Client) -> dict[str, str]:
+    """Return the headers that a script of ours would send."""
+    client.cookies["csrftoken"] = "a" * 32
+    return {"X-CSRFToken": "a" * 32}
+
+
+@every_call
+def test_with_a_login_and_without(browser: Client, call: str, settings: Any) -> None:
+    assert status(browser, call) == 401
+    person = user()
+    browser.force_login(person)
+    assert status(browser, call, **csrf(browser)) == OPEN[call]
+    person.delete()
+    assert status(browser, call, **csrf(browser)) == 401
+    settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = True
+    assert status(browser, call) == {"create": 201, "get": 200}.get(call, 401)
+
+
+@every_call
+def test_with_an_invalid_token(browser: Client, call: str, settings: Any) -> None:
+    """It is not made good by a login, nor by what everybody may do."""
+    revoked = bearer()["Authorization"]
+    ApiToken.objects.update(revoked_at="2001-01-01T00:00Z")
+    settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = True
+    browser.force_login(user(*PERMISSIONS.values(), staff=True))
+    for header in ("Bearer unknown", "Bearer", "", "Basic dTpw", "Bearer ä", "Bearer \0", revoked):
+        assert status(browser, call, **csrf(browser), Authorization=header) == 401, header
+
+
+def test_the_name_of_the_scheme_in_any_case(browser: Client) -> None:
+    text = bearer()["Authorization"].removeprefix("Bearer ")
+    assert status(browser, "list", Authorization=f"bearer   {text}") == 200
+    assert status(browser, "list", Authorization=text) == 401
+
+
+@pytest.mark.parametrize("call", PERMISSIONS)
+@pytest.mark.parametrize("staff", [True, False])
+def test_staff_may_do_what_they_may_do_in_the_admin(
+    browser: Client, call: str, staff: bool
+) -> None:
+    browser.force_login(user(PERMISSIONS[call], staff=staff))
+    for other in PERMISSIONS:
+        done = other == call and staff
+        assert status(browser, other, **csrf(browser)) == (DONE if done else OPEN)[other]
+
+
+@every_call
+def test_a_token_does_what_its_scopes_say(browser: Client, call: str) -> None:
+    for scope in ApiToken.SCOPES:
+        scopes = {f"can_{each}": each == scope for each in ApiToken.SCOPES}
+        headers = bearer(scope, **scopes)
+        expected = DONE[call] if scope == SCOPES[call] else 403
+        assert status(browser, call, **headers) == expected
+    response = browser.generic(*CALLS[call][:2], headers=headers)
+    if call != "delete":
+        assert response.json()["detail"] == f"This token lacks the scope {SCOPES[call]!r}."
+
+
+@every_changing_call
+@pytest.mark.parametrize("token", [None, "b" * 32])
+def test_another_site_cannot_use_a_login(browser: Client, call: str, token: str | None) -> None:
+    browser.force_login(user(*PERMISSIONS.values(), staff=True))
+    csrf(browser)
+    headers = {"X-CSRFToken": token} if token else {}
+    assert status(browser, call, **headers) == 403
+    known = ShortUrl.objects.get()  # and no other
+    assert (known.target_url, known.deleted_at) == (TARGET, None)
+
+
+def test_another_site_cannot_use_a_login_with_a_form(browser: Client) -> None:
+    """A form needs nobody's leave to post across sites, and no form is JSON."""
+    browser.force_login(user())
+    csrf(browser)
+    form = {"csrfmiddlewaretoken": "a" * 32, **NEW}
+    assert browser.post("/api/links", form).status_code == 415
+    assert browser.post("/api/links", NEW).status_code == 403
+
+
+@every_call
+def test_a_token_needs_no_csrf_token_even_with_a_login(browser: Client, call: str) -> None:
+    assert status(browser, call, **bearer("first")) == DONE[call]
+    ShortUrl.objects.update(deleted_at=None)
+    browser.force_login(user())
+    assert status(browser, call, **bearer("second")) == DONE[call]

@@ -1,0 +1,120 @@
+"""PATCH and DELETE /api/links/{key}, and what becomes of a deleted key: nobody gets it again."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from pginterleave import Outcome, explore
+from shorturl.models import ShortUrl
+from shorturl.tests.callers import OTHER, TARGET, bearer, change, create, fields
+
+
+@pytest.fixture
+def headers() -> dict[str, str]:
+    return bearer()
+
+
+def delete(key: str, headers: dict[str, str]) -> Any:
+    return Client().delete(f"/api/links/{key}", headers=headers)
+
+
+@pytest.mark.django_db
+def test_a_deleted_key_leads_nowhere_and_is_given_to_nobody(
+    client: Client, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ShortUrl.objects.create(key="gone", target_url=TARGET, hits=3)
+    response = delete("gone", headers)
+    assert (response.status_code, response.content) == (204, b"")
+    assert delete("gone", headers).status_code == 404
+    assert change(client, "gone", {"target_url": OTHER}, headers=headers).status_code == 404
+    response = create(client, {"target_url": OTHER, "key": "gone"}, headers=headers)
+    assert (response.status_code, fields(response)) == (409, {"key": "taken"})
+    assert client.get("/gone").status_code == 404
+    assert client.head("/gone").status_code == 404
+    assert client.get("/api/links/gone").status_code == 404
+
+    drawn = iter(["gone", "free"])
+    monkeypatch.setattr("shorturl.links.keys.draw", lambda length: next(drawn))
+    assert create(client, {"target_url": OTHER}, headers=headers).json()["key"] == "free"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("rival", "answers"), [("create", {409}), ("delete", {404}), ("change", {200, 404})]
+)
+def test_a_deletion_is_final(headers: dict[str, str], rival: str, answers: set[int]) -> None:
+    """Whatever somebody else does to the key before, between its statements, or afterwards."""
+
+    def setup() -> None:
+        ShortUrl.objects.all().erase()
+        ShortUrl.objects.create(key="same", target_url=TARGET)
+
+    def is_final(outcomes: list[Outcome]) -> None:
+        statuses = sorted(outcome.returned.status_code for outcome in outcomes)
+        assert statuses.count(204) == 1
+        statuses.remove(204)
+        assert statuses[0] in answers
+        same = ShortUrl.objects.get()
+        assert same.deleted_at
+        assert rival == "change" or same.target_url == TARGET
+
+    calls = {
+        "create": lambda: create(Client(), {"target_url": OTHER, "key": "same"}, headers=headers),
+        "delete": lambda: delete("same", headers),
+        "change": lambda: change(Client(), "same", {"target_url": OTHER}, headers=headers),
+    }
+    explore([calls["delete"], calls[rival]], setup=setup, invariant=is_final).assert_safe()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("body", "codes"),
+    [
+        ({}, {"body": "nothing"}),
+        ({"target_url": "javascript:alert(1)"}, {"target_url": "scheme"}),
+        ({"target_url": "http://testserver/"}, {"target_url": "own_host"}),
+        ({"target_url": OTHER, "key": "mine"}, {"key": "extra_forbidden"}),
+    ],
+)
+def test_what_cannot_be_changed_like_that(
+    client: Client, headers: dict[str, str], body: Any, codes: Any
+) -> None:
+    ShortUrl.objects.create(key="known", target_url=TARGET)
+    response = change(client, "known", body, headers=headers)
+    assert (response.status_code, fields(response)) == (422, codes)
+    assert ShortUrl.objects.get().target_url == TARGET
+
+
+@pytest.mark.django_db
+def test_title_and_tags_are_changed_and_removed(client: Client, headers: dict[str, str]) -> None:
+    ShortUrl.objects.create(key="known", target_url=TARGET, title="Old", tags=["old"])
+    changed = change(client, "known", {"tags": ["New"]}, headers=headers).json()
+    assert (changed["title"], changed["tags"]) == ("Old", ["new"])
+    changed = change(client, "known", {"title": "", "tags": []}, headers=headers).json()
+    assert (changed["title"], changed["tags"]) == ("", [])
+    assert ShortUrl.objects.get().tags is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_hits_that_arrive_meanwhile_are_not_lost(headers: dict[str, str]) -> None:
+    """Whenever the link is followed during the PATCH, it leads on and its hit counts."""
+
+    def setup() -> None:
+        ShortUrl.objects.all().erase()
+        ShortUrl.objects.create(key="hot", target_url=TARGET)
+
+    def both_are_kept(outcomes: list[Outcome]) -> None:
+        assert [outcome.returned.status_code for outcome in outcomes] == [200, 302]
+        assert outcomes[0].returned.json()["target_url"] == OTHER
+        hot = ShortUrl.objects.get(key="hot")
+        assert (hot.hits, hot.target_url) == (1, OTHER)
+
+    explore(
+        [
+            lambda: change(Client(), "hot", {"target_url": OTHER}, headers=headers),
+            lambda: Client().get("/hot"),
+        ],
+        setup=setup,
+        invariant=both_are_kept,
+    ).assert_safe()

@@ -1,0 +1,118 @@
+"""POST /api/links"""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils.dateparse import parse_datetime
+
+from shorturl.models import ShortUrl
+from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, create, fields
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
+
+
+def test_makes_a_short_url(client: Client, django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(1):
+        response = create(client, {"target_url": TARGET, "key": None})
+    link = response.json()
+    stored = ShortUrl.objects.get()
+    assert response.status_code == 201
+    assert response["Location"] == f"http://testserver/api/links/{stored.key}"
+    assert parse_datetime(link.pop("created_at"))
+    assert link == {
+        "key": stored.key,
+        "short_url": f"http://testserver/{stored.key}",
+        "target_url": TARGET,
+        "hits": 0,
+        "max_hits": None,
+        "expires_at": None,
+        "title": "",
+        "tags": [],
+        "state": "live",
+    }
+    assert client.get(f"/{stored.key}")["Location"] == TARGET
+    assert client.get(response["Location"]).json()["hits"] == 1
+    headers = bearer()
+    with django_assert_num_queries(2):
+        create(client, {"target_url": TARGET}, headers=headers)
+
+
+def test_a_title_tags_and_a_target_without_its_scheme(client: Client) -> None:
+    body = {"target_url": "example.com:8080/a?b", "title": "A\tb ", "tags": ["News", "b", "news"]}
+    link = create(client, body).json()
+    assert link["target_url"] == "https://example.com:8080/a?b"
+    assert (link["title"], link["tags"]) == ("A b", ["news", "b"])
+    lines = 'target_url,title,tags\nexample.com/a,Spring,"c,D"\n'
+    response = client.post("/api/links/bulk", lines, content_type="text/csv")
+    (item,) = response.json()["items"]
+    assert (item["link"]["title"], item["link"]["tags"]) == ("Spring", ["c", "d"])
+
+
+def test_a_custom_key_and_who_comes_second(client: Client) -> None:
+    response = create(client, {"target_url": TARGET, "key": "My_page-1"})
+    assert (response.status_code, response.json()["key"]) == (201, "My_page-1")
+    response = create(client, {"target_url": OTHER, "key": "My_page-1"})
+    assert (response.status_code, fields(response)) == (409, {"key": "taken"})
+    assert response.json()["detail"] == (
+        "key: The key 'My_page-1' is taken. Choose another, or leave it out for a random one."
+    )
+    assert ShortUrl.objects.get().target_url == TARGET
+    ShortUrl.objects.get().delete()
+    again = {"target_url": OTHER, "key": "My_page-1"}
+    for path, body in [("/api/links", again), ("/api/links/bulk", {"links": [again]})]:
+        response = client.post(path, body, JSON)
+        assert response.status_code == 409
+        assert "is taken: it was deleted, and a deleted key" in response.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "codes", "says"),
+    [
+        ({"key": ""}, {"key": "malformed"}, "is not a valid key"),
+        ({"key": "\ud800"}, {"key": "malformed"}, "is not a valid key"),
+        ({"key": 7}, {"key": "string_type"}, "key: It must be a string."),
+        ({"target_url": None}, {"target_url": "string_type"}, "target_url: It must be a string."),
+        ({"target_url": "https://{a} b"}, {"target_url": "forbidden_character"}, "percent-encode"),
+        ({"target_url": "https://a/\ud800"}, {"target_url": "forbidden_character"}, "leave it out"),
+        (
+            {"target_url": "javascript:alert(1)", "key": "api", "hits": 5},
+            {"target_url": "scheme", "key": "reserved", "hits": "extra_forbidden"},
+            "start it with http:// or https://",
+        ),
+        ({"title": "a\x07"}, {"title": "forbidden_character"}, "U+0007 at position 2: leave it"),
+        ({"tags": ["a|b"]}, {"tags": "forbidden_character"}, "contains '|', which separates"),
+        ({"tags": "a"}, {"tags": "list_type"}, "valid list"),
+        ("[]", {"body": "model_type"}, "body: It must be a JSON object."),
+        ("null", {"body": "model_type"}, "body: It must be a JSON object."),
+        (b"", {"body": "missing"}, "body: It is required."),
+    ],
+)
+def test_what_cannot_be_created(
+    client: Client, body: Any, codes: dict[str, str], says: str
+) -> None:
+    response = create(client, {"target_url": TARGET, **body} if isinstance(body, dict) else body)
+    assert (response.status_code, fields(response)) == (422, codes)
+    detail = response.json()["detail"]
+    assert says in detail
+    assert detail.endswith(".")
+    assert not detail.endswith("..")
+    assert not ShortUrl.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"), [("testserver", ["*"]), ("SHO.rt", ["testserver", "sho.rt"])]
+)
+def test_every_host_of_the_service_is_its_own(
+    client: Client, settings: Any, host: str, allowed: list[str]
+) -> None:
+    settings.ALLOWED_HOSTS = allowed
+    response = create(client, {"target_url": f"https://{host}/page"})
+    assert (response.status_code, fields(response)) == (422, {"target_url": "own_host"})
+
+
+def test_what_it_repeats_of_an_input_is_bounded(client: Client) -> None:
+    unknown = {f"{number}" + "x" * 500: 1 for number in range(100)}
+    response = create(client, {"target_url": TARGET, **unknown})
+    assert response.status_code == 422
+    assert len(response.content) < 5_000

@@ -1,0 +1,130 @@
+"""Whatever is wrong with a call, the answer is JSON of one shape, and says what would be right."""
+
+import json
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from shorturl import operations
+from shorturl.exceptions import Contended, KeySpaceExhausted
+from shorturl.models import ShortUrl
+from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, create
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _debugging(public: None, settings: Any) -> None:
+    settings.DEBUG = True  # in which Django answers with pages of its own
+
+
+def error(response: Any, status: int) -> str:
+    """Return the detail of an error answer, which must be one."""
+    assert response.status_code == status
+    assert response["Content-Type"].startswith(JSON)
+    content = response.json()
+    assert content.keys() <= {"detail", "errors"}
+    detail: str = content["detail"]
+    assert detail.endswith(".")
+    return detail
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        # Some readers of JSON take the first value, some the last.
+        (b'{"key": "a", "key": "b"}', "has the field 'key' more than once"),
+        (b'{"target_url": ', "is not JSON: Expecting value at character 16"),
+        (b'{"target_url": "a\nb"}', "is not JSON: Invalid control character at character 18"),
+        ('{"target_url": "x"}'.encode("utf-16"), "is not JSON: it is not UTF-8 at byte 1"),
+        (b"[" * 60_000, "is not JSON: it is nested too deeply"),
+        (b'{"target_url": ' + b"9" * 5_000 + b"}", "is not JSON: it holds a number that"),
+        (b'{"target_url": NaN}', "is not JSON: it holds a number that"),
+    ],
+)
+def test_a_body_that_is_not_json(client: Client, body: bytes, reason: str) -> None:
+    assert error(create(client, body), 400).startswith(f"The body {reason}")
+
+
+def test_a_body_of_another_type(client: Client) -> None:
+    body = json.dumps({"target_url": TARGET})
+    for content_type in ("Application/JSON", "application/json; charset=utf-8"):
+        assert client.post("/api/links", body, content_type=content_type).status_code == 201
+    for content_type in ("", "text/plain", "application/x-www-form-urlencoded"):
+        response = client.post("/api/links", body, content_type=content_type)
+        assert "Content-Type: application/json" in error(response, 415)
+
+
+@pytest.mark.parametrize(
+    ("path", "allow"),
+    [
+        ("/api/links", "GET, HEAD, POST"),
+        ("/api/links/known", "DELETE, GET, HEAD, PATCH"),
+        ("/api/docs", "GET, HEAD"),
+        ("/api/openapi.json", "GET, HEAD"),
+    ],
+)
+def test_a_method_that_is_not_for_this(path: str, allow: str) -> None:
+    response = Client(enforce_csrf_checks=True).generic("BREW", path)
+    assert error(response, 405) == f"BREW is not allowed for {path!r}: use {allow}."
+    assert response["Allow"] == allow
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
+@pytest.mark.parametrize("key", ["KNOWN", "gone", "known%0A", "%00", "a" * 5_000])
+def test_a_key_that_leads_nowhere(client: Client, method: str, key: str) -> None:
+    ShortUrl.objects.create(key="gone", target_url=TARGET).delete()
+    known = ShortUrl.objects.create(key="known", target_url=TARGET)
+    body = json.dumps({"target_url": OTHER})
+    response = client.generic(method, f"/api/links/{key}", body, JSON, headers=bearer())
+    assert error(response, 404).startswith("There is no short URL '")
+    assert len(response.content) < 500
+    assert ShortUrl.objects.get(deleted_at=None, target_url=TARGET) == known
+
+
+@pytest.mark.parametrize("path", ["/api/", "/api/links/", "/api/%00"])
+def test_a_path_under_which_there_is_nothing(path: str) -> None:
+    response = Client(enforce_csrf_checks=True).generic("BREW", path)
+    assert "see /api/docs" in error(response, 404)
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "says"),
+    [
+        (RuntimeError("secret"), 500, "An internal error occurred; it has been logged."),
+        (Contended("known", 7), 503, "after 7 attempts"),
+        (KeySpaceExhausted(iter(())), 503, "Every candidate key was taken. Try again."),
+    ],
+)
+def test_what_creating_raises(
+    client: Client, monkeypatch: pytest.MonkeyPatch, raised: Exception, status: int, says: str
+) -> None:
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise raised
+
+    monkeypatch.setattr(operations, "create", fail)
+    client.raise_request_exception = False
+    response = create(client, {"target_url": TARGET})
+    detail = error(response, status)
+    assert says in detail
+    assert "secret" not in detail
+    assert response.get("Retry-After") == ("5" if status == 503 else None)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_database_does_not_answer_in_time(client: Client) -> None:
+    """Somebody else has locked the tokens; test_unavailable.py has the links."""
+    headers = bearer()
+    somebody = connection.copy()
+    try:
+        with somebody.cursor() as cursor, connection.cursor() as mine:
+            cursor.execute("BEGIN; LOCK TABLE shorturl_apitoken")
+            mine.execute("SET lock_timeout = '10ms'")
+            response = client.get("/api/links", headers=headers)
+    finally:
+        somebody.close()
+        connection.close()
+    assert error(response, 503) == "Too many requests at the moment."
+    assert response["Retry-After"].isdecimal()

@@ -1,0 +1,121 @@
+"""GET /api/links and GET /api/links/{key}"""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+
+from shorturl.models import ShortUrl
+from shorturl.tests.callers import TARGET, bearer, fields, user
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def headers() -> dict[str, str]:
+    return bearer()
+
+
+def make(count: int) -> None:
+    for number in range(count):
+        ShortUrl.objects.create(key=f"key{number}", target_url=TARGET, hits=number)
+
+
+def keys(response: Any) -> list[str]:
+    return [link["key"] for link in response.json()["items"]]
+
+
+def test_newest_first_a_page_at_a_time(client: Client, headers: dict[str, str]) -> None:
+    make(5)
+    ShortUrl.objects.get(key="key2").delete()
+    first = client.get("/api/links?limit=2", headers=headers)
+    assert keys(first) == ["key4", "key3"]
+    # What is made or deleted between two pages shifts nothing, be it the link that one ended with.
+    ShortUrl.objects.create(key="new", target_url=TARGET)
+    ShortUrl.objects.get(key="key3").delete()
+    assert first.json()["next"] == "http://testserver/api/links?limit=2&after=key3"
+    second = client.get(first.json()["next"], headers=headers)
+    assert (keys(second), second.json()["next"]) == (["key1", "key0"], None)  # though just full
+
+
+def test_a_page_holds_fifty_unless_told_in_few_statements(
+    client: Client, headers: dict[str, str], django_assert_num_queries: Any
+) -> None:
+    make(51)
+    with django_assert_num_queries(2):  # the token and the page
+        assert len(keys(client.get("/api/links", headers=headers))) == 50
+    with django_assert_num_queries(3):  # and the place to go on
+        assert len(keys(client.get("/api/links?after=key9", headers=headers))) == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("limit", "0"), ("limit", "101"), ("after", "unknown"), ("after", "%00"), ("after", "")],
+        *[("q", "%00"), ("tags", "%00"), ("tags", "x" * 51), ("state", "deleted"), ("state", "")],
+    ],
+)
+def test_a_page_that_is_none(
+    client: Client, headers: dict[str, str], name: str, value: str
+) -> None:
+    response = client.get(f"/api/links?{name}={value}", headers=headers)
+    assert (response.status_code, list(fields(response))) == (422, [name])
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("q=CATA", ["tagged"]),
+        ("tags=Spring", ["late", "tagged"]),
+        ("tags=spring,news", ["tagged"]),
+        ("state=expired&q=&tags=", ["late"]),
+        ("state=live&tags=spring", ["tagged"]),
+        ("q=_", []),
+    ],
+)
+def test_filters(client: Client, headers: dict[str, str], query: str, found: list[str]) -> None:
+    make(1)
+    create = ShortUrl.objects.create
+    create(key="tagged", target_url=TARGET, title="Catalogue", tags=["spring", "news"])
+    create(key="late", target_url=TARGET, tags=["spring"], expires_at=timezone.now())
+    first = client.get(f"/api/links?limit=1&{query}", headers=headers)
+    assert keys(first) == found[:1]
+    if len(found) > 1:
+        assert keys(client.get(first.json()["next"], headers=headers)) == found[1:]
+    else:
+        assert first.json()["next"] is None
+
+
+def test_an_index_finds_the_tags() -> None:
+    """Although it leaves out the links without tags, and the query does not say so."""
+    make(1)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    links = ShortUrl.objects.matching({"q": "", "tags": ["spring"], "state": ""})
+    assert "shorturl_shorturl_tags_ix" in links.explain()
+
+
+def test_an_unknown_parameter_is_named(client: Client, headers: dict[str, str]) -> None:
+    response = client.get("/api/links?tag=spring", headers=headers)
+    assert (response.status_code, fields(response)) == (422, {"tag": "unknown"})
+    assert response.json()["detail"] == (
+        "tag: It is not a known parameter: use limit, after, q, tags, state."
+    )
+    response = client.get("/api/links?tags=a&tags=b", headers=headers)
+    assert (response.status_code, fields(response)) == (422, {"tags": "repeated"})
+
+
+def test_one_link_counts_no_hit_and_is_not_for_caches(
+    client: Client, django_assert_num_queries: Any
+) -> None:
+    ShortUrl.objects.create(key="known", target_url=TARGET, hits=2**62)
+    client.force_login(user())
+    assert client.head("/api/links/known").status_code == 200
+    with django_assert_num_queries(1):  # even for who is logged in
+        response = client.get("/api/links/known")
+    assert response["Cache-Control"] == "no-store"
+    link = response.json()
+    assert (link["key"], link["hits"], link["target_url"]) == ("known", 2**62, TARGET)
+    assert link["short_url"] == "http://testserver/known"

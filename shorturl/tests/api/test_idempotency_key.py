@@ -1,0 +1,178 @@
+"""The Idempotency-Key of POST /api/…; lab/catalogue has the races of two at once."""
+
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.core.management import call_command
+from django.db import OperationalError, connection, transaction
+from django.db.models.functions import Now
+from django.test import Client, RequestFactory
+
+from shorturl import operations
+from shorturl.api.idempotency_key import fingerprint
+from shorturl.limits import quotas
+from shorturl.models import IdempotencyRecord, ShortUrl
+from shorturl.strategies import Strategy
+from shorturl.strategies.creating import on_conflict
+from shorturl.strategies.idempotency import STRATEGIES, Answer
+from shorturl.tests.callers import OTHER, TARGET, bearer, create, fields
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
+
+BODY = {"target_url": TARGET}
+
+
+def send(
+    client: Client, body: Any = BODY, key: str = "a-key", remote: str = "127.0.0.1", **headers: str
+) -> Any:
+    headers = {"Idempotency-Key": key, **headers}
+    return create(client, body, headers=headers, REMOTE_ADDR=remote)
+
+
+def seen(response: Any) -> tuple[Any, ...]:
+    """Return what a client sees of an answer."""
+    headers = [response.get(name) for name in ("Location", "Content-Type", "Cache-Control")]
+    return response.status_code, response.content, headers
+
+
+def test_the_same_request_gets_the_same_answer_and_is_carried_out_once(client: Client) -> None:
+    first = send(client)
+    assert first.status_code == 201
+    assert seen(send(client)) == seen(first)
+    assert seen(send(client, key='"a-key"')) == seen(first)  # as the draft writes it
+    assert ShortUrl.objects.count() == 1
+    assert send(client, key="another").json()["key"] != first.json()["key"]
+
+
+def test_an_error_is_not_kept(client: Client) -> None:
+    """Nothing was done: the key is free, and the request is carried out when it is sent again."""
+    operations.create(TARGET, key="spring")
+    taken, invalid = {**BODY, "key": "spring"}, {"target_url": "nothing"}
+    answers = [send(client, body) for body in (taken, invalid, b"{")]
+    assert [each.status_code for each in answers] == [409, 422, 400]
+    assert not IdempotencyRecord.objects.exists()
+    ShortUrl.objects.all().erase()
+    assert send(client, taken).status_code == 201
+
+
+def test_another_request_with_that_key_is_refused(client: Client) -> None:
+    send(client)
+    for other in ({"target_url": OTHER}, b'{"target_url":  "' + TARGET.encode() + b'"}'):
+        response = send(client, other)
+        assert (response.status_code, fields(response)) == (422, {"Idempotency-Key": "reused"})
+    assert ShortUrl.objects.count() == 1
+
+
+def test_the_same_bytes_of_another_type_are_another_request() -> None:
+    types = ["application/json", "application/json; charset=utf-8"]
+    sent = [RequestFactory().post("/api/links", b"{}", content_type=each) for each in types]
+    assert len({fingerprint(request) for request in sent}) == 2
+
+
+def test_a_key_is_its_callers_own(client: Client) -> None:
+    mine, yours = bearer("mine"), bearer("yours")
+    keys = {send(client, **who).json()["key"] for who in (mine, yours, {})}
+    assert len(keys) == 3
+    assert send(client, **mine).json()["key"] in keys
+    refused = send(client, Authorization="Bearer shorturl_nobodys")
+    assert refused.status_code == 401
+    elsewhere = send(client, remote="198.51.100.7")
+    assert elsewhere.json()["key"] not in keys
+    assert IdempotencyRecord.objects.count() == 4
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_request_that_is_still_in_progress(client: Client) -> None:
+    visitor = quotas.spender_of(AnonymousUser(), RequestFactory().post("/"))
+    first, lock = connection.copy(), [f"{visitor} a-key"]
+    try:
+        with first.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", lock)
+            response = send(client)
+            assert (response.status_code, fields(response)) == (
+                409,
+                {"Idempotency-Key": "in_progress"},
+            )
+            cursor.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", lock)
+    finally:
+        first.close()
+    assert send(client).status_code == 201
+
+
+@pytest.mark.parametrize("key", ["", '""', "ä", '"half', 'in"side', "a b", "x" * 256, "\x7f"])
+def test_a_malformed_key(client: Client, key: str) -> None:
+    response = send(client, key=key)
+    assert response.status_code == 400
+    assert "send 1 to 255 printable ASCII characters" in response.json()["detail"]
+    assert not ShortUrl.objects.exists()
+
+
+def test_what_is_not_the_requests_fault_is_not_kept(
+    client: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    """Nor is anything that was done before it went wrong."""
+
+    def create_and_fail(*args: Any, **kwargs: Any) -> ShortUrl:
+        on_conflict.create(TARGET, keys=["half"])
+        raise ShortUrl.KeySpaceExhausted([])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(operations, "create", create_and_fail)
+        assert send(client).status_code == 503
+    settings.SHORTURL_PUBLIC_CREATE = False
+    assert send(client).status_code == 401
+    assert not ShortUrl.objects.exists()
+    settings.SHORTURL_PUBLIC_CREATE = True
+    assert send(client).status_code == 201
+
+
+def test_other_methods_take_no_notice(client: Client) -> None:
+    key = send(client).json()["key"]
+    headers = {"Idempotency-Key": "a-key"}
+    assert client.get(f"/api/links/{key}", headers=headers).json()["hits"] == 0
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
+def test_every_way_keeps_the_first_answer(strategy: Strategy[Answer]) -> None:
+    def answer(status: int) -> IdempotencyRecord:
+        return strategy.function("me", "key", "0", work=lambda: {"status": status})
+
+    assert [answer(201).status, answer(422).status] == [201, 201]
+    assert IdempotencyRecord.objects.get().status == 201
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
+def test_a_lock_that_the_work_waits_for_is_no_request_in_progress(
+    strategy: Strategy[Answer],
+) -> None:
+    other = connection.copy()
+
+    def work() -> dict[str, int]:
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL lock_timeout = '10ms'")
+            cursor.execute("SELECT pg_advisory_xact_lock(1)")
+        return {"status": 201}
+
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(1)")
+        with pytest.raises(OperationalError), transaction.atomic():
+            strategy.function("me", "key", "0", work=work)
+    finally:
+        other.close()
+
+
+def test_answers_are_kept_for_a_day(client: Client) -> None:
+    send(client, key="old")
+    send(client, key="new")
+    a_day_ago = Now() - timedelta(hours=24)
+    IdempotencyRecord.objects.filter(key="old").update(kept_at=a_day_ago - timedelta(seconds=1))
+    IdempotencyRecord.objects.filter(key="new").update(kept_at=a_day_ago + timedelta(minutes=1))
+    printed = StringIO()
+    call_command("forget_answers", stdout=printed)
+    assert printed.getvalue() == "1 answers removed.\n"
+    assert IdempotencyRecord.objects.get().key == "new"

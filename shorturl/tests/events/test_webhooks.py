@@ -1,0 +1,266 @@
+"""Events: which change writes which, what a receiver gets, and what becomes of a refusal."""
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import StringIO
+from threading import Barrier, Event, Thread
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+from django.utils import timezone
+from pytest_django import Settings
+
+from pginterleave import Outcome, explore
+from shorturl import operations
+from shorturl.events.delivering import Deliverer, deliver_next, postpone, tell_expiries
+from shorturl.events.subscribing import TRIGGERS, subscribe, unsubscribe
+from shorturl.models import EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription
+from shorturl.visits.classification import Visit
+
+URL = "https://receiver.example/hook"
+TARGET = "https://example.com/"
+HOUR = timedelta(hours=1)
+TIMEOUT = 30  # seconds
+
+pytestmark = pytest.mark.django_db
+
+
+def told(key: str = "a") -> list[str]:
+    """Return the types of the link's events, in their order."""
+    return list(LinkEvent.objects.filter(key=key).order_by("id").values_list("type", flat=True))
+
+
+def links() -> Any:
+    return ShortUrl.objects.filter(key="a")
+
+
+def triggers() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_trigger WHERE tgfoid = 'shorturl_tell'::regproc")
+        return int(cursor.fetchone()[0])
+
+
+def test_each_change_writes_its_event_while_somebody_is_told() -> None:
+    operations.create(TARGET, key="before", max_hits=1)
+    operations.follow("before", Visit())
+    assert (LinkEvent.objects.count(), triggers()) == (0, 0)
+    subscribe(URL)
+    operations.create(TARGET, key="a", max_hits=2)
+    operations.change(links(), target_url=f"{TARGET}new")
+    operations.change(links(), target_url=f"{TARGET}new")  # which changes nothing
+    for _ in range(2):
+        operations.follow("a", Visit())
+    operations.change(links(), max_hits=3)
+    operations.resolve("a")
+    links().delete()
+    edited, used_up = "link.edited", "link.used_up"
+    assert told() == ["link.created", edited, used_up, edited, used_up, "link.deleted"]
+    assert LinkEvent.objects.filter(type=used_up).latest("id").data["max_hits"] == 3
+    assert triggers() == len(TRIGGERS)
+    assert unsubscribe(URL)
+    assert (LinkEvent.objects.count(), triggers()) == (0, 0)
+
+
+def test_an_edit_can_use_a_link_up_and_a_rollback_leaves_no_event() -> None:
+    subscribe(URL)
+    operations.create(TARGET, key="a", max_hits=5)
+    operations.follow("a", Visit())
+    with transaction.atomic():
+        operations.change(links(), max_hits=1)
+        assert told() == ["link.created", "link.edited", "link.used_up"]
+        transaction.set_rollback(True)
+    assert told() == ["link.created"]
+
+
+def test_an_expiry_is_told_once_and_a_new_one_again() -> None:
+    """Those that came before the subscription are not told."""
+    now = timezone.now()
+    operations.create(TARGET, key="old", expires_at=now - HOUR)
+    subscribe(URL)
+    Subscription.objects.update(created_at=now - HOUR / 2)
+    operations.create(TARGET, key="a", expires_at=now)
+    operations.create(TARGET, key="later", expires_at=now + HOUR)
+    assert [tell_expiries(), tell_expiries()] == [2, 0]
+    operations.change(links(), expires_at=now - timedelta(minutes=1))
+    assert tell_expiries() == 1
+    assert told() == ["link.created", "link.expired", "link.edited", "link.expired"]
+    assert told("old") == []
+    assert told("later") == ["link.created"]
+
+
+def test_expiries_are_found_by_the_index() -> None:
+    """Links whose expiry was told are not looked at again."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute("SET LOCAL enable_bitmapscan = off")
+        expired = ShortUrl.objects.filter(EXPIRY_UNTOLD, expires_at__lte=timezone.now()).order_by(
+            "expires_at"
+        )
+        assert "shorturl_shorturl_expiry_ix" in expired.explain()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_deliverers_tell_an_expiry_once_and_not_one_that_is_put_off() -> None:
+    """In every order of the statements of two deliverers and an edit."""
+
+    def setup() -> None:
+        Subscription.objects.all().delete()
+        ShortUrl.objects.all().erase()
+        subscribe(URL)
+        Subscription.objects.update(created_at=timezone.now() - 2 * HOUR)
+        operations.create(TARGET, key="a", expires_at=timezone.now() - HOUR)
+
+    def put_off() -> None:
+        operations.change(links(), expires_at=timezone.now() + HOUR)
+
+    def told_wrong(outcomes: list[Outcome]) -> str:
+        before, after = ["link.created", "link.expired", "link.edited"], told()
+        return "" if after in (before, [before[0], before[2]]) else str(after)
+
+    found = explore([tell_expiries, tell_expiries, put_off], setup=setup, invariant=told_wrong)
+    unsubscribe(URL)
+    assert found.complete
+    assert not found.violations, found
+
+
+class Receiver(ThreadingHTTPServer):
+    """Notes what it gets, and answers with a status by the link's key, 204 by default."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[Any, bytes]] = []
+        self.noted = Event()
+        self.statuses: dict[str, int] = {}
+        super().__init__(("127.0.0.1", 0), Noting)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/hook?from=us"
+
+    def types(self) -> list[str]:
+        return [f"{(got := json.loads(body))['type']} {got['data']['key']}" for _, body in self.got]
+
+
+class Noting(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.got.append(({**self.headers, "path": self.path}, body))
+        self.server.noted.set()
+        self.send_response(self.server.statuses.get(json.loads(body)["data"]["key"], 204))
+        self.send_header("Location", "/elsewhere")
+        self.end_headers()
+
+    def log_message(self, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as server:
+        Thread(target=server.serve_forever).start()
+        yield server
+        server.shutdown()
+
+
+def test_a_receiver_gets_signed_events_in_the_order_of_each_link(receiver: Receiver) -> None:
+    subscription = subscribe(receiver.url)
+    operations.create(TARGET, key="a")
+    operations.create(TARGET, key="b")
+    operations.change(links(), max_hits=7)
+    while deliver_next(subscription):
+        pass
+    assert receiver.types() == ["link.created a", "link.created b", "link.edited a"]
+    assert not LinkEvent.objects.exists()
+    headers, body = receiver.got[-1]
+    assert headers["path"] == "/hook?from=us"
+    assert json.loads(body)["data"]["max_hits"] == 7
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    key = base64.b64decode(subscription.secret.removeprefix("whsec_"))
+    due = base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
+    assert headers["webhook-signature"] == f"v1,{due}"
+
+
+@pytest.mark.parametrize("status", [302, 404, 500])
+def test_what_is_refused_waits_and_so_do_the_links_next_events_alone(
+    receiver: Receiver, status: int
+) -> None:
+    subscription = subscribe(receiver.url)
+    operations.create(TARGET, key="a")
+    operations.change(links(), max_hits=7)
+    operations.create(TARGET, key="b")
+    receiver.statuses["a"] = status
+    while deliver_next(subscription):
+        pass
+    assert receiver.types() == ["link.created a", "link.created b"]
+    receiver.statuses.clear()
+    LinkEvent.objects.update(not_before=None)  # a second later
+    while deliver_next(subscription):
+        pass
+    assert receiver.types()[2:] == ["link.created a", "link.edited a"]
+    first, again = (receiver.got[n][0]["webhook-id"] for n in (0, 2))
+    assert first == again
+
+
+def test_the_pauses_double_up_to_an_hour() -> None:
+    event = LinkEvent.objects.create(subscription=subscribe(URL), key="a")
+    for attempts, seconds in {0: 1, 1: 2, 2: 4, 11: 2048, 12: 3600, 100: 3600}.items():
+        event.attempts = attempts
+        before = timezone.now()
+        postpone(event)
+        due = LinkEvent.objects.values_list("not_before", flat=True)[0]
+        assert due
+        assert before <= due - timedelta(seconds=seconds) <= timezone.now()
+    assert LinkEvent.objects.get().attempts == 6
+
+
+def leave(both: Barrier) -> None:
+    both.wait(TIMEOUT)
+    connection.close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver) -> None:
+    subscribe("http://127.0.0.1:9/nobody")
+    subscribe(receiver.url)
+    operations.create(TARGET, key="a")
+    deliverer = Deliverer()
+    with ThreadPoolExecutor(2) as pool:
+        deliverer.begin(pool)
+        for each in deliverer.at_work.values():
+            each.result(TIMEOUT)
+        both = Barrier(2)
+        for _ in range(2):
+            pool.submit(leave, both)
+    left = LinkEvent.objects.get()
+    assert receiver.types() == ["link.created a"]
+    assert (left.subscription.url, left.attempts) == ("http://127.0.0.1:9/nobody", 1)
+    for url in (receiver.url, left.subscription.url):
+        unsubscribe(url)
+
+
+def test_the_command(settings: Settings) -> None:
+    out, err = StringIO(), StringIO()
+    call_command("webhook", "add", URL, stdout=out, stderr=err)
+    assert out.getvalue() == f"{Subscription.objects.get().secret}\n"
+    operations.create(TARGET, key="a")
+    call_command("webhook", "list", stdout=out)
+    assert out.getvalue().endswith(f"{URL}  1 events wait\n")
+    with pytest.raises(CommandError, match="is a receiver already"):
+        call_command("webhook", "add", URL)
+    with pytest.raises(CommandError, match="start it with http"):
+        call_command("webhook", "add", "ftp://example.com")
+    call_command("webhook", "remove", URL)
+    with pytest.raises(CommandError, match="No receiver is"):
+        call_command("webhook", "remove", URL)
+    settings.DATABASE_CITUS = True
+    with pytest.raises(CommandError, match="Citus"):
+        call_command("webhook", "list")

@@ -1,0 +1,366 @@
+"""Whose a short URL is: who made it, and nobody else but the staff sees and changes it."""
+
+import re
+from collections.abc import Callable, Iterator
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db import OperationalError, connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from pytest_django import Settings
+from pytest_django.asserts import assertContains
+
+from pginterleave import Outcome, explore
+from shorturl import operations
+from shorturl.limits import owners
+from shorturl.models import ApiToken, ShortUrl
+from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, change, create, user
+
+pytestmark = pytest.mark.django_db
+
+# Where a short URL shows, all but what follows it.
+PLACES = ["/{}/stats", "/{}/qr.svg", "/api/links/{}", "/links/{}", "/links/{}/delete"]
+
+
+@pytest.fixture(autouse=True)
+def private(settings: Settings) -> None:
+    settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = False
+
+
+def owner_of(key: str) -> User | None:
+    return ShortUrl.objects.get(key=key).owner
+
+
+def test_a_link_belongs_to_the_user_who_made_it(client: Client, settings: Settings) -> None:
+    owner = user()
+    for key, headers in [("a", bearer("of a user", user=owner)), ("b", bearer("of nobody"))]:
+        assert (
+            create(client, {"target_url": TARGET, "key": key}, headers=headers).status_code == 201
+        )
+    settings.SHORTURL_PUBLIC_CREATE = True
+    client.post("/", {"target_url": TARGET, "key": "c"})
+    create(client, {"target_url": TARGET, "key": "d"})
+    client.force_login(owner)
+    client.post("/", {"target_url": TARGET, "key": "e"})
+    create(client, {"target_url": TARGET, "key": "f"})
+    assert {link.key: link.owner for link in ShortUrl.objects.select_related("owner")} == {
+        **dict.fromkeys("aef", owner),
+        **dict.fromkeys("bcd"),
+    }
+
+
+def answer(client: Client, method: str, path: str, key: str, **more: Any) -> tuple[object, ...]:
+    """Return what the answer tells: status, body and statements, whatever the key and the time."""
+    with CaptureQueriesContext(connection) as sent:
+        response = client.generic(method, path.format(key), **more)
+    body = response.content.decode().replace(key, "KEY")
+    location = response.headers.get("Location", "").replace(key, "KEY")
+    statements = [re.sub(r"'[\d-]+T[\d:.+]+'", "", q["sql"].replace(key, "KEY")) for q in sent]
+    return response.status_code, location, body, statements
+
+
+@pytest.mark.parametrize("path", PLACES)
+@pytest.mark.parametrize("who", ["visitor", "stranger", "token"])
+def test_a_stranger_is_told_nothing(client: Client, path: str, who: str) -> None:
+    """What is another's and what is not there get the same answer, by the same statements."""
+    operations.create(TARGET, key="theirs", owner_id=user().pk)
+    stranger = user()
+    more: dict[str, Any] = {"headers": bearer(user=stranger)} if who == "token" else {}
+    if who == "stranger":
+        client.force_login(stranger)
+    for method in ("GET", "PATCH", "DELETE") if path.startswith("/api/") else ("GET", "POST"):
+        if method == "PATCH":
+            more |= {"data": f'{{"target_url": "{OTHER}"}}', "content_type": JSON}
+        told = answer(client, method, path, "theirs", **more)
+        assert told == answer(client, method, path, "absent", **more)
+        assert told[0] in (302, 401, 403, 404, 405)
+    assert ShortUrl.objects.get().target_url == TARGET
+    assert client.get("/theirs").status_code == 302
+
+
+def test_a_token_lists_and_changes_only_its_users_links(client: Client) -> None:
+    owner, boss = user(), user("view_shorturl", "change_shorturl", staff=True)
+    for key, owner_id in [("mine", owner.pk), ("his", boss.pk), ("nobodys", None)]:
+        operations.create(TARGET, key=key, owner_id=owner_id)
+
+    def listed(headers: dict[str, str] | None = None) -> list[str]:
+        items = client.get("/api/links", headers=headers).json()["items"]
+        return [item["key"] for item in items]
+
+    one, of_staff, all_ = bearer("1", user=owner), bearer("2", user=boss), bearer("3")
+    assert listed(one) == ["mine"]
+    assert listed(of_staff) == ["his"]
+    assert listed(all_) == ["nobodys", "his", "mine"]
+    for after in ("his", "absent"):
+        assert client.get(f"/api/links?after={after}", headers=one).status_code == 422
+    assert change(client, "mine", {"target_url": OTHER}, headers=one).status_code == 200
+    assert change(client, "his", {"target_url": OTHER}, headers=one).status_code == 404
+    client.force_login(boss)
+    assert listed() == ["nobodys", "his", "mine"]
+    client.force_login(owner)
+    assert listed() == ["mine"]
+
+
+def test_without_their_account_links_go_on_and_tokens_do_not(client: Client) -> None:
+    owner = user()
+    headers = bearer(user=owner)
+    operations.create(TARGET, key="known", owner_id=owner.pk)
+    assert client.get("/api/links/known", headers=headers).status_code == 200
+    User.objects.update(is_active=False)
+    assert client.get("/api/links/known", headers=headers).status_code == 401
+    User.objects.update(is_active=True)
+    boss = Client()
+    boss.force_login(User.objects.create_superuser("boss"))
+    assert boss.post(f"/admin/auth/user/{owner.pk}/delete/", {"post": "yes"}).status_code == 302
+    assert not User.objects.filter(pk=owner.pk).exists()
+    assert not ApiToken.objects.exists()
+    assert client.get("/api/links/known", headers=headers).status_code == 401
+    assert client.get("/known").status_code == 302
+    assert owner_of("known") is None
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_the_page_of_a_link_says_who_sees_it(
+    client: Client, settings: Settings, public: bool
+) -> None:
+    settings.SHORTURL_PUBLIC_STATS = public
+    owner = user()
+    operations.create(TARGET, key="known", owner_id=owner.pk)
+    assert client.get("/known/stats").status_code == (200 if public else 404)
+    said = "Everybody who has the short URL" if public else "Only you and the staff"
+    client.force_login(owner)
+    assertContains(client.get("/known/stats"), f"{said} can see this page.")
+    assertContains(client.get("/known/stats"), "/links/known/delete")
+    client.force_login(user("view_shorturl", staff=True))
+    said = "Everybody who has the short URL" if public else "Only its owner and the staff"
+    assertContains(client.get("/known/stats"), f"{said} can see this page.")
+
+
+def test_a_visitor_who_makes_one_is_told_its_address(client: Client, settings: Settings) -> None:
+    """The page with its hits would be a 404 for them."""
+    settings.SHORTURL_PUBLIC_CREATE = True
+    response = client.post("/", {"target_url": TARGET, "key": "spring"}, follow=True)
+    assert response.redirect_chain == [("/", 303)]
+    assertContains(response, 'href="http://testserver/spring"')
+
+
+# --- While the link gets another owner -----------------------------------------------------------
+
+
+def checked_first(owner: User) -> int:
+    """Change the link as it is often written: look whose it is, then write."""
+    if ShortUrl.objects.get(key="known").owner_id != owner.pk:
+        return 404
+    ShortUrl.objects.filter(key="known").update(target_url=OTHER)
+    return 200
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("act", ["checked_first", "change", "delete"])
+def test_nobody_changes_what_is_no_longer_theirs(act: str) -> None:
+    """The link is given to somebody else, who changes it; then the first owner must not any more.
+
+    That goes wrong where the owner is looked at before: look, give away, the new owner's change,
+    and the old one's on top of it.
+    """
+    old, new = user(), user()
+    headers = bearer(user=old)
+    newest = "https://example.net/newest"
+
+    def setup() -> None:
+        ShortUrl.objects.all().erase()
+        ShortUrl.objects.create(key="known", target_url=TARGET, owner=old)
+
+    def of_the_old_owner() -> object:
+        if act == "checked_first":
+            return checked_first(old)
+        if act == "change":
+            return change(Client(), "known", {"target_url": OTHER}, headers=headers).status_code
+        return Client().delete("/api/links/known", headers=headers).status_code
+
+    def give_away() -> int:
+        ShortUrl.objects.filter(key="known").update(owner=new)
+        theirs = ShortUrl.objects.filter(key="known", owner=new, deleted_at=None)
+        return theirs.update(target_url=newest)
+
+    def the_new_owner_decides(outcomes: list[Outcome]) -> str:
+        link = ShortUrl.objects.get()
+        kept = link.target_url == newest and not link.deleted_at
+        return "" if kept or not outcomes[1].returned else "the old owner has changed it"
+
+    result = explore([of_the_old_owner, give_away], setup=setup, invariant=the_new_owner_decides)
+    assert result.complete
+    assert bool(result.violations) is (act == "checked_first")
+
+
+# --- While an account is removed -----------------------------------------------------------------
+
+
+def by_admin(owner: User) -> None:
+    boss = Client()
+    boss.force_login(User.objects.create_superuser("boss"))
+    answer = boss.post(f"/admin/auth/user/{owner.pk}/delete/", {"post": "yes"})
+    assert answer.status_code == 302
+
+
+def from_the_list(owner: User) -> None:
+    boss = Client()
+    boss.force_login(User.objects.create_superuser("boss"))
+    chosen = {"action": "delete_selected", "_selected_action": [owner.pk], "post": "yes"}
+    assert boss.post("/admin/auth/user/", chosen).status_code == 302
+
+
+def by_command(owner: User) -> None:
+    output = StringIO()
+    call_command("remove_account", owner.username, stdout=output)
+    assert output.getvalue() == f"{owner.username} is removed; 5 links have no owner now.\n"
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Any]:
+    """A connection of somebody else, who does not wait for a lock."""
+    other = connection.copy()
+    with other.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '50ms'")
+    yield other
+    other.close()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("remove", [by_admin, from_the_list, by_command])
+def test_redirects_do_not_wait_for_the_removal_of_an_account(
+    client: Client, monkeypatch: pytest.MonkeyPatch, elsewhere: Any, remove: Callable[[User], None]
+) -> None:
+    """At no time are more links locked than a batch has; another account's are left alone."""
+    monkeypatch.setattr(owners, "BATCH", 2)
+    owner, other = user(), user()
+    for number in range(5):
+        operations.create(TARGET, key=f"known{number}", owner_id=owner.pk)
+    operations.create(TARGET, key="other", owner_id=other.pk)
+    locked = []
+
+    def look(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
+        done = execute(sql, params, many, context)
+        with elsewhere.cursor() as cursor:
+            cursor.execute("SELECT FROM shorturl_shorturl FOR NO KEY UPDATE SKIP LOCKED")
+            locked.append(6 - cursor.rowcount)
+        return done
+
+    with connection.execute_wrapper(look):
+        remove(owner)
+    assert max(locked) == 2
+    assert not User.objects.filter(pk=owner.pk).exists()
+    assert owner_of("known0") is None
+    assert owner_of("other") == other
+    assert client.get("/known4").status_code == 302
+
+
+@pytest.mark.django_db(transaction=True)
+def test_where_links_cannot_be_locked_in_an_order_an_account_is_removed_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on Citus, which also wants to be told first that one session is to change links."""
+    monkeypatch.setattr(owners, "BATCH", 2)
+    owner = user()
+    for number in range(3):
+        operations.create(TARGET, key=f"known{number}", owner_id=owner.pk)
+    sent = []
+
+    def refuse(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
+        sent.append(context["cursor"].cursor.mogrify(sql, params).decode())
+        if owners.IN_ORDER in sent[-1]:
+            sql, params = "DO 'BEGIN RAISE feature_not_supported; END'", None
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(refuse):
+        assert owners.remove(owner) == 3
+    assert not User.objects.exists()
+    assert owner_of("known2") is None
+    of_links = [number for number, each in enumerate(sent) if 'UPDATE "shorturl_shorturl"' in each]
+    assert sent.index(owners.ONE_SESSION) < of_links[-1]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("lock", [owners.IN_ORDER, ""])
+def test_a_link_that_is_given_away_meanwhile_keeps_its_new_owner(lock: str) -> None:
+    """Without a lock, what was found is looked at again as it is changed."""
+    old, new = user(), user()
+
+    def setup() -> None:
+        ShortUrl.objects.all().erase()
+        ShortUrl.objects.create(key="known", target_url=TARGET, owner=old)
+
+    def give_away() -> None:
+        ShortUrl.objects.filter(key="known").update(owner=new)
+
+    def the_new_owner_has_it(outcomes: list[Outcome]) -> str:
+        return "" if owner_of("known") == new else "it is nobody's"
+
+    result = explore(
+        [lambda: owners.disown(old.pk, lock), give_away],
+        setup=setup,
+        invariant=the_new_owner_has_it,
+    )
+    assert result.complete
+    assert not result.violations, result
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("model", ["shorturl", "apitoken"])
+def test_an_account_that_is_chosen_stays_until_the_form_is_saved(
+    admin_client: Client, elsewhere: Any, model: str
+) -> None:
+    """Removed before, it is an error of the form; removed after, it would be one of the COMMIT."""
+    first, second = user(), user()
+    operations.create(TARGET, key="known")
+    bearer("known")
+    row = {"shorturl": ShortUrl, "apitoken": ApiToken}[model].objects.get()  # type: ignore[attr-defined]
+    address = reverse(f"admin:shorturl_{model}_change", args=[row.pk])
+    fields = {"name": "known", "target_url": TARGET}
+    fields |= {f"initial-{name}": value for name, value in fields.items()}
+    refused = []
+
+    def remove(account: User) -> None:
+        # One message is one transaction, also through a pooler.
+        delete = "SET LOCAL lock_timeout = 100; DELETE FROM auth_user WHERE id = %s"
+        with elsewhere.cursor() as cursor:
+            cursor.execute(delete, [account.pk])
+
+    def remove_meanwhile(execute: Any, sql: Any, *rest: Any) -> Any:
+        if f'UPDATE "shorturl_{model}"' in sql:
+            with pytest.raises(OperationalError) as raised:
+                remove(first)
+            refused.append("lock timeout" in str(raised.value))
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(remove_meanwhile):
+        chosen = {**fields, "owner": first.pk, "user": first.pk}
+        assert admin_client.post(address, chosen).status_code == 302
+    assert refused == [True]
+    remove(second)
+    response = admin_client.post(address, {**fields, "owner": second.pk, "user": second.pk})
+    assert response.status_code == 200
+    assertContains(response, "Select a valid choice. That choice is not one of the available")
+
+
+def test_the_removal_of_an_account_takes_the_csrf_token_and_the_permission() -> None:
+    """The page is not in the transaction that Django's own has, nor behind its decorator."""
+    owner, boss = user(), User.objects.create_superuser("boss")
+    stranger = user(staff=True)
+    for account, checks in ((boss, True), (stranger, False)):
+        browser = Client(enforce_csrf_checks=checks)
+        browser.force_login(account)
+        answer = browser.post(f"/admin/auth/user/{owner.pk}/delete/", {"post": "yes"})
+        assert answer.status_code == 403
+    assert User.objects.filter(pk=owner.pk).exists()
+
+
+@pytest.mark.parametrize("name", ["nobody", "a\0b"])
+def test_an_account_that_is_not_there_cannot_be_removed(name: str) -> None:
+    with pytest.raises(CommandError, match="There is no user '"):
+        call_command("remove_account", name)

@@ -1,0 +1,255 @@
+"""Links per day and creates per minute: who spends them, and what a 429 says."""
+
+import re
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.core.management import call_command
+from django.db.models.functions import Now
+from django.test import Client, RequestFactory
+from pytest_django import Settings
+
+from shorturl import operations
+from shorturl.limits import quotas
+from shorturl.limits.quotas import DAY, MINUTE
+from shorturl.management.forgetting import forget
+from shorturl.models import ApiToken, IdempotencyRecord, QuotaUsage, ShortUrl
+from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, create, fields, user
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
+
+
+@pytest.fixture(autouse=True)
+def limits(settings: Settings) -> None:
+    settings.SHORTURL_LINKS_PER_DAY, settings.SHORTURL_CREATES_PER_MINUTE = 3, 0
+    settings.SHORTURL_PUBLIC_LINKS_PER_DAY, settings.SHORTURL_PUBLIC_CREATES_PER_MINUTE = 2, 0
+
+
+def spent(period: timedelta = DAY) -> list[int]:
+    return list(
+        QuotaUsage.objects.filter(period=period).order_by("id").values_list("spent", flat=True)
+    )
+
+
+def test_each_token_account_and_network_has_its_own(client: Client, settings: Settings) -> None:
+    first, second = bearer("first"), bearer("second")
+    for headers in (first, second):
+        made = [create(client, {"target_url": TARGET}, headers=headers) for _ in range(4)]
+        assert [response.status_code for response in made] == [201, 201, 201, 429]
+    person = Client()
+    person.force_login(user())
+    posted = [person.post("/", {"target_url": TARGET}) for _ in range(4)]
+    assert [response.status_code for response in posted] == [303, 303, 303, 429]
+    for address in ("192.0.2.1", "198.51.100.7"):
+        public = [create(client, {"target_url": TARGET}, REMOTE_ADDR=address) for _ in range(3)]
+        assert [response.status_code for response in public] == [201, 201, 429]
+    neighbour = create(client, {"target_url": TARGET}, REMOTE_ADDR="192.0.2.200")
+    assert neighbour.status_code == 429
+    assert spent() == [3, 3, 3, 2, 2]
+    assert ShortUrl.objects.count() == sum(spent())
+    assert not QuotaUsage.objects.filter(spender__contains="192.0.2").exists()
+
+
+def test_what_a_429_says_to_programs(client: Client, settings: Settings) -> None:
+    settings.SHORTURL_CREATES_PER_MINUTE = 1
+    headers = bearer()
+    assert create(client, {"target_url": TARGET}, headers=headers).status_code == 201
+    response = create(client, {"target_url": TARGET}, headers=headers)
+    seconds = int(response["Retry-After"])
+    assert 1 <= seconds <= 60
+    assert response["RateLimit-Policy"] == '"minute";q=1;w=60, "day";q=3;w=86400'
+    assert response["RateLimit"] == f'"minute";r=0;t={seconds}'
+    assert re.fullmatch(
+        r"The quota of 1 creates a minute is used up\. Try again in \d+ seconds\.",
+        response.json()["detail"],
+    )
+    assert spent(), "the day's quota is whole: what it had reserved is given back"
+    assert spent() == [1]
+
+
+@pytest.mark.parametrize("strategy", ["reservation", "conditional_update", "row_lock"])
+def test_who_is_refused_by_one_quota_pays_none(
+    client: Client, settings: Settings, strategy: str
+) -> None:
+    """Whether both are spent by one statement or one after the other."""
+    settings.SHORTURL_SPENDING, settings.SHORTURL_CREATES_PER_MINUTE = strategy, 2
+    headers = bearer()
+    for expected in (201, 201, 429, 429):
+        response = create(client, {"target_url": TARGET}, headers=headers)
+        assert response.status_code == expected
+    assert response["RateLimit"].startswith('"minute";r=0;t=')
+    assert (spent(), spent(MINUTE)) == ([2], [2])
+    settings.SHORTURL_LINKS_PER_DAY, settings.SHORTURL_CREATES_PER_MINUTE = 2, 3
+    response = create(client, {"target_url": TARGET}, headers=headers)
+    assert response["RateLimit"].startswith('"day";r=0;t=')
+    assert (spent(), spent(MINUTE)) == ([2], [2])
+
+
+def test_the_form_keeps_what_was_typed_and_says_when(client: Client) -> None:
+    for _ in range(2):
+        assert client.post("/", {"target_url": TARGET}).status_code == 303
+    response = client.post("/", {"target_url": TARGET, "key": "mine"})
+    page = response.content.decode()
+    assert response.status_code == 429
+    assert int(response["Retry-After"]) <= 86_400
+    assert response["RateLimit-Policy"] == '"day";q=2;w=86400'
+    assert "The quota of 2 links a day from one network is used up. Try again in" in page
+    assert 'value="mine"' in page
+
+
+def test_a_create_that_fails_costs_nothing(client: Client) -> None:
+    headers = bearer()
+    for expected in (201, 409, 409, 409):
+        response = create(client, {"target_url": TARGET, "key": "mine"}, headers=headers)
+        assert response.status_code == expected
+    assert spent() == [1]
+
+
+def reuse(client: Client, headers: dict[str, str], target_url: str = TARGET) -> int:
+    body = {"target_url": target_url, "reuse": True}
+    return int(create(client, body, headers=headers).status_code)
+
+
+@pytest.fixture
+def own_links() -> dict[str, str]:
+    """The headers of a token that has a user."""
+    token = ApiToken(name="reuse", user=user())
+    token.draw()
+    token.save()
+    return {"Authorization": f"Bearer {token.text}"}
+
+
+def test_a_link_that_is_reused_costs_nothing(client: Client, own_links: dict[str, str]) -> None:
+    assert [reuse(client, own_links) for _ in range(4)] == [201, 200, 200, 200]
+    assert spent() == [1]
+
+
+@pytest.mark.parametrize("spent_one", ["SHORTURL_LINKS_PER_DAY", "SHORTURL_CREATES_PER_MINUTE"])
+def test_a_spent_quota_refuses_only_a_reuse_that_would_make_a_link(
+    client: Client, own_links: dict[str, str], settings: Settings, spent_one: str
+) -> None:
+    setattr(settings, spent_one, 1)
+    assert [reuse(client, own_links) for _ in range(3)] == [201, 200, 200]
+    assert reuse(client, own_links, OTHER) == 429
+    assert reuse(client, {**own_links, "Idempotency-Key": "a"}) == 429
+    ShortUrl.objects.all().delete()
+    assert reuse(client, own_links) == 429
+    assert ShortUrl.objects.count() == 1
+
+
+def test_a_spent_quota_lets_the_form_reuse(client: Client, settings: Settings) -> None:
+    settings.SHORTURL_LINKS_PER_DAY = 1
+    client.force_login(user())
+
+    def post(target_url: str) -> int:
+        return int(client.post("/", {"target_url": target_url, "reuse": "on"}).status_code)
+
+    assert [post(TARGET), post(TARGET), post(OTHER)] == [303, 303, 429]
+    assert ShortUrl.objects.count() == 1
+
+
+def test_a_link_that_is_made_meanwhile_is_paid_back(
+    client: Client, own_links: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look before the lock finds none, and that behind it one."""
+    assert reuse(client, own_links) == 201
+    monkeypatch.setattr(operations, "reusable", lambda target_url, owner_id: None)
+    assert reuse(client, own_links) == 200
+    assert spent() == [1]
+
+
+def test_what_was_spent_last_is_given_back_whole() -> None:
+    quotas.spend("account 1", lambda: quotas.give_back("account 1", links=2), links=2)
+    today = QuotaUsage.objects.filter(spender="account 1", period=DAY)
+    assert [usage.spent for usage in today] == [0]
+
+
+def test_the_quota_bounds_the_answers_that_are_kept(
+    client: Client, own_links: dict[str, str]
+) -> None:
+    """A link that is found costs as much as its answer: sent again, that costs nothing."""
+    keys = ["a", "b", "c", "c", "d", "e"]
+    found = [reuse(client, {**own_links, "Idempotency-Key": key}) for key in keys]
+    assert found == [201, 200, 200, 200, 429, 429]
+    assert spent() == [3] == [IdempotencyRecord.objects.count()]
+    assert ShortUrl.objects.count() == 1
+
+
+def test_bulk_spends_a_link_for_each_that_it_makes(client: Client) -> None:
+    headers = bearer()
+
+    def answer(*keys: str | None, atomic: bool) -> Any:
+        body = {"links": [{"target_url": TARGET, "key": key} for key in keys], "atomic": atomic}
+        return client.post("/api/links/bulk", body, content_type=JSON, headers=headers)
+
+    def post(*keys: str | None, atomic: bool) -> int:
+        return int(answer(*keys, atomic=atomic).status_code)
+
+    for atomic in (True, False):
+        never = answer("a", None, None, None, atomic=atomic)
+        assert (never.status_code, fields(never)) == (422, {"links": "over_quota"})
+        assert "4 links are more than the quota of 3 links a day" in never.json()["detail"]
+    assert not ShortUrl.objects.exists()
+    assert post("a", atomic=True) == 201
+    assert post("a", "b", atomic=True) == 409
+    assert spent() == [1]
+    assert post("a", "b", atomic=False) == 207
+    assert spent() == [2]
+    assert post("c", atomic=True) == 201
+    assert post("d", atomic=False) == 429
+    assert spent() == [3] == [ShortUrl.objects.count()]
+
+
+def test_without_limits_nothing_is_counted(
+    client: Client, settings: Settings, django_assert_num_queries: Any
+) -> None:
+    settings.SHORTURL_PUBLIC_LINKS_PER_DAY = 0
+    with django_assert_num_queries(1):
+        assert create(client, {"target_url": TARGET}).status_code == 201
+    assert not QuotaUsage.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "other", "same"),
+    [
+        ("192.0.2.1", "192.0.2.255", True),
+        ("192.0.2.1", "192.0.3.1", False),
+        ("192.0.2.1", "::ffff:192.0.2.9", True),
+        ("2001:db8::1", "2001:db8::ffff:0:0:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2", True),
+        ("", "not an address", True),
+    ],
+)
+def test_addresses_of_one_network_spend_together(address: str, other: str, same: bool) -> None:
+    spenders = []
+    for each in (address, other):
+        request = RequestFactory().post("/", REMOTE_ADDR=each)
+        spenders.append(quotas.spender_of(AnonymousUser(), request))
+    assert (spenders[0] == spenders[1]) is same
+    assert all(len(one) <= 100 for one in spenders)
+
+
+def test_another_secret_key_makes_another_hash(settings: Settings) -> None:
+    request = RequestFactory().post("/")
+    before = quotas.spender_of(AnonymousUser(), request)
+    settings.SECRET_KEY = "another"
+    assert quotas.spender_of(AnonymousUser(), request) != before
+
+
+def test_forget_spending_forgets_what_is_older_than_a_day(
+    django_assert_num_queries: Any,
+) -> None:
+    for number, age in enumerate((timedelta(hours=23), timedelta(hours=25), timedelta(days=400))):
+        for period in (MINUTE, None):
+            QuotaUsage.objects.create(spender=str(number), period=period, since=Now() - age)
+    out = StringIO()
+    call_command("forget_spending", stdout=out)
+    assert out.getvalue() == "4 counters removed.\n"
+    assert set(QuotaUsage.objects.values_list("spender", flat=True)) == {"0"}
+    with django_assert_num_queries(3):  # of at most one row each
+        assert forget(QuotaUsage.objects.all(), batch=1) == 2
+    assert not QuotaUsage.objects.exists()

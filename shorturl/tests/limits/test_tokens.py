@@ -1,0 +1,100 @@
+"""API tokens: how they are kept, and `manage.py token`."""
+
+import hashlib
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from pginterleave import Outcome, explore
+from shorturl.models import ApiToken
+from shorturl.tests.callers import admitted
+
+pytestmark = pytest.mark.django_db
+
+
+def token(*args: str) -> tuple[str, str]:
+    """Run the command and return what it says on standard output and on standard error."""
+    out, err = StringIO(), StringIO()
+    call_command("token", *args, stdout=out, stderr=err, no_color=True)
+    return out.getvalue(), err.getvalue()
+
+
+def test_create_prints_the_token_alone_and_does_not_keep_it() -> None:
+    out, err = token("create", "backup")
+    text = out.removesuffix("\n")
+    assert text.startswith("shorturl_")
+    assert len(text) == len("shorturl_") + 43  # 256 bits in base 64
+    assert "not shown again" in err
+    assert text not in err
+    (row,) = ApiToken.objects.values()
+    assert row["prefix"] == text[:17]
+    assert row["digest"] == hashlib.sha256(text.encode()).hexdigest()
+    assert text not in str(row)
+    assert admitted(text)
+    assert not admitted(row["digest"])
+    assert not admitted(row["prefix"])
+
+
+@pytest.mark.parametrize("name", ["  ", "x" * 101, " taken ", "nul\0", "\udcff", "a\nb"])
+def test_create_with_a_name_that_cannot_be_one(name: str) -> None:
+    token("create", "taken")
+    with pytest.raises(CommandError, match="is not a valid name"):
+        token("create", name)
+    assert ApiToken.objects.count() == 1
+
+
+@pytest.mark.parametrize("by", ["name", "prefix", "prefix…"])
+def test_revoke(by: str) -> None:
+    text = token("create", "backup")[0].strip()
+    other = token("create", "other")[0].strip()
+    which = {"name": "backup", "prefix": text[:17], "prefix…": text[:17] + "…"}[by]
+    assert token("revoke", which) == ("", f"The token {which!r} is revoked.\n")
+    assert not admitted(text)
+    assert admitted(other)
+    first = ApiToken.objects.get(name="backup").revoked_at
+    with pytest.raises(CommandError, match="is revoked already"):
+        token("revoke", which)
+    assert ApiToken.objects.get(name="backup").revoked_at == first
+
+
+@pytest.mark.parametrize("which", ["", "back", "shorturl_", "nul\0", "\udcff", "two"])
+def test_revoke_what_is_not_one_token(which: str) -> None:
+    text = token("create", "backup")[0].strip()
+    if which == "two":
+        which = text[:17]
+        token("create", which)
+    with pytest.raises(CommandError, match=r"(No token is|Several tokens are) called"):
+        token("revoke", which)
+    assert admitted(text)
+
+
+def test_list() -> None:
+    assert token("list") == ("", "There are no tokens: create one with `token create NAME`.\n")
+    texts = [token("create", name)[0].strip() for name in ("backup", "b")]
+    token("revoke", "b")
+    lines, err = token("list")
+    backup, b = lines.splitlines()
+    assert err == ""
+    assert backup.startswith(f"backup  {texts[0][:17]}…  created ")
+    assert backup.endswith("  valid  create,read,edit,delete of everybody")
+    assert b.startswith(f"b       {texts[1][:17]}…  created ")
+    assert "  revoked " in b
+    assert not any(text in lines for text in texts)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_make_a_token_of_the_same_name() -> None:
+    """In every order of their statements, one has it and the other is told."""
+
+    def one_has_it(outcomes: list[Outcome]) -> None:
+        (error,) = [outcome.raised for outcome in outcomes if outcome.raised]
+        assert isinstance(error, CommandError), repr(error)
+        assert ApiToken.objects.count() == 1
+
+    explore(
+        [lambda: token("create", "backup")] * 2,
+        setup=ApiToken.objects.all().delete,
+        invariant=one_has_it,
+        expected=CommandError,
+    ).assert_safe()

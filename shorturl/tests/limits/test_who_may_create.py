@@ -1,0 +1,79 @@
+"""Who may create: anybody when SHORTURL_PUBLIC_CREATE is set, else who has logged in."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from pytest_django import Settings
+from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
+
+from shorturl import operations
+from shorturl.models import ShortUrl
+from shorturl.tests.callers import TARGET, create, user
+
+FORM = {"target_url": "https://example.com/", "key": "spring"}
+PASSWORD = "correct horse battery staple"
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def private(settings: Settings) -> None:
+    settings.SHORTURL_PUBLIC_CREATE = False
+
+
+def test_visitor_may_follow_and_not_create(client: Client) -> None:
+    operations.create("https://example.com/", key="known")
+    assert client.get("/known").status_code == 302
+    response = client.get("/")
+    assertContains(response, '<a class="button" href="/login">Log in</a>')
+    assertNotContains(response, "id_target_url")
+    response = client.post("/", FORM)
+    assertContains(response, "Log in to create a short URL.", status_code=403)
+    assertContains(response, 'href="/login"', status_code=403)
+    assert ShortUrl.objects.get().key == "known"
+
+
+def test_a_user_logs_in_and_creates_and_logs_out(client: Client) -> None:
+    User.objects.create_user("somebody", password=PASSWORD)
+    response = client.get("/login", {"next": "/spring/stats"})
+    assertContains(response, "<title>Log in · shorturl</title>")
+    assertContains(response, '<input type="hidden" name="next" value="/spring/stats">')
+    response = client.post("/login", {"username": "somebody", "password": "wrong"})
+    assertContains(response, "Please enter a correct username and password.")
+    assertContains(response, "<title>Error: Log in · shorturl</title>")
+    response = client.post("/login", {"username": "somebody", "password": PASSWORD}, follow=True)
+    assertRedirects(response, "/")
+    assertContains(response, 'aria-label="Account of somebody"')
+    assertContains(response, "id_target_url")
+    assertRedirects(client.post("/", FORM), "/spring/stats", status_code=303)
+    assertRedirects(client.post("/logout"), "/")
+    assertNotContains(client.get("/"), "somebody")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "a-key"}])
+def test_an_account_that_is_removed_meanwhile(client: Client, headers: dict[str, str]) -> None:
+    """Between the look at who it is and the INSERT, whose foreign key is checked at COMMIT."""
+    other = connection.copy()
+
+    def remove_first(execute: Any, sql: Any, *rest: Any) -> Any:
+        if "INSERT INTO" in str(sql) and "shorturl_shorturl" in str(sql):
+            with other.cursor() as cursor:
+                cursor.execute("DELETE FROM auth_user")
+        return execute(sql, *rest)
+
+    try:
+        with connection.execute_wrapper(remove_first):
+            client.force_login(user())
+            response = create(client, {"target_url": TARGET}, headers=headers)
+            assert response.status_code == 401
+            assert "The account was removed meanwhile" in response.json()["detail"]
+            client.force_login(user())
+            page = client.post("/", {"target_url": TARGET})
+            assert (page.status_code, "account was removed" in page.text) == (403, True)
+    finally:
+        other.close()
+    assert not ShortUrl.objects.exists()

@@ -1,0 +1,102 @@
+"""What the form refuses, with which status, and what it says. test_validators.py has more URLs."""
+
+from urllib.parse import urlencode
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from pytest_django import Settings
+from pytest_django.asserts import assertContains
+
+from shorturl.models import ShortUrl
+
+FORM = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data; boundary=x"
+DISPOSITION = b'--x\r\nContent-Disposition: form-data; name="target_url"\r\n\r\n'
+TARGET_URL = "https://example.com/page"
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("target_url", "javascript:alert(1)", "start it with http:// or https://"),
+        ("target_url", "https://a/\r\nSet-Cookie: a=b", "contains a line break at position 11"),
+        ("target_url", "http://testserver/abc", "is an address of this service"),
+        ("target_url", '"><script>', "is not a web address"),
+        ("key", '"><script>', "is not a valid key: use 1 to 20 letters, digits, '-' and '_'"),
+        ("key", "b" * 9_000, "bbb…' is not a valid key"),
+        ("key", "admin", "'admin' is reserved"),
+    ],
+)
+def test_what_was_typed(client: Client, field: str, value: str, message: str) -> None:
+    response = client.post("/", {"target_url": TARGET_URL, "key": "", field: value})
+    assert response.status_code == 422
+    assert message in " ".join(response.context["form"].errors[field])
+    assert "Set-Cookie" not in response.headers
+    assert b"<script>" not in response.content
+    assert not ShortUrl.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "status", "says"),
+    [
+        (FORM, b"target_url=https://a/%ff", 422, "contains a replacement character at position 11"),
+        (FORM, b"target_url=https://a/\xff", 400, "The form is not encoded in UTF-8."),
+        (MULTIPART, DISPOSITION + b"https://a/\xff\r\n--x--\r\n", 422, "a replacement character"),
+        (f"{FORM}; charset=utf-8", b"target_url=https://a/", 303, ""),
+        (f"{FORM}; charset=latin-1", b"target_url=https://a/", 400, "</html>"),
+        # The standard knows forms in UTF-8 only, so an unknown name means nothing.
+        (f"{FORM}; charset=no-such-charset", b"target_url=https://a/", 303, ""),
+        ("multipart/form-data; boundary=\xff", b"x", 400, "</html>"),
+        (MULTIPART, b"--x\r\nbroken", 422, "</html>"),
+        ("application/json", b'{"target_url": "https://a/"}', 422, "</html>"),
+        ("", b"", 422, "</html>"),
+    ],
+)
+def test_how_the_form_is_encoded(
+    client: Client, content_type: str, body: bytes, status: int, says: str
+) -> None:
+    response = client.generic("POST", "/", body, content_type=content_type)
+    assertContains(response, says, status_code=status)
+
+
+@pytest.mark.parametrize("csrf", [True, False])
+@pytest.mark.parametrize("content_type", [FORM, MULTIPART, "text/plain"])
+def test_body_over_the_limit(settings: Settings, content_type: str, csrf: bool) -> None:
+    body = b"a" * (settings.SHORTURL_BODY_MAX + 1)
+    response = Client(enforce_csrf_checks=csrf).generic("POST", "/", body, content_type)
+    assertContains(response, "too large: send at most 65,536 bytes", status_code=413)
+
+
+def test_bodies_around_the_limit(client: Client, settings: Settings) -> None:
+    body = f"target_url={TARGET_URL}&key="
+    body += "a" * (settings.SHORTURL_BODY_MAX - len(body))
+    assert client.post("/", body, content_type=FORM).status_code == 422
+    file = SimpleUploadedFile("a.txt", b"a" * settings.SHORTURL_BODY_MAX)
+    assert client.post("/", {"target_url": TARGET_URL, "file": file}).status_code == 413
+    response = client.post("/api/links", body + "a", content_type="application/json")
+    assert response.status_code == 413
+    assert response.json() == {"detail": "The body is too large: send at most 65,536 bytes."}
+    # A character outside of the basic plane is sent as twelve.
+    body = urlencode({"target_url": "https://example.com/" + "🐘" * 1_980, "key": "long"})
+    assert client.post("/", body, content_type=FORM).status_code == 303
+    assert client.get("/long")["Location"].endswith("%F0%9F%90%98")
+
+
+def test_too_many_fields_or_files(client: Client) -> None:
+    fields = "&".join(f"a{number}=" for number in range(1_001))
+    files = {f"f{number}": SimpleUploadedFile("a", b"a") for number in range(101)}
+    for response in (client.post("/", fields, content_type=FORM), client.post("/", files)):
+        assertContains(response, "The request has too many fields", status_code=413)
+
+
+def test_headers_that_are_not_ours(client: Client) -> None:
+    response = client.get("/", headers={"host": "example.net"})
+    assertContains(response, "The Host header names no host of this service", status_code=400)
+    # Django takes any digits for a port.
+    response = client.post("/", {"target_url": TARGET_URL}, headers={"host": "testserver:99999"})
+    assert response.status_code == 303
+    response = client.get("/", headers={"cookie": 'sessionid="\\000aaaaaaaaaaaa"'})
+    assert response.status_code == 200

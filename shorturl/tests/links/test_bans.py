@@ -1,0 +1,187 @@
+"""Banned domains: manage.py ban, who is refused, what a redirect answers; and the preview."""
+
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import connection
+from django.test import Client
+from pytest_django.asserts import assertContains, assertNotContains
+
+from project.serving.redirects import location_of
+from shorturl import operations
+from shorturl.links import bans
+from shorturl.models import ShortUrl
+from shorturl.tests.callers import TARGET, bearer, change, create, fields
+from shorturl.tests.transfer.test_link_files import run
+
+BANNED = "https://www.banned.example/secret"
+REFUSED = f"'{BANNED}' leads to banned.example, which is banned here: use another target"
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Ban = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def ban(monkeypatch: pytest.MonkeyPatch) -> Ban:
+    """Return `manage.py ban`, after which the bans are read anew."""
+    monkeypatch.setattr(bans, "HOLDS", -1)
+    monkeypatch.setattr(bans, "known", bans.Known(frozenset(), 0))
+
+    def command(*arguments: str) -> tuple[str, str]:
+        out, err = StringIO(), StringIO()
+        call_command("ban", *arguments, stdout=out, stderr=err)
+        return out.getvalue(), err.getvalue()
+
+    return command
+
+
+def test_the_command_bans_lifts_and_lists(ban: Ban) -> None:
+    said = "Banned: banned.example, xn--bcher-kva.example.\n"
+    assert ban("Banned.Example.", "bücher.example") == ("", said)
+    ban("banned.example")  # once more changes nothing
+    assert ban("--lift", "bücher.example") == ("", "Lifted: xn--bcher-kva.example.\n")
+    (line,) = ban("--list")[0].splitlines()
+    assert line.startswith("banned.example  banned 20")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "Name domains, such as example.com, or use --list alone."),
+        (["banned.example", "--list"], "Name domains, such as example.com, or use --list alone."),
+        (["https://a.example/b"], "'https://a.example/b' is not a host: .* like example.com."),
+        (["--lift", "a.example"], "Not banned: a.example. See `manage.py ban --list`."),
+    ],
+)
+def test_the_command_says_what_would_be_right(ban: Ban, arguments: list[str], said: str) -> None:
+    with pytest.raises(CommandError, match=said):
+        ban(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("target_url", "is_banned"),
+    [
+        ("https://banned.example", True),
+        ("http://a.b.BANNED.example.:8080/x?y#z", True),
+        ("https://Bücher.example/", True),
+        ("https://192.0.2.1/", True),
+        ("https://0xc0000201/", True),
+        ("https://[2001:DB8::1]/", True),
+        ("https://not-banned.example/", False),
+        ("https://banned.example.org/", False),
+        ("https://example/banned.example", False),
+        ("https://192.0.2.2/", False),
+    ],
+)
+def test_the_host_is_read_as_a_browser_does(target_url: str, is_banned: bool) -> None:
+    domains = {"banned.example", "xn--bcher-kva.example", "192.0.2.1", "2001:db8::1"}
+    assert bool(bans.banned(target_url, frozenset(domains))) is is_banned
+    assert (location_of(target_url, frozenset(domains)) is None) is is_banned
+
+
+def test_no_link_is_made_or_changed_to_it(ban: Ban, client: Client, tmp_path: Path) -> None:
+    client.force_login(User.objects.create_user("somebody"))
+    token = bearer()
+    create(client, {"target_url": TARGET, "key": "mine"})
+    ban("banned.example")
+    answers = [
+        create(client, {"target_url": BANNED}, headers=token),
+        change(client, "mine", {"target_url": BANNED}, headers=token),
+    ]
+    for answer in answers:
+        assert (answer.status_code, fields(answer)) == (422, {"target_url": "banned"})
+        assert answer.json()["errors"][0]["message"] == f"{REFUSED}."
+    bulk = client.post(
+        "/api/links/bulk?atomic=false",
+        {"links": [{"target_url": BANNED}, {"target_url": TARGET, "key": "many"}]},
+        content_type="application/json",
+        headers=token,
+    )
+    assert [each["status"] for each in bulk.json()["items"]] == [422, 201]
+    for path in ("/", "/links/mine"):
+        page = client.post(path, {"target_url": BANNED})
+        assertContains(page, "which is banned here: use another target.", status_code=422)
+    links = tmp_path / "links.csv"
+    links.write_text(f"key,target_url\nold,{BANNED}\nnew,{TARGET}\n")
+    assert run("import_links", links)[2].startswith(f"Line 2: {REFUSED}.\n")
+    targets = dict(ShortUrl.objects.values_list("key", "target_url"))
+    assert targets == dict.fromkeys(("mine", "many", "new"), TARGET)
+
+
+def test_a_link_made_at_the_same_time_as_the_ban_leads_nowhere(ban: Ban, client: Client) -> None:
+    """The create looks, the ban is committed, the link is inserted: the redirect looks again."""
+    bans.validate_not_banned(BANNED)
+    ban("banned.example")
+    operations.create(BANNED, key="late")
+    assertContains(client.get("/late"), "leads to a banned domain", status_code=403)
+    answer = client.get("/late", headers={"accept": "application/json"})
+    assert (answer.status_code, answer.json()["state"]) == (403, "banned")
+    assert answer["Cache-Control"] == "private, no-store"
+    assert client.head("/late").status_code == client.get("/late+").status_code == 403
+    client.force_login(User.objects.create_superuser("operator"))
+    assertContains(client.get("/late/stats"), "banned.example is banned")
+    ban("--lift", "banned.example")
+    assert client.get("/late")["Location"] == BANNED
+    assert ShortUrl.objects.get().hits == 3  # what tells the target counts the hit
+
+
+def test_the_bans_are_read_again_when_they_are_old(ban: Ban) -> None:
+    ban("banned.example")
+    bans.refresh()
+    first = bans.known
+    with pytest.raises(ValidationError, match="which is banned here"):
+        bans.validate_not_banned(BANNED)
+    assert bans.known.domains is first.domains  # by which location_of() finds what it remembers
+    ban("--lift", "banned.example")
+    bans.HOLDS = 60
+    bans.refresh()
+    assert bans.known.domains
+    bans.HOLDS = -1
+    bans.refresh()
+    assert not bans.known.domains
+
+
+def test_a_read_that_began_earlier_and_ends_later_is_dropped(ban: Ban) -> None:
+    """One thread reads; the ban is committed; another thread reads it; the first one goes on."""
+    begun: list[str] = []
+
+    def meanwhile(execute: Any, sql: str, *arguments: Any) -> Any:
+        found = execute(sql, *arguments)
+        if not begun:
+            begun.append(sql)
+            ban("banned.example")
+            bans.refresh()
+        return found
+
+    with connection.execute_wrapper(meanwhile):
+        bans.refresh()
+    assert "banneddomain" in begun[0]
+    assert bans.known.domains == {"banned.example"}
+
+
+def test_the_preview_shows_where_a_link_leads_and_counts_nothing(client: Client) -> None:
+    operations.create("https://Bücher.example/a?b", key="plain")
+    operations.create("https://example.com/secret", key="once", max_hits=1)
+    page = client.get("/plain+")
+    assertContains(page, "<h1>/plain leads to <bdi>xn--bcher-kva.example</bdi></h1>")
+    assertContains(page, "https://Bücher.example/a?b")
+    assertContains(page, f"{ShortUrl.objects.get(key='plain').created_at:%Y-%m-%d}")
+    assertContains(client.get("/once+"), "example.com")
+    assertNotContains(client.get("/once+"), "secret")
+    assert not ShortUrl.objects.filter(hits__gt=0).exists()
+    assert client.get("/once").status_code == 302
+    assert [client.get(f"/{key}+").status_code for key in ("once", "none")] == [410, 404]
+
+
+def test_head_tells_no_target_of_a_link_with_a_limit(client: Client) -> None:
+    operations.create("https://example.com/secret", key="once", max_hits=1)
+    answer = client.head("/once")
+    assert (answer.status_code, "Location" in answer) == (302, False)
+    assert client.get("/once")["Location"] == "https://example.com/secret"

@@ -1,0 +1,206 @@
+"""Limit and expiry: how they are given, changed and taken away, and what is refused."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.test import Client
+
+from shorturl import operations
+from shorturl.links.partial_counts import gather, roll_up
+from shorturl.models import CLOCK, PartialCount, ShortUrl
+from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, change, create, fields, shown, user
+from shorturl.transfer import link_files
+
+pytestmark = pytest.mark.django_db
+
+LATER = "2099-12-31T23:59:59Z"
+PAST = "2020-01-01T00:00:00Z"
+
+
+@pytest.fixture
+def headers() -> dict[str, str]:
+    return bearer()
+
+
+def state(client: Client, key: str) -> tuple[int, str]:
+    """Return what following the link without counting answers, and what the API says of it."""
+    return client.head(f"/{key}").status_code, client.get(f"/api/links/{key}").json()["state"]
+
+
+def test_by_the_api(client: Client, headers: dict[str, str]) -> None:
+    body = {"target_url": TARGET, "key": "two", "max_hits": 2, "expires_at": LATER}
+    link = create(client, body).json()
+    assert (link["max_hits"], link["expires_at"], link["state"]) == (2, LATER, "live")
+    assert [client.get("/two").status_code for _ in range(3)] == [302, 302, 410]
+    assert state(client, "two") == (410, "used up")
+    assert change(client, "two", {"max_hits": 3}, headers=headers).json()["state"] == "live"
+    assert client.get("/two").status_code == 302
+    assert change(client, "two", {"max_hits": None}, headers=headers).json()["max_hits"] is None
+    ShortUrl.objects.update(expires_at=CLOCK)
+    assert state(client, "two") == (410, "expired")
+    change(client, "two", {"expires_at": LATER}, headers=headers)
+    assert state(client, "two") == (302, "live")
+    changed = change(client, "two", {"expires_at": None}, headers=headers).json()
+    assert (changed["expires_at"], changed["target_url"], changed["hits"]) == (None, TARGET, 3)
+
+
+@pytest.mark.parametrize(
+    ("values", "faults"),
+    [
+        ({"max_hits": 0}, {"max_hits": "greater_than_equal"}),
+        ({"max_hits": 2**63}, {"max_hits": "less_than_equal"}),
+        ({"max_hits": "many"}, {"max_hits": "int_parsing"}),
+        ({"expires_at": PAST}, {"expires_at": "past"}),
+        ({"expires_at": "2099-01-01T00:00:00"}, {"expires_at": "timezone_aware"}),
+        ({"expires_at": "9999-12-31T23:59:59-14:00"}, {"expires_at": "year"}),
+        ({"expires_at": "soon"}, {"expires_at": "datetime_from_date_parsing"}),
+    ],
+)
+def test_what_the_api_refuses(
+    client: Client, headers: dict[str, str], values: Any, faults: Any
+) -> None:
+    response = create(client, {"target_url": TARGET, **values})
+    assert (response.status_code, fields(response)) == (422, faults)
+    ShortUrl.objects.create(key="known", target_url=TARGET)
+    response = change(client, "known", values, headers=headers)
+    assert (response.status_code, fields(response)) == (422, faults)
+
+
+def test_any_offset_is_utc(client: Client, headers: dict[str, str]) -> None:
+    """PostgreSQL itself takes less than 16 hours."""
+    said = "2099-01-02T00:00:00+23:59"
+    body = {"target_url": TARGET, "key": "one", "expires_at": said}
+    assert create(client, body).json()["expires_at"] == "2099-01-01T00:01:00Z"
+    body["key"] = "two"
+    bulk = client.post("/api/links/bulk", {"links": [body]}, content_type=JSON, headers=headers)
+    assert bulk.status_code == 201
+    posted = client.post("/", {"target_url": TARGET, "key": "three", "expires_at": said})
+    assert posted.status_code == 303
+    assert ShortUrl.objects.values("expires_at").distinct().count() == 1
+    assert str(link_files.moment("expires_at", said)) == "2099-01-01 00:01:00+00:00"
+
+
+def test_a_limit_below_what_was_counted(client: Client, headers: dict[str, str]) -> None:
+    """By whichever strategy; and the table itself refuses it, too."""
+    link = ShortUrl.objects.create(key="hot", target_url=TARGET, hits=3)
+    PartialCount.objects.create(short_url=link, slot=0, hits=4)
+    response = change(client, "hot", {"max_hits": 6}, headers=headers)
+    assert (response.status_code, fields(response)) == (422, {"max_hits": "too_low"})
+    assert "The limit 6 is below the hits that were counted" in response.json()["detail"]
+    link.refresh_from_db()
+    assert (link.hits, link.max_hits, PartialCount.objects.count()) == (3, None, 1)
+    assert change(client, "hot", {"max_hits": 7}, headers=headers).json()["hits"] == 7
+    assert state(client, "hot") == (410, "used up")
+    with pytest.raises(IntegrityError, match="shorturl_shorturl_limit_ck"), transaction.atomic():
+        ShortUrl.objects.update(max_hits=6)
+    with pytest.raises(IntegrityError, match="shorturl_shorturl_max_hits_ck"), transaction.atomic():
+        ShortUrl.objects.create(key="zero", target_url=TARGET, max_hits=0)
+
+
+def test_a_roll_up_leaves_alone_what_may_not_fit(client: Client) -> None:
+    full = ShortUrl.objects.create(key="full", target_url=TARGET, hits=2, max_hits=2)
+    PartialCount.objects.create(short_url=full, hits=1)
+    other = ShortUrl.objects.create(key="other", target_url=TARGET)
+    PartialCount.objects.create(short_url=other, hits=1)
+    assert roll_up() == 1
+    totals = {link.key: link.total_hits for link in ShortUrl.objects.with_total_hits()}
+    assert totals == {"full": 3, "other": 1}
+
+
+def test_another_owners_link_gets_no_limit() -> None:
+    link = ShortUrl.objects.create(key="theirs", target_url=TARGET)
+    PartialCount.objects.create(short_url=link, hits=1)
+    found = ShortUrl.objects.filter(key="theirs")
+    assert not operations.change(found.filter(owner_id=1), max_hits=5)
+    assert operations.change(found, max_hits=5)
+    assert not PartialCount.objects.exists()
+
+
+def test_a_link_that_changes_hands_meanwhile_gets_no_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has another owner when its counts are gathered, after the look at its key."""
+    mine, yours = user(), user()
+    ShortUrl.objects.create(key="ours", target_url=TARGET, owner=mine)
+
+    def handed_over(key: str, limit: int) -> None:
+        ShortUrl.objects.filter(key=key).update(owner=yours)
+        gather(key, limit)
+
+    monkeypatch.setattr(operations, "gather", handed_over)
+    with transaction.atomic():  # of a request; only the change is undone
+        assert not operations.change(ShortUrl.objects.filter(owner=mine), max_hits=5)
+    assert ShortUrl.objects.get().max_hits is None
+
+
+def test_by_the_form_and_on_the_pages(client: Client) -> None:
+    client.force_login(user())
+    wrong = {"target_url": TARGET, "max_hits": "0", "expires_at": "2020-01-01T00:00:00"}
+    response = client.post("/", wrong)
+    assert response.status_code == 422
+    assert "greater than or equal to 1" in response.text
+    assert "The expiry 2020-01-01 00:00:00 UTC is in the past" in response.text
+    right = {"target_url": TARGET, "key": "two", "max_hits": "2", "expires_at": LATER[:-1]}
+    assert client.post("/", right).status_code == 303
+    link = ShortUrl.objects.get()
+    assert (link.max_hits, link.expires_at) == (2, datetime(2099, 12, 31, 23, 59, 59, tzinfo=UTC))
+    page = client.get("/two/stats").text
+    assert "of 2" in page
+    assert "31 Dec 2099, 23:59 UTC" in page
+    for _ in range(2):
+        client.get("/two")
+    assert "used up" in client.get("/two/stats").text
+    too_low = {"target_url": TARGET, "max_hits": "1"}
+    response = client.post("/links/two", too_low)
+    assert (response.status_code, "is below the hits" in response.text) == (422, True)
+    unlimited = shown(client.get("/links/two")) | {"max_hits": "", "expires_at": ""}
+    assert client.post("/links/two", unlimited).status_code == 303
+    link.refresh_from_db()
+    assert (link.max_hits, link.expires_at) == (None, None)
+
+
+def test_an_expired_link_can_be_edited_and_stays_expired(client: Client) -> None:
+    owner = user()
+    client.force_login(owner)
+    ShortUrl.objects.create(key="old", target_url=TARGET, owner=owner, expires_at=CLOCK)
+    assert "Expired" in client.get("/old/stats").text
+    link = ShortUrl.objects.get()
+    assert link.expires_at
+    kept = shown(client.get("/links/old")) | {"target_url": f"{TARGET}/2"}
+    assert client.post("/links/old", kept).status_code == 303
+    assert ShortUrl.objects.get().expires_at == link.expires_at
+
+
+def test_in_the_admin(client: Client) -> None:
+    client.force_login(user("view_shorturl", "change_shorturl", staff=True))
+    link = ShortUrl.objects.create(key="hot", target_url=TARGET, hits=3)
+    path = f"/admin/shorturl/shorturl/{link.pk}/change/"
+    below = client.post(path, {"target_url": TARGET, "max_hits": "2"}).text
+    assert "is below the hits that were counted" in below
+    past = {"target_url": TARGET, "expires_at": "2020-01-01T00:00:00"}
+    assert "is in the past" in client.post(path, past).text
+    assert client.post(path, {"target_url": TARGET, "max_hits": "3"}).status_code == 302
+    assert "used up" in client.get("/admin/shorturl/shorturl/").text
+
+
+@pytest.mark.parametrize("in_the_admin", [False, True])
+def test_a_form_leaves_alone_what_others_have_changed_since(
+    client: Client, headers: dict[str, str], in_the_admin: bool
+) -> None:
+    owner = user("view_shorturl", "change_shorturl", staff=True)
+    client.force_login(owner)
+    values = {"max_hits": 5, "expires_at": LATER, "owner": owner}
+    link = ShortUrl.objects.create(key="hot", target_url=TARGET, **values)
+    path = f"/admin/shorturl/shorturl/{link.pk}/change/" if in_the_admin else "/links/hot"
+    form = shown(client.get(path))
+    changed = {"target_url": OTHER, "max_hits": 9, "expires_at": "2098-01-01T00:00:00Z"}
+    assert change(client, "hot", changed, headers=headers).status_code == 200
+    assert client.post(path, form).status_code in (302, 303)
+    # What is typed is kept apart from what was shown, also when the form comes back with an error.
+    form = shown(client.post(path, form | {"max_hits": "0"})) | {"max_hits": ""}
+    assert client.post(path, form).status_code in (302, 303)
+    link.refresh_from_db()
+    assert (link.target_url, link.max_hits, link.owner) == (OTHER, None, owner)
+    assert link.expires_at == datetime(2098, 1, 1, tzinfo=UTC)

@@ -1,0 +1,121 @@
+"""Creating and resolving as an application calls them, and what the table itself sees to."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from pginterleave import Outcome, explore
+from shorturl import operations
+from shorturl.models import ShortUrl
+
+TARGET = "https://example.com/"
+
+
+@pytest.mark.django_db
+def test_create_and_resolve_are_one_statement_each_after_a_check(settings: Any) -> None:
+    settings.SHORTURL_KEY_LENGTH = 9
+    with CaptureQueriesContext(connection) as sent:
+        short_url = operations.create(TARGET)
+        assert operations.resolve(short_url.key).hits == 1
+    assert [query["sql"].split()[0] for query in sent] == ["INSERT", "UPDATE"]
+    assert (len(short_url.key), short_url.target_url, short_url.hits) == (9, TARGET, 0)
+    with pytest.raises(ValidationError, match="start it with http"):
+        operations.create("javascript:alert(1)")
+    with pytest.raises(ValidationError, match="is reserved"):
+        operations.create(TARGET, key="admin")
+    assert ShortUrl.objects.get() == short_url
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("name", ["savepoint", "permuted_sequence"])  # which draws no keys
+def test_two_people_want_the_same_custom_key(settings: Any, name: str) -> None:
+    """In every order of their statements, one has it and the other is told."""
+    settings.SHORTURL_CREATING = name
+    assert operations.create(TARGET).target_url == TARGET
+    mine, yours = "https://mine.example/", "https://yours.example/"
+
+    def one_has_it(outcomes: list[Outcome]) -> str:
+        (winner,) = [outcome.returned for outcome in outcomes if outcome.returned]
+        (loser,) = [outcome.raised for outcome in outcomes if outcome.raised]
+        assert isinstance(loser, ShortUrl.KeyTaken), repr(loser)
+        assert "The key 'wanted' is taken" in str(loser)
+        leads_to = ShortUrl.objects.get(key="wanted").target_url
+        return "" if leads_to == winner.target_url else "it leads to the loser's target"
+
+    explore(
+        [partial(operations.create, target, key="wanted") for target in (mine, yours)],
+        setup=ShortUrl.objects.all().erase,
+        invariant=one_has_it,
+        expected=ShortUrl.KeyTaken,
+        reduce=True,
+    ).assert_safe()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("change", ["hits = -1", "key = 'twin'", "target_url = NULL"])
+def test_the_database_is_the_authority(change: str) -> None:
+    ShortUrl.objects.create(key="twin", target_url=TARGET)
+    ShortUrl.objects.create(key="other", target_url=TARGET)
+    with pytest.raises(IntegrityError), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"UPDATE shorturl_shorturl SET {change} WHERE key = 'other'")
+
+
+@pytest.mark.django_db
+def test_deleting_many_keeps_their_keys_too() -> None:
+    ShortUrl.objects.create(key="one", target_url=TARGET)
+    ShortUrl.objects.create(key="two", target_url=TARGET).delete()
+    assert ShortUrl.objects.all().delete() == (1, {"shorturl.ShortUrl": 1})
+    with pytest.raises(ShortUrl.KeyTaken):
+        operations.create(TARGET, key="one")
+    assert ShortUrl.objects.all().erase() == 2
+    assert operations.create(TARGET, key="one").key == "one"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_hits_are_counted_in_place() -> None:
+    """With the fill factor's room, no update of `hits` has to touch an index (they are HOT).
+
+    In new pages, and once for each row: a snapshot anywhere could keep old versions in the others.
+    """
+    table = ShortUrl._meta.db_table
+
+    def updates() -> tuple[int, int]:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_stat_force_next_flush()")
+            cursor.execute(
+                "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = %s",
+                [table],
+            )
+            row: tuple[int, int] = cursor.fetchone()
+            return row
+
+    with connection.cursor() as cursor:
+        cursor.execute(f"TRUNCATE {table} CASCADE")
+    ShortUrl.objects.bulk_create(
+        ShortUrl(key=f"k{number}", target_url=TARGET + "x" * 1_900, title="A", tags=["b"])
+        for number in range(50)
+    )
+    all_before, in_place_before = updates()
+    for number in range(50):
+        operations.resolve(f"k{number}")
+    all_after, in_place_after = updates()
+    assert (all_after - all_before, in_place_after - in_place_before) == (50, 50)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_people_make_the_same_tag() -> None:
+    """In every order of their statements, both links have it, and no statement fails."""
+
+    def both_are_found(outcomes: list[Outcome]) -> str:
+        found = ShortUrl.objects.matching({"q": "", "tags": ["new"], "state": ""})
+        return "" if found.count() == 2 else f"{found.count()} of 2 links have the tag"
+
+    explore(
+        [partial(operations.create, TARGET, tags=["new"])] * 2,
+        setup=ShortUrl.objects.all().erase,
+        invariant=both_are_found,
+    ).assert_safe()

@@ -1,0 +1,198 @@
+"""What a target URL may be. test_bad_input.py shows how the form answers."""
+
+import pytest
+from django.core.exceptions import ValidationError
+
+from shorturl.links.validators import (
+    TARGET_URL_MAX_LENGTH,
+    ascii_host,
+    ascii_url,
+    validate_foreign,
+    validate_target_url,
+)
+
+LABEL = "a" * 63
+LONGEST_HOST = f"{LABEL}.{LABEL}.{LABEL}.{'a' * 61}"
+
+
+@pytest.mark.parametrize(
+    "target_url",
+    [
+        "http://example.com",
+        "HTTPS://EXAMPLE.COM/A",
+        "https://example.com./",
+        "https://example.com:/",
+        "https://example.com:65535/",
+        "https://example.com/?q=https://user@example.net/",
+        "https://example.com/a%20b%0Ac%00",
+        "https://example.com/[a]{b}|c^d`e<f>\"g'",
+        "https://example.com/Größe?q=ä#ß",
+        "https://a_b.example.com/",
+        "https://xn--bcher-kva.example/",
+        "https://[2001:db8::1]:8443/",
+        "https://[::ffff:192.0.2.1]/",
+        f"https://{LONGEST_HOST}/",
+        f"https://{LONGEST_HOST}./",
+        "https://example.com/" + "a" * (TARGET_URL_MAX_LENGTH - 20),
+        "https://example.com/" + "é" * (TARGET_URL_MAX_LENGTH - 20),
+    ],
+)
+def test_valid(target_url: str) -> None:
+    validate_target_url(target_url)
+    assert ascii_url(target_url).partition("//")[2].partition("/")[0].isascii()
+
+
+@pytest.mark.parametrize(
+    ("code", "target_url"),
+    [
+        ("too_long", "https://example.com/" + "a" * (TARGET_URL_MAX_LENGTH - 19)),
+        ("scheme", ""),
+        ("scheme", "JaVaScRiPt://example.com/%0aalert(1)"),
+        ("scheme", "httpss://example.com/"),
+        ("scheme", "ｈｔｔｐｓ://example.com/"),
+        ("no_host", "https:///page"),
+        ("no_host", "https://:443/"),
+        ("credentials", "https://@example.com/"),
+        ("credentials", "https://example.com@example.net/"),
+        ("malformed", "https://example.com:65536/"),
+        ("malformed", "https://example.com:٨٠/"),
+        ("malformed", "https://[::1/"),
+        ("malformed", "https://ex℀mple.com/"),
+        ("malformed", "https://::1/"),
+        ("host", "https://[::1%25eth0]/"),
+        ("host", "https://[v1.x]/"),
+        ("host", "https://./"),
+        ("host", "https://.example.com/"),
+        ("host", "https://example.com../"),
+        ("host", "https://-example.com/"),
+        ("host", "https://ex*mple.com/"),
+        ("host", "https://a" + LABEL + ".example/"),
+        ("host", f"https://{LONGEST_HOST}a/"),
+        ("host", "https://" + "ü" * 64 + ".example/"),
+        ("host", "https://\u00ad/"),
+        ("host", "https://ex！ample.com/"),
+        ("host", "https://\ue000.example/"),
+        ("host", "https://256.0.0.1/"),
+        ("host", "https://example.1/"),
+        # What decodes to nothing, to ASCII, or to what would be written another way.
+        ("host", "https://xn--a.example/"),
+        ("host", "https://xn--ab-.example/"),
+        ("host", "https://xn--wca1031k.example/"),
+        ("host", "https://example.xn--0/"),
+        ("port", "https://example.com:0/"),
+    ],
+)
+def test_invalid(code: str, target_url: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        validate_target_url(target_url)
+    assert error.value.code == code
+    assert len(error.value.messages[0]) < 200
+    assert error.value.messages[0].isprintable()
+
+
+@pytest.mark.parametrize("netloc", ["ex[ample].com", "example.com[", "[::1]x", "[192.0.2.1]", "[]"])
+def test_brackets_are_for_ipv6_only(netloc: str) -> None:
+    """Older Pythons take what stands in the brackets for the host, newer ones refuse to split."""
+    with pytest.raises(ValidationError):
+        validate_target_url(f"https://{netloc}/")
+
+
+@pytest.mark.parametrize(
+    ("characters", "name"),
+    [
+        ("\\", "backslash"),
+        (" ", "space"),
+        ("\xa0", "no-break space"),
+        ("\u061c", "mark of writing direction"),
+        ("\u202e", "right-to-left override"),
+        ("\ufffd", "replacement character"),
+        ("\x00\x07\x1f\x7f\ud800\udfff", "character U+"),
+        ("\u200e\u200f\u2028\u2066\u2069", ""),
+    ],
+)
+def test_message_names_the_character_and_where_it_is(characters: str, name: str) -> None:
+    for character in characters:
+        with pytest.raises(ValidationError) as error:
+            validate_target_url(f"https://{character}example.com")
+        assert error.value.code == "forbidden_character"
+        assert f"contains a {name}" in error.value.messages[0]
+        assert " at position 9: " in error.value.messages[0]
+        assert error.value.messages[0].isprintable()
+
+
+# Hosts, and what a browser makes of them; browser/test_pages.py asks one.
+HOSTS = {
+    "Example.COM": "example.com",
+    "example.com.": "example.com.",
+    "BÜCHER.example": "xn--bcher-kva.example",
+    "bu\u0308cher.example": "xn--bcher-kva.example",
+    "straße.de": "xn--strae-oqa.de",
+    "例え。テスト": "xn--r8jz45g.xn--zckzah",
+    "ｅｘａｍｐｌｅ．com": "example.com",
+    "exam\u00adple.com": "example.com",
+    "☃.example": "xn--n3h.example",
+    "127.1": "127.0.0.1",
+    "0x7f000001": "127.0.0.1",
+    "2130706433": "127.0.0.1",
+    "0177.0.0.1": "127.0.0.1",
+    "１２７.0.0.1": "127.0.0.1",
+    "127.0.0.1.": "127.0.0.1",
+    "0:0:0:0:0:0:0:1": "::1",
+    "2001:DB8::0001": "2001:db8::1",
+}
+
+
+@pytest.mark.parametrize(("host", "encoded"), HOSTS.items())
+def test_ascii_host(host: str, encoded: str) -> None:
+    assert ascii_host(host) == encoded
+
+
+@pytest.mark.parametrize("host", ["", ".", "fe80::1%eth0", "[::1]", "::1::", "a b"])
+def test_no_ascii_host(host: str) -> None:
+    with pytest.raises(ValidationError, match="is not a host"):
+        ascii_host(host)
+
+
+ALLOWED_HOSTS = ["sho.rt", ".example.org", "127.0.0.1", "[::1]"]
+
+
+@pytest.mark.parametrize(
+    ("own_host", "target_url"),
+    [
+        ("sho.rt", "https://sho.rt/abc"),
+        ("sho.rt", "http://SHO.RT:80"),
+        ("sho.rt", "https://sho.rt:443/abc"),
+        ("sho.rt:443", "http://sho.rt/abc"),
+        ("sho.rt.", "https://sho.rt/"),
+        ("sho.rt", "https://sho.rt./"),
+        ("sho.rt", "https://ｓｈｏ.ｒｔ/"),
+        ("sho.rt", "https://example.org/"),
+        ("sho.rt", "https://www.example.org/"),
+        ("127.0.0.1:8000", "http://127.0.0.1:8000/abc"),
+        ("127.0.0.1:8000", "http://127.1:8000/abc"),
+        ("127.0.0.1:8000", "http://[0:0::1]:8000/abc"),
+        ("[::1]:8000", "http://[::1]:8000/abc"),
+        ("[::1]", "https://127.0.0.1/abc"),
+        ("elsewhere.example", "https://elsewhere.example/"),
+    ],
+)
+def test_own_host(own_host: str, target_url: str) -> None:
+    validate_target_url(target_url)
+    with pytest.raises(ValidationError, match="is an address of this service"):
+        validate_foreign(target_url, own_host, ALLOWED_HOSTS)
+
+
+@pytest.mark.parametrize(
+    ("own_host", "target_url"),
+    [
+        ("sho.rt", "https://sho.rt.example.com/"),
+        ("sho.rt", "https://notsho.rt/"),
+        ("sho.rt", "https://sho.rt:8443/"),
+        ("127.0.0.1:8000", "http://127.0.0.1:8001/"),
+        ("127.0.0.1:99999", "http://127.0.0.1/"),
+        ("127.0.0.1:8000", "http://127.0.0.2:8000/"),
+    ],
+)
+def test_foreign_host(own_host: str, target_url: str) -> None:
+    validate_foreign(target_url, own_host, ALLOWED_HOSTS)
+    validate_foreign(target_url, own_host, ["*"])

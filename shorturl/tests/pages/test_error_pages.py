@@ -1,0 +1,108 @@
+"""Our own error pages. They must come when nothing else works, so none needs the database."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import OperationalError
+from django.http import Http404
+from django.template.loader import render_to_string
+from django.test import Client, RequestFactory
+from django.views import defaults
+from django.views.csrf import csrf_failure
+from pytest_django import Settings
+from pytest_django.asserts import assertContains, assertNotContains
+
+from shorturl import operations
+from shorturl.models import ShortUrl
+from shorturl.pages.views import bad_request
+from shorturl.visits.classification import Visit
+
+
+class Away:
+    """What cannot be asked for, as when the database is away."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise OperationalError
+
+
+def test_all_render_without_the_database(rf: RequestFactory) -> None:
+    request: Any = rf.get("/<b>spring</b>")
+    request.user = request.session = Away()
+    for response, status in [
+        (bad_request(request, Exception("secret")), 400),
+        (defaults.permission_denied(request, Exception("not you")), 403),
+        (csrf_failure(request), 403),
+        (defaults.page_not_found(request, Http404()), 404),
+        (defaults.server_error(request), 500),
+    ]:
+        assert response.status_code == status
+        page = response.content.decode()
+        assert f'<p class="status">{status}</p>' in page
+        assert "secret" not in page
+        assert "/admin/" not in page
+        assert "/api/docs" not in page
+        assert "<b>" not in page
+
+
+def test_they_find_their_style_in_production(settings: Settings, tmp_path: Path) -> None:
+    """There, every static file has its hash in its name. No page needs the request."""
+    settings.STATIC_ROOT = tmp_path
+    settings.STORAGES = {
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.ManifestStaticFilesStorage"}
+    }
+    call_command(
+        "collectstatic", interactive=False, verbosity=0, ignore_patterns=["admin", "ninja"]
+    )
+    for page in ("400", "403", "403_csrf", "404", "500", "503"):
+        html = render_to_string(f"{page}.html")
+        assert re.search(r'href="/static/shorturl/shorturl\.\w{12}\.css"', html)
+        for path in re.findall(r'(?:href|src)="/static/([^"]+)"', html):
+            assert (tmp_path / path).exists()
+        assert len(re.findall(r"<h1>.+</h1>", html)) == 1
+
+
+@pytest.mark.django_db
+def test_not_found_names_what_was_asked_for(client: Client) -> None:
+    response = client.get("/no/such<page>")
+    assertContains(response, "<code>/no/such%3Cpage%3E</code>", status_code=404)
+    assertContains(response, "A short URL may have been deleted", status_code=404)
+
+
+@pytest.mark.django_db
+def test_not_allowed_asks_nobody_to_log_in_again(admin_client: Client) -> None:
+    response = admin_client.get("/admin/shorturl/shorturl/add/")
+    assertContains(response, "Your account is not allowed to do this.", status_code=403)
+    assertNotContains(response, "/login", status_code=403)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (ZeroDivisionError, 500, "Something went wrong on our side"),
+        (OperationalError, 503, "The database is not answering."),
+    ],
+)
+def test_an_error(
+    client: Client, monkeypatch: pytest.MonkeyPatch, error: type[Exception], status: int, said: str
+) -> None:
+    def fail(key: str, visit: Visit) -> ShortUrl:
+        raise error("secret")
+
+    monkeypatch.setattr(operations, "follow", fail)
+    client.raise_request_exception = False
+    response = client.get("/spring")
+    assertContains(response, said, status_code=status)
+    assert b"secret" not in response.content
+    assert ("Retry-After" in response.headers) is (status == 503)
+
+
+@pytest.mark.django_db
+def test_another_host_is_named_to_programs_and_to_people(client: Client) -> None:
+    said = "The Host header names no host of this service (ALLOWED_HOSTS)."
+    response = client.get("/api/links", headers={"Host": "other.example"})
+    assert (response.status_code, response.json()) == (400, {"detail": said})
+    assertContains(client.get("/", headers={"Host": "other.example"}), said, status_code=400)

@@ -1,0 +1,228 @@
+"""The pages of one's own links: /links, /links/KEY and /links/KEY/delete."""
+
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
+
+from shorturl import operations
+from shorturl.links import overview
+from shorturl.models import ShortUrl, VisitCount
+from shorturl.pages import my_links
+from shorturl.tests.callers import OTHER, TARGET, shown, text, user
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def owner(client: Client) -> User:
+    """Somebody who has logged in, and the link `known` of theirs."""
+    owner = user()
+    client.force_login(owner)
+    operations.create(TARGET, key="known", owner_id=owner.pk)
+    return owner
+
+
+def stored() -> ShortUrl:
+    return ShortUrl.objects.get(key="known")
+
+
+@pytest.mark.parametrize("path", ["/links", "/links/known", "/links/known/delete"])
+def test_a_visitor_logs_in_first(client: Client, path: str) -> None:
+    assertRedirects(client.get(path), f"/login?next={path}")
+    assertContains(client.get("/"), 'href="/login"')
+
+
+def test_lists_ones_own_newest_first(client: Client, owner: User) -> None:
+    operations.create(OTHER, key="newer", owner_id=owner.pk)
+    operations.create(TARGET, key="theirs", owner_id=user().pk)
+    operations.create(TARGET, key="nobodys")
+    operations.create(TARGET, key="gone", owner_id=owner.pk).delete()
+    ShortUrl.objects.filter(key="known").update(hits=1)
+    with CaptureQueriesContext(connection) as sent:
+        response = client.get("/links")
+    assert len(sent) == 5  # the session, the user, the tags, how many, and the page
+    assert [link.key for link in response.context["page"]] == ["newer", "known"]
+    assert " 1 hit live " in text(response)
+    assert " 0 hits live " in text(response)
+    assertNotContains(response, "/admin/shorturl/shorturl/")
+    ShortUrl.objects.filter(key="known").update(hits=2, max_hits=2)
+    assert " 2 of 2 hits used up " in text(client.get("/links"))
+    client.force_login(user(staff=True))
+    assertContains(client.get("/links"), "You have not made a short URL yet.")
+    assertContains(client.get("/links"), 'href="/admin/shorturl/shorturl/"')
+
+
+@pytest.mark.parametrize(
+    ("sought", "found"),
+    [
+        ("q=NOW", "known"),
+        ("q=example.com/pa", "used known"),
+        ("q=+known+", "known"),
+        ("q=CATA", "used"),
+        ("q=%25", ""),
+        ("q=k_own", ""),
+        ("tags=Spring", "late used"),
+        ("tags=spring,news", "used"),
+        ("tags=spring&q=other", "late"),
+        ("tags=spr", ""),
+        ("state=live", "known"),
+        ("state=expired", "late"),
+        ("state=used+up&tags=news", "used"),
+        ("tags=spring&show=oldest", "used late"),
+        ("show=key", "known late used"),
+        ("tags=spring&show=followed", "used"),
+        ("tags=spring&show=never", "late"),
+    ],
+)
+def test_finds_by_text_tags_and_state(client: Client, owner: User, sought: str, found: str) -> None:
+    used: Any = {"title": "Catalogue", "tags": ["spring", "news"]}
+    operations.create(TARGET, key="used", owner_id=owner.pk, **used)
+    operations.create(OTHER, key="late", owner_id=owner.pk, tags=["spring"])
+    ShortUrl.objects.filter(key="used").update(hits=1, max_hits=1)
+    ShortUrl.objects.filter(key="late").update(expires_at=timezone.now())
+    operations.create(TARGET, key="theirs", owner_id=user().pk, **used)
+    response = client.get(f"/links?{sought}")
+    assert [link.key for link in response.context["page"]] == found.split()
+    assert response.context["used_tags"] == ["spring", "news"]
+    if not found:
+        assertContains(response, "None of your links matches.")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ("q=%00", "Null characters are not allowed."),
+        ("tags=%00", "Null characters are not allowed."),
+        ("state=deleted", "Choose live, expired or used up."),
+        ("show=nothing", "Choose oldest, key, followed, fading or never."),
+    ],
+)
+def test_a_filter_that_is_none(client: Client, owner: User, wrong: str, says: str) -> None:
+    response = client.get(f"/links?{wrong}")
+    assertContains(response, says, status_code=422)
+    assertNotContains(response, "/known", status_code=422)
+
+
+def test_turns_pages(client: Client, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(my_links, "PER_PAGE", 2)
+    for number in range(4):
+        operations.create(TARGET, key=f"key{number}", owner_id=owner.pk)
+    response = client.get("/links?q=k&page=2")
+    assertContains(response, '<a rel="prev" href="?q=k&amp;page=1">Previous</a>')
+    assertContains(response, '<a rel="next" href="?q=k&amp;page=3">Next</a>')
+    assertContains(response, "Page 2 of 3")
+    for page, found in [("9" * 5000, 1), ("99", 3), ("-1", 3), ("x", 1), ("\0", 1)]:
+        assertContains(client.get("/links", {"page": page}), f"Page {found} of 3")
+
+
+def test_edits_title_and_tags(client: Client, owner: User) -> None:
+    form = {"target_url": "Example.com/x", "title": " Spring \n 2026", "tags": "B, a|b,, A "}
+    assert client.post("/links/known", form).status_code == 303
+    link = stored()
+    assert (link.target_url, link.title, link.tags) == (
+        "https://Example.com/x",
+        "Spring 2026",
+        ["b", "a"],
+    )
+    page = client.get("/links/known")
+    assertContains(page, 'name="tags" value="b, a"')
+    assertContains(client.get("/links"), '<a class="tag" href="?tags=b">b</a>')
+    # What another session changes meanwhile is kept, unless the form changes it, too.
+    ShortUrl.objects.update(title="Summer")
+    client.post("/links/known", {**form, **shown(page), "title": "Spring 2026", "tags": ""})
+    assert (stored().title, stored().tags) == ("Summer", None)
+    wrong = client.post(
+        "/links/known", {"target_url": TARGET, "title": "x" * 513, "tags": "y" * 51}
+    )
+    assertContains(wrong, "The title has 513 characters: use at most 512.", status_code=422)
+    assertContains(wrong, "has 51 characters: use at most 50.", status_code=422)
+
+
+def test_edits_the_target(client: Client, owner: User) -> None:
+    assertContains(client.get("/links/known"), f'value="{TARGET}"')
+    with CaptureQueriesContext(connection) as sent:
+        response = client.post("/links/known", {"target_url": OTHER, "key": "x", "hits": "9"})
+    assert (response.status_code, response["Location"]) == (303, "/links")
+    # Whose it is, is asked by the statement that changes it.
+    (update,) = [each["sql"] for each in sent if each["sql"].startswith("UPDATE")]
+    assert f'"owner_id" = {owner.pk}' in update
+    assert (stored().target_url, stored().hits) == (OTHER, 0)
+    assertContains(client.get("/links"), "/known is changed.")
+
+
+@pytest.mark.parametrize("target_url", ["", "javascript:alert(1)", "http://testserver/x"])
+def test_says_what_is_wrong_with_a_target(client: Client, owner: User, target_url: str) -> None:
+    response = client.post("/links/known", {"target_url": target_url})
+    assertContains(response, "<title>Error: Edit known · shorturl</title>", status_code=422)
+    assertContains(response, 'class="errorlist"', status_code=422)
+    assert stored().target_url == TARGET
+
+
+def test_deletes_after_asking(client: Client, owner: User) -> None:
+    assertContains(client.get("/links/known/delete"), "Delete /known?")
+    assert client.get("/known").status_code == 302
+    response = client.post("/links/known/delete", follow=True)
+    assert response.redirect_chain == [("/links", 303)]
+    assertContains(response, "/known is deleted.")
+    assert client.get("/known").status_code == 404
+    assert client.post("/links/known/delete").status_code == 404
+
+
+def test_another_site_changes_nothing(owner: User) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(owner)
+    for path in ("/links/known", "/links/known/delete"):
+        assert browser.post(path, {"target_url": OTHER}).status_code == 403
+        assert browser.put(path).status_code == 405
+    assert (stored().target_url, stored().deleted_at) == (TARGET, None)
+
+
+def test_an_overview_of_them(client: Client, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most followed, fading and never followed; only of one's own, and of the newest ones."""
+    today = datetime.combine(timezone.now().date(), time.min, UTC)
+    days = {
+        "steady": (10, 40),
+        "fading": (20, 45),
+        "gone": (35, 45),
+        "bots": (40,),
+        "late": (0, 40),
+    }
+    for number, (key, ago) in enumerate(days.items()):
+        link = operations.create(TARGET, key=key, owner_id=owner.pk)
+        ShortUrl.objects.filter(key=key).update(hits=number + 1)
+        for count, each in enumerate(ago, 1):
+            VisitCount.objects.create(
+                short_url=link,
+                unit="d",
+                starts_at=today - timedelta(days=each),
+                hits=count if key != "steady" else 1,
+                is_bot=key == "bots",
+            )
+    theirs = operations.create(TARGET, key="theirs", owner_id=user().pk)
+    ShortUrl.objects.filter(pk=theirs.pk).update(hits=100)
+
+    def listed(name: str) -> list[str]:
+        with CaptureQueriesContext(connection) as sent:
+            response = client.get("/links", {"show": name})
+        assert len(sent) <= 5  # the session, the user, the tags, the list, and whether it has all
+        return [link.key for link in response.context["page"]]
+
+    assert listed("followed") == ["late", "bots", "gone", "fading", "steady"]
+    assert listed("fading") == ["gone", "late", "fading"]
+    assert listed("never") == ["known"]
+    said = text(client.get("/links?show=fading"))
+    assert "0 visits by people in the last 30 days, 3 in the 30 before" in said
+    assert "1 visit by people in the last 30 days, 2 in the 30 before" in said
+    monkeypatch.setattr(overview, "CONSIDERED", 2)
+    assert listed("followed") == ["late", "bots"]
+    assertContains(
+        client.get("/links?show=never"), "Only the newest 2 of these links are considered."
+    )
+    assertContains(client.get("/links?show=never"), "Each of your links was followed.")

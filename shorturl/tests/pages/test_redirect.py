@@ -1,0 +1,143 @@
+"""GET and HEAD /<key>: the redirect."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
+from pytest_django.asserts import assertContains
+
+from shorturl import operations
+from shorturl.models import CLOCK, ShortUrl, VisitCount
+
+TARGET_URL = "https://example.com/a/long/page?q=1#part"
+
+# Target URLs, and what is sent for them; browser/test_pages.py asks a browser.
+LOCATIONS = {
+    "https://Bücher.example/": "https://xn--bcher-kva.example/",
+    "https://bücher.example:8443/?": "https://xn--bcher-kva.example:8443/?",
+    "https://bücher.example:/": "https://xn--bcher-kva.example/",
+    "https://bücher.example//bücher.example?#": "https://xn--bcher-kva.example//b%C3%BCcher.example?#",
+    "https://例え.jp/%20": "https://xn--r8jz45g.jp/%20",
+    "https://example.com/Größe?q=ä#ß": "https://example.com/Gr%C3%B6%C3%9Fe?q=%C3%A4#%C3%9F",
+    "https://[::1]/ä": "https://[::1]/%C3%A4",
+    "https://example.com/%zz": "https://example.com/%zz",
+    "HTTP://EXAMPLE.COM": "HTTP://EXAMPLE.COM",
+    "https://example.com/<\"'>": "https://example.com/%3C%22'%3E",
+}
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def short_url() -> ShortUrl:
+    return operations.create(TARGET_URL, key="spring")
+
+
+def test_redirects_and_counts(client: Client, short_url: ShortUrl) -> None:
+    """No session is read and no user looked up, so nothing depends on the cookies either."""
+    client.force_login(User.objects.create_user("somebody"))
+    assert "sessionid" in client.cookies
+    for hits in (1, 2):
+        with CaptureQueriesContext(connection) as sent:
+            response = client.get("/spring")
+        assert (response.status_code, response["Location"]) == (302, TARGET_URL)
+        assert len(sent) == 1
+        assert 'UPDATE "shorturl_shorturl" SET hits = hits + 1' in sent[0]["sql"]
+        short_url.refresh_from_db()
+        assert short_url.hits == hits
+        assert VisitCount.objects.get().hits == hits
+    assert (response.content, response["Content-Length"]) == (b"", "0")
+    assert not response.cookies
+    assert response["Cache-Control"] == "private, no-store"
+    assert not {"Vary", "Expires"} & response.headers.keys()
+
+
+def test_head_redirects_without_counting(client: Client, short_url: ShortUrl) -> None:
+    with CaptureQueriesContext(connection) as sent:
+        response = client.head("/spring")
+    assert (response.status_code, response["Location"]) == (302, TARGET_URL)
+    assert response["Cache-Control"] == "private, no-store"
+    assert len(sent) == 1
+    short_url.refresh_from_db()
+    assert short_url.hits == 0
+
+
+@pytest.mark.parametrize("path", ["/SPRING", "/spring/", "/spring%0A", "/spr%C3%AFng"])
+def test_unknown(client: Client, short_url: ShortUrl, path: str) -> None:
+    client.force_login(User.objects.create_user("somebody"))
+    with CaptureQueriesContext(connection) as sent:
+        assertContains(client.get(path), "Page not found", status_code=404)
+    assert len(sent) <= 2  # the second asks why nothing was counted, and none asks for the user
+    assert client.head(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("values", "state", "heading"),
+    [
+        ({"expires_at": CLOCK}, "expired", "This short URL has expired"),
+        ({"hits": 1, "max_hits": 1}, "used up", "This short URL is used up"),
+        # Of a link that is both, it is the expiry that no more uses would mend.
+        ({"expires_at": CLOCK, "hits": 1, "max_hits": 1}, "expired", "has expired"),
+    ],
+)
+def test_gone(client: Client, values: dict[str, Any], state: str, heading: str) -> None:
+    ShortUrl.objects.create(key="past", target_url=TARGET_URL, **values)
+    hits = values.get("hits", 0)
+    assertContains(client.get("/past"), heading, status_code=410)
+    response = client.get("/past", headers={"accept": "application/json"})
+    assert (response.status_code, response.json()["state"]) == (410, state)
+    assert f"'past' {'has' if state == 'expired' else 'is'} {state}" in response.json()["detail"]
+    assert ShortUrl.objects.get().hits == hits
+
+
+def test_head_leaves_the_last_use(client: Client) -> None:
+    ShortUrl.objects.create(key="once", target_url=TARGET_URL, max_hits=1)
+    methods = [client.head, client.head, client.get, client.head, client.get]
+    assert [method("/once").status_code for method in methods] == [302, 302, 302, 410, 410]
+
+
+def test_a_link_that_is_live_again_by_the_second_look(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No hit was counted, so there is nothing to redirect to, and it is not gone either."""
+    used = ShortUrl.objects.create(key="once", target_url=TARGET_URL, hits=1, max_hits=1)
+
+    def raised_meanwhile(key: str) -> ShortUrl:
+        ShortUrl.objects.filter(pk=used.pk).update(max_hits=2)
+        return look_up(key)
+
+    look_up = operations.look_up
+    monkeypatch.setattr(operations, "look_up", raised_meanwhile)
+    assert client.get("/once").status_code == 503
+    assert client.get("/once").status_code == 302
+
+
+def test_other_methods(short_url: ShortUrl) -> None:
+    for method in ("POST", "OPTIONS"):
+        response = Client(enforce_csrf_checks=True).generic(method, "/spring")
+        assert (response.status_code, response["Allow"]) == (405, "GET, HEAD")
+    short_url.refresh_from_db()
+    assert short_url.hits == 0
+
+
+@pytest.mark.parametrize(("target_url", "location"), LOCATIONS.items())
+def test_location_is_what_a_browser_would_send(
+    client: Client, target_url: str, location: str
+) -> None:
+    operations.create(target_url, key="idn")
+    assert client.get("/idn")["Location"] == location
+    assert ShortUrl.objects.get().target_url == target_url
+
+
+def test_contention_is_a_503(
+    client: Client, short_url: ShortUrl, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.SHORTURL_RESOLVING, settings.SHORTURL_VISITS = "compare_and_swap", ""
+    monkeypatch.setattr("shorturl.strategies.resolving.compare_and_swap.ATTEMPTS", 0)
+    response = client.get("/spring")
+    assertContains(response, "Too many requests follow this short URL", status_code=503)
+    assert response["Retry-After"] == "1"

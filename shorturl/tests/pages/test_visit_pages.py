@@ -1,0 +1,276 @@
+"""What the page of a short URL, and the API, show of its visits."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import F
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+from pytest_django.asserts import assertContains, assertNotContains
+
+from shorturl import operations
+from shorturl.models import PartialCount, ShortUrl, VisitCount
+from shorturl.tests.callers import bearer, fields, text, user
+from shorturl.visits.chart import Chart, Count, line_step
+from shorturl.visits.ranges import BUCKETS_MAX, Bucket, Range
+
+pytestmark = pytest.mark.django_db
+
+HOUR, DAY, MONTH = VisitCount.Unit
+Record = Callable[..., VisitCount]
+
+
+@pytest.fixture
+def short_url() -> ShortUrl:
+    return operations.create("https://example.com/page", key="spring")
+
+
+@pytest.fixture
+def record(short_url: ShortUrl) -> Record:
+    """Make visits, and as many hits."""
+
+    def record(starts_at: str, unit: str | None = HOUR, hits: int = 1, **kind: Any) -> VisitCount:
+        ShortUrl.objects.filter(pk=short_url.pk).update(hits=F("hits") + hits)
+        at = datetime.fromisoformat(starts_at).replace(tzinfo=UTC)
+        kind = {"browser": "Firefox", "is_bot": False, **kind}
+        return VisitCount.objects.create(
+            short_url=short_url, unit=unit, starts_at=at, hits=hits, **kind
+        )
+
+    return record
+
+
+@pytest.fixture
+def three_days(record: Record) -> None:
+    """Visits of three days, of which the oldest one is kept by day, and of a month before."""
+    record("2026-02-01", MONTH, hits=40)
+    record("2026-03-01", DAY, hits=8, referrer="news.example")
+    record("2026-03-02T10:00", referrer="news.example")
+    record("2026-03-02T23:00", None, referrer="other.example")
+    record("2026-03-03T00:00", hits=2)
+    record("2026-03-03T00:00", hits=3, browser="Googlebot", is_bot=True)
+
+
+def visits(client: Client, **query: Any) -> Any:
+    response = client.get("/api/links/spring/visits", query)
+    assert response.status_code == 200, response.content
+    return response.json()
+
+
+def rows(found: Any) -> list[tuple[Any, ...]]:
+    items = found["items"]
+    return [(*map(item.get, ("unit", "starts_at", "value", "people", "bots")),) for item in items]
+
+
+def test_counts_by_hour_day_and_month(client: Client, three_days: None) -> None:
+    query = {"from": "2026-02-01", "to": "2026-03-03"}
+    assert rows(visits(client, **query, by="month")) == [
+        ("month", "2026-02-01T00:00:00Z", None, 40, 0),
+        ("month", "2026-03-01T00:00:00Z", None, 12, 3),
+    ]
+    # What is kept by month has no day, and stands for itself.
+    assert rows(visits(client, **query)) == [
+        ("month", "2026-02-01T00:00:00Z", None, 40, 0),
+        ("day", "2026-03-01T00:00:00Z", None, 8, 0),
+        ("day", "2026-03-02T00:00:00Z", None, 2, 0),
+        ("day", "2026-03-03T00:00:00Z", None, 2, 3),
+    ]
+    assert rows(visits(client, by="hour", to="2026-03-02", **{"from": "2026-03-01"})) == [
+        ("day", "2026-03-01T00:00:00Z", None, 8, 0),
+        ("hour", "2026-03-02T10:00:00Z", None, 1, 0),
+        ("hour", "2026-03-02T23:00:00Z", None, 1, 0),
+    ]
+
+
+def test_counts_values_and_both(client: Client, three_days: None) -> None:
+    query = {"from": "2026-03-01", "to": "2026-03-03"}
+    found = visits(client, **query, of="referrer")
+    assert rows(found) == [
+        (None, None, "news.example", 9, 0),
+        (None, None, "", 2, 3),
+        (None, None, "other.example", 1, 0),
+    ]
+    assert (found["people"], found["bots"]) == (12, 3)
+    assert rows(visits(client, **query, of="bot")) == [(None, None, "Googlebot", 0, 3)]
+    assert rows(visits(client, **query, of="browser")) == [(None, None, "Firefox", 12, 0)]
+    assert rows(visits(client, **query, of="referrer", by="month"))[0] == (
+        ("month", "2026-03-01T00:00:00Z", "news.example", 9, 0)
+    )
+
+
+def test_as_csv_with_the_total(client: Client, three_days: None) -> None:
+    query = {"from": "2026-03-01", "to": "2026-03-03", "of": "referrer"}
+    path, accepts = "/api/links/spring/visits", {"Accept": "text/csv"}
+    expected = (
+        "unit,starts_at,referrer,people,bots\n,,news.example,9,0\n,,,2,3\n,,other.example,1,0\n"
+        "total,,,12,3\n"
+    )
+    response = client.get(path, query, headers=accepts)
+    assert (response["Content-Type"], response["Vary"]) == ("text/csv; charset=utf-8", "Accept")
+    assert response.content.decode() == expected
+    assert client.get(path, {**query, "format": "csv"}).content.decode() == expected
+    assert client.get(path, {**query, "format": "json"}, headers=accepts).json()["people"] == 12
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "says"),
+    [
+        ("from=2026-03-03&to=2026-03-02", "from", "begin with the earlier day"),
+        ("from=1026-01-01&to=2026-01-01", "by", "there are 365,244 days, and at most 1,000"),
+        ("from=1026-01-01&to=2026-01-01&by=month", "by", "choose fewer days"),
+        ("from=2026-01-01&to=2026-03-01&by=hour", "by", "choose fewer days, or a longer unit"),
+        ("from=2026-02-30", "from", "'2026-02-30' is not a date: write it as 2026-01-31."),
+        ("to=yesterday", "to", "'yesterday' is not a date"),
+        ("to=%00", "to", "is not a date"),
+        ("from=", "from", "is not a date"),
+        ("by=week", "by", "'hour', 'day' or 'month'"),
+        ("of=shoe", "of", "'referrer', 'browser'"),
+        ("format=xml", "format", "'json' or 'csv'"),
+    ],
+)
+def test_a_range_that_is_none(
+    client: Client, short_url: ShortUrl, query: str, field: str, says: str
+) -> None:
+    response = client.get(f"/api/links/spring/visits?{query}", headers=bearer())
+    assert (response.status_code, list(fields(response))) == (422, [field])
+    assert says in response.json()["detail"]
+    if field not in ("of", "format") and query != "from=":
+        page = client.get(f"/spring/stats?{query}")
+        assert page.status_code == 422
+        assertContains(page, 'class="errorlist"', status_code=422)
+
+
+@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
+@pytest.mark.parametrize("by", Bucket)
+def test_the_ends_of_time(client: Client, three_days: None, day: str, by: str) -> None:
+    assert visits(client, **{"from": day, "to": day, "by": by})["items"] == []
+    assert visits(client, to=day)["hits"] == 55
+    assert client.get("/spring/stats", {"from": day, "to": day, "by": by}).status_code == 200
+
+
+def test_somebody_elses_are_as_if_there_were_none(
+    client: Client, short_url: ShortUrl, settings: Settings
+) -> None:
+    settings.SHORTURL_PUBLIC_STATS = False
+    path = "/api/links/spring/visits"
+    assert client.get(path).status_code == 401
+    for key in "spring", "nothing", "x" * 21:
+        response = client.get(f"/api/links/{key}/visits", headers=bearer(f"of {key}", user=user()))
+        assert response.status_code == 404
+    refused = client.get(path, headers=bearer("no reader", can_read=False))
+    assert refused.status_code == 403
+    settings.SHORTURL_PUBLIC_STATS = True
+    assert client.get(path).status_code == 200
+
+
+def test_hits_and_visits_are_of_one_moment(client: Client, record: Record) -> None:
+    """A hit that arrives after the link was found is in both, or in neither."""
+    today = timezone.now().date().isoformat()
+
+    def arrives(execute: Any, statement: Any, *others: Any) -> Any:
+        if "GROUPING SETS" in str(statement):
+            record(today, referrer="news.example")
+        return execute(statement, *others)
+
+    record(today)
+    with connection.execute_wrapper(arrives):
+        page = client.get("/spring/stats")
+    found = page.context["statistics"]
+    assert (found.hits, found.recorded, found.total.people) == (2, 2, 2)
+
+
+def test_what_is_not_recorded_is_said(client: Client, record: Record) -> None:
+    record(timezone.now().date().isoformat(), hits=1_000)
+    assert "not recorded" not in text(client.get("/spring/stats"))
+    ShortUrl.objects.update(hits=1_200)
+    PartialCount.objects.create(short_url=ShortUrl.objects.get(), hits=34)
+    said = "Of 1,234 hits, 234 are not recorded"
+    assert said in text(client.get("/spring/stats"))
+    assert visits(client)["not_recorded"] == 234
+    # What is recorded before and after the range is recorded, too.
+    day = timezone.now().date() - timedelta(days=3)
+    found = visits(client, **{"from": day, "to": day})
+    assert (found["people"], found["recorded"], found["not_recorded"]) == (0, 1_000, 234)
+    record("2020-01-01", DAY)
+    assert visits(client)["recorded"] == 1_001
+    # For a part of its time not everything is read.
+    ShortUrl.objects.update(created_at=timezone.now() - timedelta(days=100))
+    assert visits(client)["recorded"] is None
+    assert "not recorded" not in text(client.get("/spring/stats"))
+    assert "234 are not recorded" in text(client.get("/spring/stats?from=2020-01-01&by=month"))
+
+
+def test_the_page_without_visits(client: Client, short_url: ShortUrl, settings: Settings) -> None:
+    assertContains(client.get("/spring/stats"), "No visit is recorded yet.")
+    settings.SHORTURL_VISITS = ""
+    assertContains(client.get("/spring/stats"), "Visits are not recorded at present")
+
+
+def test_the_page_has_the_chart_as_a_table_and_who_they_were(
+    client: Client, three_days: None
+) -> None:
+    query = {"from": "2026-02-01", "to": "2026-03-03", "by": "day"}
+    page = client.get("/spring/stats", query)
+    assertContains(page, '<th scope="row">2 Mar 2026</th><td>2</td><td>0</td>')
+    assertContains(page, "by=day&amp;format=csv")
+    said = text(page)
+    assert "40 of these visits are kept by month only" in said
+    assert "Referrers none: typed in, or not sent 42 80.8% news.example 9 17.3%" in said
+    assert "Bots Googlebot 3 100.0%" in said
+    assertNotContains(page, "Countries")  # of which none is known
+    page = client.get("/spring/stats", {"from": "2026-03-01", "to": "2026-03-01", "by": "hour"})
+    assert "8 of these visits are kept by day only" in text(page)
+    assertNotContains(page, 'class="chart"')
+    page = client.get("/spring/stats", {"from": "2026-03-04", "to": "2026-03-05"})
+    assertContains(page, "There were no visits in this time.")
+
+
+def chart(unit: Bucket, first: str, last: str) -> Chart:
+    days = Range(*(datetime.fromisoformat(each).date() for each in (first, last)))
+    return Chart([Count(at, 1, 1) for at in days.buckets(unit)])
+
+
+@pytest.mark.parametrize(
+    ("unit", "first", "last", "labels"),
+    [
+        (Bucket.HOUR, "2026-03-01", "2026-03-01", "1 Mar|03:00|06:00"),
+        (Bucket.HOUR, "2026-03-01", "2026-03-08", "1 Mar|2 Mar|3 Mar"),
+        (Bucket.DAY, "2026-03-01", "2026-03-31", "2 Mar|9 Mar|16 Mar"),
+        (Bucket.DAY, "2025-12-01", "2026-11-22", "Dec|2026|Feb"),
+        (Bucket.MONTH, "2025-12-01", "2026-11-22", "Dec|2026|Feb"),
+        (Bucket.MONTH, "1990-01-01", "2026-11-22", "1990|1995|2000"),
+        (Bucket.DAY, "2026-03-04", "2026-03-04", "4 Mar"),
+    ],
+)
+def test_the_chart_has_few_words_below(unit: Bucket, first: str, last: str, labels: str) -> None:
+    drawn = chart(unit, first, last)
+    ticks = drawn.ticks
+    assert 1 <= len(ticks) <= 13
+    assert "|".join(tick.label for tick in ticks[:3]) == labels
+    places = [tick.place for tick in ticks if not tick.minor]
+    assert all(later - sooner > 12 for sooner, later in pairwise(places))
+    assert drawn.top == 2
+
+
+def test_the_chart_has_round_numbers_at_its_side() -> None:
+    now = timezone.now()
+    for most in (0, 1, 2, 7, 99, 12_345, 10**15):
+        lines = Chart([Count(now, most, 0), Count(now + timedelta(hours=1), 0, 0)]).lines
+        assert 2 <= len(lines) <= 6
+        assert (lines[0].place, lines[-1].place) == (100, 0)
+    assert list(map(line_step, (0, 5, 6, 51, 501))) == [1, 1, 2, 20, 200]
+
+
+def test_a_range_has_as_many_buckets_as_it_says() -> None:
+    days = Range(datetime(2025, 12, 15).date(), datetime(2026, 1, 2).date())  # noqa: DTZ001
+    for unit in Bucket:
+        assert len(days.buckets(unit)) == days.number(unit) <= BUCKETS_MAX
+    assert [f"{each:%Y-%m-%d}" for each in days.buckets(Bucket.MONTH)] == [
+        "2025-12-01",
+        "2026-01-01",
+    ]

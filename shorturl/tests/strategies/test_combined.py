@@ -1,0 +1,173 @@
+"""combined: one statement for hits of one key, and one for hits of several."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection, transaction
+from pytest_django import Settings
+
+from pginterleave import Outcome, explore
+from shorturl import operations
+from shorturl.exceptions import RowLocked
+from shorturl.models import CLOCK, ShortUrl
+from shorturl.strategies import resolving
+from shorturl.strategies.resolving import combined
+from shorturl.visits.classification import Visit
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def make(**hits: int) -> None:
+    ShortUrl.objects.all().erase()
+    for key, number in hits.items():
+        ShortUrl.objects.create(key=key, target_url=f"https://{key}.example/", hits=number)
+
+
+def counters() -> dict[str, int]:
+    return dict(ShortUrl.objects.order_by("key").values_list("key", "hits"))
+
+
+def in_another_session(function: Callable[[], Any]) -> Any:
+    """Return what the function returns in a thread, which has a connection of its own."""
+    returned: list[Any] = []
+
+    def run() -> None:
+        try:
+            returned.append(function())
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return returned[0]
+
+
+def test_several_hits_of_one_key_have_the_numbers_up_to_the_last() -> None:
+    make(hot=5)
+    link = combined.resolve("hot", hits=3)
+    assert (link.target_url, link.hits, counters()) == ("https://hot.example/", 8, {"hot": 8})
+
+
+def test_all_hits_of_a_key_are_counted_or_none() -> None:
+    make(hot=0)
+    ShortUrl.objects.update(max_hits=2)
+    with pytest.raises(ShortUrl.DoesNotExist):
+        combined.resolve("hot", hits=3)
+    assert combined.count({"hot": 3}) == {}
+    assert combined.count({"hot": 2}) == {"hot": ("https://hot.example/", 2)}
+    assert counters() == {"hot": 2}
+
+
+def test_one_statement_counts_several_keys_and_leaves_out_what_is_not_live() -> None:
+    make(a=1, b=2, deleted=0, expired=0, used=7)
+    ShortUrl.objects.get(key="deleted").delete()
+    ShortUrl.objects.filter(key="expired").update(expires_at=CLOCK)
+    ShortUrl.objects.filter(key="used").update(max_hits=7)
+    counted = combined.count({"b": 1, "deleted": 1, "none": 1, "expired": 1, "used": 1, "a": 2})
+    assert counted == {"a": ("https://a.example/", 3), "b": ("https://b.example/", 3)}
+    assert counters() == {"a": 3, "b": 3, "deleted": 0, "expired": 0, "used": 7}
+
+
+def test_a_locked_row_is_left_out_and_waited_for_by_resolve() -> None:
+    make(a=0, b=0)
+    with transaction.atomic():
+        ShortUrl.objects.select_for_update().get(key="a")
+        counted = in_another_session(lambda: combined.count({"a": 1, "b": 1}))
+        assert list(counted) == ["b"]
+
+        def impatient() -> None:
+            with connection.cursor() as cursor:
+                cursor.execute("SET lock_timeout = '10ms'")
+            with pytest.raises(RowLocked):
+                operations.follow_often("a", [Visit()])
+
+        in_another_session(impatient)
+    assert counters() == {"a": 0, "b": 1}
+
+
+@pytest.mark.parametrize("visits", ["combined", ""])
+def test_as_many_hits_as_there_are_uses_left_are_counted(visits: str, settings: Any) -> None:
+    settings.SHORTURL_VISITS = visits
+    visit = Visit(browser="Firefox")
+    make(hot=0)
+    ShortUrl.objects.update(max_hits=3)
+    assert operations.follow_often("hot", [visit] * 2) == [("https://hot.example/", 2)] * 2
+    assert operations.follow_often("hot", [visit] * 3) == [("https://hot.example/", 3)]
+    assert operations.follow_often("hot", [visit]) == []
+    assert operations.follow_often("none", [visit] * 2) == []
+    assert counters() == {"hot": 3}
+
+
+def test_a_strategy_without_such_a_statement_leaves_out_all_keys(settings: Any) -> None:
+    settings.SHORTURL_VISITS, settings.SHORTURL_RESOLVING = "", "update_returning"
+    assert operations.follow_several({"hot": [Visit()]}) == {}
+
+
+def test_statements_of_two_processes_for_one_key() -> None:
+    """In every order of their steps, each hit has a number of its own."""
+
+    def exact(outcomes: list[Outcome]) -> None:
+        last = sorted(outcome.returned.hits for outcome in outcomes)
+        assert last in ([2, 5], [3, 5])
+        assert counters() == {"hot": 5}
+
+    result = explore(
+        [lambda: combined.resolve("hot", hits=2), lambda: combined.resolve("hot", hits=3)],
+        setup=lambda: make(hot=0),
+        invariant=exact,
+        split_autocommit=True,
+    )
+    assert result.complete
+    assert not result.violations
+
+
+def test_an_error_that_is_no_lock_is_raised_as_it_is() -> None:
+    def fail(*_: object) -> None:
+        raise OperationalError("gone")
+
+    with connection.execute_wrapper(fail), pytest.raises(OperationalError, match="gone"):
+        operations.follow_often("hot", [Visit()])
+
+
+def test_statements_that_name_keys_in_opposite_orders_do_not_deadlock() -> None:
+    """In threads, as an exploration does not cut what happens within one statement."""
+    keys = list("abcdefgh")
+    make(**dict.fromkeys(keys, 0))
+    left = [0, 0]
+
+    def follow(number: int) -> None:
+        order = keys if number else keys[::-1]
+        try:
+            for _ in range(100):
+                left[number] += len(keys) - len(combined.count(dict.fromkeys(order, 1)))
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(follow, range(2)))
+    assert sum(counters().values()) == 2 * 100 * len(keys) - sum(left)
+
+
+def test_hits_that_are_counted_are_answered_though_a_later_one_fails(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    """Two of three uses are left to the hits, and then the database is away."""
+    settings.SHORTURL_VISITS, settings.SHORTURL_RESOLVING = "", "combined"
+    ShortUrl.objects.create(key="two", target_url="https://two.example/", max_hits=2)
+    resolve, calls = combined.resolve, []
+
+    def fails_later(key: str, *, hits: int = 1) -> ShortUrl:
+        calls.append(hits)
+        if len(calls) > 2:
+            raise OperationalError("server closed the connection unexpectedly")
+        return resolve(key, hits=hits)
+
+    failing = replace(resolving.STRATEGIES["combined"], function=fails_later)
+    monkeypatch.setitem(resolving.STRATEGIES, "combined", failing)
+    assert operations.follow_often("two", [Visit()] * 3) == [("https://two.example/", 1)]
+    assert calls == [3, 1, 1]

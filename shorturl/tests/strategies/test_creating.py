@@ -1,0 +1,197 @@
+"""What every way to create promises; lab/catalogue has the races of two at once."""
+
+from contextlib import suppress
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
+
+from pginterleave import explore
+from shorturl import operations
+from shorturl.links import keys
+from shorturl.models import ShortUrl
+from shorturl.strategies import Strategy
+from shorturl.strategies.creating import STRATEGIES, Create, permuted_sequence, timestamp_key
+from shorturl.transfer import bulk
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PERSISTENT = [
+    name
+    for name, s in STRATEGIES.items()
+    if s.draws_keys and name not in ("naive", "get_or_create")
+]
+MINE, YOURS = "https://mine.example/", "https://yours.example/"
+
+
+def each(*strategies: Strategy[Create]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("strategy", strategies, ids=lambda strategy: strategy.name)
+
+
+every_strategy = each(*STRATEGIES.values())
+
+
+@pytest.fixture(autouse=True)
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes that read the clock at the same moment read the same time."""
+    monkeypatch.setattr(timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000)
+
+
+def next_key() -> str:
+    """Return the key that permuted_sequence makes next."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT nextval(pg_get_serial_sequence(%s, 'id'))", [ShortUrl._meta.db_table]
+        )
+        return permuted_sequence.SHUFFLED.encode([cursor.fetchone()[0] + 1])
+
+
+def take(strategy: Strategy[Create]) -> str:
+    """Give the key that `strategy` will try first to YOURS; return it."""
+    if strategy.name == "timestamp_key":
+        return strategy.function(YOURS, keys=[]).key
+    key = next_key() if strategy.name == "permuted_sequence" else "taken"
+    # The id stays clear of the sequence, whose next value permuted_sequence is about to draw.
+    ShortUrl.objects.create(id=10**9, key=key, target_url=YOURS)
+    return key
+
+
+@every_strategy
+def test_returns_the_new_short_url(strategy: Strategy[Create]) -> None:
+    short_url = strategy.function(MINE, keys=["free"])
+    stored = ShortUrl.objects.get()
+    for this in (short_url, stored):
+        assert this.pk == stored.pk
+        assert (this.target_url, this.hits, this.deleted_at) == (MINE, 0, None)
+        assert (this.key == "free") is strategy.draws_keys
+        assert this.created_at == stored.created_at
+
+
+@every_strategy
+def test_the_insert_has_all_values(strategy: Strategy[Create]) -> None:
+    """No other statement gives the link its owner: meanwhile it would be nobody's."""
+    owner = User.objects.create(username="owner")
+    with CaptureQueriesContext(connection) as sent:
+        short_url = strategy.function(MINE, keys=["free"], owner_id=owner.pk, hits=3)
+    for this in (short_url, ShortUrl.objects.get()):
+        assert (this.owner_id, this.hits) == (owner.pk, 3)
+    assert not [query for query in sent if "UPDATE" in query["sql"]]
+
+
+@every_strategy
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_taken_key(strategy: Strategy[Create], deleted: bool) -> None:
+    taken = take(strategy)
+    if deleted:
+        ShortUrl.objects.get().delete()
+    gets_stolen = strategy.name == "get_or_create"
+    if strategy.name in ("naive", "timestamp_key"):
+        with pytest.raises(IntegrityError) as raised:
+            strategy.function(MINE, keys=[taken, "free"])
+        assert keys.is_collision(raised.value)
+    else:
+        short_url = strategy.function(MINE, keys=[taken, "free"])
+        assert (short_url.key == taken) is gets_stolen
+        assert (short_url.target_url == YOURS) is gets_stolen
+    assert ShortUrl.objects.get(key=taken).target_url == YOURS
+
+
+@each(*(STRATEGIES[name] for name in PERSISTENT))
+def test_all_keys_taken(strategy: Strategy[Create]) -> None:
+    for key in ("one", "two", "four4"):
+        ShortUrl.objects.create(key=key, target_url=YOURS)
+    with pytest.raises(ShortUrl.KeySpaceExhausted) as raised:
+        strategy.function(MINE, keys=["one", "two", "four4"])
+    assert raised.value.attempts == {3: 2, 5: 1}
+    assert str(raised.value) == "Every candidate key was taken; tried 2 of length 3, 1 of length 5."
+
+
+@every_strategy
+def test_another_violation_is_raised_and_not_retried(strategy: Strategy[Create]) -> None:
+    """The primary key is a unique constraint too, and a clash there is no collision of keys."""
+    ShortUrl.objects.create(id=10**6, key="bystander", target_url=YOURS)
+    with connection.cursor() as cursor:
+        table = ShortUrl._meta.db_table
+        cursor.execute("SELECT setval(pg_get_serial_sequence(%s, 'id'), 999999)", [table])
+    with CaptureQueriesContext(connection) as sent, pytest.raises(IntegrityError) as raised:
+        strategy.function(MINE, keys=["one", "two", "three"])
+    assert not keys.is_collision(raised.value)
+    assert sum("INSERT" in query["sql"] for query in sent) == 1
+
+
+def test_a_bulk_takes_the_key_behind_the_lock(settings: Settings) -> None:
+    """It asks for no lock by name, as everybody else who creates does with advisory_lock."""
+    settings.SHORTURL_CREATING = "advisory_lock"
+    result = explore(
+        [
+            lambda: operations.create(MINE, key="wanted"),
+            lambda: bulk.create_many([bulk.Wanted(YOURS, "wanted")], all_or_nothing=False),
+        ],
+        setup=ShortUrl.objects.all().erase,
+        invariant=lambda _: "" if ShortUrl.objects.count() == 1 else "not one link",
+        expected=ShortUrl.KeyTaken,
+    )
+    assert result.complete
+    assert not result.violations
+
+
+def usable() -> bool:
+    """Return whether the transaction that is open can go on."""
+    try:
+        with transaction.atomic():
+            return ShortUrl.objects.exists()
+    except DatabaseError:
+        return False
+
+
+@every_strategy
+def test_what_a_collision_leaves_of_the_callers_transaction(strategy: Strategy[Create]) -> None:
+    """The key is taken before the create, or between its look and its insert."""
+
+    def create_and_go_on() -> bool:
+        with transaction.atomic():
+            with suppress(DatabaseError):
+                strategy.function(MINE, keys=["taken", "free"])
+            went_on = usable()
+            transaction.set_rollback(True)
+            return went_on
+
+    result = explore(
+        [create_and_go_on, lambda: take(strategy)],
+        setup=ShortUrl.objects.all().erase,
+        invariant=lambda outcomes: "" if outcomes[0].returned else "it cannot go on",
+    )
+    assert result.complete
+    ends_transaction = {"naive", "check_first", "forgiveness", "timestamp_key"}
+    assert bool(result.violations) is (strategy.name in ends_transaction)
+
+
+# As Citus words it; here, half of all keys are on a node that is away.
+NODE_AWAY = """
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        RAISE 'connection to the remote node me@worker-1:5432 failed' USING ERRCODE = '08006';
+    END $$;
+    CREATE TRIGGER refuse BEFORE INSERT ON shorturl_shorturl
+    FOR EACH ROW WHEN (NEW.key LIKE 'away%') EXECUTE FUNCTION refuse()
+"""
+
+
+@pytest.mark.django_db
+def test_a_random_key_whose_node_is_away_makes_room_for_another_one(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within the transaction of the caller, which goes on; a custom key stays what it is."""
+    drawn = iter(["away1", "away2", "here"])
+    monkeypatch.setattr(keys, "draw", lambda length: next(drawn))
+    settings.DATABASE_CITUS = True
+    with connection.cursor() as cursor:
+        cursor.execute(NODE_AWAY)
+    assert operations.create(MINE).key == "here"
+    assert ShortUrl.objects.get().target_url == MINE
+    with pytest.raises(OperationalError, match="worker-1"), transaction.atomic():
+        operations.create(MINE, key="away3")
+    monkeypatch.setattr(keys, "draw", lambda length: "away4")
+    with pytest.raises(OperationalError, match="worker-1"), transaction.atomic():
+        operations.create(MINE)

@@ -1,0 +1,209 @@
+"""What every way to resolve promises; lab/catalogue has the races of two at once."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
+from threading import Barrier
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from pginterleave import Outcome, run_schedule
+from shorturl.models import CLOCK, ShortUrl
+from shorturl.strategies import Strategy, Verdict
+from shorturl.strategies.resolving import (
+    STRATEGIES,
+    Resolve,
+    compare_and_swap,
+    in_memory,
+    repeatable_read,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+THREADS, TIMEOUT = 6, 30  # seconds, many times what any of this takes
+OLD, NEW = "https://old.example/", "https://new.example/"
+
+
+def each(*strategies: Strategy[Resolve]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("strategy", strategies, ids=lambda strategy: strategy.name)
+
+
+every_strategy = each(*STRATEGIES.values())
+every_nesting_strategy = each(*(s for s in STRATEGIES.values() if s.nests))
+
+
+def hot() -> ShortUrl:
+    return ShortUrl.objects.get(key="hot")
+
+
+def total(key: str = "hot") -> int:
+    in_memory.write()  # which would come half a second later
+    return ShortUrl.objects.with_total_hits().get(key=key).total_hits
+
+
+def setup() -> None:
+    ShortUrl.objects.all().erase()
+    ShortUrl.objects.create(key="hot", target_url=OLD)
+
+
+@every_strategy
+def test_returns_the_short_url_and_counts(strategy: Strategy[Resolve]) -> None:
+    setup()
+    ShortUrl.objects.create(key="cold", target_url=NEW, hits=5)
+    ShortUrl.objects.create(key="viral", target_url=NEW, hits=2**62)
+    with pytest.raises(ShortUrl.DoesNotExist):
+        strategy.function("Hot")
+    for _ in range(3):
+        short_url = strategy.function("hot")
+    assert (short_url.pk, short_url.key, short_url.target_url) == (hot().pk, "hot", OLD)
+    assert short_url.created_at == hot().created_at
+    assert (total("hot"), total("cold")) == (3, 5)
+    strategy.function("viral")
+    assert total("viral") == 2**62 + 1
+
+
+@every_strategy
+@pytest.mark.parametrize(
+    "values", [{"deleted_at": CLOCK}, {"expires_at": CLOCK}, {"hits": 5, "max_hits": 5}]
+)
+def test_what_makes_a_link_live_is_in_the_strategy(
+    strategy: Strategy[Resolve], values: dict[str, Any]
+) -> None:
+    setup()
+    ShortUrl.objects.update(**values)
+    with pytest.raises(ShortUrl.DoesNotExist):
+        strategy.function("hot")
+    assert total() == values.get("hits", 0)
+    ShortUrl.objects.update(deleted_at=None, max_hits=6, expires_at=CLOCK + timedelta(hours=1))
+    assert strategy.function("hot").target_url == OLD
+
+
+@each(*(s for s in STRATEGIES.values() if s.verdict is Verdict.RIGHT))
+def test_threads_never_use_a_link_more_often_than_it_may_be(strategy: Strategy[Resolve]) -> None:
+    setup()
+    ShortUrl.objects.update(max_hits=5)
+    start = Barrier(THREADS)
+
+    def follow() -> int:
+        redirected = 0
+        try:
+            start.wait(TIMEOUT)
+            for _ in range(3):
+                with suppress(ShortUrl.DoesNotExist):
+                    strategy.function("hot")
+                    redirected += 1
+        finally:
+            connection.close()
+        return redirected
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        futures = [pool.submit(follow) for _ in range(THREADS)]
+        assert sum(future.result(TIMEOUT) for future in futures) == hot().hits == 5
+
+
+AT_ONCE = ("select_for_update", "update_returning", "combined")  # look and count under one lock
+
+
+@each(*(STRATEGIES[name] for name in AT_ONCE))
+@pytest.mark.parametrize(("ends", "hits"), [("clock_timestamp()", 1), ("'2020-01-01'", 0)])
+def test_who_waits_for_the_end_is_judged_by_when_the_statement_came(
+    strategy: Strategy[Resolve], ends: str, hits: int
+) -> None:
+    """Process 2 locks the row, 1 asks for it and waits; then 2 ends the link, now or in 2020.
+
+    The statement of 1 came before the end, or after it; in both cases it gets the row after it.
+    """
+
+    def end() -> None:
+        table = ShortUrl._meta.db_table
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(f"SELECT 1 FROM {table} FOR UPDATE")
+            cursor.execute(f"UPDATE {table} SET expires_at = {ends}")
+
+    def follow() -> None:
+        with suppress(ShortUrl.DoesNotExist):
+            strategy.function("hot")
+
+    steps = 3 if strategy.name == "select_for_update" and hits else 2
+    waited = run_schedule(
+        "2122" + "1" * (steps - 1), [follow, end], setup=setup, invariant=lambda outcomes: None
+    )
+    assert waited.outcomes[0].raised is None
+    assert total() == hits
+    with pytest.raises(ShortUrl.DoesNotExist):
+        strategy.function("hot")
+
+
+@every_nesting_strategy
+def test_the_callers_transaction_stays_usable(strategy: Strategy[Resolve]) -> None:
+    setup()
+    with transaction.atomic():
+        strategy.function("hot")
+        with pytest.raises(ShortUrl.DoesNotExist):
+            strategy.function("unknown")
+        assert ShortUrl.objects.count() == 1
+    assert total() == 1
+
+
+def test_repeatable_read_refuses_the_callers_transaction_before_it_sends_anything() -> None:
+    setup()
+    with transaction.atomic():
+        with CaptureQueriesContext(connection) as sent, pytest.raises(RuntimeError):
+            STRATEGIES["repeatable_read"].function("hot")
+        assert len(sent) == 0
+        assert ShortUrl.objects.count() == 1
+
+
+def lose(module: Any, rounds: int, *, then: str = "") -> Outcome:
+    """Let another process count between the look and the write of each of `rounds` attempts."""
+    attempt = {compare_and_swap: "12211", repeatable_read: "112211"}[module]
+    win = STRATEGIES["update_returning"].function
+    schedule = run_schedule(
+        attempt * rounds + then,
+        [lambda: module.resolve("hot"), lambda: [win("hot") for _ in range(rounds)]],
+        setup=setup,
+        invariant=lambda outcomes: None,
+    )
+    return schedule.outcomes[0]
+
+
+optimists = pytest.mark.parametrize("module", [compare_and_swap, repeatable_read])
+
+
+@optimists
+def test_an_optimist_tries_again(module: Any) -> None:
+    """As often as its docstring says, which is more often than others can be first by chance."""
+    assert f"after {module.ATTEMPTS:,} attempts" in " ".join(module.resolve.__doc__.split())
+    last = {compare_and_swap: "111", repeatable_read: "1111"}[module]
+    assert lose(module, 10, then=last).returned.hits == hot().hits == 11
+
+
+@optimists
+def test_an_optimist_gives_up_in_the_end(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ATTEMPTS", 2)
+    error = lose(module, 2).raised
+    assert isinstance(error, ShortUrl.Contended)
+    assert (error.key, error.attempts) == ("hot", 2)
+    assert hot().hits == 2
+
+
+@every_strategy
+def test_columns_are_known_by_name(strategy: Strategy[Resolve]) -> None:
+    """A table's columns can have another order than the model, and others may have been added."""
+    setup()
+    table = ShortUrl._meta.db_table
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} ADD COLUMN note text NOT NULL DEFAULT 'new'")
+        cursor.execute(f"ALTER TABLE {table} RENAME COLUMN deleted_at TO old")
+        cursor.execute(f"ALTER TABLE {table} ADD COLUMN deleted_at timestamptz")
+    try:
+        short_url = strategy.function("hot")
+        assert (short_url.key, short_url.target_url, short_url.deleted_at) == ("hot", OLD, None)
+        assert short_url.created_at == hot().created_at
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER TABLE {table} DROP COLUMN deleted_at, DROP COLUMN note")
+            cursor.execute(f"ALTER TABLE {table} RENAME COLUMN old TO deleted_at")

@@ -1,0 +1,118 @@
+"""What every way to spend promises; lab/catalogue has the races of two at once."""
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, NoReturn
+
+import pytest
+from django.db import DataError, connection, transaction
+from django.db.models import Sum
+
+from shorturl.limits.reserving import reserve
+from shorturl.models import QuotaUsage, ShortUrl
+from shorturl.strategies import Strategy, Verdict
+from shorturl.strategies.spending import STRATEGIES, Spend
+
+# It began in 2024, and ends in 2052.
+PERIOD = timedelta(days=10_000)
+BEFORE = datetime(1997, 5, 19, tzinfo=UTC)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+each = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
+right = pytest.mark.parametrize(
+    "strategy",
+    [one for one in STRATEGIES.values() if one.verdict is Verdict.RIGHT],
+    ids=lambda strategy: strategy.name,
+)
+
+
+def spent(spender: str) -> int:
+    return QuotaUsage.objects.filter(spender=spender).aggregate(sum=Sum("spent"))["sum"] or 0
+
+
+def fail() -> NoReturn:
+    raise ShortUrl.KeyTaken("mine")
+
+
+@each
+def test_so_much_and_no_more(strategy: Strategy[Spend]) -> None:
+    """Each spender and each period has its own, and a refusal costs nothing."""
+    QuotaUsage.objects.create(spender="one", period=PERIOD, since=BEFORE, spent=3)
+    for number, spender in enumerate(("one", "other")):
+        assert strategy.function(spender, lambda: "made", limit=3, period=PERIOD) == "made"
+        assert strategy.function(spender, lambda: "two", limit=3, period=PERIOD, amount=2) == "two"
+        with pytest.raises(ShortUrl.QuotaExceeded) as raised:
+            strategy.function(spender, fail, limit=3, period=PERIOD)
+        assert str(raised.value) == f"{spender!r} has used up its quota of 3 in {PERIOD}."
+        assert spent(spender) == (3, 6)[number == 0]
+
+
+@each
+def test_more_at_once_than_is_left(strategy: Strategy[Spend]) -> None:
+    """Also where there is no counter yet."""
+    for made in (0, 1):
+        with pytest.raises(ShortUrl.QuotaExceeded):
+            strategy.function("one", fail, limit=3, period=PERIOD, amount=4 - made)
+        assert spent("one") == made
+        strategy.function("one", list, limit=3, period=PERIOD)
+
+
+def test_several_quotas_are_spent_by_one_statement(django_assert_num_queries: Any) -> None:
+    """All or none of them, and the error names the one that is used up."""
+    day, minute = timedelta(days=10_000), timedelta(days=5_000)
+    spend = partial(reserve, "one", list)
+    with django_assert_num_queries(3):  # with BEGIN and COMMIT
+        spend([(minute, 3, 1), (day, 5, 2)])
+    with pytest.raises(ShortUrl.QuotaExceeded) as raised:
+        spend([(minute, 3, 3), (day, 5, 1)])
+    assert raised.value.period == minute
+    for price in (4, 6):
+        with pytest.raises(ShortUrl.QuotaExceeded) as raised:
+            spend([(minute, 3, 1), (day, 5, price)])
+        assert raised.value.period == day
+    with pytest.raises(ShortUrl.QuotaExceeded):  # of a counter that does not exist yet
+        spend([(minute, 3, 1), (timedelta(days=1_000), 1, 2)])
+    spent = dict(QuotaUsage.objects.values_list("period", "spent"))
+    assert spent == {day: 2, minute: 1}
+
+
+@right
+def test_what_fails_is_given_back_and_a_callers_transaction_goes_on(
+    strategy: Strategy[Spend],
+) -> None:
+    def create_in_vain() -> NoReturn:
+        ShortUrl.objects.create(key="half", target_url="https://example.com/")
+        fail()
+
+    def refused() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 / 0")
+
+    with transaction.atomic():
+        with pytest.raises(DataError):
+            strategy.function("one", refused, limit=1, period=PERIOD)
+        with pytest.raises(ShortUrl.KeyTaken):
+            strategy.function("one", fail, limit=1, period=PERIOD)
+        assert spent("one") == 0
+        strategy.function("one", list, limit=1, period=PERIOD)
+        with pytest.raises(ShortUrl.QuotaExceeded):
+            strategy.function("one", fail, limit=1, period=PERIOD)
+        assert spent("one") == 1
+    if strategy.name != "conditional_update":  # which has no transaction
+        with pytest.raises(ShortUrl.KeyTaken):
+            strategy.function("other", create_in_vain, limit=1, period=PERIOD)
+        assert not ShortUrl.objects.exists()
+
+
+def test_a_session_that_is_killed_gives_back_what_it_has_reserved() -> None:
+    """With conditional_update, which says so, it stays spent: nobody is there to take it back."""
+
+    def killed() -> NoReturn:
+        connection.connection.close()
+        raise SystemExit
+
+    for name, left in ("reservation", 0), ("row_lock", 0), ("conditional_update", 1):
+        with pytest.raises(SystemExit):
+            STRATEGIES[name].function(name, killed, limit=1, period=PERIOD)
+        connection.close()
+        assert spent(name) == left

@@ -1,0 +1,104 @@
+"""A batch of visits of several kinds: one statement, whose sum is the hits."""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from types import ModuleType
+
+import pytest
+from django.db import connection
+from django.db.models import Sum
+
+from pginterleave import Outcome, explore
+from project.database.prepared import prepared
+from shorturl.models import ShortUrl, VisitCount
+from shorturl.strategies.recording_visits import append_only, combined, one_transaction
+from shorturl.strategies.rolling_up import batches, by_key
+from shorturl.visits.classification import Visit
+from shorturl.visits.roll_up import ALL
+
+EXHAUSTIVE = pytest.mark.exhaustive
+RECORDING = [combined, one_transaction]
+FIREFOX, CHROME = Visit(browser="Firefox"), Visit(browser="Chrome")
+
+
+def recorded() -> dict[str, int]:
+    return dict(VisitCount.objects.values_list("browser", "hits"))
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("way", RECORDING)
+def test_each_kind_of_a_batch_has_its_number(way: ModuleType) -> None:
+    link = ShortUrl.objects.create(key="hot", target_url="https://a.example/")
+    assert way.record("hot", FIREFOX, CHROME, FIREFOX).hits == 3
+    assert way.record("hot", CHROME).hits == 4
+    link.refresh_from_db()
+    assert (link.hits, recorded()) == (4, {"Firefox": 2, "Chrome": 2})
+    ShortUrl.objects.update(max_hits=5)
+    with pytest.raises(ShortUrl.DoesNotExist):
+        way.record("hot", FIREFOX, CHROME)
+    assert recorded() == {"Firefox": 2, "Chrome": 2}
+
+
+@pytest.mark.django_db
+def test_each_key_of_a_batch_has_its_own_visits() -> None:
+    for key in "ab":
+        ShortUrl.objects.create(key=key, target_url=f"https://{key}.example/")
+    visits = {"b": [CHROME], "none": [CHROME], "a": [FIREFOX, CHROME, FIREFOX]}
+    assert combined.count(visits) == {
+        "a": ("https://a.example/", 3),
+        "b": ("https://b.example/", 1),
+    }
+    rows = VisitCount.objects.order_by("short_url", "browser")
+    found = [(each.short_url.key, each.browser, each.hits) for each in rows]
+    assert found == [("a", "Chrome", 1), ("a", "Firefox", 2), ("b", "Chrome", 1)]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("sent", [nullcontext, partial(connection.execute_wrapper, prepared)])
+def test_what_is_sent_of_a_batch_comes_in_as_it_is(
+    sent: Callable[[], AbstractContextManager[None]],
+) -> None:
+    """As JSON, and as JSON in EXECUTE: whatever a list of families may once have in it."""
+    ShortUrl.objects.create(key="hot", target_url="https://a.example/")
+    odd = Visit("r" * 253, "it's a \\", '{"%s": $1}', "Ü 🐍\n\x01", "%%", is_bot=False)
+    for alike in ([odd], [odd, odd._replace(is_bot=True)], [odd, FIREFOX, odd]):
+        VisitCount.objects.all().delete()
+        with sent():
+            combined.record("hot", *alike)
+        stored = VisitCount.objects.values_list(*Visit._fields, "hits")
+        assert {Visit(*kind): hits for *kind, hits in stored} == Counter(alike)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("way", [combined, pytest.param(one_transaction, marks=EXHAUSTIVE)])
+@pytest.mark.parametrize("strategy", [batches, pytest.param(by_key, marks=EXHAUSTIVE)])
+def test_batches_and_a_roll_up_meet_in_the_same_rows(strategy: ModuleType, way: ModuleType) -> None:
+    """In every order of their statements; an exploration does not cut what is within one."""
+
+    def setup() -> None:
+        VisitCount.objects.all().delete()
+        ShortUrl.objects.all().erase()
+        ShortUrl.objects.create(key="hot", target_url="https://a.example/")
+        for visit in (FIREFOX, CHROME):
+            append_only.record("hot", visit)
+
+    def exact(outcomes: list[Outcome]) -> None:
+        assert [outcome.raised for outcome in outcomes] == [None] * 3
+        visits = VisitCount.objects.aggregate(visits=Sum("hits"))["visits"]
+        assert ShortUrl.objects.get().hits == visits == 6
+
+    result = explore(
+        [
+            lambda: way.record("hot", FIREFOX, CHROME),
+            lambda: way.record("hot", CHROME, FIREFOX),
+            lambda: strategy.roll_up(None, "h", ALL),
+        ],
+        setup=setup,
+        invariant=exact,
+        split_autocommit=True,
+        reduce=True,
+    )
+    assert not result.violations, result
+    assert result.complete

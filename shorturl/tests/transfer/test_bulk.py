@@ -1,0 +1,184 @@
+"""Many short URLs at once: what each entry gets, and two such requests for the same keys."""
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+from django.db import OperationalError, connection, transaction
+from django.db.backends.postgresql.psycopg_any import sql
+
+from pginterleave import Outcome, explore
+from shorturl import operations
+from shorturl.exceptions import KeySpaceExhausted, KeyTaken, LeftOut, ShortUrlError
+from shorturl.models import ShortUrl
+from shorturl.outages import driver_error
+from shorturl.transfer import bulk
+from shorturl.transfer.bulk import Wanted, create_many
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MINE, YOURS = "https://mine.example/", "https://yours.example/"
+DEADLOCK_DETECTED = "40P01"
+TIMEOUT = 30  # seconds, many times what any of this takes
+Created = list[ShortUrl | ShortUrlError]
+
+
+def drawing(*keys: str) -> Callable[[], Iterator[str]]:
+    """Return what every entry draws: these keys."""
+    return lambda: iter(keys)
+
+
+def seen(created: Created) -> list[str]:
+    """Return for each entry its key, or the name of the error, and see that the key is its own."""
+    links = [each for each in created if isinstance(each, ShortUrl)]
+    stored = ShortUrl.objects.in_bulk([link.pk for link in links])
+    for link in links:
+        assert (link.key, link.target_url) == (stored[link.pk].key, stored[link.pk].target_url)
+    return [each.key if isinstance(each, ShortUrl) else type(each).__name__ for each in created]
+
+
+def test_who_is_refused_and_who_is_not() -> None:
+    """Somebody else's link is never returned, be it live or deleted, nor that of another entry."""
+    ShortUrl.objects.create(key="theirs", target_url=YOURS)
+    ShortUrl.objects.create(key="gone", target_url=YOURS).delete()
+    before = list(ShortUrl.objects.order_by("pk").values())
+    wanted = [
+        Wanted(MINE),  # draws what the others have chosen, and what the next one draws
+        Wanted(MINE),
+        *(Wanted(MINE, key) for key in ("theirs", "twice", "gone", "twice", "b")),
+    ]
+    draw = drawing("theirs", "b", "twice", "c", "d")
+    created = create_many(wanted, all_or_nothing=False, draw=draw)
+    refused = ["KeyTaken", "twice", "KeyTaken", "KeyTaken", "b"]
+    assert seen(created) == ["c", "d", *refused]
+    assert str(created[5]) == "The key 'twice' is taken."
+    assert list(ShortUrl.objects.filter(target_url=YOURS).order_by("pk").values()) == before
+
+    ShortUrl.objects.filter(target_url=MINE).erase()
+    created = create_many(wanted, all_or_nothing=True, draw=draw)
+    assert [type(each) for each in created] == [
+        *(LeftOut, LeftOut, KeyTaken, LeftOut, KeyTaken, KeyTaken, LeftOut)
+    ]
+    assert not ShortUrl.objects.filter(target_url=MINE).exists()
+
+
+@pytest.mark.parametrize("all_or_nothing", [False, True])
+def test_a_key_space_that_is_used_up(all_or_nothing: bool) -> None:
+    assert create_many([], all_or_nothing=all_or_nothing) == []
+    wanted = [Wanted(MINE) for _ in "abc"]
+    created = create_many(wanted, all_or_nothing=all_or_nothing, draw=drawing("a", "b"))
+    assert ShortUrl.objects.count() == (0 if all_or_nothing else 2)
+    assert sum(isinstance(each, KeySpaceExhausted) for each in created) == 1
+
+
+@pytest.mark.parametrize("all_or_nothing", [False, True])
+def test_what_is_left_of_the_callers_transaction(all_or_nothing: bool) -> None:
+    """Nothing that the caller did is rolled back, and it can go on."""
+    ShortUrl.objects.create(key="theirs", target_url=YOURS)
+    wanted = [Wanted(MINE, "a"), Wanted(MINE, "theirs"), Wanted(MINE)]
+    with transaction.atomic():
+        operations.create(MINE, key="before")
+        create_many(wanted, all_or_nothing=all_or_nothing, draw=drawing("theirs", "b"))
+        operations.create(MINE, key="after")
+    made = {"theirs", "before", "after"} | (set() if all_or_nothing else {"a", "b"})
+    assert set(ShortUrl.objects.values_list("key", flat=True)) == made
+
+
+# --- Two at once ---------------------------------------------------------------------------------
+
+
+def crossed(first: str, *draws: str) -> Created:
+    """Ask for one custom key and one that is drawn."""
+    wanted = [Wanted(f"{MINE}{first}", first), Wanted(f"{MINE}{first}")]
+    return create_many(wanted, all_or_nothing=False, draw=drawing(*draws))
+
+
+def test_two_in_every_order_when_what_they_draw_crosses() -> None:
+    """Each draws a taken key first, and then the one that the other has chosen.
+
+    To insert only the second draw, with the first key still locked, would end in a deadlock.
+    """
+
+    def everybody_has_what_is_theirs(outcomes: list[Outcome]) -> str:
+        found = [seen(outcome.returned) for outcome in outcomes]
+        keys = [key for each in found for key in each]
+        return "" if len({*keys} - {"KeyTaken"}) >= 3 else f"they are told {found}"
+
+    def setup() -> None:
+        ShortUrl.objects.all().erase()
+        ShortUrl.objects.create(key="taken", target_url=YOURS)
+
+    result = explore(
+        [partial(crossed, "a", "taken", "b", "1"), partial(crossed, "b", "taken", "a", "2")],
+        setup=setup,
+        invariant=everybody_has_what_is_theirs,
+    )
+    assert result.complete
+    assert not result.violations, result.violations[0].draw()
+    assert result.schedules > 10
+
+
+def waiting() -> int:
+    """Return how many sessions wait for another one's transaction."""
+    with connection.cursor() as cursor:
+        # Or pg_stat_activity is what it was when this transaction saw it first.
+        cursor.execute("SELECT pg_stat_clear_snapshot()")
+        cursor.execute(
+            "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)"
+            " WHERE locktype = 'transactionid' AND NOT granted AND datname = current_database()"
+        )
+        return int(cursor.fetchone()[0])
+
+
+def opposite_orders() -> list[object]:
+    """Have two insert the same keys in opposite orders, and both be half-way at the same moment.
+
+    Somebody else has inserted the key in the middle, and takes it back when both wait. Returns
+    what each of the two is told.
+    """
+    keys = [f"{number:03}" for number in range(101)]
+    told: list[object] = [None, None]
+
+    def ask(process: int) -> None:
+        order = keys[:: 1 - 2 * process]
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET deadlock_timeout = '10ms'")
+            wanted = [Wanted(f"{MINE}{process}", key) for key in order]
+            told[process] = create_many(wanted, all_or_nothing=False)
+        except OperationalError as error:
+            told[process] = error
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=ask, args=[process]) for process in (0, 1)]
+    with transaction.atomic():
+        operations.create(YOURS, key="050")
+        for thread in threads:
+            thread.start()
+        while waiting() < 2:
+            assert all(thread.is_alive() for thread in threads)
+        transaction.set_rollback(True)
+    for thread in threads:
+        thread.join(TIMEOUT)
+        assert not thread.is_alive()
+    return told
+
+
+def test_the_same_keys_in_opposite_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the order it is a deadlock, every time."""
+    one, other = opposite_orders()
+    assert isinstance(one, list)
+    assert isinstance(other, list)
+    assert sorted([seen(one)[0], seen(other)[-1]]) == ["000", "KeyTaken"]
+    owners = set(ShortUrl.objects.values_list("target_url", flat=True))
+    assert ShortUrl.objects.count() == 101
+    assert len(owners) == 1
+
+    ShortUrl.objects.all().erase()
+    unordered = bulk.INSERT.string.replace('ORDER BY key COLLATE "C"', "")
+    monkeypatch.setattr(bulk, "INSERT", sql.SQL(unordered))
+    told = opposite_orders()
+    (error,) = (each for each in told if isinstance(each, Exception))
+    assert driver_error(error, DEADLOCK_DETECTED)

@@ -1,0 +1,120 @@
+"""`manage.py demo`."""
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db.models import Sum
+from django.test import Client
+from pytest_django import Settings
+
+from pginterleave import Outcome, explore
+from shorturl import operations
+from shorturl.management import demo_links
+from shorturl.management.commands import demo as command
+from shorturl.management.demo_links import DemoLink, once, visits
+from shorturl.models import ShortUrl, VisitCount
+from shorturl.strategies.recording_visits import upsert
+from shorturl.tests.callers import user
+from shorturl.visits.classification import Visit
+
+pytestmark = pytest.mark.django_db
+
+FEW = [
+    DemoLink("demo-few", "https://example.com/few", 3, once),
+    DemoLink("demo-none", "https://example.com/none", 0, once),
+]
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    monkeypatch.setattr(command, "LINKS", FEW)
+    settings.LOCAL = True
+
+
+def demo(*arguments: str) -> str:
+    output = StringIO()
+    call_command("demo", *arguments, stdout=output)
+    return output.getvalue()
+
+
+def test_makes_links_whose_hits_are_their_visits_and_twice_nothing_twice(client: Client) -> None:
+    owner = user()
+    assert demo("--owner", owner.username).startswith("2 demo links are made, with ")
+    totals = dict(VisitCount.objects.values_list("short_url").annotate(Sum("hits")))
+    assert {link.key: link.hits for link in ShortUrl.objects.filter(owner=owner)} == {
+        "demo-few": totals["demo-few"],
+        "demo-none": 0,
+    }
+    page = client.get("/demo-few/stats?from=2000-01-01&by=month")
+    assert page.context["statistics"].not_recorded == 0
+    assert demo().startswith("0 demo links are made, with 0 visits; 2 were there already.")
+    assert VisitCount.objects.aggregate(Sum("hits"))["hits__sum"] == totals["demo-few"]
+    theirs = operations.create("https://example.com/", key="spring")
+    assert demo("--remove") == "2 demo links are removed.\n"
+    assert list(ShortUrl.objects.all()) == [theirs]
+    assert not VisitCount.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_visit_meanwhile_is_not_left_to_the_next_demo() -> None:
+    """It would be shown with the new link of the same key, or keep it from being made."""
+
+    def setup() -> None:
+        VisitCount.objects.all().delete()
+        ShortUrl.objects.all().erase()
+        operations.create(FEW[0].target_url, key="demo-few")
+
+    def follow() -> None:
+        with suppress(ShortUrl.DoesNotExist):
+            upsert.record("demo-few", Visit())
+
+    def nothing_is_left(outcomes: list[Outcome]) -> None:
+        assert [outcome.raised for outcome in outcomes] == [None] * 2
+        assert not ShortUrl.objects.exists()
+        assert not VisitCount.objects.exists()
+
+    removing = partial(demo, "--remove")
+    result = explore(
+        [removing, follow], setup=setup, invariant=nothing_is_left, split_autocommit=True
+    )
+    assert not result.violations, result
+    assert result.complete
+
+
+def test_leaves_a_key_alone_that_leads_elsewhere() -> None:
+    operations.create("https://example.com/mine", key="demo-few")
+    assert demo().startswith("1 demo links are made, with 0 visits")
+    assert demo("--remove") == "1 demo links are removed.\n"
+    assert ShortUrl.objects.get().target_url == "https://example.com/mine"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--remove"]])
+def test_is_refused_in_a_production(settings: Settings, arguments: list[str]) -> None:
+    settings.LOCAL = False
+    with pytest.raises(CommandError, match="This is a production"):
+        demo(*arguments)
+    assert not ShortUrl.objects.exists()
+
+
+def test_an_owner_that_there_is_not() -> None:
+    with pytest.raises(CommandError, match="There is no user 'nobody"):
+        demo("--owner", "nobody\0")
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    until = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
+
+    def drawn(seed: int) -> list[Any]:
+        return [
+            (row["starts_at"], row["referrer"], row["hits"]) for row in visits(FEW[0], seed, until)
+        ]
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    assert max(at for at, _, _ in drawn(1)) <= until
+    keys = [link.key for link in demo_links.LINKS]
+    assert len(set(keys)) == len(keys)

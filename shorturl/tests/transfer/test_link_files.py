@@ -1,0 +1,312 @@
+"""manage.py export_links and import_links: there and back, again, half-way, and from others."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import connection, transaction
+
+from shorturl import operations
+from shorturl.management.commands import export_links
+from shorturl.models import PartialCount, ShortUrl
+from shorturl.tests.strategies.test_partial_counts import database_url, wait_for
+from shorturl.transfer.bulk import BULK_MAX
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TARGET, OTHER = "https://example.com/ü?a=1,2&b=\"'", "https://example.org/"
+WHEN = datetime(2024, 2, 29, 12, 30, 15, 123456, tzinfo=UTC)
+
+
+def run(command: str, *arguments: object) -> tuple[int, str, str]:
+    """Return the exit code, and what is written to standard output and to standard error."""
+    out, err = StringIO(), StringIO()
+    try:
+        call_command(command, *map(str, arguments), stdout=out, stderr=err)
+    except CommandError as error:
+        return error.returncode, out.getvalue(), f"{err.getvalue()}{error}\n"
+    return 0, out.getvalue(), err.getvalue()
+
+
+def stored() -> dict[str, Any]:
+    """Return all that is kept of each link, by key."""
+    links = ShortUrl.objects.with_total_hits().select_related("owner")
+    return {link.key: export_links.columns(link) for link in links}
+
+
+def links_of_all_kinds() -> None:
+    owner = User.objects.create_user("Zoë")
+    for number in range(20):
+        ShortUrl.objects.create(key=f"k{number}", target_url=f"{TARGET}{number}", hits=number)
+    ShortUrl.objects.filter(key="k1").update(owner=owner, max_hits=9, expires_at=WHEN)
+    ShortUrl.objects.filter(key="k2").update(created_at=WHEN, hits=2**62)
+    ShortUrl.objects.filter(key="k3").delete()
+    ShortUrl.objects.filter(key="k7").update(title="=1+1, “Spring”", tags=["-news", "spring"])
+    ShortUrl.objects.filter(key="k8").update(title="'tis | spring")
+    link = ShortUrl.objects.get(key="k4")
+    PartialCount.objects.create(short_url=link, hits=3)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_there_and_back(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export_links, "PAGE", 7)
+    links_of_all_kinds()
+    before, path = stored(), tmp_path / f"links.{kind}"
+    assert run("export_links", path) == (0, "", "20 links are exported.\n")
+    assert run("export_links", "-", "--format", kind)[1] == path.read_text()
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    ShortUrl.objects.all().erase()
+    imported = "20 links imported, 0 were there already, 0 lines not imported.\n"
+    assert run("import_links", path) == (0, imported, "")
+    assert stored() == before
+    assert (before["k4"]["hits"], before["k3"]["deleted_at"] is None) == (7, False)
+
+    operations.resolve("k5")
+    ShortUrl.objects.filter(key="k6").delete()
+    after = stored()
+    again = "0 links imported, 20 were there already, 0 lines not imported.\n"
+    assert run("import_links", path) == (0, again, "")
+    assert stored() == after
+
+
+def test_what_is_written_meanwhile_is_not_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the first page somebody else creates a link, and follows and deletes others."""
+    monkeypatch.setattr(export_links, "PAGE", 5)
+    links_of_all_kinds()
+    before, path = stored(), tmp_path / "links.jsonl"
+    somebody = connection.copy()
+    monkeypatch.setattr(export_links, "json_writer", lambda file: written.append)
+    written: list[dict[str, Any]] = []
+    columns = export_links.columns
+
+    def meanwhile(link: ShortUrl) -> dict[str, Any]:
+        if link.key == "k4":
+            with closing(somebody), somebody.cursor() as cursor:
+                cursor.execute("UPDATE shorturl_shorturl SET hits = hits + 1, deleted_at = now()")
+                cursor.execute("INSERT INTO shorturl_shorturl (key, target_url) VALUES ('new', '')")
+        return columns(link)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(export_links, "columns", meanwhile)
+        assert run("export_links", path)[0] == 0
+    assert {each["key"]: each for each in written} == before
+    assert len(stored()) == 21
+
+
+SHLINK = f"""createdAt,domain,shortCode,shortUrl,longUrl,title,tags,visits
+2023-05-06T07:08:09+02:00,s.test,abc,https://s.test/abc,{OTHER},"A, b",x|y,12
+"""
+OLD_SHLINK = f"""createdAt,shortUrl,longUrl,title,tags,visits
+2023-05-06T05:08:09Z,https://s.test/abc,{OTHER},"A, b",X | y|x,12
+"""
+YOURLS = f"source,target,hits\r\n/abc/,{OTHER},12\r\n"
+YOURLS_TABLE = f"""keyword,url,title,timestamp,ip,clicks
+"abc","{OTHER}","A, b","2023-05-06 05:08:09","127.0.0.1","12"
+"""
+KUTT_LINK = {
+    "address": "abc",
+    "target": OTHER,
+    "visit_count": 12,
+    "banned": False,
+    "password": False,
+    "created_at": "2023-05-06T05:08:09.000Z",
+    "expire_in": None,
+    "id": "x",
+    "description": "A, b",
+}
+KUTT = json.dumps({"limit": 10, "skip": 0, "total": 1, "data": [KUTT_LINK]}) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("shlink.csv", SHLINK),
+        ("old-shlink.csv", OLD_SHLINK),
+        ("yourls.csv", YOURLS),
+        ("yourls-table.csv", YOURLS_TABLE),
+        ("kutt.jsonl", KUTT),
+        ("kutt-link.jsonl", json.dumps(KUTT_LINK)),
+    ],
+)
+def test_what_others_export(name: str, text: str, tmp_path: Path) -> None:
+    User.objects.create_user("ann")
+    path = tmp_path / name
+    path.write_text(text, newline="")
+    code, said, _ = run("import_links", path, "--owner", "ann")
+    assert (code, said[:16]) == (0, "1 links imported")
+    link = ShortUrl.objects.select_related("owner").get()
+    assert (link.key, link.target_url, link.hits) == ("abc", OTHER, 12)
+    assert str(link.owner) == "ann"
+    assert link.tags == (["x", "y"] if "shlink" in name else None)
+    assert link.title == ("" if name == "yourls.csv" else "A, b")
+    if name != "yourls.csv":
+        assert link.created_at == datetime(2023, 5, 6, 5, 8, 9, tzinfo=UTC)
+
+
+LINES = {
+    "key": "",
+    f"a,{OTHER},1": "",
+    f"theirs,{OTHER},1": "The key 'theirs' leads to 'https://example.com/' here: choose another",
+    f"a b,{OTHER},1": "'a b' is not a valid key: use 1 to 20 letters",
+    "b,ftp://example.com,1": "is not a web address: start it with",
+    f"c,{OTHER},-1": "hits is '-1': use a whole number, such as 42.",
+    f"d,{OTHER},{2**63}": "use a whole number",
+    f"e,{OTHER}": "The row has not as many fields as the first line has names.",
+    f"a,{OTHER}?,2": f"The key 'a' leads to '{OTHER}' here",
+    f"a,{OTHER},3": "",  # the first one counts
+}
+
+
+def test_what_is_wrong_is_said_by_line(tmp_path: Path) -> None:
+    ShortUrl.objects.create(key="theirs", target_url="https://example.com/", hits=7)
+    path = tmp_path / "links.txt"
+    path.write_text("\n".join(["key,target_url,hits", *list(LINES)[1:]]))
+    code, said, errors = run("import_links", path, "--format", "csv")
+    assert code == 1
+    assert said == "1 links imported, 1 were there already, 7 lines not imported.\n"
+    *shown, last = errors.splitlines()
+    expected = {
+        f"Line {number}": message for number, message in enumerate(LINES.values(), 1) if message
+    }
+    found = dict(sorted(line.split(": ", 1) for line in shown))
+    assert found.keys() == expected.keys()
+    assert all(message in found[line] for line, message in expected.items())
+    assert last == "Correct these lines and run it again: the others stay as they are."
+    assert dict(ShortUrl.objects.values_list("key", "hits")) == {"theirs": 7, "a": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ({"created_at": "soon"}, "such as 2026-"),
+        ({"created_at": "9999-12-31T23:59:59-14:00"}, "outside the years 1 to 9999"),
+        ({"owner": "x"}, "no account 'x'"),
+        ({"owner": "\0"}, "no account '\\x00'"),
+        ({"owner": "\ud800"}, "no account"),
+        ({"hits": 5, "max_hits": 4}, "at least 1"),
+        ({"hit": 5}, "Unknown: 'hit'."),
+        ({"title": "x" * 513}, "The title has 513 characters: use at most 512."),
+        ({"tags": ["a", 1]}, "tags is \"['a', 1]\": use a list of words."),
+        ({"tags": ["x" * 51]}, "use at most 50."),
+        ({"tags": ["a,b"]}, "which separates tags"),
+        ({"tags": ",".join(map(str, range(21)))}, "The link has 21 tags: use at most 20."),
+        ({"target_url": "https://a.example/\ud800"}, "character"),
+        ({"key": "\0"}, "not a valid key"),
+        ('{"address": "a", "target": "https://a.example", "password": true}', "'password' there"),
+        ('{"url": "https://a.example"}', "name the columns at least key and target_url"),
+        ("[1]", "is no JSON object"),
+        ("{", "is not JSON: Expecting"),
+    ],
+)
+def test_a_line_of_json(line: str | dict[str, Any], says: str, tmp_path: Path) -> None:
+    if isinstance(line, dict):
+        line = json.dumps({"key": "a", "target_url": "https://a.example", **line})
+    path = tmp_path / "links.jsonl"
+    path.write_text(f"\n{line}\n")
+    code, _, errors = run("import_links", path)
+    assert code == 1
+    assert errors.startswith("Line 2: ")
+    assert says in errors
+    assert not ShortUrl.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("links.csv", "a,b\n1,2\n", "name the columns at least key and target_url."),
+        ("links.csv", "key,target_url,key\n", "More than once: 'key'."),
+        ("links.csv", 'key,target_url\n"a', "unexpected end of data."),
+        ("links.txt", "", "Say --format csv or --format jsonl"),
+        ("missing.csv", None, "cannot be read: No such file"),
+    ],
+)
+def test_a_file_that_cannot_be_read(name: str, text: str | None, says: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if text is not None:
+        path.write_text(text)
+    code, _, errors = run("import_links", path)
+    assert code == 2
+    assert says in errors
+
+
+def test_a_key_that_a_spreadsheet_would_compute(tmp_path: Path) -> None:
+    operations.create(OTHER, key="-2-3")
+    path = tmp_path / "links.csv"
+    run("export_links", path)
+    assert f"\n'-2-3,{OTHER}," in path.read_text()
+    assert run("import_links", path)[1].startswith("0 links imported, 1 were there already")
+
+
+def test_links_are_in_though_the_table_cannot_be_analyzed(tmp_path: Path) -> None:
+    path = tmp_path / "links.csv"
+    path.write_text("key,target_url\nspring,https://example.com/\n")
+    with closing(connection.copy()) as other, other.cursor() as cursor:
+        cursor.execute("BEGIN; LOCK TABLE shorturl_shorturl IN SHARE UPDATE EXCLUSIVE MODE")
+        with connection.cursor() as own:
+            own.execute("SET lock_timeout = '50ms'")
+        try:
+            code, said, errors = run("import_links", path)
+        finally:
+            connection.close()  # and with it the setting
+    assert (code, said.startswith("1 links imported")) == (0, True)
+    assert "ANALYZE failed: canceling statement due to lock timeout" in errors
+
+
+def sessions(event: str = "") -> bool:
+    """Return whether a session works for the import, and waits for `event`.
+
+    PgBouncer keeps those that are idle, under the name that they had.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")  # which a transaction keeps
+        cursor.execute(
+            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
+            " AND application_name = 'imports' AND state <> 'idle'"
+            " AND coalesce(wait_event, '') ~ %s",
+            [event],
+        )
+        return cursor.fetchone() is not None
+
+
+def test_kill_9_half_way_and_again(tmp_path: Path) -> None:
+    """It has inserted two batches, and waits in the third one for a key that somebody inserts."""
+    count, path = 3 * BULK_MAX + 500, tmp_path / "links.csv"
+    rows = [f"k{number:05},https://example.com/{number},{number}" for number in range(count)]
+    path.write_text("\n".join(["key,target_url,hits", *rows]))
+    command = [sys.executable, "manage.py", "import_links", str(path)]
+    url = database_url("imports")
+    environment = {**os.environ, "SHORTURL_LOCAL": "on", "DATABASE_URL": url}
+    with transaction.atomic():
+        operations.create(OTHER, key=f"k{2 * BULK_MAX + 500:05}")
+        with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+            wait_for(lambda: sessions("transactionid"), "it does not wait for the key")
+            process.send_signal(signal.SIGKILL)
+        assert process.returncode == -signal.SIGKILL
+        assert ShortUrl.objects.count() == 2 * BULK_MAX + 1
+        transaction.set_rollback(True)
+    wait_for(lambda: not sessions(), "its session does not end")
+    operations.resolve("k00000")
+    ShortUrl.objects.filter(key="k00001").delete()
+    there = ShortUrl.objects.count()
+    assert there in (2 * BULK_MAX, 3 * BULK_MAX)  # its session may have gone on without it
+
+    summary = f"{count - there:,} links imported, {there:,} were there already, 0 lines"
+    assert run("import_links", path)[1].startswith(summary)
+    links = ShortUrl.objects.order_by("key")
+    assert list(links.values_list("key", "target_url", "hits")) == [
+        (f"k{number:05}", f"https://example.com/{number}", number or 1) for number in range(count)
+    ]
+    assert links.get(key="k00001").deleted_at

@@ -1,0 +1,275 @@
+"""The roll-up of visits: what becomes of which row, and when."""
+
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import product
+from types import ModuleType
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection, transaction
+from django.db.models import Sum
+from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
+
+from pginterleave import Outcome, explore
+from shorturl.models import ShortUrl, VisitCount
+from shorturl.strategies import Verdict, rolling_up
+from shorturl.strategies.recording_visits import append_only, one_transaction
+from shorturl.strategies.rolling_up import batches, by_key
+from shorturl.visits import compaction
+from shorturl.visits.classification import Visit
+from shorturl.visits.roll_up import ALL, roll_up_visits
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 3, 15, 12, 30, tzinfo=UTC)
+
+
+def add(unit: str | None, starts_at: datetime, hits: int = 1, **kind: Any) -> None:
+    link, _ = ShortUrl.objects.get_or_create(key="a", target_url="https://a.example/")
+    values = {**Visit()._asdict(), **kind}
+    VisitCount.objects.create(short_url=link, unit=unit, starts_at=starts_at, hits=hits, **values)
+
+
+def rows() -> list[tuple[str, str, int]]:
+    found = VisitCount.objects.order_by("starts_at", "unit", "browser")
+    return [(each.unit or "-", f"{each.starts_at:%Y-%m-%d %H}", each.hits) for each in found]
+
+
+@pytest.mark.parametrize("strategy", ["batches", "by_key"])
+def test_hours_become_days_and_days_months(strategy: str, settings: Settings) -> None:
+    settings.SHORTURL_ROLLING_UP = strategy
+    settings.SHORTURL_VISITS_HOURLY_DAYS, settings.SHORTURL_VISITS_DAILY_DAYS = 10, 40
+    midnight = NOW.replace(hour=0, minute=0)
+    add(None, NOW.replace(minute=0))
+    add(None, NOW.replace(minute=0))
+    add("h", NOW.replace(minute=0), 5)
+    kept, old = midnight - timedelta(days=10), midnight - timedelta(days=11)
+    add("h", kept)
+    add("h", old + timedelta(hours=3), 2)
+    add("h", old + timedelta(hours=23), 3)
+    add("h", old + timedelta(hours=23), 4, browser="Firefox")
+    add("d", old, 100)
+    add("d", datetime(2026, 2, 1, tzinfo=UTC), 7)
+    add("d", datetime(2026, 1, 31, tzinfo=UTC), 8)
+    add("h", datetime(2026, 1, 2, 3, tzinfo=UTC), 9)
+    sums = VisitCount.objects.aggregate(hits=Sum("hits"))
+    assert roll_up_visits(NOW) == 2 + 4 + 2
+    assert rows() == [
+        ("m", "2026-01-01 00", 17),
+        ("d", "2026-02-01 00", 7),
+        ("d", "2026-03-04 00", 105),
+        ("d", "2026-03-04 00", 4),
+        ("h", "2026-03-05 00", 1),
+        ("h", "2026-03-15 12", 7),
+    ]
+    assert VisitCount.objects.aggregate(hits=Sum("hits")) == sums
+    assert roll_up_visits(NOW) == 0
+
+
+def test_it_goes_on_until_a_batch_is_not_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "BATCH", 2)
+    monkeypatch.setattr(compaction, "BATCH", 2)
+    for _ in range(5):
+        add(None, NOW.replace(minute=0))
+    assert roll_up_visits(NOW) == 5
+    assert rows() == [("h", "2026-03-15 12", 5)]
+
+
+@pytest.mark.parametrize("strategy", [batches, by_key])
+@pytest.mark.parametrize("unit", [None, "h"])
+def test_what_is_due_is_found_by_the_index(unit: str | None, strategy: ModuleType) -> None:
+    """Of a table with rows: in an empty one that was analyzed, each index costs the same."""
+    VisitCount.objects.bulk_create(
+        VisitCount(
+            short_url_id="a", unit="d", starts_at=NOW + timedelta(days=n), **Visit()._asdict()
+        )
+        for n in range(1_000)
+    )
+    with CaptureQueriesContext(connection) as sent:
+        strategy.roll_up(unit, "d", NOW)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE shorturl_visitcount")
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"EXPLAIN {sent[0]['sql']}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    condition = "unit IS NULL" if unit is None else "(unit)::text = 'h'::text"
+    assert f"Index Cond: (({condition}) AND (starts_at <" in plan, plan
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("delete_returning", 2),
+        ("batches", 2),
+        ("by_key", 1),
+        pytest.param("by_key", 2, marks=pytest.mark.exhaustive),
+        ("select_then_delete", 1),
+    ],
+)
+def test_it_meets_visits_whose_transaction_is_still_open(name: str, number: int) -> None:
+    """A visit holds its link while it waits for the hour's row, and then both until its COMMIT.
+
+    In every order of the statements a right roll-up loses nothing and ends nobody by a deadlock.
+    """
+    strategy, visit = rolling_up.STRATEGIES[name], Visit(browser="Firefox")
+
+    def setup() -> None:
+        VisitCount.objects.all().delete()
+        ShortUrl.objects.all().erase()
+        ShortUrl.objects.create(key="a", target_url="https://a.example/")
+        one_transaction.record("a", visit)
+
+    def broken(outcomes: list[Outcome]) -> str:
+        visits = VisitCount.objects.aggregate(visits=Sum("hits"))["visits"]
+        found = [outcome.raised for outcome in outcomes], ShortUrl.objects.get().hits, visits
+        return "" if found == ([None] * (number + 1), number + 1, number + 1) else str(found)
+
+    result = explore(
+        [partial(one_transaction.record, "a", visit)] * number
+        + [lambda: strategy.function("h", "d", ALL)],
+        setup=setup,
+        invariant=broken,
+        split_autocommit=True,
+        reduce=True,
+    )
+    assert result.complete
+    assert bool(result.violations) is (strategy.verdict is Verdict.WRONG), result
+
+
+@pytest.mark.parametrize("strategy", [batches, by_key])
+def test_one_call_takes_the_rows_of_all_links(strategy: ModuleType) -> None:
+    for key in "ab":
+        ShortUrl.objects.create(key=key, target_url="https://a.example/")
+        VisitCount.objects.create(short_url_id=key, unit="h", starts_at=NOW, **Visit()._asdict())
+    assert strategy.roll_up("h", "d", ALL) == 2
+    assert [each.unit for each in VisitCount.objects.all()] == ["d", "d"]
+
+
+def test_on_a_cluster_the_links_of_a_shard_are_moved_together(settings: Settings) -> None:
+    """Here, a shard has the keys of one length."""
+    settings.DATABASE_CITUS, settings.SHORTURL_ROLLING_UP = True, "by_key"
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION get_shard_id_for_distribution_column(regclass, text) RETURNS int "
+            "LANGUAGE sql AS 'SELECT length($2)'"
+        )
+    for key in ("a", "b", "cc", "dd"):
+        for age in (30, 31):
+            VisitCount.objects.create(
+                short_url_id=key, unit="h", starts_at=NOW - timedelta(days=age), **Visit()._asdict()
+            )
+    with CaptureQueriesContext(connection) as sent:
+        assert roll_up_visits(NOW) == 8
+    moved = [query["sql"] for query in sent if "INSERT" in query["sql"]]
+    assert [sorted(set(re.findall(r"\('(\w+)', ", sql))) for sql in moved] in (
+        [["a", "b"], ["cc", "dd"]],
+        [["cc", "dd"], ["a", "b"]],
+    )
+    assert VisitCount.objects.filter(unit="d", hits=1).count() == 8
+
+
+@pytest.mark.parametrize("strategy", [batches, by_key])
+def test_rows_are_added_to_in_one_order(strategy: ModuleType) -> None:
+    """Ids are drawn in it; so two at once that add to the same rows do not wait for each other."""
+    for browser in ("Lynx", "Firefox", "Chrome", "Safari", "Edge", "Opera"):
+        for age in (3, 1, 2):
+            add("h", NOW - timedelta(days=age), browser=browser)
+    assert strategy.roll_up("h", "d", NOW) == 18
+    added = VisitCount.objects.order_by("id").values_list("id")
+    assert [*added] == [*added.order_by("starts_at", "browser")]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("strategy", [batches, by_key])
+def test_it_goes_past_rows_that_others_have_locked(strategy: ModuleType) -> None:
+    for browser in ("Firefox", "Lynx"):
+        add("h", NOW - timedelta(days=1), browser=browser)
+    with (
+        closing(connection.copy()) as other,
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        other.set_autocommit(False)
+        with other.cursor() as elsewhere:
+            elsewhere.execute(
+                "SELECT FROM shorturl_visitcount WHERE browser = 'Lynx' FOR NO KEY UPDATE"
+            )
+        cursor.execute("SET LOCAL lock_timeout = '50ms'")
+        assert strategy.roll_up("h", "d", NOW) == 1
+        other.rollback()  # to close it alone would end its transaction some time later
+    assert strategy.roll_up("h", "d", NOW) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_links_are_rolled_up_one_by_one_while_they_are_followed() -> None:
+    """By several threads at once: no visit is lost, and no roll-up is ended as a deadlock."""
+    keys, times, kinds = ["a", "b", "c"], 15, [Visit(browser=name) for name in ("Firefox", "Lynx")]
+    for key in keys:
+        ShortUrl.objects.create(key=key, target_url="https://a.example/")
+
+    def follow(record: Callable[[str, Visit], ShortUrl]) -> None:
+        for _ in range(times):
+            for key, kind in product(keys, kinds):
+                record(key, kind)
+
+    def move() -> None:
+        for _ in range(times):
+            by_key.roll_up(None, "h", ALL)
+            by_key.roll_up("h", "d", ALL)
+
+    def in_a_thread(function: Callable[[], None]) -> None:
+        try:
+            function()
+        finally:
+            connection.close()
+
+    ways = [one_transaction.record, append_only.record]
+    parties: list[Callable[[], None]] = [*(partial(follow, way) for way in ways), move, move, move]
+    with ThreadPoolExecutor(len(parties)) as pool:
+        for _ in pool.map(in_a_thread, parties):
+            pass
+    move()
+    found = VisitCount.objects.values_list("short_url__key", "unit", "browser", "hits")
+    due = [(key, "d", kind.browser, len(ways) * times) for key, kind in product(keys, kinds)]
+    assert sorted(found) == sorted(due)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("name", ["roll_up", "compact"])
+def test_who_is_killed_between_two_statements_has_moved_nothing(
+    name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was deleted is there again, and the next one moves it."""
+    settings.SHORTURL_ROLLING_UP = "by_key"
+    monkeypatch.setattr(compaction, "CROWDED", 1)
+    for browser in ("Firefox", "Lynx"):
+        add("h", NOW - timedelta(days=1), browser=browser)
+
+    def kill(execute: Callable[..., Any], sql: Any, *rest: Any) -> Any:
+        if "INSERT" in str(sql):
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_backend_pid()")  # the server's, also behind PgBouncer
+                (session,) = cursor.fetchone()
+            with closing(connection.copy()) as other, other.cursor() as cursor:
+                cursor.execute("SELECT pg_terminate_backend(%s)", [session])
+        return execute(sql, *rest)
+
+    def moved() -> int:
+        if name == "compact":
+            return compaction.compact("h", "h", NOW)
+        return by_key.roll_up("h", "d", NOW)
+
+    before = [*VisitCount.objects.order_by("id").values()]
+    with pytest.raises(OperationalError), connection.execute_wrapper(kill):
+        moved()
+    connection.close()
+    assert [*VisitCount.objects.order_by("id").values()] == before
+    assert moved() == 2
+    assert VisitCount.objects.each_once().aggregate(hits=Sum("hits")) == {"hits": 2}

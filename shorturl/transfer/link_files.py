@@ -1,0 +1,205 @@
+"""Files of links in CSV or JSON lines, by this service, Shlink, Kutt or YOURLS.
+
+The names of the columns or fields tell which program has written a file:
+
+    own     COLUMNS, deleted links too
+    Shlink  CSV of the web client's button "Export" (ExportShortUrlsBtn.tsx in
+            https://github.com/shlinkio/shlink-web-component); older ones have no `shortCode`
+    YOURLS  CSV of the plugin "Import Export" (fileio/csv.php in
+            https://github.com/GautamGupta/YOURLS-Import-Export), or of the table yourls_url
+            (includes/functions-install.php in https://github.com/YOURLS/YOURLS)
+    Kutt    has no export: JSON lines, each a link or a whole answer of its API's
+            GET /api/v2/links (docs/api/api.js in https://github.com/thedevs-network/kutt)
+"""
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import CommandError
+from django.utils.dateparse import parse_datetime
+
+from shorturl.links.bans import validate_not_banned
+from shorturl.links.keys import validate_custom_key
+from shorturl.links.labels import clean_tags, clean_title
+from shorturl.links.validators import in_utc, shortened, validate_target_url
+
+FORMATS = ("csv", "jsonl")
+TIMES = ("created_at", "deleted_at", "expires_at")
+COLUMNS = ("key", "target_url", "title", "tags", "hits", "max_hits", "owner", *TIMES)
+SHLINK = {
+    "target_url": "longUrl",
+    "title": "title",
+    "tags": "tags",
+    "hits": "visits",
+    "created_at": "createdAt",
+}
+# The names that other programs have for COLUMNS. The first two identify the program.
+FOREIGN = [
+    {"key": "shortCode", **SHLINK},
+    {"key": "shortUrl", **SHLINK},
+    {"key": "source", "target_url": "target", "hits": "hits"},
+    {
+        "key": "keyword",
+        "target_url": "url",
+        "title": "title",
+        "hits": "clicks",
+        "created_at": "timestamp",
+    },
+    {
+        "key": "address",
+        "target_url": "target",
+        "title": "description",
+        "hits": "visit_count",
+        "created_at": "created_at",
+        "expires_at": "expire_in",
+    },
+]
+# A spreadsheet computes a cell that begins with one of these, so an apostrophe is put before it,
+# and before another apostrophe.
+COMPUTED = ("=", "+", "-", "@", "'")
+# Properties of Kutt's links that links have not here.
+NOT_HERE = ("banned", "password")
+HITS_MAX = 2**63 - 1  # the largest value of the column
+
+Record = Mapping[str, Any]
+
+
+def format_of(name: str, given: str | None) -> str:
+    """Return the format of a file: the one given, or the one that its name ends with."""
+    found = given or Path(name).suffix.removeprefix(".")
+    if found not in FORMATS:
+        ways = " or ".join(f"--format {each}" for each in FORMATS)
+        raise CommandError(f"What is the format of {name}? Say {ways}.", returncode=2)
+    return found
+
+
+def csv_records(lines: Iterable[str]) -> Iterator[tuple[int, Record | ValidationError]]:
+    """Yield the number of the line and the row, or its error, for each row of a CSV file.
+
+    In a file of export_links the apostrophes before COMPUTED are taken away.
+
+    Raises ValidationError for unknown or repeated columns, and csv.Error for malformed CSV.
+    """
+    rows = csv.DictReader(lines, strict=True)
+    columns = list(rows.fieldnames or ())
+    names(columns)
+    if repeated := {name for name in columns if columns.count(name) > 1}:
+        raise ValidationError(f"More than once: {listed(repeated)}. Leave one of each out.")
+    for row in rows:
+        if None in row or None in row.values():
+            wrong = "The row has not as many fields as the first line has names."
+            yield rows.line_num, ValidationError(wrong)
+        elif "key" in row:
+            yield rows.line_num, {name: text.removeprefix("'") for name, text in row.items()}
+        else:
+            yield rows.line_num, row
+
+
+def json_records(lines: Iterable[str]) -> Iterator[tuple[int, Record | ValidationError]]:
+    """Yield the number of the line and the object, or its error, for each line of JSON lines."""
+    for number, line in enumerate(lines, 1):
+        try:
+            content = json.loads(line) if line.strip() else []
+        except (ValueError, RecursionError) as error:
+            yield number, ValidationError(f"The line is not JSON: {error}.")
+            continue
+        if isinstance(content, dict) and isinstance(content.get("data"), list):
+            content = content["data"]  # a page of Kutt's API
+        for each in content if isinstance(content, list) else [content]:
+            wrong = ValidationError("The line is no JSON object: write {…} with a link's fields.")
+            yield number, each if isinstance(each, dict) else wrong
+
+
+def names(fields: Iterable[str]) -> Mapping[str, str]:
+    """Return the names of COLUMNS in a file with these fields; raise ValidationError."""
+    given = set(fields)
+    if {"key", "target_url"} <= given:
+        if unknown := given.difference(COLUMNS):
+            message = f"Unknown: {listed(unknown)}. The columns are {', '.join(COLUMNS)}."
+            raise ValidationError(message)
+        return dict(zip(COLUMNS, COLUMNS, strict=True))
+    for names_there in FOREIGN:
+        if {names_there["key"], names_there["target_url"]} <= given:
+            return names_there
+    raise ValidationError(
+        f"Neither this service nor Shlink, Kutt or YOURLS has links with {listed(given)}: "
+        "name the columns at least key and target_url."
+    )
+
+
+def row(record: Record, owner_id: Callable[[str], int], now: datetime) -> dict[str, Any]:
+    """Return the columns of a link by a record of any program.
+
+    `owner_id` returns the id of an account by name. `now` is the creation time of a link without
+    one. Raises ValidationError, which names the column and says what would be right.
+    """
+    said = {ours: record.get(theirs) for ours, theirs in names(record).items()}
+    for name in NOT_HERE:
+        if record.get(name):
+            raise ValidationError(f"The link has a {name!r} there, which no link has here.")
+    key, target_url = str(said["key"] or ""), str(said["target_url"] or "")
+    if "key" not in record:  # another program's, which may be an address or a path
+        key = urlsplit(key).path.strip("/")
+    validate_custom_key(key)
+    validate_target_url(target_url)
+    validate_not_banned(target_url)
+    tags = said.get("tags") or ""
+    if not isinstance(tags, str | list) or not all(isinstance(each, str) for each in tags):
+        raise ValidationError(f"tags is {quoted(tags)}: use a list of words.")
+    times = {name: moment(name, said.get(name)) for name in TIMES}
+    hits, max_hits = (number(name, said.get(name)) for name in ("hits", "max_hits"))
+    if max_hits is not None and not max(1, hits or 0) <= max_hits:
+        raise ValidationError(f"max_hits is {max_hits}: use at least 1, and the number of hits.")
+    return {
+        "key": key,
+        "target_url": target_url,
+        "title": clean_title(str(said.get("title") or "")),
+        "tags": clean_tags(tags),
+        "hits": hits or 0,
+        "max_hits": max_hits,
+        "owner_id": owner_id(str(said["owner"])) if said.get("owner") else None,
+        **times,
+        "created_at": times["created_at"] or now,
+    }
+
+
+def number(name: str, value: object) -> int | None:
+    """Return a count; None for an empty value."""
+    if value is None or value == "":
+        return None
+    if not re.fullmatch("[0-9]{1,19}", str(value)) or int(str(value)) > HITS_MAX:
+        raise ValidationError(f"{name} is {quoted(value)}: use a whole number, such as 42.")
+    return int(str(value))
+
+
+def moment(name: str, value: object) -> datetime | None:
+    """Return a time in UTC, which is also its default offset; None for an empty value."""
+    if value is None or value == "":
+        return None
+    try:
+        time = parse_datetime(str(value))
+    except ValueError:
+        time = None
+    if time is None:
+        example = "2026-01-31T12:00:00Z"
+        raise ValidationError(
+            f"{name} is {quoted(value)}: use a date and a time, such as {example}."
+        )
+    return in_utc(time if time.tzinfo else time.replace(tzinfo=UTC))
+
+
+def listed(fields: Iterable[str]) -> str:
+    """Return the names of fields, shortened."""
+    return shortened(", ".join(map(repr, sorted(fields))) or "no columns")
+
+
+def quoted(value: object) -> str:
+    """Return a value as messages show it: quoted and shortened."""
+    return repr(shortened(str(value)))

@@ -1,0 +1,59 @@
+"""The cardinality limit: above it, a new kind of visit is recorded as OTHER.
+
+Any client can send any Referer and any User-Agent, and each kind of visit is a row. Each process
+counts kinds in memory, so the rows of an hour are bounded without a further statement.
+"""
+
+import threading
+import time
+from collections import Counter
+
+from shorturl.visits.classification import OTHER, OTHER_FAMILY, Visit
+
+HOUR = 3600  # seconds
+MOST_OF_A_LINK = 500  # kinds in an hour, in each process
+MOST = 200_000  # kinds of all links in an hour, in each process: some 20 MB
+
+
+class CardinalityLimit:
+    """The kinds of links' visits that this process has recorded in this hour."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._begin(0)
+
+    def bounded(self, key: str, visit: Visit) -> Visit:
+        """Return the kind that a visit of the link may be recorded as.
+
+        It takes no lock. Concurrent requests get the same answer, so a limit may be exceeded by as
+        many kinds as there are requests at the same time.
+        """
+        if int(time.time()) // HOUR != self.hour:
+            with self.lock:
+                self._begin_hour()
+        if hash((key, visit)) in self.seen:
+            return visit
+        if self.of_links[key] < MOST_OF_A_LINK and len(self.seen) < MOST:
+            return visit
+        return Visit(OTHER, OTHER_FAMILY, OTHER_FAMILY, OTHER_FAMILY, "", visit.is_bot)
+
+    def add(self, key: str, visit: Visit) -> None:
+        """Remember the kind of a visit that is recorded."""
+        kind = hash((key, visit))
+        if kind in self.seen or len(self.seen) >= MOST:
+            return
+        with self.lock:
+            self._begin_hour()
+            if kind not in self.seen:
+                self.seen.add(kind)
+                self.of_links[key] += 1
+
+    def _begin_hour(self) -> None:
+        hour = int(time.time()) // HOUR
+        if hour != self.hour:
+            self._begin(hour)
+
+    def _begin(self, hour: int) -> None:
+        self.hour = hour
+        self.seen: set[int] = set()  # a hash of a link's key and a kind; a key as text takes more
+        self.of_links: Counter[str] = Counter()  # how many of these each link has

@@ -1,0 +1,140 @@
+"""The kind of a visit, by the headers and the address of its request.
+
+docs/visits.md describes what is stored. Except for referrer and country, each dimension has values
+from a list of this file, and no header yields another value or an error.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import ua_parser
+from django.conf import settings
+
+from shorturl.limits.client_address import address_of
+from shorturl.visits import geoip
+
+OTHER = "other"  # a referrer that is not a host, or one above the cardinality limit
+OTHER_FAMILY = "Other"  # a family that is on no list
+
+LONGEST_USER_AGENT = 512  # characters; the longest of browsers have some 300
+# The sizes of the caches of each process.
+MOST_USER_AGENTS = 2_000
+MOST_VISITS = 4_000
+
+# By ua-parser's names of families (https://github.com/ua-parser/uap-core, regexes.yaml).
+# fmt: off
+BROWSERS = {
+    **{name: name for name in (
+        "Chrome", "DuckDuckGo", "Edge", "Facebook", "Firefox", "Instagram", "LinkedIn", "Opera",
+        "Safari", "Samsung Internet", "TikTok", "UC Browser", "Vivaldi", "Yandex Browser",
+    )},
+    "Android": "Android Browser", "QQ Browser Mobile": "QQ Browser",
+    "Chrome Mobile": "Chrome", "Chrome Mobile WebView": "Chrome", "Chrome Mobile iOS": "Chrome",
+    "Chromium": "Chrome", "DuckDuckGo Mobile": "DuckDuckGo", "Edge Mobile": "Edge",
+    "Firefox Mobile": "Firefox", "Firefox iOS": "Firefox", "IE": "Internet Explorer",
+    "IE Mobile": "Internet Explorer", "Mobile Safari": "Safari",
+    "Mobile Safari UI/WKWebView": "Safari", "Opera Mini": "Opera", "Opera Mobile": "Opera",
+}
+BOTS = {
+    **{name: name for name in (
+        "AhrefsBot", "Applebot", "Baiduspider", "bingbot", "ClaudeBot", "curl", "Discordbot",
+        "DuckDuckBot", "FacebookBot", "Go-http-client", "Googlebot", "GPTBot", "HeadlessChrome",
+        "LinkedInBot", "Python Requests", "SemrushBot", "Slackbot", "TelegramBot", "Twitterbot",
+        "Wget", "WhatsApp", "YandexBot",
+    )},
+    "Slackbot-LinkExpanding": "Slackbot",
+}
+SYSTEMS = {
+    **{name: name for name in (
+        "Android", "HarmonyOS", "KaiOS", "Linux", "Tizen", "Windows", "Windows Phone", "iOS",
+    )},
+    "Chrome OS": "ChromeOS", "Mac OS X": "macOS",
+    "Debian": "Linux", "Fedora": "Linux", "Red Hat": "Linux", "Ubuntu": "Linux",
+    "FreeBSD": "BSD", "NetBSD": "BSD", "OpenBSD": "BSD",
+}
+# fmt: on
+PHONE, TABLET, COMPUTER = "Phone", "Tablet", "Computer"
+COMPUTERS = {"BSD", "ChromeOS", "Linux", "Windows", "macOS"}  # systems
+
+# A host has at most 253 characters, and each of its labels 63 (RFC 1035). Browsers send ASCII.
+NAME = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+HOST = re.compile(rf"{NAME}(?:\.{NAME})*")
+LONGEST_HOST = 253
+ORIGIN = re.compile(r"(?:https?|android-app)://(?:[^/?#@]*@)?([^/?#:]+)", re.IGNORECASE)
+LONGEST_ORIGIN = 512
+
+
+class Visit(NamedTuple):
+    """The kind of a visit."""
+
+    referrer: str = ""  # a host in lower case, or OTHER; "" without a referrer
+    browser: str = ""  # a name of BROWSERS or BOTS, or OTHER_FAMILY; "" without a user-agent
+    system: str = ""  # a name of SYSTEMS, or OTHER_FAMILY; "" without a user-agent
+    device: str = ""  # PHONE, TABLET, COMPUTER or OTHER_FAMILY; "" without a user-agent
+    country: str = ""  # two letters of ISO 3166-1; "" if unknown
+    is_bot: bool = True
+
+
+def visit_of(environ: Mapping[str, Any]) -> Visit:
+    """Return the kind of a visit by its WSGI environ, which is also Django's request.META.
+
+    Headers may have any bytes and any length.
+    """
+    referrer = referrer_of(environ.get("HTTP_REFERER", ""))
+    user_agent = environ.get("HTTP_USER_AGENT", "")[:LONGEST_USER_AGENT]
+    country = geoip.country_of(address_of(environ)) if settings.SHORTURL_GEOIP else ""
+    return told_by(referrer, user_agent, country)
+
+
+@lru_cache(MOST_VISITS)
+def told_by(referrer: str, user_agent: str, country: str) -> Visit:
+    """Return the kind of a visit by its referrer's host, user-agent and country."""
+    browser, system, device, is_bot = families_of(user_agent)
+    return Visit(referrer, browser, system, device, country, is_bot)
+
+
+def referrer_of(header: str) -> str:
+    """Return the host of a Referer header; "" without a header, OTHER if it has no valid host."""
+    if not header:
+        return ""
+    found = ORIGIN.match(header[:LONGEST_ORIGIN])
+    host = found[1].lower().removesuffix(".") if found else ""
+    return host if len(host) <= LONGEST_HOST and HOST.fullmatch(host) else OTHER
+
+
+@lru_cache(MOST_USER_AGENTS)
+def families_of(user_agent: str) -> tuple[str, str, str, bool]:
+    """Return the browser, the system and the device of a user-agent, and whether it is a bot.
+
+    A bot is on the list, is a spider for ua-parser, or does not begin as all browsers do.
+    """
+    if not user_agent:
+        return "", "", "", True
+    found = ua_parser.parse(user_agent)
+    family = found.user_agent.family if found.user_agent else ""
+    system = SYSTEMS.get(found.os.family if found.os else "", OTHER_FAMILY)
+    device = found.device.family if found.device else ""
+    is_bot = (
+        family in BOTS or device == "Spider" or not user_agent.startswith(("Mozilla/", "Opera/"))
+    )
+    if is_bot:
+        return BOTS.get(family, OTHER_FAMILY), system, OTHER_FAMILY, True
+    return BROWSERS.get(family, OTHER_FAMILY), system, device_of(user_agent, system, device), False
+
+
+def device_of(user_agent: str, system: str, device: str) -> str:
+    """Return the kind of a browser's device.
+
+    User-agents of phones contain "Mobi", by which MDN recommends to recognise them
+    (https://developer.mozilla.org/en-US/docs/Web/HTTP/Browser_detection_using_the_user_agent).
+    Those of Android tablets do not. Those of an iPad contain "Mobi" and "iPad".
+    """
+    if device == "iPad" or "Tablet" in user_agent:
+        return TABLET
+    if "Mobi" in user_agent:
+        return PHONE
+    if system == "Android":
+        return TABLET
+    return COMPUTER if system in COMPUTERS else OTHER_FAMILY

@@ -1,0 +1,46 @@
+"""Countries by address, from the local database in MaxMind's format that SHORTURL_GEOIP names.
+
+No database is included. Addresses are not stored.
+"""
+
+from functools import cache
+from typing import Any
+
+import maxminddb
+from django.conf import settings
+
+# Parts of a database's type, such as GeoLite2-Country, GeoIP2-City-Europe or DBIP-Country-Lite.
+WITH_COUNTRIES = ("Country", "City", "Enterprise")
+
+
+def problem() -> str:
+    """Return why the database cannot be used; "" if it can, or if none is set."""
+    if not settings.SHORTURL_GEOIP:
+        return ""
+    try:
+        kind = opened(settings.SHORTURL_GEOIP).metadata().database_type
+    except (OSError, ValueError, maxminddb.InvalidDatabaseError) as error:
+        return str(error)
+    return "" if any(name in kind for name in WITH_COUNTRIES) else f"it is one of {kind}"
+
+
+def country_of(address: str | None) -> str:
+    """Return the two letters of an address's country; "" if it is unknown."""
+    if address is None:
+        return ""
+    try:
+        found: Any = opened(settings.SHORTURL_GEOIP).get(address.partition("%")[0])
+        country = found["country"]["iso_code"]
+    except (OSError, ValueError, LookupError, TypeError, maxminddb.InvalidDatabaseError):
+        return ""
+    known = isinstance(country, str) and len(country) == 2 and country.isascii()
+    return country if known and country.isalpha() else ""
+
+
+@cache
+def opened(path: str) -> maxminddb.Reader:
+    """Return the opened database, for all threads; raise OSError or InvalidDatabaseError.
+
+    All processes share its memory. A new file is read after a restart.
+    """
+    return maxminddb.open_database(path)

@@ -1,0 +1,85 @@
+"""Ranges of days in UTC, and their hours, days or months."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+
+from shorturl.links.validators import shortened
+
+# More bars cannot be told apart, and nobody reads more rows.
+BUCKETS_MAX = 1_000
+DEFAULT_DAYS = 30
+
+
+class Bucket(StrEnum):
+    """The length of a bucket."""
+
+    HOUR = "hour"
+    DAY = "day"
+    MONTH = "month"
+
+
+class Range(NamedTuple):
+    """The days from the first to the last, both included."""
+
+    first: date
+    last: date
+
+    @property
+    def begins(self) -> datetime:
+        return datetime.combine(self.first, time.min, UTC)
+
+    @property
+    def ends(self) -> datetime:
+        return datetime.combine(self.last, time.max, UTC)
+
+    def number(self, unit: Bucket) -> int:
+        """Return how many hours, days or months the range overlaps."""
+        if unit == Bucket.MONTH:
+            years = self.last.year - self.first.year
+            return 12 * years + self.last.month - self.first.month + 1
+        days = (self.last - self.first).days + 1
+        return days * 24 if unit == Bucket.HOUR else days
+
+    def buckets(self, unit: Bucket) -> list[datetime]:
+        """Return the times at which these hours, days or months begin."""
+        if unit == Bucket.MONTH:
+            months = (
+                self.first.year * 12 + self.first.month - 1 + n for n in range(self.number(unit))
+            )
+            return [datetime(month // 12, month % 12 + 1, 1, tzinfo=UTC) for month in months]
+        step = timedelta(hours=1) if unit == Bucket.HOUR else timedelta(days=1)
+        return [self.begins + step * number for number in range(self.number(unit))]
+
+
+def read_date(value: str) -> date:
+    """Return a date in ISO 8601; raise ValidationError."""
+    try:
+        return date.fromisoformat(value)
+    except ValueError as error:
+        message = f"{shortened(value)!r} is not a date: write it as 2026-01-31."
+        raise ValidationError(message, code="date") from error
+
+
+def range_of(first: date | None, last: date | None, by: Bucket | None) -> Range:
+    """Return a range. It ends today by default, and begins DEFAULT_DAYS before its end.
+
+    Raises ValidationError for a range that ends before it begins, or that has more than BUCKETS_MAX
+    of the unit `by`. The key in its error_dict is the wrong input: from or by.
+    """
+    last = last or timezone.now().date()
+    first = first or last - min(timedelta(days=DEFAULT_DAYS - 1), last - date.min)
+    if first > last:
+        message = f"{first} is after {last}: begin with the earlier day."
+        raise ValidationError({"from": ValidationError(message, code="turned_round")})
+    found = Range(first, last)
+    if by and found.number(by) > BUCKETS_MAX:
+        message = (
+            f"From {first} to {last} there are {found.number(by):,} {by}s, and at most "
+            f"{BUCKETS_MAX:,} are listed: choose fewer days, or a longer unit."
+        )
+        raise ValidationError({"by": ValidationError(message, code="too_many")})
+    return found

@@ -1,0 +1,64 @@
+"""The roll-up of visits: single ones into hours, hours into days, and days into months.
+
+What is crowded is compacted: hours when they are over, days and months as they are made. Hours of
+some days ago keep the devices alone where they have many rows.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from django.conf import settings
+from django.db import connection
+
+from shorturl.models import VisitCount
+from shorturl.strategies import rolling_up
+from shorturl.strategies.rolling_up import by_key
+from shorturl.visits.compaction import compact, downsample, in_batches
+
+HOUR, DAY, MONTH = VisitCount.Unit
+ALL = datetime(9999, 1, 1, tzinfo=UTC)
+# Hours without a crowd, after which no earlier one is looked at: a day, as the timer may be daily.
+CALM = 24
+# Days before this one whose hours keep all dimensions; of earlier ones, the day has most.
+DETAILED_DAYS = 1
+BY_SHARD = """
+    SELECT array_agg(key) FROM unnest(%s::text[]) AS key
+    GROUP BY get_shard_id_for_distribution_column(%s::regclass, key)
+"""
+
+
+def roll_up_visits(now: datetime) -> int:
+    """Roll up what is due at that moment, and compact it; return how many rows were taken.
+
+    Whole days and whole months are taken, so that no time is known half by the hour. Safe at any
+    time, any number of times at once, and killed midway: see compact(), and the strategy that the
+    settings choose.
+    """
+    strategy = rolling_up.STRATEGIES[settings.SHORTURL_ROLLING_UP].function
+    if strategy is by_key.roll_up and settings.DATABASE_CITUS:
+        strategy = partial(by_key.roll_up, groups=by_shard)
+    taken = 0
+    for unit, into, before in due(now):
+        if unit:
+            taken += compact(unit, into, before)
+        taken += in_batches(partial(strategy, unit, into, before))
+    this_hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    taken += compact(HOUR, HOUR, this_hour, calm=CALM)
+    return taken + downsample(this_hour.replace(hour=0) - timedelta(days=DETAILED_DAYS), calm=1)
+
+
+def by_shard(keys: list[str]) -> Iterable[list[str]]:
+    """Return the keys of each shard of a cluster, which a statement can change together."""
+    with connection.cursor() as cursor:
+        cursor.execute(BY_SHARD, [keys, VisitCount._meta.db_table])
+        return [of_shard for (of_shard,) in cursor.fetchall()]
+
+
+def due(now: datetime) -> Iterator[tuple[str | None, str, datetime]]:
+    """Yield from which unit into which one is rolled up, and before which moment."""
+    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    yield None, HOUR, ALL
+    yield HOUR, DAY, midnight - timedelta(days=settings.SHORTURL_VISITS_HOURLY_DAYS)
+    days = midnight - timedelta(days=settings.SHORTURL_VISITS_DAILY_DAYS)
+    yield DAY, MONTH, days.replace(day=1)
