@@ -24,16 +24,21 @@ CONDITIONS = {"last_use", "limit_raised", "expiry"}
 Cells = dict[tuple[str, str], MatrixCell]
 
 
-@pytest.fixture(scope="session")
-def cells(django_db_setup: None, django_db_blocker: Any) -> Cells:
-    """The cells of the matrix, by race and strategy."""
+@pytest.mark.exhaustive
+def test_the_matrix_is_what_the_tables_and_the_document_say(
+    django_db_setup: None, django_db_blocker: Any
+) -> None:
+    """All explorations with two processes, once: one test, as each process would do them again."""
     with django_db_blocker.unblock(), scratch_database():
         found = matrix.cells(max_seconds=600, max_schedules=100_000)
-        return {(each.race, each.strategy): each for each in found}
+        cells = {(each.race, each.strategy): each for each in found}
+    the_verdicts_are_right(cells)
+    the_document_shows_the_matrix(cells)
+    every_number_is_counted(cells)
+    what_is_said_of_whole_races_holds(cells)
 
 
-@pytest.mark.exhaustive
-def test_the_tables_verdicts_are_what_the_explorations_found(cells: Cells) -> None:
+def the_verdicts_are_right(cells: Cells) -> None:
     """A strategy is wrong, or right alone, if and only if some race says so."""
     for operation, strategies in STRATEGIES.items():
         names = {race.name for race in OPERATIONS[operation].races}
@@ -51,8 +56,7 @@ def test_the_tables_verdicts_are_what_the_explorations_found(cells: Cells) -> No
             assert strategy.verdict is found, (operation, name, violated)
 
 
-@pytest.mark.exhaustive
-def test_the_document_shows_the_matrix(cells: Cells) -> None:
+def the_document_shows_the_matrix(cells: Cells) -> None:
     """Each count is exact, and none of them is of a truncated search."""
     shown = matrix.markdown([*cells.values()])
     block = f'shown("manage.py race matrix")) ]]] -->\n{shown}\n<!-- [[[end]]] -->'
@@ -60,14 +64,7 @@ def test_the_document_shows_the_matrix(cells: Cells) -> None:
     assert "…" not in shown
 
 
-def test_the_clock_stands_still_for_an_exploration_only() -> None:
-    with worst_case():
-        assert timestamp_key.time_ns() == timestamp_key.time_ns()  # type: ignore[attr-defined]
-    assert timestamp_key.time_ns is time.time_ns  # type: ignore[attr-defined]
-
-
-@pytest.mark.exhaustive
-def test_every_number_is_what_an_exploration_counts(cells: Cells) -> None:
+def every_number_is_counted(cells: Cells) -> None:
     def count(race: str, strategy: str) -> str:
         return str(cells[race, strategy]).replace("/", "of")
 
@@ -87,8 +84,7 @@ def test_every_number_is_what_an_exploration_counts(cells: Cells) -> None:
     assert re.findall(r"\d+", rest) == [], "a number without a claim in this test"
 
 
-@pytest.mark.exhaustive
-def test_what_it_says_of_schedules_and_whole_races(cells: Cells) -> None:
+def what_is_said_of_whole_races_holds(cells: Cells) -> None:
     for cell in ("toctou", "get_or_create"), ("toctou_in_a_transaction", "forgiveness"):
         assert cells[cell].violating == cells[cell].schedules
     for strategy in RACES["custom_key"].strategies:
@@ -100,6 +96,12 @@ def test_what_it_says_of_schedules_and_whole_races(cells: Cells) -> None:
     } == {"naive", "atomic_only", "f_expression_full_save", "in_memory"}
     for race in "lost_update", "clobbered_edit", "crossed_locks":
         assert cells[race, "in_memory"].violating == cells[race, "in_memory"].schedules
+
+
+def test_the_clock_stands_still_for_an_exploration_only() -> None:
+    with worst_case():
+        assert timestamp_key.time_ns() == timestamp_key.time_ns()  # type: ignore[attr-defined]
+    assert timestamp_key.time_ns is time.time_ns  # type: ignore[attr-defined]
 
 
 MARATHON = {
