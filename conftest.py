@@ -52,8 +52,8 @@ def hashed_quickly() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_secret_key() -> Iterator[None]:
-    """Let each run hash networks alike: with a random key, two of eight share a place now and then."""
-    with override_settings(SECRET_KEY="for the tests"):
+    """Let each run hash networks alike: with a random key, two of eight may share a place."""
+    with override_settings(SECRET_KEY="for the tests"):  # noqa: S106
         yield
 
 
