@@ -1,17 +1,16 @@
 """System checks of a database whose tables are distributed by Citus."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import CheckMessage, Error
 from django.core.checks import Warning as CheckWarning
 from django.db import DatabaseError, connections
 
 from project.database import citus
 from project.database.citus_strategies import REFUSED, SINGLE_SHARD, TABLES
-from project.database.pooler_checks import bounded
+from project.database.pooler_checks import asks_the_database, bounded
 from shorturl import operations
 from shorturl.strategies import Verdict
 
@@ -35,20 +34,19 @@ NO_COORDINATOR = Error(
 )
 
 
-@register(Tags.database)
-def check_citus(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+@asks_the_database
+def check_citus() -> Iterator[CheckMessage]:
     """Refuse what cannot run on a Citus cluster, and warn of what is slow there."""
-    if "default" not in (databases or ()):
-        return []
-    try:
-        if not citus.is_distributed():
-            return [TOO_EARLY] if settings.DATABASE_CITUS else []
-        if citus.is_coordinator():
-            limits = lock_timeouts() if settings.DATABASE_LOCK_TIMEOUT else []
-            return [*refused(), *strategies(), *limits]
-    except DatabaseError:
-        return []
-    return [NO_COORDINATOR]
+    if not citus.is_distributed():
+        if settings.DATABASE_CITUS:
+            yield TOO_EARLY
+    elif not citus.is_coordinator():
+        yield NO_COORDINATOR
+    else:
+        yield from refused()
+        yield from strategies()
+        if settings.DATABASE_LOCK_TIMEOUT:
+            yield from lock_timeouts()
 
 
 def refused() -> Iterator[CheckMessage]:

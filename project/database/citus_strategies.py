@@ -3,6 +3,8 @@
 As they ran on Citus 13.2.2, a coordinator and two workers, with PostgreSQL 15: docs/scaling.md.
 """
 
+from shorturl.strategies import delivering, idempotency, spending
+
 UNCHANGED, SINGLE_SHARD = "runs unchanged", "single-shard"
 EVERY_SHARD, IN_PARTS = "runs on every shard", "runs in parts"
 REFUSED = "refused"
@@ -53,19 +55,6 @@ REUSING = {
     "advisory_lock": (EVERY_SHARD, BY_TARGET),
     "serializable": (REFUSED, SNAPSHOT),
 }
-IDEMPOTENCY = {
-    "look_up_then_store": (UNCHANGED, PLAIN),
-    "insert_first": (UNCHANGED, PLAIN),
-    "advisory_lock": (UNCHANGED, PLAIN),
-}
-SPENDING = {
-    "count_then_insert": (UNCHANGED, PLAIN),
-    "read_modify_write": (UNCHANGED, PLAIN),
-    "f_expression": (UNCHANGED, PLAIN),
-    "row_lock": (UNCHANGED, PLAIN),
-    "conditional_update": (UNCHANGED, PLAIN),
-    "reservation": (UNCHANGED, PLAIN),
-}
 RECORDING_VISITS = {
     "get_then_create": (EVERY_SHARD, ROW_BY_ID),
     "second_transaction": (SINGLE_SHARD, "UPDATE by key, and INSERT … ON CONFLICT with it"),
@@ -81,20 +70,13 @@ ROLLING_UP = {
     "batches": (REFUSED, SKIP_LOCKED),
     "by_key": (SINGLE_SHARD, ONE_SHARD),
 }
-DELIVERING = dict.fromkeys(
-    (
-        *("naive", "watermark", "delete_returning", "select_for_update"),
-        *("skip_locked", "update_skip_locked", "advisory_lock"),
-    ),
-    (UNCHANGED, PLAIN),
-)
 TABLES = {
     "creating": CREATING,
     "resolving": RESOLVING,
     "reusing": REUSING,
-    "idempotency": IDEMPOTENCY,
-    "spending": SPENDING,
+    "idempotency": dict.fromkeys(idempotency.STRATEGIES, (UNCHANGED, PLAIN)),
+    "spending": dict.fromkeys(spending.STRATEGIES, (UNCHANGED, PLAIN)),
     "recording_visits": RECORDING_VISITS,
     "rolling_up": ROLLING_UP,
-    "delivering": DELIVERING,
+    "delivering": dict.fromkeys(delivering.STRATEGIES, (UNCHANGED, PLAIN)),
 }

@@ -1,6 +1,6 @@
 """System checks of a PgBouncer between, and of the addresses on both sides of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -58,11 +58,25 @@ POOLING: dict[tuple[str, str], CheckMessage] = {
 }
 
 
-@register(Tags.database)
-def check_pooler(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+Check = Callable[[], Iterable[CheckMessage]]
+
+
+def asks_the_database(check: Check) -> Check:
+    """Register a check of the database, which finds nothing where that cannot be asked."""
+
+    @register(Tags.database)
+    def checked(*, databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
+        try:
+            return list(check()) if "default" in (databases or ()) else []
+        except DatabaseError:
+            return []
+
+    return check
+
+
+@asks_the_database
+def check_pooler() -> Iterator[CheckMessage]:
     """Refuse a PgBouncer that pools in another way than DATABASE_POOLER says, or warn of it."""
-    if "default" not in (databases or ()):
-        return []
     try:
         database = settings.SERVICE_DATABASE
         with bounded(), connected(database) as one, connected(database) as other:
@@ -70,21 +84,17 @@ def check_pooler(*, databases: Sequence[str] | None = None, **kwargs: Any) -> li
             unlimited = limits_missing(one) if found in ("session", "transaction") else []
     except OperationalError as error:
         if REFUSING not in str(error):
-            return []
+            return
         found, unlimited = "refusing", []
-    message = POOLING.get((settings.DATABASE_POOLER, found)) or POOLING.get(("", found))
-    messages = [message] if message else []
+    if message := POOLING.get((settings.DATABASE_POOLER, found)) or POOLING.get(("", found)):
+        yield message
     if unlimited:
-        messages.append(
-            CheckWarning(
-                f"The sessions of the PgBouncer have no {' and no '.join(unlimited)}: the service "
-                "cannot set them there.",
-                hint="Set them with ALTER ROLE, or in transaction mode by its connect_query. "
-                f"{SEE}",
-                id="project.W006",
-            )
+        yield CheckWarning(
+            f"The sessions of the PgBouncer have no {' and no '.join(unlimited)}: the service "
+            "cannot set them there.",
+            hint=f"Set them with ALTER ROLE, or in transaction mode by its connect_query. {SEE}",
+            id="project.W006",
         )
-    return messages
 
 
 def limits_missing(connection: BaseDatabaseWrapper) -> list[str]:
@@ -99,29 +109,24 @@ def limits_missing(connection: BaseDatabaseWrapper) -> list[str]:
         return [name for (name,) in cursor.fetchall()]
 
 
-@register(Tags.database)
-def check_direct(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+@asks_the_database
+def check_direct() -> Iterator[CheckMessage]:
     """Refuse a DATABASE_DIRECT_URL of another database, on which commands would then work."""
-    if "default" not in (databases or ()) or not settings.DIRECT_DATABASE:
-        return []
-    try:
-        with (
-            bounded(),
-            connected(settings.SERVICE_DATABASE) as service,
-            connected(settings.DIRECT_DATABASE) as direct,
-        ):
-            if identity(service) == identity(direct):
-                return []
-    except DatabaseError:
-        return []
-    return [
-        Error(
+    if not settings.DIRECT_DATABASE:
+        return
+    with (
+        bounded(),
+        connected(settings.SERVICE_DATABASE) as service,
+        connected(settings.DIRECT_DATABASE) as direct,
+    ):
+        same = identity(service) == identity(direct)
+    if not same:
+        yield Error(
             "DATABASE_DIRECT_URL leads to another database than DATABASE_URL: server or database "
             "differ (system_identifier of pg_control_system(), current_database()).",
             hint="Name the database that the PgBouncer of DATABASE_URL leads to.",
             id="project.E008",
         )
-    ]
 
 
 def identity(connection: BaseDatabaseWrapper) -> tuple[Any, ...]:

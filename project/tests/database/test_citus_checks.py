@@ -31,7 +31,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
 
 
 def found() -> dict[str, str]:
-    return {str(each.id): f"{each.msg} {each.hint}" for each in check_citus(databases=["default"])}
+    return {str(each.id): f"{each.msg} {each.hint}" for each in check_citus()}
 
 
 @pytest.mark.usefixtures("cluster")
