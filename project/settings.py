@@ -240,7 +240,7 @@ MIDDLEWARE = [
     "project.serving.middleware.head",
     "project.observability.health.HealthMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "project.serving.security_policy.SecurityPolicyMiddleware",
+    "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "project.serving.middleware.no_store",
     "project.serving.middleware.body_limit",

@@ -1,18 +1,13 @@
-"""Which responses may be kept, what HEAD is answered with, and the Content-Security-Policy."""
+"""Which responses may be kept, and what HEAD is answered with."""
 
 from typing import Any
 
 import pytest
-from csp import decorators
-from csp.constants import HEADER, NONCE
-from csp.middleware import CSPMiddleware
 from django.core.handlers.wsgi import WSGIHandler
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.test import Client, RequestFactory
 from django.utils.module_loading import import_string
 from pytest_django import Settings
-
-from project.serving.security_policy import SecurityPolicyMiddleware
 
 pytestmark = pytest.mark.django_db
 
@@ -84,31 +79,3 @@ def test_only_a_call_with_a_session_goes_by_the_middleware_of_pages(
     client.cookies[settings.SESSION_COOKIE_NAME] = "0" * 32
     client.get("/api/links/known")
     assert list(dict.fromkeys(passed)) == ["/api/docs", "/", "/api/links/known"]
-
-
-def page(request: HttpRequest) -> HttpResponse:
-    return HttpResponse("a page")
-
-
-def nonce(request: HttpRequest) -> HttpResponse:
-    request._csp_nonce = "0123456789"  # type: ignore[attr-defined]
-    return page(request)
-
-
-def its_own(request: HttpRequest) -> HttpResponse:
-    return HttpResponse("a page", headers={HEADER: "default-src 'self'"})
-
-
-@pytest.mark.parametrize("debug", [False, True])
-@pytest.mark.parametrize(
-    "view", [page, nonce, its_own, decorators.csp_update({"img-src": ["data:"]})(page)]
-)
-def test_the_policy_is_the_one_of_django_csp(view: Any, debug: bool, settings: Settings) -> None:
-    settings.DEBUG = debug
-    policy = {"default-src": ["'none'"], "img-src": ["'self'"], "script-src": ["'self'", NONCE]}
-    settings.CONTENT_SECURITY_POLICY = {"DIRECTIVES": policy}
-
-    def directives(middleware: Any) -> set[str]:
-        return set(middleware(view)(RequestFactory().get("/")).get(HEADER, "").split("; "))
-
-    assert directives(SecurityPolicyMiddleware) == directives(CSPMiddleware)
