@@ -3,22 +3,23 @@
 from collections.abc import Iterator
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import DatabaseError, connection, transaction
+from django.core.management.base import CommandError, CommandParser
+from django.db import connection, transaction
 
 from project.database import citus, citus_strategies
 from project.management.commands.migrate import NO_TIMEOUTS
-from shorturl.management.command_errors import database_error
+from shorturl.management.database_command import DatabaseCommand
 
 NO_CITUS = "This database has no Citus"
 TO_HAVE_IT = "have it in shared_preload_libraries of all nodes, and CREATE EXTENSION citus"
 NO_TABLES = "so none of its tables is distributed: connect to the cluster's coordinator"
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     """Distributes in one transaction; a second time, it finds nothing to do."""
 
     help = "Distribute links, and what is counted of them, by key over the nodes of Citus."
+    what_now = "Nothing was done."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the switches."""
@@ -54,8 +55,6 @@ class Command(BaseCommand):
                             cursor.execute(statement)
         except citus.NotPossible as error:
             raise CommandError(f"{error}.") from error
-        except DatabaseError as error:
-            raise database_error(error, "Nothing was done.") from error
 
 
 def table() -> Iterator[str]:

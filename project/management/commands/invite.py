@@ -7,15 +7,14 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
 from project.accounts.passwords import link_of
-from shorturl.management.command_errors import database_error
+from shorturl.management.database_command import DatabaseCommand
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     """Writes the link to standard output, and all else to standard error."""
 
     help = (
@@ -34,8 +33,6 @@ class Command(BaseCommand):
         except ValidationError as error:
             reason = " ".join(error.messages)
             raise CommandError(f"{username!r} cannot be invited: {reason}") from error
-        except DatabaseError as error:
-            raise database_error(error, "Try again.") from error
         until = timezone.now() + timedelta(seconds=settings.PASSWORD_RESET_TIMEOUT)
         self.stdout.write(link_of(account))
         self.stderr.write(

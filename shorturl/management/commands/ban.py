@@ -4,16 +4,15 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError
+from django.core.management.base import CommandError
 
 from shorturl.links.bans import HOLDS
 from shorturl.links.validators import ascii_host
-from shorturl.management.command_errors import database_error
+from shorturl.management.database_command import DatabaseCommand
 from shorturl.models import BannedDomain
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     """Writes the list to standard output, and all else to standard error."""
 
     help = (
@@ -44,6 +43,4 @@ class Command(BaseCommand):
                 raise CommandError(f"Not banned: {', '.join(names)}. See `manage.py ban --list`.")
         except ValidationError as error:
             raise CommandError(f"{error.messages[0]} Write a domain like example.com.") from error
-        except DatabaseError as error:
-            raise database_error(error, "Try again.") from error
         self.stderr.write(f"{'Lifted' if lift else 'Banned'}: {', '.join(names)}.")

@@ -6,13 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connection, transaction
+from django.core.management.base import CommandError
+from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
 from django.utils import timezone
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from shorturl.management.command_errors import database_error, user_of
+from shorturl.management.database_command import DatabaseCommand, user_of
 from shorturl.management.demo_links import DAYS, LINKS, DemoLink, visits
 from shorturl.models import ShortUrl, ShortUrlQuerySet, VisitCount
 from shorturl.transfer import bulk
@@ -28,13 +28,14 @@ INSERT = sql.SQL("""
 )
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     """Creates each link with its visits in one transaction, so that the visits are its hits."""
 
     help = (
         f"Create {len(LINKS)} links, {LINKS[0].key} and others, with a year of visits that are "
         "drawn from a seed. Existing links are left alone. For a local run only."
     )
+    what_now = "Run it again: it goes on."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--seed", type=int, default=1, help="another seed draws other visits")
@@ -42,20 +43,17 @@ class Command(BaseCommand):
         parser.add_argument("--remove", action="store_true", help="remove them, with their visits")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Create or remove the links; raise CommandError in production or for a database error."""
+        """Create or remove the links; raise CommandError in production."""
         if not settings.LOCAL:
             raise CommandError(
                 "This is a production service, whose counters must stay correct: run it where "
                 "SHORTURL_LOCAL is on, with another database."
             )
-        try:
-            if options["remove"]:
-                self.stdout.write(f"{remove()} demo links are removed.")
-            else:
-                owner = options["owner"]
-                self.make(options["seed"], None if owner is None else user_of(owner).pk)
-        except DatabaseError as error:
-            raise database_error(error, "Run it again: it goes on.") from error
+        if options["remove"]:
+            self.stdout.write(f"{remove()} demo links are removed.")
+        else:
+            owner = options["owner"]
+            self.make(options["seed"], None if owner is None else user_of(owner).pk)
 
     def make(self, seed: int, owner_id: int | None) -> None:
         """Create the links that do not exist yet."""

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections, router, transaction
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from shorturl.management.command_errors import database_error
+from shorturl.management.database_command import database_error
 from shorturl.models import ShortUrl, ShortUrlQuerySet
 from shorturl.transfer.link_files import COLUMNS, COMPUTED, FORMATS, TIMES, format_of
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from shorturl.links.validators import shortened
-from shorturl.management.command_errors import database_error
+from shorturl.management.database_command import database_error
 from shorturl.models import ShortUrl
 from shorturl.transfer import bulk
 from shorturl.transfer.link_files import FORMATS, csv_records, format_of, json_records, row

@@ -2,16 +2,14 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
-from django.db import DatabaseError
 from django.utils import timezone
 
 from shorturl.links.partial_counts import roll_up
-from shorturl.management.command_errors import database_error
+from shorturl.management.database_command import DatabaseCommand
 from shorturl.visits.roll_up import roll_up_visits
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     """A timer runs it every day, and every minute with the strategy `append_only`."""
 
     help = (
@@ -20,11 +18,9 @@ class Command(BaseCommand):
         "month, and by dimension if a link has many kinds of visits. Safe at any time, and any "
         "number of times at once."
     )
+    what_now = "Nothing is lost: try again."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Roll up; raise CommandError for a database error."""
-        try:
-            self.stdout.write(f"{roll_up():,} hits moved.")
-            self.stdout.write(f"{roll_up_visits(timezone.now()):,} rows of visits rolled up.")
-        except DatabaseError as error:
-            raise database_error(error, "Nothing is lost: try again.") from error
+        """Roll up, and say how much."""
+        self.stdout.write(f"{roll_up():,} hits moved.")
+        self.stdout.write(f"{roll_up_visits(timezone.now()):,} rows of visits rolled up.")

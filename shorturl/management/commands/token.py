@@ -10,7 +10,7 @@ from django.db import IntegrityError
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from shorturl.management.command_errors import user_of
+from shorturl.management.database_command import user_of
 from shorturl.models import ApiToken
 
 

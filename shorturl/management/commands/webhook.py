@@ -5,19 +5,19 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError
+from django.core.management.base import CommandError
 from django.db.models import Count, OuterRef, Subquery
 
 from shorturl.events.subscribing import subscribe, unsubscribe
-from shorturl.management.command_errors import database_error
+from shorturl.management.database_command import DatabaseCommand
 from shorturl.models import LinkEvent, Subscription
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     """Writes the secret or the list to standard output, and all else to standard error."""
 
     help = "Add, list and remove the receivers that `manage.py deliver` tells of events."
+    what_now = "Nothing was changed: try again."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         does = parser.add_subparsers(required=True, metavar="add | list | remove")
@@ -35,10 +35,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, do: Any, **options: Any) -> None:
         if settings.DATABASE_CITUS:
             raise CommandError("Webhooks need triggers, which Citus does not allow here.")
-        try:
-            do(**options)
-        except DatabaseError as error:
-            raise database_error(error, "Nothing was changed: try again.") from error
+        do(**options)
 
     def add(self, url: str, **options: Any) -> None:
         """Add the receiver; raise CommandError for an invalid or known address."""

@@ -1,10 +1,24 @@
-"""The errors of commands: of the database, and of a user who does not exist."""
+"""What commands have in common: the errors of the database, and of a user who does not exist."""
+
+from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import CommandError
+from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
 from shorturl.outages import lacks_migrations
+
+
+class DatabaseCommand(BaseCommand):
+    """A command that raises CommandError for a database error, and says `what_now`."""
+
+    what_now = "Try again."
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return super().execute(*args, **options)
+        except DatabaseError as error:
+            raise database_error(error, self.what_now) from error
 
 
 def database_error(error: DatabaseError, what_now: str, *, returncode: int = 1) -> CommandError:
