@@ -1,16 +1,13 @@
-"""System checks: only right strategies are chosen, and no key can take a path of the service."""
+"""System checks of the strategies that are chosen, of visits, and of the quotas of visitors."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
 from django.core import checks
 from django.core.checks import CheckMessage, Error, register
-from django.urls import URLPattern, URLResolver, get_resolver
 
 from shorturl import operations
-from shorturl.links import keys
 from shorturl.strategies import Strategy, Verdict
 from shorturl.visits import geoip
 
@@ -80,31 +77,6 @@ def check_visits(**kwargs: Any) -> list[CheckMessage]:
             )
         )
     return found
-
-
-@register()
-def check_reserved(**kwargs: Any) -> list[CheckMessage]:
-    """Refuse a path of the service whose first segment could be a key."""
-    return [
-        Error(
-            f"The path /{segment} hides a key: add {segment!r} to keys.RESERVED.",
-            id="shorturl.E002",
-        )
-        for segment in sorted(first_segments(get_resolver().url_patterns, ""))
-        if keys.CUSTOM_KEY.fullmatch(segment) and not keys.is_reserved(segment)
-    ]
-
-
-def first_segments(patterns: list[URLPattern | URLResolver], prefix: str) -> set[str]:
-    """Return the first segments of all paths below `prefix`."""
-    segments = set()
-    for pattern in patterns:
-        route = prefix + str(pattern.pattern)
-        if isinstance(pattern, URLResolver) and "/" not in route:
-            segments |= first_segments(pattern.url_patterns, route)
-        else:
-            segments.add(re.split(r"[/$]", route.removeprefix("^"))[0])
-    return segments
 
 
 @register()

@@ -1,4 +1,4 @@
-"""The paths of the pages. Each first segment must be in keys.RESERVED, as checks.py checks."""
+"""The paths of the pages. Each first segment must be in keys.RESERVED: a test compares them."""
 
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter

@@ -26,7 +26,7 @@ KEY_CONSTRAINT = "shorturl_shorturl_key_uk"
 CUSTOM_KEY = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_LENGTH}}}")
 KEY_PATH = re.compile(f"/({CUSTOM_KEY.pattern})")
 
-# The first path segments of the service's pages, which checks.py compares with the URLs, and
+# The first path segments of the service's pages, which a test compares with the URLs, and
 # `bulk`, which takes the place of a key in /api/links/bulk.
 RESERVED = frozenset(
     {
