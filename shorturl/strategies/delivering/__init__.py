@@ -6,7 +6,6 @@ and the event stays. Applications call deliver_next() of shorturl.events.deliver
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 from shorturl.models import LinkEvent
 from shorturl.strategies import RIGHT, WRONG, Strategy, table
@@ -20,12 +19,7 @@ from shorturl.strategies.delivering import (
     watermark,
 )
 
-
-class Deliver(Protocol):
-    """The signature of every strategy."""
-
-    def __call__(self, subscription_id: int, send: Callable[[LinkEvent], object]) -> bool: ...
-
+Deliver = Callable[[int, Callable[[LinkEvent], object]], bool]
 
 # fmt: off
 STRATEGIES: dict[str, Strategy[Deliver]] = table(

@@ -4,7 +4,7 @@ Each file has one function `resolve(key)`, which returns the ShortUrl or raises
 ShortUrl.DoesNotExist. Applications call operations.resolve().
 """
 
-from typing import Protocol
+from collections.abc import Callable
 
 from shorturl.models import ShortUrl
 from shorturl.strategies import RIGHT, WRONG, Strategy, Verdict, table
@@ -25,13 +25,7 @@ from shorturl.strategies.resolving import (
 )
 
 WITHOUT_CONDITION = Verdict.RIGHT_WITHOUT_CONDITION
-
-
-class Resolve(Protocol):
-    """The signature of every strategy."""
-
-    def __call__(self, key: str) -> ShortUrl: ...
-
+Resolve = Callable[[str], ShortUrl]
 
 # fmt: off
 STRATEGIES: dict[str, Strategy[Resolve]] = table(

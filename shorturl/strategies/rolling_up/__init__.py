@@ -5,8 +5,8 @@ None for single visits) that begin before a time, adds them up in rows of the un
 returns how many rows it took. Applications call roll_up_visits() of shorturl.visits.roll_up.
 """
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import Protocol
 
 from shorturl.strategies import RIGHT, WRONG, Strategy, table
 from shorturl.strategies.rolling_up import (
@@ -17,12 +17,7 @@ from shorturl.strategies.rolling_up import (
     watermark,
 )
 
-
-class RollUp(Protocol):
-    """The signature of every strategy."""
-
-    def __call__(self, unit: str | None, into: str, before: datetime) -> int: ...
-
+RollUp = Callable[[str | None, str, datetime], int]
 
 # fmt: off
 STRATEGIES: dict[str, Strategy[RollUp]] = table(
