@@ -24,7 +24,7 @@ from shorturl import operations
 from shorturl.limits import owners
 from shorturl.links.validators import shortened
 from shorturl.models import ApiToken, LinkState, ShortUrl, ShortUrlQuerySet
-from shorturl.pages.forms import LinkForm, TargetField
+from shorturl.pages.forms import LinkForm
 
 
 class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
@@ -61,7 +61,7 @@ class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 class AdminForm(LinkForm, forms.ModelForm):  # type: ignore[type-arg]
     """The form that changes a short URL."""
 
-    target_url = TargetField(label="Target URL", widget=AdminTextInputWidget)
+    target_url = forms.CharField(label="Target URL", widget=AdminTextInputWidget)
 
     def clean_max_hits(self) -> int | None:
         """Return the limit; raise ValidationError if it is below the hits that the form shows."""

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from pydantic import (
@@ -19,7 +18,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from shorturl.links import keys
-from shorturl.links.bans import validate_not_banned
+from shorturl.links.bans import clean_target_url
 from shorturl.links.labels import (
     TAG_MAX_LENGTH,
     TAGS_MAX,
@@ -28,13 +27,7 @@ from shorturl.links.labels import (
     clean_title,
     one_line,
 )
-from shorturl.links.validators import (
-    TARGET_URL_MAX_LENGTH,
-    validate_expiry,
-    validate_foreign,
-    validate_target_url,
-    with_scheme,
-)
+from shorturl.links.validators import TARGET_URL_MAX_LENGTH, validate_expiry
 from shorturl.models import ShortUrl
 from shorturl.pages.views import address
 
@@ -68,15 +61,6 @@ def custom_error(error: ValidationError) -> PydanticCustomError:
     return PydanticCustomError(error.code or "invalid", "{message}", words)
 
 
-def clean_target_url(target_url: str, request: HttpRequest) -> str:
-    """Return a target URL with its scheme; raise ValidationError unless a link may lead there."""
-    target_url = with_scheme(target_url)
-    validate_target_url(target_url)
-    validate_foreign(target_url, request.get_host(), settings.ALLOWED_HOSTS)
-    validate_not_banned(target_url)
-    return target_url
-
-
 def clean_key(key: str) -> str:
     """Return a custom key; raise ValidationError."""
     keys.validate_custom_key(key)
@@ -85,7 +69,7 @@ def clean_key(key: str) -> str:
 
 TargetUrl = Annotated[
     str,
-    checked(clean_target_url),
+    checked(lambda target_url, request: clean_target_url(target_url, request.get_host())),
     Field(
         description=f"Where the short URL leads: http or https, at most {TARGET_URL_MAX_LENGTH:,} "
         "characters, and neither an address of this service nor in a banned domain. It is stored "

@@ -9,9 +9,16 @@ from threading import Lock
 from time import monotonic
 from typing import NamedTuple
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 
-from shorturl.links.validators import shortened, target_host
+from shorturl.links.validators import (
+    shortened,
+    target_host,
+    validate_foreign,
+    validate_target_url,
+    with_scheme,
+)
 from shorturl.models import BannedDomain
 
 HOLDS = 2.0  # seconds; a read of 10,000 domains takes some 10 ms
@@ -55,6 +62,18 @@ def ban_of(target_url: str) -> str | None:
     """Return what banned() does, for the domains that are banned now."""
     refresh()
     return banned(target_url, known.domains)
+
+
+def clean_target_url(target_url: str, own_host: str) -> str:
+    """Return a target URL with its scheme; raise ValidationError unless a link may lead there.
+
+    None may lead to this service itself; `own_host` is the Host of the request.
+    """
+    target_url = with_scheme(target_url)
+    validate_target_url(target_url)
+    validate_foreign(target_url, own_host, settings.ALLOWED_HOSTS)
+    validate_not_banned(target_url)
+    return target_url
 
 
 def validate_not_banned(target_url: str) -> None:

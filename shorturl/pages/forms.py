@@ -6,19 +6,13 @@ from functools import partial
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.forms.widgets import Script
 
 from shorturl import operations
 from shorturl.limits import quotas
 from shorturl.links import keys, labels
-from shorturl.links.bans import validate_not_banned
-from shorturl.links.validators import (
-    validate_expiry,
-    validate_foreign,
-    validate_target_url,
-    with_scheme,
-)
+from shorturl.links.bans import clean_target_url
+from shorturl.links.validators import validate_expiry
 from shorturl.models import ShortUrl
 
 # No phone may capitalise or correct what is typed.
@@ -28,18 +22,6 @@ AS_TYPED = {
     "autocorrect": "off",
     "spellcheck": "false",
 }
-
-
-class TargetField(forms.CharField):
-    """A target URL, which may be typed without its scheme.
-
-    It has no maxlength, at which a browser silently cuts pasted text.
-    """
-
-    default_validators = [validate_target_url]
-
-    def to_python(self, value: Any) -> str:
-        return with_scheme(super().to_python(value) or "")
 
 
 class TagsField(forms.CharField):
@@ -97,11 +79,8 @@ class LinkForm(forms.Form):
             field.show_hidden_initial = bool(self.initial)
 
     def clean_target_url(self) -> str:
-        """Return the target URL; raise ValidationError where no link may lead."""
-        target_url: str = self.cleaned_data["target_url"]
-        validate_foreign(target_url, self.own_host, settings.ALLOWED_HOSTS)
-        validate_not_banned(target_url)
-        return target_url
+        """Return the target URL with its scheme; raise ValidationError where no link may lead."""
+        return clean_target_url(self.cleaned_data["target_url"], self.own_host)
 
     def clean_title(self) -> str:
         """Return the title on one line; raise ValidationError for one that is too long."""
@@ -120,7 +99,8 @@ class TargetForm(LinkForm):
 
     field_order: Sequence[str] = ("target_url", "title", "tags", "max_hits", "expires_at")
 
-    target_url = TargetField(
+    # Without a maxlength, at which a browser silently cuts pasted text.
+    target_url = forms.CharField(
         label="Target URL",
         error_messages={"required": "Enter the target URL, for example https://example.com/page."},
         widget=forms.URLInput(attrs={"placeholder": "https://example.com/a/long/page", **AS_TYPED}),
