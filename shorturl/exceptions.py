@@ -73,7 +73,6 @@ class Contended(ShortUrlError):
     """An optimistic strategy has failed in all of its attempts."""
 
     def __init__(self, key: str, attempts: int) -> None:
-        self.key, self.attempts = key, attempts
         super().__init__(
             f"Gave up on {key!r} after {attempts} attempts: others changed it each time."
         )
@@ -83,7 +82,6 @@ class RowLocked(ShortUrlError):
     """Another transaction has locked the row of a short URL for longer than lock_timeout."""
 
     def __init__(self, key: str) -> None:
-        self.key = key
         super().__init__(f"The row of {key!r} is locked.")
 
 
@@ -91,7 +89,6 @@ class KeyReused(ShortUrlError):
     """An Idempotency-Key was sent before with a different request."""
 
     def __init__(self, key: str) -> None:
-        self.key = key
         super().__init__(f"The Idempotency-Key {key!r} was sent with another request before.")
 
 
@@ -99,7 +96,6 @@ class InFlight(ShortUrlError):
     """A request was repeated while the first one is still in progress."""
 
     def __init__(self, key: str) -> None:
-        self.key = key
         super().__init__(f"The request with the Idempotency-Key {key!r} is still in progress.")
 
 
@@ -107,7 +103,7 @@ class QuotaExceeded(ShortUrlError):
     """A spender has used up a quota of the current period."""
 
     def __init__(self, spender: str, *, limit: int, period: timedelta) -> None:
-        self.spender, self.limit, self.period = spender, limit, period
+        self.period = period
         super().__init__(f"{spender!r} has used up its quota of {limit:,} in {period}.")
 
 
@@ -127,7 +123,7 @@ class TooManyCreates(ShortUrlError):
     """
 
     def __init__(self, limit: int, what: str, *, seconds: int, headers: dict[str, str]) -> None:
-        self.seconds, self.headers = seconds, headers
+        self.headers = headers
         units = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
         length, unit = next(pair for pair in units if seconds >= 2 * pair[0] or pair[0] == 1)
         wait = f"{-(-seconds // length)} {unit}"
