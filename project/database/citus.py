@@ -5,6 +5,8 @@ transaction, so that what is interrupted has done nothing.
 """
 
 from collections.abc import Iterable, Iterator
+from graphlib import TopologicalSorter
+from typing import Any
 
 from django.apps import apps
 from django.contrib.auth import get_user_model
@@ -158,15 +160,9 @@ def reference_models() -> list[type[Model]]:
     tied: set[type[Model]] = {get_user_model()}
     while more := {model for model in left - tied if any(tie(model, other) for other in tied)}:
         tied |= more
-    ordered: list[type[Model]] = []
-    while tied:
-        model = min(
-            (each for each in tied if not refers_to(each) & tied - {each}),
-            key=lambda each: each._meta.db_table,
-        )
-        tied.remove(model)
-        ordered.append(model)
-    return ordered
+    by_name = sorted(tied, key=lambda each: each._meta.db_table)
+    needed = {model: refers_to(model) & tied - {model} for model in by_name}
+    return list(TopologicalSorter(needed).static_order())
 
 
 def tie(one: type[Model], other: type[Model]) -> bool:
@@ -174,7 +170,7 @@ def tie(one: type[Model], other: type[Model]) -> bool:
     return other in refers_to(one) or one in refers_to(other)
 
 
-def refers_to(model: type[Model]) -> set[object]:
+def refers_to(model: type[Model]) -> set[Any]:
     """Return the models that its foreign keys lead to."""
     return {field.related_model for field in model._meta.fields if field.remote_field}
 
