@@ -238,7 +238,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "project.serving.unavailable.DatabaseUnavailableMiddleware",
     "project.serving.middleware.head",
-    "project.observability.health.HealthMiddleware",
+    "project.observability.health.probes",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

@@ -20,20 +20,17 @@ from project.serving.unavailable import RETRY_AFTER
 
 READY_WITHIN = 2.0  # seconds in which the database has to answer
 
+View = Callable[[HttpRequest], HttpResponse]
+
 logger = logging.getLogger(__name__)
 
 
-class HealthMiddleware:
-    """Answers the probes before the middleware behind this one can refuse them.
+def probes(get_response: View) -> View:
+    """Answer the probes before the middleware behind this one can refuse them.
 
     A probe comes from inside, often with an IP address as its Host and by plain HTTP.
     """
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        return PROBES.get(request.path_info, self.get_response)(request)
+    return lambda request: PROBES.get(request.path_info, get_response)(request)
 
 
 @cache_control(no_store=True)
@@ -84,7 +81,7 @@ def not_ready(request: HttpRequest, reason: str, details: Exception | None = Non
     return response
 
 
-PROBES = {"/healthz": healthz, "/readyz": readyz}
+PROBES: dict[str, View] = {"/healthz": healthz, "/readyz": readyz}
 if settings.SHORTURL_METRICS_TOKEN:
     from project.observability.metrics import metrics
 
