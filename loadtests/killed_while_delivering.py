@@ -27,15 +27,15 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from tabulate import tabulate
 
-from loadtests.faults.experiment import manage, reported
+from loadtests.faults.experiment import manage
 from loadtests.faults.outcome import NotRecovered
+from loadtests.faults.program import reported
+from loadtests.faults.traffic import HttpClient
 from loadtests.harness.own_postgres import own_postgres
 from loadtests.harness.reconciliation import ExitCode
 from loadtests.harness.serving import NO_REFUSALS, serving
@@ -110,26 +110,17 @@ class Hook(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def ask(url: str, method: str, path: str, content: object = None) -> tuple[int, bytes]:
-    """Return status and body of an answer of the service."""
-    connection = HTTPConnection(urlsplit(url).netloc, timeout=30)
-    body = None if content is None else json.dumps(content)
-    connection.request(method, path, body, {"Content-Type": "application/json"})
-    with connection.getresponse() as response:
-        answer = response.status, response.read()
-    connection.close()
-    return answer
-
-
 def use_up(url: str, number: int) -> list[Told]:
     """Create a link and follow it; return which events are due, by what was acknowledged."""
     link = {"target_url": f"https://example.com/{number}", "max_hits": 1}
-    status, body = ask(url, "POST", "/api/links", link)
-    if status != 201:
-        raise NotRecovered(f"a create is answered {status}")
-    key = json.loads(body)["key"]
-    status, _ = ask(url, "GET", f"/{key}")
-    return [(key, "link.created"), *([(key, "link.used_up")] if status == 302 else [])]
+    with closing(HttpClient([url])) as client:
+        created = client.ask("POST", "/api/links", link)
+        if created.kind != "201":
+            raise NotRecovered(f"a create is answered {created.kind}")
+        key = json.loads(created.body)["key"]
+        followed = client.ask("GET", f"/{key}")
+    used_up = [(key, "link.used_up")] if followed.kind == "302" else []
+    return [(key, "link.created"), *used_up]
 
 
 @contextmanager

@@ -27,9 +27,9 @@ from functools import partial
 from tabulate import tabulate
 
 from loadtests.faults import environments
-from loadtests.faults.experiment import KindOfFault, reported
+from loadtests.faults.experiment import KindOfFault
 from loadtests.faults.open_loop import OfferedLoad, overload
-from loadtests.faults.program import measure
+from loadtests.faults.program import measure, reported
 
 ALL, FEW = (1, 2, 5, 10), (1, 5)
 TITLES = ["load", "offered/s", "goodput/s", "at 1 ×", "client", "refused/s", "no answer"]

@@ -22,9 +22,9 @@ from functools import partial
 import psutil
 from tabulate import tabulate
 
-from loadtests.faults.experiment import Experiment, KindOfFault, reported
+from loadtests.faults.experiment import Experiment, KindOfFault
 from loadtests.faults.outcome import Figure
-from loadtests.faults.program import measure
+from loadtests.faults.program import measure, reported
 
 MEGABYTE = 1024 * 1024
 KINDS = {"rss": "RSS, MB", "uss": "USS, MB"}

@@ -11,6 +11,7 @@
     environments.py     where the faults happen: services, databases, proxies
     traffic.py          the users at work meanwhile, and their ledger
     experiment.py       one fault under load
+    program.py          one fault as a program of its own, and the exit codes
     outcome.py          the measured figures, their bounds, and what did not hold
 
 After every fault the ledger has to agree with the database: acknowledged ≤ hits ≤ sent for every

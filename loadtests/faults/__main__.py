@@ -22,21 +22,24 @@ from datetime import UTC, datetime
 
 from tabulate import tabulate
 
-from loadtests.faults.experiment import KindOfFault, Setup, reported
-from loadtests.faults.outcome import FaultOutcome, NotRecovered, Skipped
+from loadtests.faults.experiment import KindOfFault
+from loadtests.faults.outcome import FaultOutcome, NotRecovered
+from loadtests.faults.program import reported
 from loadtests.faults.table import FAULTS
 from loadtests.harness import comparison
 from loadtests.harness.lab_api import LabError
-from loadtests.harness.measured_operations import OPERATIONS, WRONG_RESOLVING
+from loadtests.harness.own_pgbouncer import NotInstalled
 from loadtests.harness.reconciliation import ExitCode
 
-Result = FaultOutcome | Skipped | NotRecovered
+Result = FaultOutcome | NotInstalled | NotRecovered
 BY_NAME = {fault.name: fault for fault in FAULTS}
 COLUMNS = ("fault", "acknowledged ≤ hits ≤ sent", "longest wait", "bound", "besides")
 
 
-def outcomes(faults: Sequence[KindOfFault], setup: Setup) -> Iterator[tuple[KindOfFault, Result]]:
+def outcomes(faults: Sequence[KindOfFault], options: str) -> Iterator[tuple[KindOfFault, Result]]:
     """Run the faults, and yield the result of each. Neighbours share their place.
+
+    `options` are those of the connections to PostgreSQL.
 
     Raises NotServed, and what own_postgres() does.
     """
@@ -44,11 +47,11 @@ def outcomes(faults: Sequence[KindOfFault], setup: Setup) -> Iterator[tuple[Kind
     while waiting:
         place_of = waiting[0].place
         try:
-            with place_of(setup) as place:
+            with place_of(options) as place:
                 while waiting and waiting[0].place is place_of:
                     outcome = waiting[0].run(place)
                     yield waiting.pop(0), outcome
-        except (Skipped, NotRecovered) as reason:
+        except (NotInstalled, NotRecovered) as reason:
             yield waiting.pop(0), reason
         except LabError as error:
             yield waiting.pop(0), NotRecovered(str(error))
@@ -56,7 +59,7 @@ def outcomes(faults: Sequence[KindOfFault], setup: Setup) -> Iterator[tuple[Kind
 
 def cells(fault: KindOfFault, outcome: Result) -> list[str]:
     """Return the row of a table."""
-    if isinstance(outcome, Skipped):
+    if isinstance(outcome, NotInstalled):
         return [fault.name, f"skipped: {outcome}", "", "", ""]
     if isinstance(outcome, NotRecovered):
         return [fault.name, f"MISSED: {outcome}", "", bound(fault), ""]
@@ -76,7 +79,7 @@ def bound(fault: KindOfFault) -> str:
 
 def exit_code(results: Sequence[Result], *, counts_only: bool = False) -> ExitCode:
     """Return the exit code: a bound that was missed, or nothing that was tried."""
-    tried = [result for result in results if not isinstance(result, Skipped)]
+    tried = [result for result in results if not isinstance(result, NotInstalled)]
     for result in tried:
         if isinstance(result, NotRecovered) or result.miscounted():
             return ExitCode.UNEXPECTED
@@ -99,12 +102,6 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--list", action="store_true", help="list the faults, and end")
     parser.add_argument("--markdown", action="store_true", help="print a table for the documents")
-    parser.add_argument(
-        "--strategy",
-        choices=[n for n in OPERATIONS["resolving"].strategies if n not in WRONG_RESOLVING],
-        default="",
-        help="count hits by this one, not by the service's default",
-    )
     parser.add_argument(
         "--async",
         dest="options",
@@ -136,7 +133,7 @@ def measure(chosen: argparse.Namespace) -> ExitCode:
     """Run the chosen faults, print a line of each, or a table of all; return the exit code."""
     began, where = datetime.now(UTC), comparison.machine_and_load()
     results, rows = [], []
-    for fault, outcome in outcomes(chosen.faults, Setup(chosen.options, chosen.strategy)):
+    for fault, outcome in outcomes(chosen.faults, chosen.options):
         results.append(outcome)
         rows.append(cells(fault, outcome))
         print(line(rows[-1]), file=sys.stderr if chosen.markdown else sys.stdout, flush=True)

@@ -1,7 +1,6 @@
 """An experiment: one fault in a service under load, and what was measured meanwhile."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -11,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import psutil
-from django.core.exceptions import ImproperlyConfigured
 
 from loadtests.faults.outcome import (
     PROBE_BOUND,
@@ -20,13 +18,10 @@ from loadtests.faults.outcome import (
     FaultOutcome,
     Figure,
     NotRecovered,
-    Skipped,
 )
 from loadtests.faults.traffic import Traffic, running
-from loadtests.harness.lab_api import LabError
 from loadtests.harness.own_postgres import OwnPostgres, own_postgres
-from loadtests.harness.reconciliation import ExitCode
-from loadtests.harness.serving import ROOT, NotServed, RunningService, serving
+from loadtests.harness.serving import ROOT, RunningService, serving
 
 # So many redirects one after another, without an error between them, are a service at work.
 AT_WORK = 100
@@ -51,7 +46,7 @@ class Place:
     """Where a fault happens: PostgreSQL, the services, and the addresses that the load uses.
 
     `tool` is what a fault uses there: a proxy, for example. `probed` is the address where /healthz
-    is asked, when it is not the first of `urls`.
+    is asked, when it is not the first of `urls`. `visits` says that the service records visits.
     """
 
     postgres: OwnPostgres
@@ -59,30 +54,19 @@ class Place:
     urls: list[str]
     tool: Any = None
     probed: str = ""
+    visits: bool = True
 
 
-@dataclass
-class Setup:
-    """What the command line asks for: parameters of the connections, and another strategy."""
-
-    postgres_options: str = ""
-    strategy: str = ""  # the service's default
-
-    def serve(
-        self, database_url: str, **environment: str
-    ) -> AbstractContextManager[RunningService]:
-        """Serve from that database with the settings, workers and threads of a production."""
-        own = {"SHORTURL_LAB": "on", "SHORTURL_RESOLVING": self.strategy}
-        return serving(**own, DATABASE_URL=database_url, **environment)
+def served(database_url: str, **environment: str) -> AbstractContextManager[RunningService]:
+    """Serve from that database with the settings, workers and threads of a production."""
+    settings = {"SHORTURL_LAB": "on", "SHORTURL_RESOLVING": "", **environment}
+    return serving(DATABASE_URL=database_url, **settings)
 
 
 @contextmanager
-def plain(setup: Setup, **environment: str) -> Iterator[Place]:
-    """Have one service on one PostgreSQL."""
-    with (
-        own_postgres(options=setup.postgres_options) as postgres,
-        setup.serve(postgres.url, **environment) as service,
-    ):
+def plain(options: str = "", **environment: str) -> Iterator[Place]:
+    """Have one service on one PostgreSQL; `options` are those of the connections to it."""
+    with own_postgres(options=options) as postgres, served(postgres.url, **environment) as service:
         yield Place(postgres, [service], [service.url])
 
 
@@ -97,14 +81,6 @@ class Experiment:
     def postgres(self) -> OwnPostgres:
         """The PostgreSQL of the service."""
         return self.place.postgres
-
-    @property
-    def records_visits(self) -> bool:
-        """Whether the service records visits: by default, unless another strategy counts."""
-        # The first of the services: a fault may have killed the last one.
-        chosen = psutil.Process(self.place.services[0].process.pid).environ()
-        default = chosen.get("SHORTURL_RESOLVING", "") in ("", "combined")
-        return bool(chosen.get("SHORTURL_VISITS", "" if default else "off") != "off")
 
     @property
     def master(self) -> psutil.Process:
@@ -143,7 +119,7 @@ class KindOfFault(NamedTuple):
     does: str
     must_hold: str
     inject: Callable[[Experiment], Iterable[Figure] | None]
-    place: Callable[[Setup], AbstractContextManager[Place]] = plain
+    place: Callable[[str], AbstractContextManager[Place]] = plain
     bound: float | None = QUICK
     quick: bool = True
     affects: bool = False
@@ -152,7 +128,7 @@ class KindOfFault(NamedTuple):
     def run(self, place: Place) -> FaultOutcome:
         """Have users at work, inject the fault, wait for the service to recover, and reconcile.
 
-        Raises NotRecovered, Skipped, and LabError when the service is not there.
+        Raises NotRecovered, and LabError when the service is not there.
         """
         with running(place.urls, probed=place.probed) as traffic:
             experiment = Experiment(place, traffic)
@@ -160,13 +136,13 @@ class KindOfFault(NamedTuple):
             traffic.begin_measuring()
             figures = [*(self.inject(experiment) or ())]
             experiment.wait_until_at_work("the load is not answered after the fault")
-        records, unrecorded = experiment.records_visits, hits_without_visits(place.postgres)
+        unrecorded = hits_without_visits(place.postgres)
         hits, result = traffic.reconciled()
         standard = [Figure("longest wait", traffic.longest, self.bound, " s")]
         if self.probes:
             standard.append(Figure("/healthz", traffic.longest_probe, PROBE_BOUND, " s"))
             standard.append(Figure("failed /healthz", traffic.failed_probes, 0))
-        if records:
+        if place.visits:
             standard.append(Figure("hits without a visit", unrecorded, 0))
         if self.affects:
             affected = traffic.ledger.errors.total()
@@ -209,24 +185,3 @@ def manage(
             yield process
         finally:
             process.kill()
-
-
-def reported(name: str, measure: Callable[[], ExitCode]) -> ExitCode:
-    """Return the exit code of `measure`; print one line, which begins with `name`, of an error.
-
-    On SIGTERM, what it has started is ended before this process is.
-    """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        return measure()
-    except NotRecovered as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return ExitCode.UNEXPECTED
-    except (
-        *(Skipped, NotServed, LabError, ImproperlyConfigured),
-        *(OSError, subprocess.SubprocessError),
-    ) as error:
-        print(f"{name}: {error}", file=sys.stderr)
-    except KeyboardInterrupt:
-        print(f"{name}: stopped", file=sys.stderr)
-    return ExitCode.INCONCLUSIVE

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from loadtests.faults.outcome import Skipped
+from loadtests.harness.own_pgbouncer import NotInstalled
 
 CLONE_NEWNET = 0x40000000  # of <linux/sched.h>
 HERE, THERE = "10.77.0.1", "10.77.0.2"  # addresses that only the two namespaces know
@@ -41,11 +41,11 @@ class Cable:
 def cable() -> Iterator[Cable]:
     """Put this thread, and what it starts, in a namespace of its own for the length of the block.
 
-    PostgreSQL goes to the far end, where its address is THERE. Raises Skipped where the machine
-    cannot have namespaces.
+    PostgreSQL goes to the far end, where its address is THERE. Raises NotInstalled where the
+    machine cannot have namespaces.
     """
     if sys.platform != "linux" or os.geteuid() or not shutil.which("ip"):
-        raise Skipped("it takes Linux, root and the command ip (apt-get install iproute2)")
+        raise NotInstalled("it takes Linux, root and the command ip (apt-get install iproute2)")
     opened = [_current()]
     try:
         for _ in range(2):
@@ -73,11 +73,11 @@ def _current() -> int:
 
 def _call(function: str, *arguments: int) -> None:
     if getattr(ctypes.CDLL(None, use_errno=True), function)(*arguments):
-        raise Skipped(f"{function}: {os.strerror(ctypes.get_errno())}")
+        raise NotInstalled(f"{function}: {os.strerror(ctypes.get_errno())}")
 
 
 def _ip(command: str) -> None:
     arguments = ["ip", *command.split()]
     ended = subprocess.run(arguments, check=False, capture_output=True, text=True)  # noqa: S603
     if ended.returncode:
-        raise Skipped(f"ip {command}: {ended.stderr.strip()}")
+        raise NotInstalled(f"ip {command}: {ended.stderr.strip()}")

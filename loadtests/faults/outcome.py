@@ -16,10 +16,6 @@ RESPAWN = 10.0  # seconds for gunicorn to replace all workers, and for them to i
 QUICK = 1.0  # seconds for a request that waits for nothing but a thread
 
 
-class Skipped(Exception):
-    """This machine lacks what the fault needs. The message says what."""
-
-
 class NotRecovered(Exception):
     """The service did not recover from a fault. The message is one line."""
 

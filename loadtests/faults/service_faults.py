@@ -1,24 +1,20 @@
 """Faults of the service: workers that are killed, and clients that keep it busy."""
 
-import http.client
 import json
 import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
-from http.client import HTTPConnection
-from http.cookiejar import CookieJar
-from urllib.error import URLError
-from urllib.parse import urlencode, urlsplit
-from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 
 import psutil
+import requests
 
 from loadtests.faults.experiment import Experiment, found
 from loadtests.faults.outcome import Figure
+from loadtests.faults.traffic import HttpClient
 
 GUESSERS, GUESSING = 16, 5  # clients, seconds
 TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
@@ -100,16 +96,13 @@ def create(url: str, target_url: str, answers: list[str]) -> bool:
 
     The key of the link is appended to `answers`.
     """
-    headers = {"Content-Type": "application/json", "Idempotency-Key": target_url}
-    body = json.dumps({"target_url": target_url})
-    connection = HTTPConnection(urlsplit(url).netloc)
-    with suppress(OSError, http.client.HTTPException), closing(connection):
-        connection.request("POST", "/api/links", body, headers)
-        response = connection.getresponse()
-        if response.status == http.client.CREATED:
-            answers.append(json.load(response)["key"])
-            return True
-    return False
+    with closing(HttpClient([url])) as client:
+        content, headers = {"target_url": target_url}, {"Idempotency-Key": target_url}
+        answer = client.ask("POST", "/api/links", content, **headers)
+    if answer.kind != "201":
+        return False
+    answers.append(json.loads(answer.body)["key"])
+    return True
 
 
 def wrong_passwords(experiment: Experiment) -> Iterator[Figure]:
@@ -132,18 +125,15 @@ def wrong_passwords(experiment: Experiment) -> Iterator[Figure]:
 
 def guess(url: str, name: str, answers: Counter[int]) -> None:
     """Post wrong passwords for GUESSING seconds, and count the answers by their status."""
-    opener = build_opener(ProxyHandler({}), HTTPCookieProcessor(CookieJar()))
-    deadline, token = time.monotonic() + GUESSING, None
+    session, deadline, token = requests.Session(), time.monotonic() + GUESSING, None
+    session.trust_env = False  # no proxy
     while time.monotonic() < deadline:
         try:
             if token is None:
-                with opener.open(f"{url}/login", timeout=GUESSING) as response:
-                    token = TOKEN.findall(response.read().decode())[0]
+                page = session.get(f"{url}/login", timeout=GUESSING)
+                page.raise_for_status()
+                token = TOKEN.findall(page.text)[0]
             form = {"username": name, "password": "wrong", "csrfmiddlewaretoken": token}
-            data = urlencode(form).encode()
-            with opener.open(f"{url}/login", data, timeout=GUESSING) as response:
-                answers[response.status] += 1
-        except URLError as error:
-            answers[getattr(error, "code", 0)] += 1
-        except OSError:
-            answers[0] += 1
+            answers[session.post(f"{url}/login", form, timeout=GUESSING).status_code] += 1
+        except requests.RequestException as error:
+            answers[0 if error.response is None else error.response.status_code] += 1

@@ -23,6 +23,7 @@ CLIENT_TIMEOUT = 60  # seconds, longer than any bound
 KEY_LENGTH = 3
 # What people look at besides: pages, the API, and a key that does not exist.
 PAGES = ("/", "/login", "/{hot}/stats", "/{hot}/qr.svg", "/api/links/{hot}", "/{space}-none")
+JSON = {"Content-Type": "application/json"}
 
 
 class Answer(NamedTuple):
@@ -43,11 +44,11 @@ class HttpClient:
     def _next(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection(next(self._addresses), timeout=CLIENT_TIMEOUT)
 
-    def ask(self, method: str, path: str, content: object = None) -> Answer:
-        """Send one request, once, and return the answer."""
+    def ask(self, method: str, path: str, content: object = None, **headers: str) -> Answer:
+        """Send one request, once, and return the answer; `headers` are further ones."""
         began, body = time.monotonic(), None if content is None else json.dumps(content)
         try:
-            self._connection.request(method, path, body, {"Content-Type": "application/json"})
+            self._connection.request(method, path, body, {**JSON, **headers})
             response = self._connection.getresponse()
             kind, answer = str(response.status), response.read()
         except (OSError, http.client.HTTPException) as error:

@@ -31,7 +31,7 @@ pool_mode = {mode}
 
 
 class NotInstalled(Exception):
-    """There is no PgBouncer on this machine."""
+    """This machine lacks a program, or a right, that is needed. The message says which."""
 
 
 class OwnPgbouncer:

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from loadtests.faults.__main__ import cells, exit_code, main
-from loadtests.faults.outcome import FaultOutcome, Figure, NotRecovered, Skipped
+from loadtests.faults.outcome import FaultOutcome, Figure, NotRecovered
 from loadtests.faults.table import FAULTS
+from loadtests.harness.own_pgbouncer import NotInstalled
 from loadtests.harness.reconciliation import ExitCode, LoadResult
 from loadtests.harness.serving import ROOT
 
@@ -37,7 +38,7 @@ def test_a_bound_that_is_missed_is_told_and_is_the_exit_code(
     told = "  ".join(cells(FAULTS[0], outcome))
     assert f"MISSED: {missed}" in told if missed else "MISSED" not in told
     code = ExitCode.UNEXPECTED if missed else ExitCode.AS_EXPECTED
-    assert exit_code([KEPT, Skipped("no PgBouncer"), outcome]) is code
+    assert exit_code([KEPT, NotInstalled("no PgBouncer"), outcome]) is code
 
 
 def test_where_only_counts_matter_a_time_that_is_missed_is_told_and_no_failure() -> None:
@@ -48,7 +49,7 @@ def test_where_only_counts_matter_a_time_that_is_missed_is_told_and_no_failure()
 
 
 def test_where_nothing_could_be_tried_the_run_is_inconclusive() -> None:
-    skipped = Skipped("no PgBouncer is installed")
+    skipped = NotInstalled("no PgBouncer is installed")
     assert cells(FAULTS[0], skipped)[1] == "skipped: no PgBouncer is installed"
     assert exit_code([skipped]) is ExitCode.INCONCLUSIVE
 
@@ -57,7 +58,6 @@ def test_where_nothing_could_be_tried_the_run_is_inconclusive() -> None:
     ("arguments", "told"),
     [
         (["kill_wroker"], "faults: there is no fault 'kill_wroker'; there are kill_worker, "),
-        (["--strategy", "naive"], "invalid choice: 'naive'"),
         (["--quick", "frozen_postgres"], "faults: frozen_postgres is not quick"),
     ],
 )
