@@ -8,7 +8,7 @@ invariant has to hold: every acknowledged redirect is counted, every link has it
 How to run it, with the service up (`make run`):
 
     locust -f loadtests/hot_and_cold.py --headless
-    locust -f loadtests/hot_and_cold.py --headless --keys 1000 --exponent 0.8 -t 60s --processes 2
+    locust -f loadtests/hot_and_cold.py --headless -t 60s --processes 2
     locust -f loadtests/hot_and_cold.py                     # http://127.0.0.1:8089, tab "Ledger"
     SHORTURL_RESOLVING=naive make run                       # now it violates the invariant
 
@@ -19,43 +19,19 @@ something was; 1 when not; 2 when the run was inconclusive.
 
 import random
 import uuid
-from functools import cached_property
 from itertools import accumulate
-from typing import Any
 
 from locust import task
 
 from loadtests.harness.hooks import Hooks
-from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
 
 KEYS = 200
-MAX_KEYS = 10_000  # made one after another before the run begins
-MAX_EXPONENT = 10  # at which the first key is followed a thousand times as often as all others
+WEIGHTS = [*accumulate(1 / rank for rank in range(1, KEYS + 1))]  # as random.choices() takes them
 
-
-def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
-    """Make the links that are to be followed."""
-    if not 1 <= options.keys <= MAX_KEYS:
-        raise LabError(f"--keys {options.keys} is out of range: use 1 to {MAX_KEYS}")
-    if not 0 <= options.exponent <= MAX_EXPONENT:  # which nan is not, either
-        raise LabError(f"--exponent {options.exponent} is out of range: use 0 to {MAX_EXPONENT}")
-    target_url = f"https://{space}.invalid/seed/"
-    keys = [lab.create(space, "on_conflict", f"{target_url}{n}") for n in range(options.keys)]
-    return {"seeds": keys}
-
-
-def more(parser: Any) -> None:
-    """Add --keys and --exponent."""
-    parser.add_argument("--keys", type=int, default=KEYS, help="how many links are followed")
-    parser.add_argument(
-        "--exponent", type=float, default=1.0, help="of Zipf's law: the higher, the hotter"
-    )
-
-
-load = LoadRun("service", prepare)
-Hooks(load, more)
+load = LoadRun("service", seeds=KEYS, users=1)
+Hooks(load)
 
 
 class Public(LedgerUser):
@@ -63,15 +39,9 @@ class Public(LedgerUser):
 
     load = load
 
-    @cached_property
-    def weights(self) -> list[float]:
-        """The frequencies of the keys by rank, cumulated as random.choices() takes them."""
-        exponent = self.load.options.exponent
-        return [*accumulate(rank**-exponent for rank in range(1, len(self.given["seeds"]) + 1))]
-
     def drawn(self) -> str:
         """Return a key, a hot one more often than a cold one."""
-        (key,) = random.choices(self.given["seeds"], cum_weights=self.weights)  # noqa: S311
+        (key,) = random.choices(self.given["seeds"], cum_weights=WEIGHTS)  # noqa: S311
         return str(key)
 
     @task(90)

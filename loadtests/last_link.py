@@ -26,7 +26,7 @@ from loadtests.harness.users import LedgerUser
 
 LIMIT = 10  # links of each spender
 
-load = LoadRun("spending", prepare=lambda lab, space, options: {"limit": LIMIT})
+load = LoadRun("spending", limit=LIMIT)
 Hooks(load)
 
 

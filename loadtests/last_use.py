@@ -18,26 +18,18 @@ inconclusive.
 """
 
 from http import HTTPStatus
-from typing import Any
 
 from locust import task
 from locust.exception import StopUser
 
 from loadtests.harness.hooks import Hooks
-from loadtests.harness.lab_api import Lab
 from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
 
 LINKS, LIMIT = 100, 10
 
 
-def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
-    """Make the links."""
-    target_url = f"https://{space}.invalid/limited"
-    return {"seeds": [lab.create(space, "on_conflict", target_url, LIMIT) for _ in range(LINKS)]}
-
-
-load = LoadRun("last_use", prepare)
+load = LoadRun("last_use", seeds=LINKS, max_hits=LIMIT)
 Hooks(load)
 
 

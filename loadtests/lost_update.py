@@ -23,19 +23,13 @@ from typing import Any
 from locust import task
 
 from loadtests.harness.hooks import Hooks
-from loadtests.harness.lab_api import Lab
-from loadtests.harness.load_run import LoadRun
+from loadtests.harness.load_run import EDIT, LoadRun
 from loadtests.harness.users import LedgerUser
 
 LOOKS = 4  # times that the editor checks an edit before the next one
 
 
-def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
-    """Make the hot key."""
-    return {"seeds": [lab.create(space, "on_conflict", f"https://{space}.invalid/edit/0")]}
-
-
-load = LoadRun("resolving", prepare)
+load = LoadRun("resolving", seeds=1)
 Hooks(load)
 
 
@@ -71,11 +65,10 @@ class Editor(Follower):
         response = self.ask(
             "POST",
             f"/lab/edit/{hot}",
-            name="/lab/edit/KEY",
+            name=EDIT,
             expected=200,
             unknown=lambda: self.load.ledger.unknown_edits.append(target_url),
             json={"target_url": target_url},
-            measured=False,
         )
         if response is None:
             return

@@ -24,7 +24,6 @@ from typing import Any
 from locust import task
 
 from loadtests.harness.hooks import Hooks
-from loadtests.harness.lab_api import Lab
 from loadtests.harness.ledger import is_refusal
 from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
@@ -38,12 +37,7 @@ USER_AGENTS = (
 )
 
 
-def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
-    """Make the hot link."""
-    return {"seeds": [lab.create(space, "on_conflict", f"https://{space}.invalid/hot")]}
-
-
-load = LoadRun("recording_visits", prepare)
+load = LoadRun("recording_visits", seeds=1)
 Hooks(load)
 
 

@@ -9,7 +9,7 @@ it after as many creates as it has keys.
 How to run it, with the service up (`make run`):
 
     locust -f loadtests/toctou.py --headless --strategy check_first
-    locust -f loadtests/toctou.py --headless --strategy on_conflict --key-length 2
+    locust -f loadtests/toctou.py --headless --strategy on_conflict
     locust -f loadtests/toctou.py                           # http://127.0.0.1:8089, tab "Ledger"
     locust -f loadtests/toctou.py --headless --processes 2
 
@@ -31,14 +31,8 @@ KEYS = 62  # of one character
 ROUNDS = 4096  # that a key space has
 
 
-def more(parser: Any) -> None:
-    """Add --key-length."""
-    text = "of the first keys that are drawn, in characters"
-    parser.add_argument("--key-length", type=int, default=1, help=text)
-
-
-load = LoadRun("creating")
-Hooks(load, more)
+load = LoadRun("creating", key_length=1)
+Hooks(load)
 
 
 class Creator(LedgerUser):
@@ -50,8 +44,7 @@ class Creator(LedgerUser):
     @property
     def round(self) -> int:
         """The round of this process: it changes after as many requests as a round has keys."""
-        in_a_round: int = KEYS**self.load.options.key_length
-        return self.load.total // in_a_round % ROUNDS
+        return self.load.total // KEYS % ROUNDS
 
     @task
     def draw(self) -> None:

@@ -21,28 +21,18 @@ inconclusive.
 
 import random
 from http import HTTPStatus
-from typing import Any
 
 from locust import task
 
 from loadtests.harness.hooks import Hooks
-from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
 
 LINKS, TIMERS = 5, 2
 
 
-def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
-    """Make the links."""
-    if options.num_users <= TIMERS:
-        raise LabError(f"{options.num_users} users only roll up: use --users {TIMERS + 1} or more")
-    target_url = f"https://{space}.invalid/popular"
-    return {"seeds": [lab.create(space, "on_conflict", target_url) for _ in range(LINKS)]}
-
-
 # Two roll-ups may wait for each other, and visits behind them, until PostgreSQL ends one of them.
-load = LoadRun("rolling_up", prepare, own_visits=True, faults=True)
+load = LoadRun("rolling_up", seeds=LINKS, users=TIMERS + 1, own_visits=True, faults=True)
 Hooks(load)
 
 

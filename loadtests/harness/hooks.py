@@ -8,7 +8,6 @@ all requests in flight are waited for, here or in the workers; then the ledger i
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,11 @@ import gevent  # type: ignore[import-untyped]
 import psutil
 from locust import events
 from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
+from locust.stats import StatsEntry
 
 from loadtests.harness import reports
 from loadtests.harness.ledger import Ledger
-from loadtests.harness.load_run import FINISH_TIMEOUT, POLL_INTERVAL, LoadRun
+from loadtests.harness.load_run import EDIT, FINISH_TIMEOUT, POLL_INTERVAL, LoadRun
 from loadtests.harness.measured_operations import OPERATIONS
 from loadtests.harness.reconciliation import ExitCode
 from loadtests.harness.web_tab import add_tab
@@ -34,13 +34,11 @@ TOLERANCE = 1
 
 
 class Hooks:
-    """The options and listeners of a load run, and its tab in the web UI.
+    """The options and listeners of a load run, and its tab in the web UI."""
 
-    `more` adds options of the script's own.
-    """
-
-    def __init__(self, load: LoadRun, more: Callable[[Any], object] = lambda parser: None) -> None:
-        self.load, self.more = load, more
+    def __init__(self, load: LoadRun) -> None:
+        self.load = load
+        load.timing = self.timing
         self.running = False
         self.environment: Any = None
         self.runner: Any = None
@@ -60,7 +58,6 @@ class Hooks:
 
         if names := OPERATIONS[self.load.operation].strategies:
             add("--strategy", "the strategy to run", choices=names, default=names[0])
-        self.more(parser)
         add(
             "--faults",
             "faults are injected on purpose: an unavailable service is expected",
@@ -123,9 +120,8 @@ class Hooks:
         """Open a key space at the host, which the web form may have changed; or print why not."""
         load = self.load
         load.host = self.environment.host or ""
-        least = 1 if load.operation == "service" else 2
-        if (users := load.options.num_users) < least:
-            load.problem = f"{users} users cannot race: use --users {least} or more"
+        if (users := load.options.num_users) < load.users:
+            load.problem = f"{users} users cannot race: use --users {load.users} or more"
         else:
             load.open()
         if load.problem:
@@ -209,6 +205,17 @@ class Hooks:
         """Return whether the master still receives heartbeats from that worker."""
         client = self.runner.clients.get(worker)
         return client is not None and client.state != STATE_MISSING
+
+    def timing(self) -> dict[str, float]:
+        """Return what Locust measured of all requests but edits: seconds, and p… in ms."""
+        total = StatsEntry(self.environment.stats, "", "")
+        for entry in self.environment.stats.entries.values():
+            if entry.name != EDIT:
+                total.extend(entry)
+        seconds = (total.last_request_timestamp or total.start_time) - total.start_time
+        shares = {f"p{percent}": percent / 100 for percent in (50, 95, 99)}
+        times = {name: total.get_response_time_percentile(share) for name, share in shares.items()}
+        return {"seconds": seconds, **times}
 
     # --- The end ---------------------------------------------------------------------------------
 

@@ -35,13 +35,6 @@ def leaves_open(kind: str) -> bool:
     return not (is_refusal(kind) or kind.startswith("not sent"))
 
 
-def rounded(milliseconds: float) -> int:
-    """Return a time in tenths of a millisecond, rounded to three digits, to count it by."""
-    tenths = round(milliseconds * 10)
-    digits = len(str(tenths))
-    return round(tenths, 3 - digits) if digits > 3 else tenths
-
-
 @dataclass
 class Ledger:
     """The answers that clients got, and the requests that never got one.
@@ -69,19 +62,9 @@ class Ledger:
     contradictions: list[list[str]] = field(default_factory=list)
     undone_cases: list[list[str]] = field(default_factory=list)
     refusals: list[list[str]] = field(default_factory=list)
-    times: Counter[int] = field(default_factory=Counter)
-    began: float = 0.0
-    ended: float = 0.0
     cpu: dict[str, float] = field(default_factory=dict)
 
     # --- Recording -------------------------------------------------------------------------------
-
-    def took(self, milliseconds: float, at: float) -> None:
-        """Record that a measured request was answered `at` that time, in seconds."""
-        self.times[rounded(milliseconds)] += 1
-        began = at - milliseconds / 1000
-        self.began = min(self.began, began) if self.began else began
-        self.ended = max(self.ended, at)
 
     def redirected(self, key: str, *, hits: str | None, request: str) -> None:
         """Record an acknowledged redirect, and the number of hits that its answer claims."""
@@ -132,33 +115,22 @@ class Ledger:
         unknown = self.unknown_redirects.total()
         return unknown + len(self.unknown_creates) + len(self.unknown_edits)
 
-    def percentile(self, share: float) -> float:
-        """Return the time in milliseconds within which that share of requests was answered."""
-        rank, passed = share * self.times.total(), 0
-        for tenths, count in sorted(self.times.items()):
-            passed += count
-            if passed >= rank:
-                return tenths / 10
-        return 0.0
-
     # --- Sending and merging ---------------------------------------------------------------------
 
     def as_data(self) -> dict[str, Any]:
         """Return the ledger as dicts, lists, texts and numbers."""
-        # Only a text can be a key of JSON.
-        return {**vars(self), "times": [*self.times.items()]}
+        return {**vars(self)}
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Ledger:
         """Return the ledger that as_data() made `data` of."""
-        counters = {name: Counter(data[name]) for name in COUNTERS}
-        return cls(**{**data, **counters, "times": Counter(dict(data["times"]))})
+        return cls(**{**data, **{name: Counter(data[name]) for name in COUNTERS}})
 
     def merge(self, other: Ledger) -> None:
         """Add what `other`, of another worker or a later time, has recorded."""
         for name in ("sent", "edited", "other"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in (*COUNTERS, "times"):
+        for name in COUNTERS:
             getattr(self, name).update(getattr(other, name))
         for key, owners in other.creates.items():
             self.creates.setdefault(key, []).extend(owners)
@@ -169,6 +141,4 @@ class Ledger:
             self._claim(claim, request)
         for name in ("contradictions", "undone_cases", "refusals"):
             setattr(self, name, (getattr(self, name) + getattr(other, name))[:MAX_CASES])
-        self.began = min(filter(None, (self.began, other.began)), default=0.0)
-        self.ended = max(self.ended, other.ended)
         self.cpu.update(other.cpu)

@@ -23,34 +23,39 @@ from loadtests.harness.reconciliation import LoadResult, reconcile
 REQUEST_TIMEOUT = 20
 FINISH_TIMEOUT = REQUEST_TIMEOUT + 5
 POLL_INTERVAL = 0.01
-KEY_LENGTH = 3  # characters, where a script has no option for it
-
-Prepare = Callable[[Lab, str, Any], dict[str, Any]]
+EDIT = "/lab/edit/KEY"  # the requests of one user, which no throughput is measured of
 
 
 class LoadRun:
     """The runs of one script in this process, one after another.
 
-    `operation` is what is measured, a name in OPERATIONS. `prepare(lab, space, options)` makes what
-    the users need in a new key space, and returns it as plain data, which reaches the users of
-    every process as `given`; its "seeds" are the keys that it made. `options` are those of the
-    command line or of the web form. With `own_visits` the key space has a table of visits of its
-    own, for a roll-up. `faults` says that answers of an unavailable service are expected.
+    `operation` is what is measured, a name in OPERATIONS. A new key space has keys of `key_length`
+    characters, and `seeds` links with that limit of hits, `max_hits`; the users of every process
+    find their keys in `given`. `limit` is the quota of each spender, `users` the least number of
+    users that can race. `options` are those of the command line or of the web form. With
+    `own_visits` the key space has a table of visits of its own, for a roll-up. `faults` says that
+    answers of an unavailable service are expected.
     """
 
     def __init__(
         self,
         operation: str,
-        prepare: Prepare = lambda lab, space, options: {},
         *,
+        key_length: int = 3,
+        seeds: int = 0,
+        max_hits: int | None = None,
+        limit: int | None = None,
+        users: int = 2,
         own_visits: bool = False,
         faults: bool = False,
     ) -> None:
         self.script, self.operation = OPERATIONS[operation].script, operation
-        self.prepare, self.own_visits, self.faults = prepare, own_visits, faults
+        self.key_length, self.own_visits, self.faults = key_length, own_visits, faults
+        self.seeds, self.max_hits, self.limit, self.users = seeds, max_hits, limit, users
         self.host, self.options = "", None  # type: str, Any
         self.given: dict[str, Any] = {}
         self.ledger = Ledger()
+        self.timing: Callable[[], dict[str, float]] = dict  # what Locust measured
         self.total = 0  # requests sent by this process
         self.in_flight = 0
         self.stopping = True  # no new request may begin
@@ -67,15 +72,18 @@ class LoadRun:
     # --- Before ----------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Open a key space and prepare it; on failure, `problem` says why."""
+        """Open a key space, and make its links; on failure, `problem` says why."""
         self.problem, self.opened = "", False
         try:
             lab = Lab(self.host)
-            key_length = getattr(self.options, "key_length", KEY_LENGTH)
-            opened = lab.open_space(key_length, own_visits=self.own_visits)
-            self.given = {**opened, "seeds": [], "verdict": self.verdict(opened)}
+            opened = lab.open_space(self.key_length, own_visits=self.own_visits)
+            seeds = list[str]()
+            self.given = {**opened, "seeds": seeds, "verdict": self.verdict(opened)}
             self.opened = True
-            self.given.update(self.prepare(lab, opened["space"], self.options))
+            for number in range(self.seeds):
+                target_url = f"{opened['targets']}seed/{number}"
+                key = lab.create(opened["space"], "on_conflict", target_url, self.max_hits)
+                seeds.append(key)
         except LabError as error:
             self.problem = str(error)
             self.close()
@@ -135,7 +143,7 @@ class LoadRun:
                 links = list(Lab(self.host).links(self.given["space"]))
             except LabError as error:
                 reason = reason or f"the links cannot be read: {error}"
-        return reconcile(
+        result = reconcile(
             ledger,
             links,
             script=self.script,
@@ -143,10 +151,15 @@ class LoadRun:
             operation=self.operation,
             verdict=self.given.get("verdict", "unknown"),
             seeds=self.given.get("seeds", ()),
-            limit=self.given.get("limit"),
+            limit=self.limit,
             faults=bool(self.faults or self.options.faults or self.options.kill_worker_of),
             reason=reason,
         )
+        for name, value in self.timing().items():
+            setattr(result, name, value)
+        if result.seconds > 0:  # those answered as asked, without the edits
+            result.per_second = (ledger.acknowledged - ledger.edited) / result.seconds
+        return result
 
     def finish(self) -> LoadResult:
         """Return the result of the run, and remove the key space.

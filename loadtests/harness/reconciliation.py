@@ -240,11 +240,6 @@ def _measure(result: LoadResult, ledger: Ledger) -> None:
     result.requests = ledger.sent
     result.acknowledged = ledger.acknowledged
     result.unknown = ledger.unknown
-    result.seconds = ledger.ended - ledger.began
-    if result.seconds > 0:
-        # Those answered as asked, without the edits, which are not measured.
-        result.per_second = (ledger.acknowledged - ledger.edited) / result.seconds
-    result.p50, result.p95, result.p99 = map(ledger.percentile, (0.5, 0.95, 0.99))
     result.cpu = max(ledger.cpu.values(), default=0.0)
 
 

@@ -37,7 +37,7 @@ def rows(result: LoadResult) -> list[tuple[str, str]]:
         table += harm(result)
     table += [("errors", f"{count:,} × {kind}") for kind, count in result.errors.items()]
     rate = f"{result.per_second:,.0f} in {result.seconds:.1f} s"
-    times = f"{result.p50:.1f} / {result.p95:.1f} / {result.p99:.1f} ms"
+    times = f"{result.p50:.0f} / {result.p95:.0f} / {result.p99:.0f} ms"
     table += [(f"{OPERATIONS[result.operation].unit} per second", rate), ("p50 / p95 / p99", times)]
     if result.cpu:
         table.append(("load generator's CPU", f"{result.cpu:.0%} of a core"))

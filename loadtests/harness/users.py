@@ -72,14 +72,12 @@ class LedgerUser(FastHttpUser):
         complete: Callable[[Any], bool] = lambda response: True,
         json: Any = None,
         headers: Mapping[str, str] = NO_HEADERS,
-        measured: bool = True,
     ) -> Any:
         """Send one request; return the response if it is right, and None if not.
 
         It is right with the status `expected`, if it is `complete` and answers this very request,
         or with the status `or_else`. Any other answer is recorded as an error. Unless the lab says
         in it why the strategy failed, the work may have been done, and `unknown` is called.
-        `measured` says whether the request counts for the throughput and the times.
         """
         load = self.load
         if load.stopping or load.total >= MAX_REQUESTS:
@@ -89,7 +87,6 @@ class LedgerUser(FastHttpUser):
         load.total += 1
         self.sent += 1
         status, request_id = None, uuid.uuid4().hex
-        began = time.perf_counter()
         try:
             with self.client.request(
                 method,
@@ -100,10 +97,7 @@ class LedgerUser(FastHttpUser):
                 allow_redirects=False,
                 catch_response=True,
             ) as response:
-                milliseconds = (time.perf_counter() - began) * 1000
                 status = response.status_code
-                if status and measured:
-                    load.ledger.took(milliseconds, time.time())
                 # Endpoints outside the lab do not send the id back.
                 own = not status or response.headers.get(REQUEST_ID, request_id) == request_id
                 if own and (status == or_else or (status == expected and complete(response))):

@@ -14,7 +14,6 @@ def note(ledger: Ledger, what: int) -> None:
     """Note one of all the things that can happen, telling them apart by the number."""
     key, target_url = f"k{what % 3}", f"https://lab-aaaaa.invalid/{what}"
     ledger.sent += 1
-    ledger.took(what % 7 + 0.5, at=1000.0 + what)
     match what % 8:
         case 0:
             ledger.redirected(key, hits=str(what // 16), request=f"request {what}")
@@ -49,7 +48,6 @@ def sums(ledger: Ledger) -> dict[str, object]:
     data = copy.deepcopy(ledger.as_data())
     for cut in ("contradictions", "undone_cases", "refusals"):
         data[cut] = len(data[cut])
-    data["times"] = sorted(data["times"])
     return data
 
 
@@ -113,14 +111,6 @@ def test_an_edit_that_was_seen_undone_is_not_looked_for_again() -> None:
     assert ledger.edits == {"a": ""}
     ledger.edit("a", "newer")
     assert ledger.edits == {"a": "newer"}
-
-
-def test_percentiles() -> None:
-    ledger = Ledger()
-    for milliseconds in range(1, 101):
-        ledger.took(milliseconds, at=1000.0)
-    assert [ledger.percentile(share) for share in (0.5, 0.95, 0.99, 1.0)] == [50, 95, 99, 100]
-    assert Ledger().percentile(0.5) == 0
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,13 @@
 """A load run in one process, without Locust: what it opens, counts, waits for and prints."""
 
 from argparse import Namespace
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from loadtests.harness import load_run
-from loadtests.harness.lab_api import Lab, LabError
+from loadtests.harness.lab_api import LabError
 from loadtests.harness.load_run import LoadRun
 from loadtests.harness.reconciliation import LoadResult
 
@@ -31,35 +29,6 @@ def run(tmp_path: Path, operation: str = "resolving", strategy: str = "naive") -
         strategy=strategy, reports=str(tmp_path), faults=False, kill_worker_of=None
     )
     return made
-
-
-def test_nothing_begins_after_the_end(tmp_path: Path) -> None:
-    load, stopping = run(tmp_path), []
-    changes: list[Callable[[], object]] = [lambda: None, load.begin, lambda: load.drain("me")]
-    for change in changes:
-        change()
-        stopping.append(load.stopping)
-    assert stopping == [True, False, True]
-    assert load.ledger.cpu.keys() == {"me"}
-
-
-def test_nothing_begins_where_there_is_a_problem(tmp_path: Path) -> None:
-    load = run(tmp_path)
-    load.open()
-    assert load.problem.startswith("no service answers at http://127.0.0.1:1")
-    load.begin()
-    assert load.stopping
-
-
-def test_a_request_that_never_ends_is_not_waited_for_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(load_run, "FINISH_TIMEOUT", 0.01)
-    load = run(tmp_path)
-    load.begin()
-    load.in_flight = 1
-    load.drain("me")
-    assert load.stopping
 
 
 @pytest.mark.parametrize(
@@ -101,18 +70,3 @@ def test_there_is_no_result_before_the_last_look(
     monkeypatch.setattr(load, "reconciled", look)
     assert load.finish().lost == 0
     assert (seen, load.result) == ([None] * 3, one)
-
-
-def test_a_space_that_cannot_be_prepared_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def prepare(lab: Lab, space: str, options: Any) -> dict[str, Any]:
-        raise LabError("not today")
-
-    closed = []
-    monkeypatch.setattr(Lab, "open_space", lambda lab, key_length, **_: OPENED)
-    monkeypatch.setattr(Lab, "close_space", lambda lab, space: closed.append(space))
-    load = run(tmp_path)
-    load.prepare = prepare
-    load.open()
-    assert (load.problem, load.opened, closed) == ("not today", False, ["lab-aaaaa"])

@@ -1,6 +1,5 @@
 """A ledger that agrees with the database, and one that differs in one way."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -32,8 +31,6 @@ def ledger() -> Ledger:
     for key, target_url in (("a", A), ("b", B), ("c", C)):
         ledger.created(key, target_url)
     ledger.edit("hot", NEW)
-    for _ in range(8):
-        ledger.took(5, at=1001.0)
     return ledger
 
 
@@ -125,18 +122,6 @@ def test_the_unknown_is_allowed_for_and_no_more(
 def test_the_interval(count: int, of: int, low: float, high: float) -> None:
     """The values are those of R's binom.confint(count, of, methods="wilson")."""
     assert [*wilson(count, of)] == pytest.approx([low, high], abs=5e-5)
-
-
-def test_throughput_and_times() -> None:
-    of = Ledger(errors=Counter({"500 IntegrityError": 60}))
-    for number in range(100):
-        of.took(number + 1, at=1000.0 + (number + 1) / 10)
-    of.redirects["hot"], of.other = 30, 10
-    of.edit("hot", NEW)  # which is not measured
-    result = reconciled(of, [])
-    assert (result.p50, result.p95, result.p99) == (50, 95, 99)
-    assert result.per_second == pytest.approx(40 / result.seconds)
-    assert result.seconds == pytest.approx(9.9, abs=0.11)
 
 
 def test_the_load_generator_is_watched() -> None:

@@ -209,7 +209,7 @@ def test_the_right_way_loses_none_with_several_workers(host: str, tmp_path: Path
 
 
 def test_the_service_itself(host: str, tmp_path: Path) -> None:
-    found = run(host, tmp_path, "hot_and_cold", "service", "--keys", "20")
+    found = run(host, tmp_path, "hot_and_cold", "service")
     assert harm(found) == {}
     assert found["acknowledged"] > 16
 
