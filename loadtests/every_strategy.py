@@ -11,7 +11,6 @@ behaved as its table says, 1 when one did not, 2 when a run was inconclusive.
 """
 
 import argparse
-import json
 import random
 import signal
 import subprocess
@@ -28,7 +27,7 @@ from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.measured_operations import KILLS, OPERATIONS
 from loadtests.harness.own_pgbouncer import NotInstalled, own_pgbouncer
 from loadtests.harness.own_postgres import own_postgres
-from loadtests.harness.reconciliation import ExitCode, LoadResult
+from loadtests.harness.result import ExitCode, LoadResult
 from loadtests.harness.serving import NO_REFUSALS, ROOT, NotServed, serving
 
 SECONDS, USERS = 6, 16
@@ -142,7 +141,7 @@ def measure(host: str, master: int, asked: argparse.Namespace) -> int:
         head = f"[{number:>{len(str(len(runs)))}}/{len(runs)}] {run.script} {run.strategy}"
         print(f"{head:<44}", end=" ", flush=True)
         results.append(one(run, host, master, asked))
-        print(line(results[-1]), flush=True)
+        print(comparison.line(results[-1]), flush=True)
     command = f"python -m loadtests.every_strategy {' '.join(sys.argv[1:])}"
     about = {
         "command": command if len(sys.argv) > 1 else "make races",
@@ -153,9 +152,9 @@ def measure(host: str, master: int, asked: argparse.Namespace) -> int:
         "took": round(time.monotonic() - began),
         "machine": where,
         "versions": opened["versions"],
-        "notes": notes(results),
+        "notes": comparison.notes(results),
     }
-    return write_report(results, about, asked.reports)
+    return comparison.write(results, about, asked.reports)
 
 
 def chosen(only: Sequence[str] | None) -> list[PlannedRun]:
@@ -210,47 +209,6 @@ def end(process: "subprocess.Popen[str]") -> None:
         process.communicate(timeout=STOP_TIMEOUT)
     except subprocess.TimeoutExpired:
         process.kill()
-
-
-def line(result: LoadResult) -> str:
-    """Return the result of a run in a line."""
-    lost = "" if result.reason else f"{result.lost:,} lost"
-    if result.undone:
-        lost += f", {result.undone} edits undone"
-    return f"{result.per_second:>7,.0f}/s  {lost:<32} {reports.sentence(result)}"
-
-
-def notes(results: list[LoadResult]) -> list[str]:
-    """Return what a reader of the figures needs to know."""
-    cpu = max(result.cpu for result in results)
-    found = [f"The load generator was not the bottleneck: at most {cpu:.0%} of a core."]
-    if busy := sorted({result.strategy for result in results if result.busy}):
-        names = ", ".join(busy)
-        found = [
-            f"The load generator was the bottleneck (up to {cpu:.0%} of a core) for {names}: the "
-            "service may do more."
-        ]
-    for result in results:
-        if kills := KILLS.get(result.strategy):
-            found.append(f"{result.strategy}: workers killed (kill -9) during the run: {kills}.")
-        if result.exit_code is not ExitCode.AS_EXPECTED:
-            found.append(f"{result.script} {result.strategy}: {reports.sentence(result)}.")
-    return list(dict.fromkeys(found))
-
-
-def write_report(results: list[LoadResult], about: dict[str, Any], directory: Path) -> int:
-    """Print and write the report, and return the exit code."""
-    print("", comparison.tables(results, "plain"), *about["notes"], sep="\n")
-    data = {**about, "runs": [reports.as_data(result) for result in results]}
-    conditions = comparison.conditions(about)
-    table = f"{comparison.tables(results, 'pipe')}\n\n`{about['command']}`, {conditions}.\n"
-    (directory / "races.json").write_text(json.dumps(data, indent=2) + "\n")
-    (directory / "races.md").write_text(table)
-    print(f"\n{conditions}.")
-    print(f"In all {about['took']} s. Written to {directory}/: races.md, races.json, and each run.")
-    codes = {result.exit_code for result in results}
-    bad = (ExitCode.UNEXPECTED, ExitCode.INCONCLUSIVE)
-    return next((code for code in bad if code in codes), ExitCode.AS_EXPECTED)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from loadtests.faults.outcome import NotRecovered
 from loadtests.faults.program import reported
 from loadtests.faults.traffic import HttpClient
 from loadtests.harness.own_postgres import own_postgres
-from loadtests.harness.reconciliation import ExitCode
+from loadtests.harness.result import ExitCode
 from loadtests.harness.serving import NO_REFUSALS, serving
 
 WRONG = ("naive", "watermark", "delete_returning")

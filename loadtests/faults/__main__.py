@@ -29,7 +29,7 @@ from loadtests.faults.table import FAULTS
 from loadtests.harness import comparison
 from loadtests.harness.lab_api import LabError
 from loadtests.harness.own_pgbouncer import NotInstalled
-from loadtests.harness.reconciliation import ExitCode
+from loadtests.harness.result import ExitCode
 
 Result = FaultOutcome | NotInstalled | NotRecovered
 BY_NAME = {fault.name: fault for fault in FAULTS}

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from loadtests.harness.reconciliation import LoadResult
+from loadtests.harness.result import LoadResult
 
 TIMEOUT = 60  # seconds, for the load to begin and for the service to recover
 PROBE_BOUND = 1.0  # seconds, of /healthz

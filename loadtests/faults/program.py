@@ -13,7 +13,7 @@ from loadtests.faults.outcome import NotRecovered
 from loadtests.harness import comparison
 from loadtests.harness.lab_api import LabError
 from loadtests.harness.own_pgbouncer import NotInstalled
-from loadtests.harness.reconciliation import ExitCode
+from loadtests.harness.result import ExitCode
 from loadtests.harness.serving import NotServed
 
 UNMEASURED = NotInstalled, NotServed, LabError, ImproperlyConfigured

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 from loadtests.harness.lab_api import Lab
 from loadtests.harness.ledger import Ledger, leaves_open
-from loadtests.harness.reconciliation import LoadResult, reconcile
+from loadtests.harness.reconciliation import reconcile
+from loadtests.harness.result import LoadResult
 
 FOLLOWERS = 16  # half of them follow the hot short URL, the others one cold one each
 INTERVAL = 0.1  # seconds between two requests of a user

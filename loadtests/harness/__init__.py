@@ -6,7 +6,9 @@
     load_run.py             a run: its key space, its ledger, its result
     lab_api.py              the lab's API, as a load run uses it
     ledger.py               the answers that clients got
-    reconciliation.py       the ledger compared with the database: the result
+    reconciliation.py       the ledger compared with the database
+    result.py               the result of that, and the exit code
+    proofs.py               the cases that prove it
     reports.py              a result as text and JSON
     web_tab.py              the live ledger as a tab of Locust's web UI
     comparison.py           all strategies side by side, as tables

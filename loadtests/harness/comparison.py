@@ -1,5 +1,6 @@
 """All strategies side by side: a table of each operation, for the terminal and as Markdown."""
 
+import json
 import os
 import platform
 import re
@@ -11,8 +12,8 @@ from typing import Any
 from tabulate import tabulate
 
 from loadtests.harness import reports
-from loadtests.harness.measured_operations import OPERATIONS
-from loadtests.harness.reconciliation import ExitCode, LoadResult
+from loadtests.harness.measured_operations import KILLS, OPERATIONS
+from loadtests.harness.result import ExitCode, LoadResult
 
 MARKS = {
     "wrong": "⛔ wrong",
@@ -83,6 +84,47 @@ def conditions(about: dict[str, Any]) -> str:
         f"{about['date']}: {about['users']} users for {about['seconds']} s each, "
         f"on {about['machine']}; {versions}"
     )
+
+
+def line(result: LoadResult) -> str:
+    """Return the result of a run in a line."""
+    lost = "" if result.reason else f"{result.lost:,} lost"
+    if result.undone:
+        lost += f", {result.undone} edits undone"
+    return f"{result.per_second:>7,.0f}/s  {lost:<32} {reports.sentence(result)}"
+
+
+def notes(results: list[LoadResult]) -> list[str]:
+    """Return what a reader of the figures needs to know."""
+    cpu = max(result.cpu for result in results)
+    found = [f"The load generator was not the bottleneck: at most {cpu:.0%} of a core."]
+    if busy := sorted({result.strategy for result in results if result.busy}):
+        names = ", ".join(busy)
+        found = [
+            f"The load generator was the bottleneck (up to {cpu:.0%} of a core) for {names}: the "
+            "service may do more."
+        ]
+    for result in results:
+        if kills := KILLS.get(result.strategy):
+            found.append(f"{result.strategy}: workers killed (kill -9) during the run: {kills}.")
+        if result.exit_code is not ExitCode.AS_EXPECTED:
+            found.append(f"{result.script} {result.strategy}: {reports.sentence(result)}.")
+    return list(dict.fromkeys(found))
+
+
+def write(results: list[LoadResult], about: dict[str, Any], directory: Path) -> int:
+    """Print and write the report, and return the exit code."""
+    print("", tables(results, "plain"), *about["notes"], sep="\n")
+    data = {**about, "runs": [reports.as_data(result) for result in results]}
+    when = conditions(about)
+    table = f"{tables(results, 'pipe')}\n\n`{about['command']}`, {when}.\n"
+    (directory / "races.json").write_text(json.dumps(data, indent=2) + "\n")
+    (directory / "races.md").write_text(table)
+    print(f"\n{when}.")
+    print(f"In all {about['took']} s. Written to {directory}/: races.md, races.json, and each run.")
+    codes = {result.exit_code for result in results}
+    bad = (ExitCode.UNEXPECTED, ExitCode.INCONCLUSIVE)
+    return next((code for code in bad if code in codes), ExitCode.AS_EXPECTED)
 
 
 def machine_and_load() -> str:

@@ -21,7 +21,7 @@ from loadtests.harness import reports
 from loadtests.harness.ledger import Ledger
 from loadtests.harness.load_run import EDIT, FINISH_TIMEOUT, POLL_INTERVAL, LoadRun
 from loadtests.harness.measured_operations import OPERATIONS
-from loadtests.harness.reconciliation import ExitCode
+from loadtests.harness.result import ExitCode
 from loadtests.harness.web_tab import add_tab
 
 # Half as many users as `make run` has threads. With more, the editor would get less of the

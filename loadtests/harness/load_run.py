@@ -16,7 +16,8 @@ from loadtests.harness import reports
 from loadtests.harness.lab_api import Lab, LabError, StoredLink
 from loadtests.harness.ledger import Ledger
 from loadtests.harness.measured_operations import KILLS, OPERATIONS, PATIENCE
-from loadtests.harness.reconciliation import LoadResult, reconcile
+from loadtests.harness.reconciliation import reconcile
+from loadtests.harness.result import LoadResult
 
 # Seconds: the timeout of a request, and of a worker's last report, which waits for the requests in
 # flight.

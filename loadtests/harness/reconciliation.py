@@ -2,119 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from enum import IntEnum
+from collections.abc import Iterable
 from itertools import islice
-from math import sqrt
 
+from loadtests.harness import proofs
 from loadtests.harness.lab_api import StoredLink
 from loadtests.harness.ledger import UNAVAILABLE, Ledger, is_refusal
+from loadtests.harness.result import LoadResult, wilson
 
-NORMAL_95 = 1.959964  # the normal distribution's quantile for an interval of 95 %
-PROOFS = 2
-BUSY = 0.9  # of one core, which is all that one Locust process can use
 ONE_LINK_EACH = {"reusing", "idempotency"}  # operations that make no second link to a target
 VISITS = {"recording_visits", "rolling_up"}  # operations after which each hit has one visit
-TAKEN = re.compile(r"\(key\)=\((.+?)\)")  # as PostgreSQL names the key of a collision
-
-
-class ExitCode(IntEnum):
-    """The exit code of a run."""
-
-    AS_EXPECTED = 0
-    UNEXPECTED = 1
-    INCONCLUSIVE = 2
-
-
-@dataclass
-class LoadResult:
-    """The result of a run.
-
-    `verdict` is the one of the strategies' table. `lost` is the number of requests that the
-    strategy harmed, out of `of`. They are acknowledged redirects that were not counted, creates
-    that failed or whose key is not the client's, links beyond the one that was asked for or beyond
-    a quota, hits without a visit (`missing`), or visits without a hit (`extra`). Where the outcome
-    of requests is unknown, `lost` is a lower bound. `reason` says why the run is inconclusive, or
-    is empty. With a reason, nothing is counted as lost, doubled or undone.
-    """
-
-    script: str
-    strategy: str
-    operation: str
-    verdict: str
-    lost: int = 0
-    of: int = 0
-    lost_hits: int = 0
-    doubled: int = 0
-    stolen: int = 0
-    missing: int = 0
-    extra: int = 0
-    failed: int = 0
-    undone: int = 0
-    edits: int = 0
-    requests: int = 0
-    acknowledged: int = 0
-    unknown: int = 0
-    errors: dict[str, int] = field(default_factory=dict)
-    share: float = 0.0
-    low: float = 0.0
-    high: float = 0.0
-    seconds: float = 0.0
-    per_second: float = 0.0
-    p50: float = 0.0
-    p95: float = 0.0
-    p99: float = 0.0
-    cpu: float = 0.0
-    proofs: list[list[str]] = field(default_factory=list)
-    reason: str = ""
-
-    @property
-    def violated(self) -> bool:
-        """Whether the invariant was violated: every acknowledged request took effect, once."""
-        return self.lost + self.doubled + self.undone + self.failed > 0
-
-    @property
-    def wrong(self) -> bool:
-        """Whether the strategies' table says that this one violates the invariant."""
-        return self.verdict == "wrong"
-
-    @property
-    def raced(self) -> bool:
-        """Whether requests were harmed in a way that only a race explains.
-
-        A redirect that failed is no race: anything can fail. A redirect that was counted twice is
-        none either: a proxy may repeat a request. A repeated older edit may undo a newer one.
-        """
-        return self.lost > 0 or (self.undone > 0 and not self.doubled)
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """The exit code of the run."""
-        if self.reason:
-            return ExitCode.INCONCLUSIVE
-        expected = self.raced if self.wrong else not self.violated
-        return ExitCode.AS_EXPECTED if expected else ExitCode.UNEXPECTED
-
-    @property
-    def busy(self) -> bool:
-        """Whether the load generator may have been the bottleneck."""
-        return self.cpu > BUSY
-
-
-def wilson(count: int, of: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share. It also holds for a share of 0 or 1.
-
-    https://doi.org/10.1080/01621459.1927.10502953
-    """
-    if not of:
-        return 0.0, 0.0
-    share, squared = count / of, NORMAL_95**2
-    middle = (share + squared / (2 * of)) / (1 + squared / of)
-    half = NORMAL_95 * sqrt(share * (1 - share) / of + squared / (4 * of**2)) / (1 + squared / of)
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def reconcile(
@@ -144,7 +42,7 @@ def reconcile(
     _count_edits(result, ledger, by_key)
     _measure(result, ledger)
     if operation in ONE_LINK_EACH:
-        result.extra = sum(count - 1 for count in _links_by_target(by_key).values())
+        result.extra = sum(count - 1 for count in proofs.links_by_target(by_key).values())
     if limit is not None:
         result.extra = _beyond(by_key, limit)
     if operation in VISITS:
@@ -167,12 +65,12 @@ def reconcile(
     result.share = result.lost / result.of if result.of else 0.0
     result.low, result.high = wilson(min(result.lost, result.of), result.of)
     if operation in ONE_LINK_EACH:
-        cases = _second_links(by_key)
+        cases = proofs.second_links(by_key)
     elif operation in VISITS:
-        cases = _hits_and_visits(ledger, by_key)
+        cases = proofs.hits_and_visits(ledger, by_key)
     else:
-        cases = _proofs(ledger, by_key)
-    result.proofs = [*islice(cases, PROOFS)]
+        cases = proofs.contradictions(ledger, by_key)
+    result.proofs = [*islice(cases, proofs.PROOFS)]
     if reason := reason or _inconclusive(result, ledger, faults=faults):
         result = LoadResult(script, strategy, operation, verdict, reason=reason)
         _measure(result, ledger)
@@ -212,10 +110,6 @@ def _count_creates(
             unknown[link.target_url] -= 1
         else:
             result.doubled += 1  # no answer has told of this link
-
-
-def _links_by_target(links: dict[str, StoredLink]) -> Counter[str]:
-    return Counter(link.target_url for link in links.values())
 
 
 def _beyond(links: dict[str, StoredLink], limit: int) -> int:
@@ -278,42 +172,3 @@ def _unanswered(ledger: Ledger) -> str:
     if ledger.unknown_creates and not creates:
         return f"{len(ledger.unknown_creates):,} creates"
     return "" if ledger.redirects or creates else f"{ledger.sent:,} requests"
-
-
-def _second_links(links: dict[str, StoredLink]) -> Iterator[list[str]]:
-    for target_url, count in _links_by_target(links).items():
-        if count > 1:
-            keys = [key for key, link in links.items() if link.target_url == target_url]
-            yield [f"{count} links lead to {target_url}, and one was asked for:", *keys]
-
-
-def _hits_and_visits(ledger: Ledger, links: dict[str, StoredLink]) -> Iterator[list[str]]:
-    failed = [f"{request}: {kind}" for request, kind, _ in ledger.refusals[:PROOFS]]
-    for key, link in links.items():
-        if link.hits != link.visits:
-            yield [f"{key} has {link.hits:,} hits and {link.visits:,} visits.", *failed]
-
-
-def _proofs(ledger: Ledger, links: dict[str, StoredLink]) -> Iterator[list[str]]:
-    """Yield cases, each as the lines that prove it."""
-    for claim, first, second in ledger.contradictions:
-        key, number = claim.split(" ")
-        yield [f"Two redirects of {key} made the counter {number}:", first, second]
-    for key, owners in ledger.creates.items():
-        others = [owner for owner in owners if key in links and owner != links[key].target_url]
-        if others and key not in ledger.edits:
-            owner = links[key].target_url
-            yield [f"Two creates were told that {key} is theirs:", owner, others[0]]
-    for target_url, kind, message in ledger.refusals:
-        taken = TAKEN.search(message)
-        if taken and taken[1] in links:
-            owner = links[taken[1]].target_url
-            yield [f"Two creates drew {taken[1]}:", owner, f"{target_url}, answered {kind}"]
-    for key, edited, seen in ledger.undone_cases:
-        if seen in ledger.unknown_edits:
-            continue
-        yield [
-            f"An edit of {key} was undone:",
-            f"it was acknowledged to lead to {edited}",
-            f"and afterwards led to {seen}",
-        ]

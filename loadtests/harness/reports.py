@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from loadtests.harness.measured_operations import OPERATIONS
-from loadtests.harness.reconciliation import VISITS, ExitCode, LoadResult
+from loadtests.harness.reconciliation import VISITS
+from loadtests.harness.result import ExitCode, LoadResult
 
 
 def percent(share: float) -> str:

@@ -20,7 +20,8 @@ from loadtests.harness import lab_api
 from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.ledger import Ledger
 from loadtests.harness.measured_operations import OPERATIONS, WRONG_RESOLVING
-from loadtests.harness.reconciliation import LoadResult, reconcile
+from loadtests.harness.reconciliation import reconcile
+from loadtests.harness.result import LoadResult
 from loadtests.tests.test_reconciliation import violations
 from shorturl.models import ShortUrl
 from shorturl.operations import STRATEGIES

@@ -10,7 +10,7 @@ from loadtests.faults.__main__ import cells, exit_code, main
 from loadtests.faults.outcome import FaultOutcome, Figure, NotRecovered
 from loadtests.faults.table import FAULTS
 from loadtests.harness.own_pgbouncer import NotInstalled
-from loadtests.harness.reconciliation import ExitCode, LoadResult
+from loadtests.harness.result import ExitCode, LoadResult
 from loadtests.harness.serving import ROOT
 
 RIGHT = LoadResult("faults", "service", "service", "right", requests=9, acknowledged=9)

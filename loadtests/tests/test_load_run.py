@@ -9,7 +9,7 @@ import pytest
 
 from loadtests.harness.lab_api import LabError
 from loadtests.harness.load_run import LoadRun
-from loadtests.harness.reconciliation import LoadResult
+from loadtests.harness.result import LoadResult
 
 OPENED: dict[str, Any] = {
     "space": "lab-aaaaa",

@@ -7,7 +7,8 @@ import pytest
 
 from loadtests.harness.lab_api import StoredLink
 from loadtests.harness.ledger import Ledger
-from loadtests.harness.reconciliation import BUSY, ExitCode, LoadResult, reconcile, wilson
+from loadtests.harness.reconciliation import reconcile
+from loadtests.harness.result import BUSY, ExitCode, LoadResult, wilson
 
 A, B, C = (f"https://lab-aaaaa.invalid/{name}" for name in "abc")
 HOT = "https://lab-aaaaa.invalid/hot"

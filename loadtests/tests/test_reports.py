@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from loadtests.harness import comparison, reports
-from loadtests.harness.reconciliation import LoadResult
+from loadtests.harness.result import LoadResult
 
 ALONE = "right alone, wrong inside a transaction"
 NAIVE = LoadResult(

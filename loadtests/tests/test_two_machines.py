@@ -9,7 +9,7 @@ import pytest
 from loadtests.faults.traffic import Traffic, running
 from loadtests.harness.lab_api import Lab
 from loadtests.harness.own_postgres import OwnPostgres, own_postgres
-from loadtests.harness.reconciliation import LoadResult
+from loadtests.harness.result import LoadResult
 from loadtests.harness.serving import RunningService, serving
 from loadtests.tests.conftest import LAB
 

@@ -8,7 +8,7 @@ import pytest
 
 from loadtests.harness import reports
 from loadtests.harness.ledger import Ledger
-from loadtests.harness.reconciliation import ExitCode, LoadResult
+from loadtests.harness.result import ExitCode, LoadResult
 from loadtests.tests.test_reconciliation import (
     HOT,
     NEW,

@@ -7,7 +7,8 @@ import pytest
 from loadtests.harness import reports
 from loadtests.harness.lab_api import StoredLink
 from loadtests.harness.ledger import Ledger
-from loadtests.harness.reconciliation import ExitCode, LoadResult, reconcile
+from loadtests.harness.reconciliation import reconcile
+from loadtests.harness.result import ExitCode, LoadResult
 from loadtests.tests.test_reconciliation import violations
 
 HELD = ExitCode.AS_EXPECTED, ExitCode.UNEXPECTED  # of a right and of a wrong strategy
