@@ -106,11 +106,11 @@ class Bench:
     `miscounted` is the number of requests that were answered and not counted, or counted twice.
     """
 
-    def __init__(self, parts: Iterable[Part], *, seconds: float, program: str | None) -> None:
+    def __init__(self, parts: Iterable[Part], *, seconds: float) -> None:
         groups = [group for part in parts for group in part.groups]
         loads = [load for group in groups for subject in group for load in subject.loads]
         self.tables = LinkTables(sorted({load.links for load in loads}))
-        self.seconds, self.program, self.miscounted = seconds, program, 0
+        self.seconds, self.miscounted = seconds, 0
 
     def run(self, part: Part, *, progress: Callable[[str], object]) -> None:
         """Measure the groups of `part` in its rounds, each time in another order."""
@@ -146,8 +146,8 @@ class Bench:
         if not one.application:
             self.miscounted += sample.miscounted(sum(hits_and_links()) - counted)
         beside = None
-        if self.program and one.script:
-            beside = pgbench.run(self.program, one.script, seconds=self.seconds, **vars(load))
+        if one.script:
+            beside = pgbench.run(one.script, seconds=self.seconds, **vars(load))
         each = 1e6 / sample.requests
         return Reading(sample, workers.total() * each, sessions.total() * each or None, beside)
 

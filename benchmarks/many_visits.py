@@ -31,7 +31,7 @@ from django.utils import timezone
 from lab.markdown import table
 
 LINKS = 10_000_000
-HOT = 100_000_000  # visits of one link
+HOT = 10  # times as many visits of one link
 OWNED = 10_000  # links of the smaller account
 FEW_KINDS, MANY_KINDS = 200, 1_000  # in each hour
 YEAR = 365  # days
@@ -88,17 +88,15 @@ SIZES = """
 """
 NO_LIMITS = "SET statement_timeout = 0; SET lock_timeout = 0"
 LIMITS = "RESET statement_timeout; RESET lock_timeout"
-LEAST = 1_000
 
 
-def make(links: int, hot: int, kinds: int, accounts: tuple[int, int]) -> None:
-    """Fill the tables; the links 1 to 3 have a hundred visits, and `hot` of few and of many kinds.
+def make(links: int, small: int, large: int) -> None:
+    """Fill the tables: link 1 has a hundred visits, 2 very many, 3 as many of more kinds.
 
-    `accounts` are the ids of the small one and the large one.
+    `small` and `large` are the ids of the two accounts.
     """
     from shorturl.visits.roll_up import roll_up_visits
 
-    small, large = accounts
     # By the hour; the days before, by the day.
     kept = min(settings.SHORTURL_VISITS_HOURLY_DAYS, YEAR)
     with connection.cursor() as cursor:
@@ -113,8 +111,8 @@ def make(links: int, hot: int, kinds: int, accounts: tuple[int, int]) -> None:
         run("their visits", MAKE_VISITS, links=links)
         for link, visits, each, hours, days in [
             (1, 100, 1, -1, 100),  # of the days until today
-            (2, hot, FEW_KINDS, kept, YEAR - kept),
-            (3, hot, kinds, kept, YEAR - kept),
+            (2, HOT * links, FEW_KINDS, kept, YEAR - kept),
+            (3, HOT * links, MANY_KINDS, kept, YEAR - kept),
         ]:
             values = {"link": link, "visits": visits, "kinds": each}
             run(f"{visits:,} visits", MAKE_HOT, **values, hours_kept=hours, days_kept=days)
@@ -193,11 +191,7 @@ def main() -> None:
     """Make the tables, and print the sizes, and medians of five times."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=RawTextHelpFormatter)
     parser.add_argument("--links", type=int, default=LINKS)
-    parser.add_argument("--visits", type=int, default=HOT, help="of each of the two hot links")
-    parser.add_argument("--kinds", type=int, default=MANY_KINDS, help="of the one with many")
-    options = parser.parse_args()
-    if min(options.links, options.visits) < LEAST or options.kinds < 1:
-        parser.error(f"--links and --visits are at least {LEAST:,}, --kinds at least 1")
+    links = parser.parse_args().links
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     os.environ.setdefault("SHORTURL_LOCAL", "on")
     django.setup()
@@ -207,7 +201,7 @@ def main() -> None:
 
     with scratch_database():
         small, large = (User.objects.create_user(name).pk for name in ("small", "large"))
-        make(options.links, options.visits, options.kinds, (small, large))
+        make(links, small, large)
         print(table(["table", "rows", "heap", "indexes"], sizes()), end="\n\n")
         rows, client = [], Client(SERVER_NAME="localhost")
         for of, name, read, path in pages(small, large):

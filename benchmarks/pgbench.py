@@ -2,14 +2,12 @@
 
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable
 from typing import Any
 from unittest.mock import patch
 
-from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -19,7 +17,6 @@ from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
 from shorturl.strategies.resolving import slotted_counter
 
-MISSING = "pgbench is not installed (it comes with PostgreSQL): its columns stay empty"
 CONNECTING = 0.01  # seconds, of the time given to pgbench, for each client
 OVERTIME = 60  # seconds that it may take to end
 ATTEMPTS = 1_000  # after a serialization failure, as in repeatable_read
@@ -36,17 +33,14 @@ KEY, ID, HITS, SLOT = "the-key", 777_777_777, 555_555_555, 31_313
 TARGET_URL = "https://example.com/"
 
 
-def find() -> str | None:
-    """Return pgbench's path: of the package with PostgreSQL, else of the system; None without."""
-    try:
-        return str(programs() / "pgbench")
-    except ImproperlyConfigured:
-        return shutil.which("pgbench")
+def program() -> str:
+    """Return the path of pgbench; raise ImproperlyConfigured without PostgreSQL's package."""
+    return str(programs() / "pgbench")
 
 
-def version(program: str) -> str:
-    """Return pgbench's name and version."""
-    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)  # noqa: S603
+def version() -> str:
+    """Return pgbench's name and version; raise ImproperlyConfigured."""
+    told = subprocess.run([program(), "--version"], capture_output=True, text=True, check=True)  # noqa: S603
     return told.stdout.strip().replace("(PostgreSQL) ", "")
 
 
@@ -99,9 +93,7 @@ def with_variables(statements: Iterable[str], variables: list[tuple[object, str]
         yield statement
 
 
-def run(
-    program: str, text: str, *, keys: str, links: int, connections: int, seconds: float
-) -> float | None:
+def run(text: str, *, keys: str, links: int, connections: int, seconds: float) -> float | None:
     """Return the hits, or "new" links, per second that `connections` clients make by `text`.
 
     And not the transactions: compare_and_swap retries when it has changed no row, and pgbench has
@@ -113,7 +105,7 @@ def run(
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
         file.write(f"\\set n {DRAWN[keys]}\n{text}")
         file.flush()
-        command = [program, "--no-vacuum", f"--file={file.name}", f"--define=links={links}"]
+        command = [program(), "--no-vacuum", f"--file={file.name}", f"--define=links={links}"]
         command += [f"--client={connections}", f"--jobs={min(connections, os.cpu_count() or 1)}"]
         time = max(1, round(seconds + connections * CONNECTING))
         command += [f"--time={time}", f"--max-tries={ATTEMPTS}"]

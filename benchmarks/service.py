@@ -5,7 +5,7 @@
 
 wrk asks a gunicorn for real redirects, GET /<key>, and for new links, POST /api/links. For
 comparison, in the same rounds, pgbench sends the same statements to PostgreSQL with as many
-clients, a WSGI application of one line answers behind the same gunicorn, and with --baseline so
+clients, an ASGI application of one line answers behind the same gunicorn, and with --baseline so
 does the service of another checkout. The links are in a database of their own, which is dropped at
 the end. docs/benchmarks.md says how to read the report.
 
@@ -97,16 +97,13 @@ def measure(options: argparse.Namespace) -> int:
     from lab.scratch_database import scratch_database
 
     began = time.monotonic()
-    beside = pgbench.find()
-    if beside is None:
-        print(f"bench: {pgbench.MISSING}", file=sys.stderr)
-    about = machine.describe(wrk.version(), *([pgbench.version(beside)] if beside else []))
+    about = machine.describe(wrk.version(), pgbench.version())
     if options.baseline:
         about["baseline"] = machine.commit(options.baseline)
     with scratch_database():
         parts = plan(quick=options.quick, largest=options.links, baseline=options.baseline)
         print("bench: making the tables of links", file=sys.stderr)
-        bench = Bench(parts, seconds=0.5 if options.quick else 1.0, program=beside)
+        bench = Bench(parts, seconds=0.5 if options.quick else 1.0)
         for part in parts:
             bench.run(part, progress=lambda text: print(f"bench: {text}", file=sys.stderr))
     seconds = time.monotonic() - began

@@ -5,13 +5,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.db.models import F
 
 from benchmarks import bench, pgbench, wrk
 from benchmarks.bench import CONNECTIONS, Bench, Subject, plan
 from benchmarks.goals import BASELINE, GOALS, ONE_LINE, PGBENCH, RECORDING, SERVICE
-from benchmarks.link_tables import LinkTables, hits_and_links, run
 from benchmarks.measurements import Load
 from benchmarks.wrk import Sample
 from loadtests.harness.serving import ROOT
@@ -20,22 +18,6 @@ from shorturl.strategies import Verdict, resolving
 
 pytestmark = pytest.mark.django_db(transaction=True)
 RIGHT = [name for name, one in resolving.STRATEGIES.items() if one.verdict is not Verdict.WRONG]
-
-
-def test_the_table_in_use_is_the_models() -> None:
-    tables = LinkTables([3, 5])
-    try:
-        for size in (5, 3, 3):
-            tables.use(size)
-            keys = ShortUrl.objects.order_by("id").values_list("key", flat=True)
-            assert list(keys) == [f"k{number}" for number in range(1, size + 1)]
-            ShortUrl.objects.update(hits=F("hits") + 1)
-        assert hits_and_links() == (2 * 3, 3)
-        assert ShortUrl.objects.create(key="new", target_url="https://example.com/").pk == 4
-    finally:
-        tables.use(0)
-        run("DROP TABLE {}, {}", "links_3", "links_5")
-        connection.close()  # with its settings
 
 
 def test_the_plan_measures_both_sides_of_every_goal() -> None:
@@ -65,7 +47,7 @@ def test_what_is_answered_is_compared_with_what_is_counted(monkeypatch: pytest.M
     monkeypatch.setattr(wrk, "run", answer)
     monkeypatch.setattr(pgbench, "run", lambda *_, **__: 18.0)
     monkeypatch.setattr(bench, "LinkTables", lambda sizes: None)
-    measured = Bench([], seconds=1, program="pgbench")
+    measured = Bench([], seconds=1)
     ShortUrl.objects.create(key="k1", target_url="https://example.com/", hits=100)
     service: Any = SimpleNamespace(url="", process=SimpleNamespace(pid=os.getpid()))
     reading = measured.ask(Subject("naive", [], "a script"), Load(), service)

@@ -25,20 +25,6 @@ def bench(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[s
     )
 
 
-def test_without_wrk() -> None:
-    ended = bench(PATH="")
-    assert ended.returncode == 2
-    assert ended.stderr == (
-        "bench: wrk is not installed: apt-get install wrk (or brew install wrk)\n"
-    )
-
-
-def test_a_baseline_that_is_none() -> None:
-    ended = bench("--baseline", "benchmarks")
-    assert ended.returncode == 2
-    assert "'benchmarks' is no checkout: it has no project/gunicorn.py" in ended.stderr
-
-
 def test_without_a_database() -> None:
     ended = bench(DATABASE_URL="postgres://nobody@127.0.0.1:1/none")
     assert ended.returncode == 2

@@ -1,6 +1,5 @@
 """A ledger filled over HTTP and reconciled with a real database, which was then tampered with."""
 
-import socket
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +15,6 @@ from lab.load import views
 from lab.models import KeySpace
 from loadtests import killed_while_delivering
 from loadtests.every_strategy import PLAN
-from loadtests.harness import lab_api
 from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.ledger import Ledger
 from loadtests.harness.measured_operations import OPERATIONS, WRONG_RESOLVING
@@ -132,17 +130,3 @@ def test_an_error_of_the_lab_is_the_message(live_server: LiveServer) -> None:
 def test_endpoints_that_are_off(live_server: LiveServer) -> None:
     with pytest.raises(LabError, match="start the service with SHORTURL_LAB=on and SHORTURL_LAB_L"):
         Lab(f"{live_server.url}/nothing/here").open_space(1)
-
-
-@pytest.mark.parametrize("host", ["localhost:8000", "http://", "http://[::1", "http://a:b"])
-def test_a_host_that_is_invalid(host: str) -> None:
-    with pytest.raises(LabError, match="is not a host: write it like http://127"):
-        Lab(host)
-
-
-def test_a_host_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lab_api, "TIMEOUT", 0.01)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        with pytest.raises(LabError, match="does not answer as the service does: timed out"):
-            Lab(f"http://127.0.0.1:{port}").open_space(1)
