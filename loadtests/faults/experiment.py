@@ -22,10 +22,10 @@ from loadtests.faults.outcome import (
 from loadtests.faults.traffic import Traffic, running
 from loadtests.harness.own_postgres import OwnPostgres, own_postgres
 from loadtests.harness.serving import ROOT, RunningService, serving
+from loadtests.harness.waiting import wait_until
 
 # So many redirects one after another, without an error between them, are a service at work.
 AT_WORK = 100
-POLL_INTERVAL = 0.02  # seconds
 
 # The hits and visits of links differ by so many. Of any one dimension, the rows that have a value
 # have each visit once: see VisitCount.
@@ -98,12 +98,10 @@ class Experiment:
 
     def wait(self, condition: Callable[[], bool], problem: str, timeout: float = TIMEOUT) -> float:
         """Wait until `condition`; return the seconds. Raise NotRecovered with `problem`."""
-        began = time.monotonic()
-        while not condition():
-            if time.monotonic() > began + timeout:
-                raise NotRecovered(f"{problem} within {timeout:.0f} s")
-            time.sleep(POLL_INTERVAL)
-        return time.monotonic() - began
+        try:
+            return wait_until(condition, problem, timeout)
+        except TimeoutError as error:
+            raise NotRecovered(str(error)) from error
 
 
 class KindOfFault(NamedTuple):

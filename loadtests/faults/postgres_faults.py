@@ -8,7 +8,7 @@ import psycopg2
 from loadtests.faults.experiment import Experiment, manage
 from loadtests.faults.outcome import KEEPALIVE, REQUEST_TIMEOUT, TIMEOUT, Figure
 from loadtests.faults.traffic import HttpClient
-from loadtests.harness.own_postgres import Shutdown
+from loadtests.harness.own_postgres import Shutdown, own_postgres
 
 GONE = REQUEST_TIMEOUT + 8  # seconds that PostgreSQL does not answer, longer than a request waits
 UNPLUGGED = 12  # seconds
@@ -93,9 +93,9 @@ def fill_disk(experiment: Experiment) -> None:
 
 
 def migrate_twice(experiment: Experiment) -> Iterator[Figure]:
-    """Migrate an empty database beside the service's by two processes at the same time."""
-    with experiment.postgres.another_database() as url, ExitStack() as stack:
-        both = [stack.enter_context(manage("migrate", url)) for _ in range(2)]
+    """Migrate an empty database, on another server, by two processes at the same time."""
+    with own_postgres() as empty, ExitStack() as stack:
+        both = [stack.enter_context(manage("migrate", empty.url)) for _ in range(2)]
         yield Figure("failed migrations", sum(one.wait(TIMEOUT) != 0 for one in both), 0)
 
 

@@ -2,6 +2,7 @@
 
     measured_operations.py  which script makes which operation race, with which strategies
     hooks.py                ties a run to Locust: options, events, workers, exit code
+    crash.py                kills workers of the service during a run
     users.py                a user who records every answer
     load_run.py             a run: its key space, its ledger, its result
     lab_api.py              the lab's API, as a load run uses it
@@ -13,6 +14,7 @@
     web_tab.py              the live ledger as a tab of Locust's web UI
     comparison.py           all strategies side by side, as tables
     serving.py              starts the service for a measurement
+    waiting.py              waits for a condition, with an end
     own_postgres.py         a PostgreSQL to stop and start
     own_pgbouncer.py        a PgBouncer in front of it
     own_haproxy.py          a HAProxy in front of the service

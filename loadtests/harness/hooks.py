@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import gevent  # type: ignore[import-untyped]
-import psutil
 from locust import events
 from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
 from locust.stats import StatsEntry
 
 from loadtests.harness import reports
+from loadtests.harness.crash import kill_workers
 from loadtests.harness.ledger import Ledger
 from loadtests.harness.load_run import EDIT, FINISH_TIMEOUT, POLL_INTERVAL, LoadRun
 from loadtests.harness.measured_operations import OPERATIONS
@@ -143,28 +143,7 @@ class Hooks:
                 gevent.spawn(self.runner.quit if load.options.headless else self.runner.stop)
         load.begin()
         if load.options.kill_worker_of and not self.is_worker:
-            gevent.spawn(self.kill_workers)
-
-    def kill_workers(self) -> None:
-        """Kill workers of the service, each with the requests that it is answering.
-
-        It is the one with the most connections each time: they stay where they are, and may all be
-        one worker's. It is chosen some time before: a search among processes stops all users, and
-        would have their requests answered.
-        """
-        load = self.load
-        pause = load.options.run_time / (load.options.kills + 1)
-        try:
-            for _ in range(load.options.kills):
-                gevent.sleep(pause / 2)
-                workers = psutil.Process(load.options.kill_worker_of).children()
-                victim = max(workers, key=lambda worker: len(worker.net_connections("tcp")))
-                gevent.sleep(pause / 2)
-                if load.stopping:
-                    return
-                victim.kill()
-        except (psutil.Error, ValueError):
-            load.problem = "--kill-worker-of is not the process id of a gunicorn with workers"
+            gevent.spawn(kill_workers, load)
 
     # --- Workers ---------------------------------------------------------------------------------
 

@@ -1,12 +1,10 @@
 """The lab's API, as a load run uses it: open a key space, read what is in it, remove it."""
 
-import http.client
-import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, Request, build_opener
+
+import requests
+from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
 
 TIMEOUT = 30  # seconds
 
@@ -29,16 +27,7 @@ class Lab:
     """The lab of the service at `host`, for example http://127.0.0.1:8000."""
 
     def __init__(self, host: str) -> None:
-        try:
-            split = urlsplit(host)
-            good = split.scheme in ("http", "https") and split.hostname and split.port != 0
-        except ValueError:  # the port is not a number, or the IPv6 address is incomplete
-            good = False
-        if not good:
-            raise LabError(f"{host!r} is not a host: write it like http://127.0.0.1:8000")
         self.host = host.rstrip("/")
-        # Without the proxy that the environment may name: it may not reach the loopback.
-        self._opener = build_opener(ProxyHandler({}))
 
     def open_space(self, key_length: int, *, own_visits: bool = False) -> dict[str, Any]:
         """Return a new key space, and the service's versions and strategies.
@@ -70,32 +59,33 @@ class Lab:
         return int(self._call("DELETE", f"/lab/spaces/{space}")["removed"])
 
     def _call(self, method: str, path: str, content: Any = None) -> dict[str, Any]:
-        body = None if content is None else json.dumps(content).encode()
-        request = Request(  # noqa: S310 (the scheme is checked above)
-            self.host + path, data=body, method=method, headers={"Content-Type": "application/json"}
-        )
+        url = self.host + path
         try:
-            with self._opener.open(request, timeout=TIMEOUT) as response:
-                answer: dict[str, Any] = json.load(response)
-                return answer
-        except HTTPError as error:
-            with error:
-                raise LabError(self._reason(error, path)) from error
-        except URLError as error:
-            raise LabError(
-                f"no service answers at {self.host} ({error.reason}): start one with `make run`"
-            ) from error
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise LabError(f"{self.host} does not answer as the service does: {error}") from error
+            with requests.Session() as session:
+                session.trust_env = False  # a proxy of the environment may not reach the loopback
+                response = session.request(method, url, json=content, timeout=TIMEOUT)
+            if not response.ok:
+                raise LabError(self._reason(response, path))
+            answer: dict[str, Any] = response.json()
+            return answer
+        except (InvalidSchema, InvalidURL, MissingSchema) as error:
+            problem = f"{self.host!r} is not a host: write it like http://127.0.0.1:8000"
+            raise LabError(problem) from error
+        except requests.ConnectionError as error:
+            problem = f"no service answers at {self.host}: start one with `make run`"
+            raise LabError(problem) from error
+        except requests.RequestException as error:
+            problem = f"{self.host} does not answer as the service does: {error}"
+            raise LabError(problem) from error
 
-    def _reason(self, error: HTTPError, path: str) -> str:
+    def _reason(self, response: requests.Response, path: str) -> str:
         try:
-            answer = json.load(error)
+            answer = response.json()
             return str(answer.get("detail") or answer.get("message"))
         except ValueError:
-            if error.code == 404 and path == "/lab/spaces":
+            if response.status_code == 404 and path == "/lab/spaces":
                 return (
                     f"the endpoints for load tests are off at {self.host}: "
                     "start the service with SHORTURL_LAB=on and SHORTURL_LAB_LOAD=on"
                 )
-            return f"{self.host}{path} answers {error.code}"
+            return f"{self.host}{path} answers {response.status_code}"

@@ -3,9 +3,10 @@
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from socket import create_server
@@ -14,12 +15,12 @@ from urllib.parse import urlsplit
 
 from loadtests.harness.own_pgbouncer import NotInstalled
 from loadtests.harness.serving import ROOT
+from loadtests.harness.waiting import wait_until
 
 HAPROXY = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/local/bin:/usr/bin")
 CONFIGURATION = ROOT / "deploy" / "haproxy.cfg"
 BACKLOG = 4096  # as Linux gives it to HAProxy's own `bind`
 TIMEOUT = 30  # seconds until it passes requests on
-POLL_INTERVAL = 0.05  # seconds
 
 
 @contextmanager
@@ -27,8 +28,8 @@ def own_haproxy(service_url: str) -> Iterator[str]:
     """Yield the address of a HAProxy in front of the one machine at `service_url`.
 
     Its configuration is deploy/haproxy.cfg with the addresses of this machine, and with `option
-    forwardfor`, which a HAProxy that clients reach directly needs. Raises NotInstalled, and
-    ChildProcessError when it does not start.
+    forwardfor`, which a HAProxy that clients reach directly needs. Raises NotInstalled,
+    ChildProcessError or TimeoutError when it does not start.
     """
     if not HAPROXY:
         raise NotInstalled("HAProxy is not installed")
@@ -47,24 +48,20 @@ def own_haproxy(service_url: str) -> Iterator[str]:
         command = [HAPROXY, "-db", "-q", "-f", str(file)]
         with subprocess.Popen(command, pass_fds=[number], start_new_session=True) as process:  # noqa: S603
             try:
-                _wait(process, port)
+                is_ready = partial(_passes_on, process, port)
+                wait_until(is_ready, "HAProxy did not pass requests on", TIMEOUT)
                 yield f"http://127.0.0.1:{port}"
             finally:
                 process.terminate()
 
 
-def _wait(process: "subprocess.Popen[bytes]", port: int) -> None:
-    """Wait until it passes requests on."""
-    deadline = time.monotonic() + TIMEOUT
-    while process.poll() is None and time.monotonic() < deadline:
-        client = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
+def _passes_on(process: "subprocess.Popen[bytes]", port: int) -> bool:
+    """Return whether it passes requests on; raise ChildProcessError when it has ended."""
+    if process.poll() is not None:
+        raise ChildProcessError("HAProxy does not start")
+    with closing(HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)) as client:
         try:
             client.request("GET", "/healthz")
-            if client.getresponse().status == 200:
-                return
+            return client.getresponse().status == HTTPStatus.OK
         except (OSError, HTTPException):
-            pass
-        finally:
-            client.close()
-        time.sleep(POLL_INTERVAL)
-    raise ChildProcessError("HAProxy does not pass requests on")
+            return False

@@ -4,17 +4,17 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from loadtests.harness.waiting import wait_until
+
 # Debian's is where only root looks.
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
 TIMEOUT = 30  # seconds to start
-POLL_INTERVAL = 0.05  # seconds
 PORT = 6432  # the name of its socket: no port of the machine is taken
 CONFIG = """
 [databases]
@@ -46,8 +46,7 @@ class OwnPgbouncer:
         """Start it, and return when it accepts connections; raise OSError or TimeoutError."""
         if not PGBOUNCER:
             raise NotInstalled("PgBouncer is not installed")
-        log = self.directory / "log"
-        with log.open("wb") as file:
+        with (self.directory / "log").open("wb") as file:
             self._process = subprocess.Popen(  # noqa: S603 - nothing in it comes from outside
                 [PGBOUNCER, str(self.directory / "pgbouncer.ini")],
                 stdout=file,
@@ -55,13 +54,7 @@ class OwnPgbouncer:
                 user=self._account,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + TIMEOUT
-        while not self._answers():
-            if self._process.poll() is not None:
-                raise ChildProcessError(f"PgBouncer does not start: {log.read_text()[-200:]}")
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"PgBouncer did not start within {TIMEOUT} s")
-            time.sleep(POLL_INTERVAL)
+        wait_until(self._answers, "PgBouncer did not start", TIMEOUT)
 
     def kill(self) -> None:
         """Kill it, if it runs, and return when it is gone."""
@@ -70,6 +63,9 @@ class OwnPgbouncer:
             self._process.wait()
 
     def _answers(self) -> bool:
+        if self._process is not None and self._process.poll() is not None:
+            log = (self.directory / "log").read_text()
+            raise ChildProcessError(f"PgBouncer does not start: {log[-200:]}")
         with socket.socket(socket.AF_UNIX) as client:
             return client.connect_ex(str(self.directory / f".s.PGSQL.{PORT}")) == 0
 

