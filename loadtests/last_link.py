@@ -11,9 +11,6 @@ How to run it, with the service up (`make run`):
     locust -f loadtests/last_link.py --headless --strategy count_then_insert
     locust -f loadtests/last_link.py --headless --strategy reservation
     locust -f loadtests/last_link.py                        # http://127.0.0.1:8089, tab "Ledger"
-
-The exit code is 0 when the strategy behaved as its table says, 1 when not, 2 when the run was
-inconclusive.
 """
 
 import uuid

@@ -13,8 +13,6 @@ How to run it, with the service up (`make run`):
 
 All users follow one link until it is used up, and then the next one. What was acknowledged beyond
 the limit is oversold. A proxy that repeats requests sells nothing twice, as each user is told once.
-The exit code is 0 when the strategy behaved as its race says, 1 when not, 2 when the run was
-inconclusive.
 """
 
 from http import HTTPStatus

@@ -13,9 +13,6 @@ How to run it, with the service up (`make run`):
     locust -f loadtests/lost_update.py --headless --processes 2
     locust -f loadtests/lost_update.py --master --expect-workers 1   # and in another terminal
     locust -f loadtests/lost_update.py --worker
-
-The exit code is 0 when the strategy behaved as its table says, 1 when not, 2 when the run was
-inconclusive.
 """
 
 from typing import Any

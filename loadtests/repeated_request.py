@@ -12,8 +12,7 @@ How to run it, with the service up (`make run`):
     locust -f loadtests/repeated_request.py                 # http://127.0.0.1:8089, tab "Ledger"
 
 `manage.py race explore killed_before_the_answer` shows what a crash does to a key, and `python -m
-loadtests.faults kill_answer` kills a worker between the work and the answer. The exit code is 0
-when the strategy behaved as its table says, 1 when not, 2 when the run was inconclusive.
+loadtests.faults kill_answer` kills a worker between the work and the answer.
 """
 
 from locust import task

@@ -14,8 +14,7 @@ gunicorn's master:
     locust -f loadtests/same_hour.py --headless --strategy combined --kill-worker-of PID
     locust -f loadtests/same_hour.py                        # http://127.0.0.1:8089, tab "Ledger"
 
-At the end the link has to have as many visits as hits. The exit code is 0 when the strategy
-behaved as its table says, 1 when not, 2 when the run was inconclusive.
+At the end the link has to have as many visits as hits.
 """
 
 import random

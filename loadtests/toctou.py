@@ -12,9 +12,6 @@ How to run it, with the service up (`make run`):
     locust -f loadtests/toctou.py --headless --strategy on_conflict
     locust -f loadtests/toctou.py                           # http://127.0.0.1:8089, tab "Ledger"
     locust -f loadtests/toctou.py --headless --processes 2
-
-The exit code is 0 when the strategy behaved as its table says, 1 when not, 2 when the run was
-inconclusive.
 """
 
 import uuid

@@ -14,9 +14,7 @@ How to run it, with the service up (`make run`):
     locust -f loadtests/visit_meanwhile.py                  # http://127.0.0.1:8089, tab "Ledger"
 
 A roll-up takes the rows of all links, so the key space has a table of visits of its own. The
-visits are recorded by `upsert`, and at the end every link has to have as many of them as hits. The
-exit code is 0 when the strategy behaved as its table says, 1 when not, 2 when the run was
-inconclusive.
+visits are recorded by `upsert`, and at the end every link has to have as many of them as hits.
 """
 
 import random

@@ -119,7 +119,7 @@ class Ledger:
 
     def as_data(self) -> dict[str, Any]:
         """Return the ledger as dicts, lists, texts and numbers."""
-        return {**vars(self)}
+        return dict(vars(self))
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Ledger:

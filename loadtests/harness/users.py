@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 import uuid
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
 import geventhttpclient.client
@@ -27,8 +26,6 @@ REQUEST_ID = "X-Request-Id"
 # The ledger of a process is in memory, some 200 bytes for each create. The limit keeps a run
 # that is never stopped from filling the machine's memory.
 MAX_REQUESTS = 500_000
-
-NO_HEADERS: Mapping[str, str] = MappingProxyType({})  # but those of every request
 
 numbers = itertools.count(1)
 
@@ -71,7 +68,7 @@ class LedgerUser(FastHttpUser):
         unknown: Callable[[], None],
         complete: Callable[[Any], bool] = lambda response: True,
         json: Any = None,
-        headers: Mapping[str, str] = NO_HEADERS,
+        headers: dict[str, str] | None = None,
     ) -> Any:
         """Send one request; return the response if it is right, and None if not.
 
@@ -93,7 +90,7 @@ class LedgerUser(FastHttpUser):
                 path,
                 name=name,
                 json=json,
-                headers={**headers, REQUEST_ID: request_id},
+                headers={**(headers or {}), REQUEST_ID: request_id},
                 allow_redirects=False,
                 catch_response=True,
             ) as response:
@@ -150,7 +147,7 @@ class LedgerUser(FastHttpUser):
         *,
         name: str,
         or_else: int | None = None,
-        headers: Mapping[str, str] = NO_HEADERS,
+        headers: dict[str, str] | None = None,
     ) -> Any:
         """Follow `key` at `path`; return the response, and record it when it is a redirect."""
         response = self.ask(
