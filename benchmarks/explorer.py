@@ -2,7 +2,7 @@
 
     .venv/bin/python -m benchmarks.explorer [--repeat 5]
 
-It runs on a PostgreSQL of its own, in a temporary directory, and touches no other. It measures
+It starts a PostgreSQL in a temporary directory, and uses no other. It measures
 another version of the explorer if PYTHONPATH is `pginterleave/src` of another checkout.
 """
 

@@ -1,11 +1,12 @@
 """The pages of visits, and the statements behind them, on large tables.
 
-In a database of its own, which is dropped at the end, it makes links, most with a few visits. One
-has a hundred visits, and two have very many: of 200 kinds in each hour and each day, as referrers
-and browsers make them, and of 1,000, as with countries. Then roll_up_visits() does what it does:
-they are compacted, but for the hour that is not over. SHORTURL_VISITS_HOURLY_DAYS says for how long
-visits are kept by the hour. An account has ten thousand links, another one a tenth of all. Printed
-are the sizes of the tables, and how long each page and its statement take.
+The tables are in a separate database, which is dropped at the end. Most links have a few visits.
+One has a hundred, and two have very many, ten times as many as there are links: the first of 200
+kinds in each hour and each day, as referrers and browsers make them, the second of 1,000, as with
+countries. roll_up_visits() compacts them, except those of the current hour.
+SHORTURL_VISITS_HOURLY_DAYS says for how long visits are kept by the hour. One account has ten
+thousand links, another one a tenth of all. The program prints the sizes of the tables, and how long
+each page and its statement take.
 
     python -m benchmarks.many_visits [--links 10000000]
 """

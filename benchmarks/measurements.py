@@ -51,7 +51,7 @@ class Reading:
     pgbench: float | None = None
 
     def value(self, name: str) -> float | None:
-        """Return one of the figures in COLUMNS, of the sample or of its own."""
+        """Return one of the figures in COLUMNS, of the sample or of the reading itself."""
         if name == "of_pgbench":
             return self.sample.per_second / self.pgbench if self.pgbench else None
         found: float | None = getattr(self if hasattr(self, name) else self.sample, name)

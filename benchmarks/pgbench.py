@@ -70,7 +70,7 @@ def creating_script(strategy: Strategy[Any]) -> str:
         table = ShortUrl._meta.db_table
         cursor.execute(
             "SELECT setval(pg_get_serial_sequence(%s, 'id'), %s)", [table, ID - 1]
-        )  # for the one that sends an id of its own
+        )  # for the strategy that sends an id
     statements, made = recorded(lambda: strategy.function(TARGET_URL, keys=[KEY]))
     return "".join(
         f"{line};\n" for line in with_variables(statements, [(made.key, "c:n"), (ID, ":n")])

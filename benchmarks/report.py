@@ -91,7 +91,7 @@ def with_block(document: str, text: str) -> str:
 
 
 def picture(part: Part) -> str:
-    """Return requests per second by connections, for one key or new ones, as an SVG of its own."""
+    """Return requests per second by connections, for one key or new ones, as an SVG."""
     simple = {
         (subject, load.connections): one
         for (subject, load), one in part.found.items()

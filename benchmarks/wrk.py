@@ -43,7 +43,7 @@ class Sample:
         """Return how many requests are too few or too many in what the database `counted`.
 
         An answer in time or late is an acknowledgement unless it is an error; of a request that
-        failed nobody knows.
+        failed this is unknown.
         """
         refused = self.errors.get("an error as the answer", 0)
         acknowledged = self.requests - refused
@@ -68,7 +68,7 @@ def run(url: str, *, keys: str, links: int, connections: int, seconds: float) ->
     """Return what `connections` clients get without pause in `seconds`, and the last ones after it.
 
     They ask for "one", "random" or "Zipf" `keys` of /k1 to /k<links>, or create "new" ones. Raises
-    Missing, NoAnswer, and CalledProcessError when there is nobody at `url`.
+    Missing, NoAnswer, and CalledProcessError when no service is at `url`.
     """
     longest = round(seconds + PATIENCE)
     command = [find(), "--threads=1", f"--connections={connections}", f"--duration={longest}s"]

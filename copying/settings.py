@@ -1,4 +1,4 @@
-"""Another project: it has three models of its own, and nothing of the service."""
+"""Another project: three models, and nothing of the service."""
 
 import sys
 from pathlib import Path

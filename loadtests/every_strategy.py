@@ -80,7 +80,7 @@ def arguments() -> argparse.Namespace:
     where.add_argument(
         "--pgbouncer",
         action="store_true",
-        help="start the service on a PostgreSQL of its own, through PgBouncer in transaction mode",
+        help="start the service on a separate PostgreSQL, through PgBouncer in transaction mode",
     )
     parser.add_argument(
         "--only",
@@ -156,7 +156,7 @@ def chosen(only: Sequence[str] | None) -> list[PlannedRun]:
 
 
 def one(run: PlannedRun, host: str, master: int, asked: argparse.Namespace) -> LoadResult:
-    """Return the result of one run, in a Locust process of its own.
+    """Return the result of one run, in a separate Locust process.
 
     Where only a crash shows what a strategy does wrong, workers of the service are killed.
     """
@@ -172,7 +172,7 @@ def one(run: PlannedRun, host: str, master: int, asked: argparse.Namespace) -> L
     # fmt: on
     # An earlier result must not be taken for that of a run that writes none.
     reports.path(asked.reports, *run, ".json").unlink(missing_ok=True)
-    # A session of its own: Ctrl-C reaches this process alone, which ends the run first and the
+    # A new session: Ctrl-C reaches this process alone, which ends the run first and the
     # service last, so that the run can still remove its key space.
     with subprocess.Popen(  # noqa: S603 - nothing in it comes from outside
         command,

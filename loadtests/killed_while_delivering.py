@@ -10,7 +10,7 @@ Clients create short URLs that can be followed once, and follow them: each is du
 link.created and then link.used_up. In the middle of every 50th request the receiver has both
 deliverers killed (kill -9), and others started in their place.
 
-How to run it, on a service and a PostgreSQL of its own:
+How to run it; it starts a service and a PostgreSQL:
 
     .venv/bin/python -m loadtests.killed_while_delivering              # every strategy
     .venv/bin/python -m loadtests.killed_while_delivering update_skip_locked

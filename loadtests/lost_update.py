@@ -50,7 +50,7 @@ class Follower(LedgerUser):
 class Editor(Follower):
     """Edits the target of the hot key, and checks whether the edit stays."""
 
-    fixed_count = 1  # in all, however many processes there are: nobody else may edit the key
+    fixed_count = 1  # in all, however many processes there are: only one user may edit the key
     edits = 0
 
     @task

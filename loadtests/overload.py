@@ -7,12 +7,12 @@ the redirects answered in a second, does not fall. gunicorn alone also keeps its
 refuses a request only after it has accepted and read it, so many connections wait in the kernel and
 are not answered in time.
 
-How to run it, against a service of its own:
+How to run it; it starts a service:
 
     .venv/bin/python -m loadtests.overload --haproxy   # 1, 2, 5 and 10 times the capacity
     .venv/bin/python -m loadtests.overload --quick     # 1 and 5 times, without a proxy
 
-The load is open: requests arrive at a fixed rate, each on a connection of its own, whether earlier
+The load is open: requests arrive at a fixed rate, each on a new connection, whether earlier
 ones were answered or not. The capacity is the best goodput of a series of rates, beside the users
 of every fault. It is offered again before and after each load, because the speed of a machine
 changes: "at 1 ×" is the mean of the two. "client" is the share of the machine's processors that the

@@ -5,7 +5,7 @@ the row, and makes it when there is none, makes it twice when two visits look at
 unique constraint refuses the second row: the hit is counted, and its visitor gets an error. Once
 there is a row, no other is made. So the users come from the next page after 32 requests.
 
-A visit that is recorded in a transaction of its own is lost when its process is killed before it.
+A visit that is recorded in a second transaction is lost when its process is killed before it.
 `make races` kills five workers of the service in its run. By hand, with the process id of
 gunicorn's master:
 

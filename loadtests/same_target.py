@@ -3,8 +3,8 @@
 What it teaches: a strategy that looks for a link, and creates one when there is none, creates a
 second one when two requests look at the same moment. No request fails, so no user notices.
 get_or_create notices later: it wants one link, and once there are two, every further request for
-that target fails. Once a target has its link, nobody races for it any more. So the users move on to
-the next target after eight requests.
+that target fails. Once a target has its link, there is no race for it any more. So the users
+move on to the next target after eight requests.
 
 How to run it, with the service up (`make run`):
 

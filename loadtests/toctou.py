@@ -3,8 +3,8 @@
 What it teaches: a random key is free until another request takes it, and that may happen between
 the look and the INSERT. The naive create fails as soon as a key is drawn twice. The one that looks
 first fails when two look at the same moment. get_or_create silently gives the second user the first
-one's link. In a full key space nobody competes any more. So the users move on to a fresh round of
-it after as many creates as it has keys.
+one's link. In a full key space no request competes any more. So the users move on to a
+fresh round of it after as many creates as it has keys.
 
 How to run it, with the service up (`make run`):
 
@@ -33,7 +33,7 @@ Hooks(load)
 
 
 class Creator(LedgerUser):
-    """Creates one link after another, each with a target of its own."""
+    """Creates one link after another, each to another target."""
 
     load = load
     target_url = ""

@@ -13,7 +13,7 @@ How to run it, with the service up (`make run`):
     locust -f loadtests/visit_meanwhile.py --headless --strategy batches
     locust -f loadtests/visit_meanwhile.py                  # http://127.0.0.1:8089, tab "Ledger"
 
-A roll-up takes the rows of all links, so the key space has a table of visits of its own. The
+A roll-up takes the rows of all links, so the key space has a separate table of visits. The
 visits are recorded by `upsert`, and at the end every link has to have as many of them as hits.
 """
 

@@ -1,7 +1,7 @@
 """Faults: what fails while users follow and create short URLs, and how long a request waits then.
 
 What it teaches: an acknowledged hit is committed by PostgreSQL, so no fault can lose it. A fault
-leaves some requests without an answer, and nobody knows whether those were counted. But every wait
+leaves some requests without an answer, and it is unknown whether those were counted. But every wait
 ends, every refusal is quick, and the service recovers without help.
 
 How to run it:
@@ -123,7 +123,7 @@ def arguments() -> argparse.Namespace:
 
 
 def line(cells: Sequence[str]) -> str:
-    """Return what is printed of a fault as soon as it is over."""
+    """Return the line that is printed when a fault is over."""
     name, counts, wait, most, besides = cells
     held = f"{wait:>8}" + (f" ≤ {most}" if wait and most != "none" else "")
     return f"{name:<19} {counts:<23} {held:<17} {besides}".rstrip()

@@ -93,7 +93,7 @@ def pgbouncer_before_postgres(options: str) -> Iterator[Place]:
 
 @contextmanager
 def cable_to_postgres(options: str) -> Iterator[Place]:
-    """Have PostgreSQL in a network of its own, with a cable to the service's."""
+    """Have PostgreSQL in a separate network namespace, with a cable to that of the service."""
     with ExitStack() as stack:
         wire = stack.enter_context(cable())
         with wire.far_end():

@@ -39,7 +39,7 @@ class Cable:
 
 @contextmanager
 def cable() -> Iterator[Cable]:
-    """Put this thread, and what it starts, in a namespace of its own for the length of the block.
+    """Put this thread, and what it starts, in a new namespace for the length of the block.
 
     PostgreSQL goes to the far end, where its address is THERE. Raises NotInstalled where the
     machine cannot have namespaces.

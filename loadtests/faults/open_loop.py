@@ -1,7 +1,7 @@
 """An open load: requests arrive at a fixed rate, whether earlier ones were answered or not.
 
-Each comes on a connection of its own. One thread sends them all and waits for all answers at once.
-So it keeps its pace however slow the service is.
+Each request has a new connection. One thread sends all of them and waits for all answers at once,
+so it keeps its pace however slow the service is.
 """
 
 import os
@@ -89,7 +89,7 @@ def overload(
     before = offer(experiment, capacity).goodput
     for multiple in multiples:
         load = offer(experiment, multiple * capacity)
-        # The speed of a machine that others use, too, changes from one minute to the next.
+        # On a shared machine the speed changes from one minute to the next.
         after = offer(experiment, capacity).goodput
         load.usual, before = (before + after) / 2, after
         told(load)

@@ -59,7 +59,7 @@ class FaultOutcome(NamedTuple):
         return [*(str(figure) for figure in self.figures if not figure.holds), *self.miscounted()]
 
     def miscounted(self) -> list[str]:
-        """Return what did not hold of the counts, which have to hold on a busy machine, too."""
+        """Return which counts did not hold; a busy machine is no excuse for these."""
         told = []
         if not self.acknowledged <= self.hits <= self.sent:
             told.append("acknowledged ≤ hits ≤ sent")

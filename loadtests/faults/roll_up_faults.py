@@ -27,7 +27,7 @@ MIDWAY = r"""
         AND query ~ '(free AS MATERIALIZED|^\s*INSERT INTO "?shorturl_visitcount)'
 """
 END = f"SELECT pg_terminate_backend(pid) FROM ({MIDWAY}) AS midway"  # noqa: S608
-# Visits grow old: what is of hours and days is rolled up to the next unit.
+# Makes visits older, so that hours are rolled up to days, and days to months.
 AGE = """
     UPDATE shorturl_visitcount SET starts_at = starts_at
         - (CASE unit WHEN 'h' THEN 100 ELSE 1000 END + %s) * interval '1 day'
@@ -90,7 +90,7 @@ def crowd(experiment: Experiment, cursor: Any, days: int) -> None:
 
 
 def crowd_old(experiment: Experiment, cursor: Any, number: int) -> None:
-    """Let single visits become so old that each pair of roll-ups has a day of its own."""
+    """Make single visits old; each pair of roll-ups has another day."""
     crowd(experiment, cursor, OLD + number // 2)
 
 

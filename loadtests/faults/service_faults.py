@@ -106,9 +106,9 @@ def create(url: str, target_url: str, answers: list[str]) -> bool:
 
 
 def wrong_passwords(experiment: Experiment) -> Iterator[Figure]:
-    """Have 16 clients post wrong passwords, each for a user name of its own, again and again.
+    """Have 16 clients post wrong passwords again and again, each for another user name.
 
-    To check one takes half a second of a processor.
+    To check a password takes half a second of a processor.
     """
     answers: Counter[int] = Counter()
     clients = [

@@ -59,7 +59,7 @@ FAULTS = (
           "2 and 10 times as many requests arrive as can be answered, and no proxy limits them",
           "nothing is lost, and the goodput does not fall; how long a request waits is not bounded",
           partial(overload, multiples=(2, 10), bounded=False),
-          bound=None, quick=False, probes=False),  # a probe waits in the kernel's queue, too
+          bound=None, quick=False, probes=False),  # probes wait in the kernel's queue as well
     Fault("overloaded_haproxy", "the same through HAProxy with the limits of deploy/haproxy.cfg",
           "what is answered stays quick, the rest gets a 503 at once, the goodput does not fall",
           partial(overload, multiples=(2, 10)), environments.haproxy_before_service, quick=False),
@@ -77,7 +77,7 @@ FAULTS = (
           "a proxy between clients and the service cuts connections at random, 20 a second",
           "every request that was answered was counted once",
           postgres_faults.cut_connections, environments.proxy_before_service,
-          affects=True, probes=False),  # probes are cut, too
+          affects=True, probes=False),  # probes are cut as well
     Fault("kill_roll_up",
           "`manage.py roll_up` eight times, kill -9 of four midway; append_only counts",
           "every hit stays where it is or is moved, and no request is affected",

@@ -32,7 +32,7 @@ class Lab:
     def open_space(self, key_length: int, *, own_visits: bool = False) -> dict[str, Any]:
         """Return a new key space, and the service's versions and strategies.
 
-        With `own_visits` it has a table of visits of its own, which can be rolled up.
+        With `own_visits` it has a separate table of visits, which can be rolled up.
         Raises LabError when there is no service, its endpoints for load tests are off, or the
         length is out of range.
         """

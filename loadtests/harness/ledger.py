@@ -39,9 +39,9 @@ def leaves_open(kind: str) -> bool:
 class Ledger:
     """The answers that clients got, and the requests that never got one.
 
-    `redirects` are those acknowledged, by key, and `creates` the targets of those who were told
-    that a key is theirs. `edits` has the last acknowledged target of each edited key, or an empty
-    text when that edit was seen undone. `unknown_…` are requests whose outcome is unknown.
+    `redirects` counts the acknowledged ones by key, and `creates` has for each key the targets of
+    the clients that got it. `edits` has the last acknowledged target of each edited key, or an
+    empty text when that edit was seen undone. `unknown_…` are requests whose outcome is unknown.
     `claims` has, by key and number of hits, the answer that claimed that number, and
     `contradictions` are pairs of answers that claimed the same; `undone` counts the redirects to
     another target than the edited one, by that target, and `refusals` are creates that failed.

@@ -34,7 +34,7 @@ class LoadRun:
     characters, and `seeds` links with that limit of hits, `max_hits`; the users of every process
     find their keys in `given`. `limit` is the quota of each spender, `users` the least number of
     users that can race. `options` are those of the command line or of the web form. With
-    `own_visits` the key space has a table of visits of its own, for a roll-up. `faults` says that
+    `own_visits` the key space has a separate table of visits, for a roll-up. `faults` says that
     answers of an unavailable service are expected.
     """
 

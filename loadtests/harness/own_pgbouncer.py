@@ -1,4 +1,4 @@
-"""A PgBouncer of its own for a test run, before a PostgreSQL."""
+"""A separate PgBouncer for a test run, in front of a PostgreSQL."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from typing import Any
 
 from loadtests.harness.waiting import wait_until
 
-# Debian's is where only root looks.
+# Debian installs it where only the PATH of root leads.
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
 TIMEOUT = 30  # seconds to start
 PORT = 6432  # the name of its socket: no port of the machine is taken
@@ -74,9 +74,11 @@ class OwnPgbouncer:
 def own_pgbouncer(
     address: Mapping[str, Any], *, mode: str = "transaction", more: str = ""
 ) -> Iterator[OwnPgbouncer]:
-    """Have one before the PostgreSQL at `address`: the directory of its socket as host, port, user
-    and dbname. `mode` is what it pools, and `more` are further lines of its configuration. Raises
-    NotInstalled, and what OwnPgbouncer.start() does.
+    """Start one in front of a PostgreSQL; stop it after the block.
+
+    `address` is that of PostgreSQL: the directory of its socket as host, port, user and dbname.
+    `mode` is what it pools, and `more` are further lines of its configuration. Raises NotInstalled,
+    and what OwnPgbouncer.start() does.
     """
     owner = (Path(address["host"]) / f".s.PGSQL.{address['port']}").stat().st_uid
     # It refuses to be root, and only their owner may use PostgreSQL's sockets.

@@ -1,4 +1,4 @@
-"""A PostgreSQL of its own for a test run, which can be stopped and started under load.
+"""A separate PostgreSQL for a test run, which can be stopped and started under load.
 
 Its programs are those of the package embedded_postgres, the one package of this repository that the
 load tests import. The server of that package starts with the first connection; this one stays down
@@ -76,7 +76,7 @@ class OwnPostgres:
         return f"postgres://{postgres.USER}@/{DATABASE}?{urlencode(parameters)}"
 
     def url_at(self, host: str, port: int) -> str:
-        """Return its DATABASE_URL for those who reach it at that address."""
+        """Return its DATABASE_URL with that address, such as the one of a proxy."""
         return f"postgres://{postgres.USER}@{host}:{port}/{DATABASE}"
 
     @property
@@ -113,7 +113,7 @@ def own_postgres(
 ) -> Iterator[OwnPostgres]:
     """Start a server in a temporary directory, with an empty database; remove it after the block.
 
-    `options` are for all who connect to its `url`, for example "-c synchronous_commit=off".
+    `options` are those of all connections by its `url`, for example "-c synchronous_commit=off".
     `listen` is an address to listen at, for the 256 around it, besides the Unix socket. `within` is
     where the directory is made. Raises what OwnPostgres.start() does.
     """
@@ -146,7 +146,7 @@ def own_replica(primary: OwnPostgres) -> Iterator[OwnPostgres]:
         command = [str(postgres.programs() / "pg_basebackup"), "--write-recovery-conf"]
         command += ["--host", primary.address["host"], "--username", postgres.USER]
         command += ["--pgdata", str(replica.data), "--checkpoint=fast"]
-        # Who runs PostgreSQL owns its files.
+        # The account that runs PostgreSQL owns its files.
         account = owner.st_uid if os.getuid() == 0 else None
         subprocess.run(command, check=True, capture_output=True, cwd="/", user=account)  # noqa: S603
         # Copied along: the primary has its socket beside its data.

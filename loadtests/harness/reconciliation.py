@@ -60,7 +60,7 @@ def reconcile(
         )
         result.lost += result.failed
         result.of += result.failed
-    if operation in VISITS:  # also the hits of those who were not answered
+    if operation in VISITS:  # also the hits of requests without an answer
         result.of = sum(link.hits for link in by_key.values())
     result.share = result.lost / result.of if result.of else 0.0
     result.low, result.high = wilson(min(result.lost, result.of), result.of)
