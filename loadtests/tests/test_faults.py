@@ -54,26 +54,6 @@ def test_where_nothing_could_be_tried_the_run_is_inconclusive() -> None:
     assert exit_code([skipped]) is ExitCode.INCONCLUSIVE
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["kill_wroker"], "faults: there is no fault 'kill_wroker'; there are kill_worker, "),
-        (["--quick", "frozen_postgres"], "faults: frozen_postgres is not quick"),
-    ],
-)
-def test_bad_options(
-    arguments: list[str],
-    told: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["faults", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert told in capsys.readouterr().err.splitlines()[-1]
-
-
 def test_the_document_shows_every_fault(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,11 +34,6 @@ FAILING = LoadResult(
 )
 def test_the_sentence(changes: dict[str, Any], sentence: str) -> None:
     assert reports.sentence(replace(RIGHT, **changes)) == sentence
-
-
-def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
-    reports.write(FAILING, tmp_path / "new")
-    assert reports.read(tmp_path / "new", "toctou", "naive") == FAILING
 
 
 def test_the_table_adds_up_the_conclusive_runs_of_each_strategy() -> None:
