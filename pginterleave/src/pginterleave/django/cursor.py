@@ -1,4 +1,9 @@
-"""Django's cursors, with each statement as a step."""
+"""Django's cursors, with each statement as a step.
+
+Two methods are private in Django: `_execute` and `_executemany`. The public hook,
+`connection.execute_wrapper()`, comes too early. Django calls it before the wrappers that the code
+under test installs, and those may send another statement, or none.
+"""
 
 import contextlib
 import datetime
@@ -11,10 +16,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from django.db.backends.postgresql.psycopg_any import Jsonb, is_psycopg3
-from django.db.backends.utils import CursorDebugWrapper
+from django.db.backends.utils import CursorDebugWrapper, CursorWrapper
 
 from pginterleave import statements
-from pginterleave.django.private import Send, SendingCursor
 from pginterleave.session import Session, keep_rows
 
 # The types of parameters that psycopg2 sends as constants.
@@ -32,7 +36,7 @@ def _is_constant(value: Any) -> bool:
     return type(value) in CONSTANTS
 
 
-class SteppingCursor(SendingCursor):
+class SteppingCursor(CursorWrapper):
     """Takes statements step by step, and records what they return."""
 
     _last: SimpleNamespace | None = None
@@ -47,13 +51,13 @@ class SteppingCursor(SendingCursor):
         if is_psycopg3 or _is_constant(params):
             text = sql.as_string(self.cursor) if hasattr(sql, "as_string") else sql
         else:
-            text = self.driver("mogrify")(sql, params)
+            text = self._driver("mogrify")(sql, params)
         return text.decode() if isinstance(text, bytes) else str(text)  # execute_values() has bytes
 
     def close(self) -> None:
         """Close the cursor, also that of a server-side one, which lets go of nothing."""
         with self._session.sending():
-            self.driver("close")()
+            self._driver("close")()
 
     def callproc(self, procname: Any, params: Any = None, kparams: Any = None) -> Any:
         given = [*params.values()] if isinstance(params, dict) else [*(params or ())]
@@ -63,7 +67,18 @@ class SteppingCursor(SendingCursor):
         with self._session.statement(self._text(sql, given), given) as self._last:
             return super().callproc(procname, params, kparams)
 
-    def sends(self, send: Send, sql: Any, params: Any, *, many: bool) -> Any:
+    def _driver(self, name: str) -> Any:
+        """Return what the driver's cursor has under that name, with Django's errors around it."""
+        return super().__getattr__(name)
+
+    def _execute(self, sql: Any, params: Any, *ignored: Any) -> Any:
+        return self._send(super()._execute, sql, params, many=False)  # type: ignore[misc]
+
+    def _executemany(self, sql: Any, param_list: Any, *ignored: Any) -> Any:
+        return self._send(super()._executemany, sql, param_list, many=True)  # type: ignore[misc]
+
+    def _send(self, send: Callable[..., Any], sql: Any, params: Any, *, many: bool) -> Any:
+        """Send a statement; `many` says that it is sent for several rows of parameters."""
         session = self._session
         if many:
             session.catalogue.limit("what executemany() sends is one step")
@@ -83,7 +98,7 @@ class SteppingCursor(SendingCursor):
         return result
 
     def _fetch(self, method: str, *args: Any) -> list[Any]:
-        fetch = self.driver(method)
+        fetch = self._driver(method)
         if name := getattr(self.cursor, "name", None):  # a server-side cursor asks PostgreSQL
             name = re.sub(r"\d{4,}", "1", name)  # of the thread, which differs
             with self._session.step("FETCH", f"FETCH FROM {name}") as self._last:

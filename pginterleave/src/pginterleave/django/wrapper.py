@@ -1,19 +1,22 @@
-"""Django's database wrapper, with commits, rollbacks and closing as steps."""
+"""Django's database wrapper, with commits, rollbacks and closing as steps.
+
+Django has no public hook for these: `_commit`, `_rollback` and `_close` are private.
+"""
 
 import contextlib
 import threading
 from typing import Any
 
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.postgresql.psycopg_any import is_psycopg3
 from django.db.backends.utils import CursorDebugWrapper, CursorWrapper
 
 from pginterleave.django import driver
 from pginterleave.django.cursor import SteppingCursor, SteppingDebugCursor
-from pginterleave.django.private import EndingWrapper, Send
 from pginterleave.session import IN_TRANSACTION, Session
 
 
-class SteppingWrapper(EndingWrapper):
+class SteppingWrapper(BaseDatabaseWrapper):
     """Mixed into Django's backend: takes commits, rollbacks and closing step by step."""
 
     Database: Any  # the driver
@@ -69,12 +72,17 @@ class SteppingWrapper(EndingWrapper):
             return self.session.sending()  # psycopg2 sends nothing, even after a BEGIN
         return self.session.step(kind, kind)
 
-    def ends(self, kind: str, send: Send) -> None:
-        with self._step(kind):
-            send()
+    def _commit(self) -> None:
+        with self._step("COMMIT"):
+            super()._commit()  # type: ignore[misc]
 
-    def closes(self, close: Send) -> None:
+    def _rollback(self) -> None:
+        with self._step("ROLLBACK"):
+            super()._rollback()  # type: ignore[misc]
+
+    def _close(self) -> None:
         session, connection = self.session, self.connection
+        close = super()._close  # type: ignore[misc]
         if session is None:
             close()
         elif connection is None or connection.closed or session.connecting:
