@@ -93,19 +93,28 @@ class TestIt(InterleaveTestCase):
 """
 
 
-def pytest_run(folder: Path, *options: str, **others: str) -> tuple[str, dict[str, str]]:
-    """Run TESTS in a process of their own, in this database; return all and what failed how."""
-    settings = settings_of_this_database() | others
+DATABASE_IS_THERE = """
+import pytest
+@pytest.fixture(scope="session")
+def django_db_setup(): pass
+"""
+
+
+def run_pytest(
+    folder: Path, tests: str, *options: str, database: str = "", **environment: str
+) -> str:
+    """Run tests in another process, in this database or in a new one; return what it prints."""
+    settings = settings_of_this_database()
+    if database:
+        settings["NAME"] = database
+    else:
+        folder.joinpath("conftest.py").write_text(DATABASE_IS_THERE)
     folder.joinpath("inner_settings.py").write_text(f"DATABASES = {{'default': {settings!r}}}\n")
-    if not others:
-        folder.joinpath("test_inner.py").write_text(TESTS)
-        folder.joinpath("conftest.py").write_text(  # the database is there
-            "import pytest\n@pytest.fixture(scope='session')\ndef django_db_setup(): pass\n"
-        )
+    folder.joinpath("test_inner.py").write_text(tests)
     folder.joinpath("pytest.ini").write_text("[pytest]\n")
     given = os.environ.get("PYTHONPATH", "")
     path = os.pathsep.join([str(folder), str(Path(__file__).parent.parent), given])
-    environment = {"COLUMNS": "200", "DJANGO_SETTINGS_MODULE": "inner_settings", "PYTHONPATH": path}
+    environment |= {"DJANGO_SETTINGS_MODULE": "inner_settings", "PYTHONPATH": path}
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-rf", *options],
         cwd=folder,
@@ -114,7 +123,13 @@ def pytest_run(folder: Path, *options: str, **others: str) -> tuple[str, dict[st
         text=True,
         check=False,
     )
-    text = re.sub(r"^E {0,7}", "", ran.stdout, flags=re.MULTILINE)
+    return ran.stdout
+
+
+def failures(folder: Path, tests: str, *options: str, **others: str) -> tuple[str, dict[str, str]]:
+    """Run tests in another process; return what it prints, and what each failed test says."""
+    printed = run_pytest(folder, tests, *options, COLUMNS="200", **others)
+    text = re.sub(r"^E {0,7}", "", printed, flags=re.MULTILINE)
     summary = text.partition("short test summary info")[2]
     lines = [line.split(" ", 3) for line in summary.splitlines() if line.startswith("FAILED")]
     return text, {line[1].partition("::")[2]: line[-1] for line in lines}
@@ -125,7 +140,7 @@ def test_a_project_of_its_own(tmp_path: Path) -> None:
     options = ["--interleave-artifacts=found", "--interleave-processes=3"]
     if find_spec("xdist"):
         options.append("--numprocesses=1")
-    text, failed = pytest_run(tmp_path, *options)
+    text, failed = failures(tmp_path, TESTS, *options)
     assert failed.keys() == {
         *("test_lost", "test_refused", "test_unread", "test_in_a_transaction")
     }, text
@@ -157,7 +172,8 @@ def test_a_project_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("counter_table")
 def test_one_schedule_is_replayed_and_drawn(tmp_path: Path) -> None:
-    text, failed = pytest_run(tmp_path, "--interleave-replay=111222", "-k", "lost or right")
+    options = ["--interleave-replay=111222", "-k", "lost or right"]
+    text, failed = failures(tmp_path, TESTS, *options)
     assert "ImpossibleSchedule" in failed.pop("test_right")
     assert failed == {}
     assert "test_inner.py::test_lost, schedule 111222:\n\n   process 1" in text
@@ -166,9 +182,8 @@ def test_one_schedule_is_replayed_and_drawn(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("interleave")
 def test_without_a_mark_it_runs_in_a_test_database(tmp_path: Path) -> None:
     """Also where no other test tells pytest-django that there is to be one."""
-    tmp_path.joinpath("test_alone.py").write_text(IN_A_TEST_DATABASE)
-    options = ["--interleave-replay=21"]
-    text, failed = pytest_run(tmp_path, *options, NAME=f"interleave_{os.getpid()}")
+    others = {"database": f"interleave_{os.getpid()}"}
+    text, failed = failures(tmp_path, IN_A_TEST_DATABASE, "--interleave-replay=21", **others)
     assert "TestIt::test_replay, schedule 21:\n\n   process 1" in text
     assert "The test does not say that it uses the database 'other'" in failed["test_other"]
     assert failed.keys() == {"test_other"}, text

@@ -1,9 +1,6 @@
 """The page of HTML with what each test has found, and the annotations of a CI."""
 
-import os
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +12,7 @@ from pginterleave.picture.recorded import recorded_steps
 from pginterleave.picture.spans import locks, transactions, waits
 
 from .counter import counted, naive, replayed, select_for_update, sql
-from .test_pytest_plugin import settings_of_this_database
+from .test_pytest_plugin import run_pytest
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -62,37 +59,16 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-def run(folder: Path, *options: str) -> str:
-    """Run TESTS in a process of their own; return what pytest prints."""
-    settings = settings_of_this_database()
-    folder.joinpath("inner_settings.py").write_text(f"DATABASES = {{'default': {settings!r}}}\n")
-    folder.joinpath("test_inner.py").write_text(TESTS)
-    folder.joinpath("pytest.ini").write_text("[pytest]\n")
-    folder.joinpath("conftest.py").write_text(  # the database is there
-        "import pytest\n@pytest.fixture(scope='session')\ndef django_db_setup(): pass\n"
-    )
-    given = os.environ.get("PYTHONPATH", "")
-    path = os.pathsep.join([str(folder), str(Path(__file__).parent.parent), given])
-    environment = {
-        "DJANGO_SETTINGS_MODULE": "inner_settings",
-        "PYTHONPATH": path,
-        "GITHUB_ACTIONS": "true",
-        "GITHUB_WORKSPACE": str(Path(__file__).parent.parent),
-    }
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *options],
-        cwd=folder,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return ran.stdout
-
-
 def test_the_page_has_every_test_and_asks_no_network(tmp_path: Path) -> None:
     options = ["--numprocesses=1"] if find_spec("xdist") else []
-    printed = run(tmp_path, "--interleave-html=found/report.html", *options)
+    printed = run_pytest(
+        tmp_path,
+        TESTS,
+        "--interleave-html=found/report.html",
+        *options,
+        GITHUB_ACTIONS="true",
+        GITHUB_WORKSPACE=str(Path(__file__).parent.parent),
+    )
     text = (tmp_path / "found" / "report.html").read_text()
     page = Page(text)
     assert page.open == []

@@ -8,7 +8,6 @@ import pytest
 from django.db import IntegrityError, connection
 
 from pginterleave import Exploration, Outcome
-from pginterleave.statements import commits_apart
 
 from . import counter
 from .counter import Counter, Process, explored, sql
@@ -121,19 +120,6 @@ def test_many_at_once_are_committed_in_their_step() -> None:
 
     _, split = both(many, read_twice, invariant=halfway)
     assert (split.violating, split.schedules) == (1, 3)
-
-
-@pytest.mark.parametrize(
-    ("statement", "expected"),
-    [
-        (FIRST_FREE + " AND key != 'a; b'", True),
-        (FIRST_FREE + "; -- done", True),
-        (f"/* ; */ {FIRST_FREE}", True),
-        (f"{FIRST_FREE}; SELECT 1", False),
-    ],
-)
-def test_a_semicolon_that_ends_nothing(statement: str, expected: bool) -> None:
-    assert commits_apart(statement) == expected
 
 
 @pytest.mark.parametrize("process", [counter.hits, counter.atomic_only, several, many])

@@ -20,6 +20,9 @@ from pginterleave.catalogue import Catalogue
         "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
         "COPY (UPDATE t SET a = 1 RETURNING a) TO STDOUT",
         "ANALYZE t",
+        "UPDATE t SET a = 'b; c'",
+        "UPDATE t SET a = 1; -- done",
+        "/* ; */ UPDATE t SET a = 1",
     ],
 )
 def test_what_takes_effect_with_its_commit(sql: str) -> None:
@@ -28,9 +31,16 @@ def test_what_takes_effect_with_its_commit(sql: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "sql", ["CREATE INDEX CONCURRENTLY i ON t (a)", "VACUUM t", "REINDEX TABLE t", "CLUSTER"]
+    "sql",
+    [
+        "CREATE INDEX CONCURRENTLY i ON t (a)",
+        "VACUUM t",
+        "REINDEX TABLE t",
+        "CLUSTER",
+        "UPDATE t SET a = 1; SELECT 1",
+    ],
 )
-def test_what_may_not_be_in_a_transaction(sql: str) -> None:
+def test_what_commits_within_its_step(sql: str) -> None:
     assert statements.commits_unseen(sql)
     assert not statements.commits_apart(sql)
 
