@@ -1,24 +1,24 @@
 """Run every schedule of a race against a real PostgreSQL, and keep those with a violation.
 
-Processes that touch the same rows can take their steps in many orders, and a lost update, a
-time-of-check to time-of-use error or a deadlock shows in some of them only. `explore` runs them
-all, one after the other, on one connection per process, and checks an invariant after each.
-Nothing in the code under test changes, nothing sleeps and nothing is left to chance: an exploration
-that is complete and found nothing is a proof for these processes and this set-up.
+Processes that touch the same rows can take their steps in many orders. A lost update, a
+time-of-check to time-of-use error or a deadlock shows in some orders only. `explore` runs all
+orders, one after the other, on one connection per process, and checks an invariant after each. The
+code under test does not change. Nothing sleeps, and nothing depends on chance. A complete
+exploration that finds nothing is a proof for these processes and this set-up.
 
-A *process* is a callable without arguments, in a thread and a session of its own. A *step* is one
-SQL statement that it sends, or a COMMIT or ROLLBACK that ends a transaction. A *schedule* is one
-order of all the steps, written as the process of each: `1212`. `docs/model.md` says exactly what
-these are, and what an exploration does not see. The README has an example.
+A *process* is a callable without arguments. It runs in a separate thread and a separate session. A
+*step* is one SQL statement, or a COMMIT or ROLLBACK that ends a transaction. A *schedule* is one
+order of all the steps, written as the process of each: `1212`. `docs/model.md` defines these terms,
+and says what an exploration does not see. The README has an example.
 
     exploring.py    explore() and run_schedule(): start here
-    running.py      runs what is chosen; shrinking.py makes a counterexample simpler
-    search.py       which schedule is next; states.py counts them, sampling.py draws some of them
+    running.py      runs the chosen schedules; shrinking.py makes a counterexample simpler
+    search.py       which schedule is next; states.py counts schedules, sampling.py draws some
     effects.py      which steps depend on each other: statements.py and statement_shapes.py read the
                     SQL, footprints.py knows its rows
-    claims.py       which statement waits for a row for certain; deriving.py needs not run it
+    claims.py       which statement certainly waits for a row; deriving.py where it leads
     symmetry.py     which processes are the same
-    catalogue.py    what the names in statements stand for, and what is not explored of them
+    catalogue.py    what the names in statements stand for, and which parts are not explored
     scheduler.py    runs one schedule; monitor.py knows who waits, shutdown.py leaves nothing behind
     process.py      a thread that stops before each step; session.py its session with PostgreSQL
     control.py      the caller's connection, and what an adapter has to provide

@@ -1,8 +1,9 @@
 """A choice of the search: which process takes the next step, and which is ended by a deadlock.
 
-A choice is the number of a process; behind ten times another one, that one is the victim of the
-deadlock that the step closes. It is written as a digit, and the victim as a letter: `2a` is
-process 2, and process 1 (a) is the victim. Without a letter, it is the one that closed it.
+A choice is the number of a process. If the step closes a deadlock with another victim, ten times
+the victim's number is added. The process is written as a digit, and the victim as a letter: in `2a`
+process 2 takes the step, and process 1 (a) is the victim. Without a letter, the victim is the
+process that closed the deadlock.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Notices what may send statements past an adapter: other connections, and other programs.
 
-Each driver has one function that all its connections come through, by whichever name it is called.
-Python itself tells when another program is started.
+Each driver has one function that opens all its connections. Python's audit events tell when another
+program is started.
 """
 
 import functools

@@ -1,6 +1,6 @@
 """The caller's connection: it asks PostgreSQL about the sessions of the processes.
 
-It is the one that setup, the invariant and observe use too, and idle while the processes run.
+Setup, the invariant and observe use the same connection. It is idle while the processes run.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Where a step leads, derived from steps that have run in another order. It does no I/O.
 
-This holds for two kinds of steps. One was taken after an independent step of another process. The
-other is a statement that waits for a row for certain: it leads to the same state as if it were sent
-after the end of the transaction that holds the row.
+This is known for two kinds of steps. The first kind was taken after an independent step of another
+process. The second kind is a statement that certainly waits for a row. It leads to the same state
+as if it were sent after the end of the transaction that holds the row.
 """
 
 from collections.abc import Callable

@@ -46,64 +46,65 @@ def explore(
     """Run every schedule of the processes and return which of them violate the invariant.
 
     Args:
-        processes: one to nine callables without arguments. What they return or raise is their
-            outcome. They have to do the same whenever the same schedule is run.
+        processes: one to nine callables without arguments. The outcome of a process is what the
+            callable returns or raises. Whenever the same schedule is run, it has to do the same.
         invariant: runs after each schedule, on the caller's connection, with the list of
-            outcomes. Returns what does not hold, or None or "" if everything does; a failing
-            assert in it is a violation too.
-        setup: puts the database into its first state; runs before each schedule, on the
-            caller's connection, in autocommit mode. Without it, nothing is put back.
-        expected: the class of an exception, or several in a tuple, that a process may raise. Any
-            other that it raises is a violation, and the invariant is not asked.
+            outcomes. Returns what does not hold, or None or "" if everything holds. A failing
+            assert in the invariant is a violation too.
+        setup: makes the first state of the database. It runs before each schedule, on the
+            caller's connection, in autocommit mode. Without setup, nothing is restored.
+        expected: the class of an exception that a process may raise, or a tuple of classes. Any
+            other exception is a violation, and the invariant does not run.
         using: the alias of the database in Django's settings, or an adapter, such as
             PsycopgDatabase.
-        isolation_level: of the processes' transactions, such as "repeatable read"; by default
-            what the settings say.
-        observe: see `run_schedule`; it makes an exploration slower.
-        each: called with every schedule after it ran, violating or not. With it, `reduce` leaves
-            out orders of reads only, and runs every order of writes.
+        isolation_level: of the processes' transactions, such as "repeatable read". By default the
+            settings decide.
+        observe: see `run_schedule`. It makes an exploration slower.
+        each: called with every schedule after it ran, violating or not. With `each`, `reduce`
+            leaves out orders of reads only, and runs every order of writes.
         reduce: of the schedules that differ only in the order of independent steps, run one and
-            count the others. Independent are savepoints, setting the isolation level, plain
-            SELECTs beside each other or beside what is written and not committed, unless
-            transactions are SERIALIZABLE, and in READ COMMITTED also what is about other tables
-            or about other rows by a unique column. What a step does is taken from its SQL, from
-            the catalogue and from its result; what is not known to be independent keeps its
-            place. The processes must share nothing in Python.
+            count the others. Savepoints are independent, and so is setting the isolation level.
+            Unless transactions are SERIALIZABLE, a plain SELECT is independent of other SELECTs and
+            of writes that are not committed. In READ COMMITTED, steps about different tables are
+            independent, too, and steps about different rows by a unique column. What a step does
+            is read from its SQL, from the catalogue and from its result. A step that is not known
+            to be independent keeps its place. The processes must share nothing in Python.
         symmetric: of the schedules that differ only in an exchange of processes that are the same,
-            or are equivalent after it, run one and count the others. Processes are the same if
-            they are one function, or functools.partial of one function with the same numbers and
-            texts; neither they nor setup nor the invariant may tell them apart. Some schedules are
-            run exchanged, too, to check it.
-        preemption_bound: run only the schedules with at most so many preemptions, which are steps
-            of another process while the one that took the last step could go on. It proves
-            nothing of the others.
-        sample: run so many schedules, chosen at random, instead of all. It proves nothing.
-        seed: of the sample; with the same one, the same schedules run. By default a random one.
+            or are equivalent after an exchange, run one and count the others. Processes are the
+            same if they are one function, or functools.partial of one function with the same
+            numbers and texts. The processes, setup and the invariant must not tell them apart. To
+            check this, some schedules are also run exchanged.
+        preemption_bound: run only the schedules with at most so many preemptions. A preemption is
+            a step of another process while the process of the last step could go on. Schedules
+            with more preemptions may violate the invariant.
+        sample: run so many schedules, chosen at random, instead of all. A sample proves nothing.
+        seed: of the sample. The same seed runs the same schedules. By default it is random.
         split_autocommit: whether the COMMIT of a statement that writes or locks, outside a
-            transaction, is a step of its own, as others can come between. Without it there are
-            fewer schedules, and what breaks in real threads may break in none of them.
-        count_all: whether to go on after a violation, to count all of them. Otherwise the search
-            stops at the first one, and makes it simpler; after an exception that is not expected,
-            it looks a little further for a schedule in which the invariant does not hold.
-        max_schedules: the search is truncated after so many schedules have run, which are those
-            with the fewest preemptions.
-        max_seconds: the search is truncated after the schedule that ends later than this. By
-            default time is no limit, as a slow machine would prove less.
+            transaction, is a separate step, as statements of others can come between. Without it
+            there are fewer schedules, and code that breaks in real threads may break in none.
+        count_all: whether to go on after a violation, to count all violations. Otherwise the search
+            stops at the first one, and looks for a simpler schedule near it. After an exception
+            that is not expected, it looks a little further for a schedule in which the invariant
+            does not hold.
+        max_schedules: the search is truncated after so many schedules. Those with the fewest
+            preemptions run first.
+        max_seconds: the search is truncated after the first schedule that ends later than this. By
+            default there is no limit of time, as a slow machine would prove less.
         max_steps: a longer schedule is an error, as a loop may never end.
         step_timeout: seconds for one step, and for the Python up to the next one. By default 10,
             and more on a machine that is slow to answer.
-        progress: called after each schedule with how far the search is. By default tqdm, if it
-            is installed, draws a bar when stderr is a terminal and the search takes more than a
-            second.
+        progress: called after each schedule with the progress of the search. By default tqdm, if
+            it is installed, draws a bar when stderr is a terminal and the search takes more than
+            a second.
 
     Raises:
         CannotExplore: inside a transaction, without PostgreSQL, with a limit out of range.
         StepTimeout: a process hangs; the message says where.
-        NotDeterministic: a process took another way than the last time, or a schedule that was
-            counted as equivalent leads to something else.
-        InterleaveError: see `max_steps`; and when a process cannot connect.
-        Exception: whatever `setup`, `invariant` or `observe` raises, with a note saying when,
-            and whatever `each` or `progress` raises.
+        NotDeterministic: in the same schedule, a process did not do the same as the last time. Or
+            a schedule that was counted as equivalent has another result.
+        InterleaveError: a schedule is longer than `max_steps`, or a process cannot connect.
+        Exception: an exception of `setup`, `invariant` or `observe`, with a note saying when it was
+            raised, or an exception of `each` or `progress`.
     """
     if max_schedules < 1 or (max_seconds is not None and max_seconds <= 0):
         raise CannotExplore("max_schedules and max_seconds must be greater than zero.")
@@ -186,16 +187,16 @@ def run_schedule(
     """Run one schedule from its written form, step for step.
 
     Args:
-        order: the process of each step, as in `1212`; all steps of all processes. A letter behind a
-            step says who is the victim of the deadlock that it closes, as in `1212a21`.
+        order: the process of each step, as in `1212`, for all steps of all processes. If a step
+            closes a deadlock, a letter behind the step names the victim, as in `1212a21`.
         observe: called after each step, on the caller's connection, which sees what is
-            committed; what it returns is the step's `observed`.
+            committed. The step's `observed` is what it returns.
 
     The other arguments, and what is raised, are as for `explore`.
 
     Raises:
-        ImpossibleSchedule: a process cannot take its step because it waits or has ended, or
-            the schedule ends before the processes do.
+        ImpossibleSchedule: a process waits or has ended, and cannot take its step. Or the
+            schedule ends before the processes end.
     """
     database = _database(using, isolation_level)
     race = (tuple(processes), setup, invariant, expected, database, split_autocommit)

@@ -75,23 +75,24 @@ class Schedule:
 class Exploration:
     """The result of `explore`: the `orders` of the schedules that ran, and the `violations`.
 
-    `counterexample` is the shortest violating schedule, of these the one with the fewest switches
-    between processes, and then the first lexicographically. If a process raises an exception in it
-    that is not expected, `other` is one in which the invariant does not hold, or the other way
-    round; None if there is none.
+    `counterexample` is the shortest violating schedule. If several are as short, it is the one with
+    the fewest switches between processes, and then the first lexicographically. There are two kinds
+    of violations: a process raises an exception that is not expected, or the invariant does not
+    hold. `other` is a violating schedule of the other kind than the counterexample, or None.
 
-    `schedules` is the number of all schedules, and `violating` the number of those that violate;
-    in `raising` of these a process raises, and in the others the invariant does not hold. Without
-    reductions all of them ran. `truncated` says what ended the search early, and is empty when it
-    is complete; `covered` is then a sentence on what was counted all the same, and `left` an
-    estimate of how many schedules were left to run, or 0. `seconds` is the time it took.
+    `schedules` is the number of all schedules, and `violating` the number of those that violate. In
+    `raising` of the violating ones a process raises, and in the others the invariant does not hold.
+    Without reductions all schedules ran. `truncated` says what ended the search early; it is empty
+    when the search is complete. In a truncated search, `covered` is a sentence on what was counted
+    for certain, and `left` estimates how many schedules were left to run (0: not known). `seconds`
+    is the time that the exploration took.
 
-    `isolation_level` is that of the transactions, if it was given.
+    `isolation_level` is the isolation level of the transactions, if it was given.
 
-    `limits` says what of these processes cannot be stepped through, and so is not explored;
-    `unobserved` says which statements went past the exploration, and `unseen_commits` which of them
-    commit within their step, where another could come between; `unexplored` says what PostgreSQL
-    decides by chance: these prove nothing.
+    `limits` names parts of the processes that are not explored, as they cannot be stepped through.
+    Nothing is proven if one of the following is not empty. `unobserved` names what has sent
+    statements past the explorer. `unseen_commits` names statements that commit within their step,
+    where another session could come between. `unexplored` names what PostgreSQL decides by chance.
     """
 
     orders: tuple[str, ...]
@@ -134,8 +135,9 @@ class Exploration:
     def assert_safe(self) -> None:
         """Raise AssertionError with the counterexample drawn, or NotProven, which is one, too.
 
-        Nothing is proven when not every schedule was counted, when no process has sent anything,
-        and when one has sent statements that were not observed, or that commit within their step.
+        Nothing is proven when not every schedule was counted, or when no process has sent anything.
+        Nothing is proven either when a process has sent statements that were not observed, or that
+        commit within their step.
         """
         __tracebackhide__ = True  # for pytest: the counterexample says it all
         self.assert_no_violation()
@@ -145,8 +147,8 @@ class Exploration:
     def assert_no_violation(self) -> None:
         """Raise AssertionError with the counterexample drawn.
 
-        A search with a bound or a limit, or a sample, passes when it has found nothing, and proves
-        nothing of the schedules that it left out.
+        A truncated search, or a sample, passes when it has found no violation. Schedules that were
+        left out may violate the invariant.
         """
         __tracebackhide__ = True
         if self.counterexample:

@@ -1,8 +1,8 @@
 """Puts the rows of all tables back to how they were, without emptying every table.
 
-PostgreSQL counts what is written to each table, and each session of an exploration reports its
-counts when a schedule ends. So only the tables that were written are looked at, and of these only
-the rows that differ are deleted or inserted. Sequences are set back, too.
+PostgreSQL counts the rows that are written to each table. Each session of an exploration reports
+its counts when a schedule ends. So only tables that were written are compared, and only rows that
+differ are deleted or inserted. Sequences are set back, too.
 """
 
 from collections.abc import Callable

@@ -1,11 +1,12 @@
 """A sample of the schedules, where there are too many to run them all. It does no I/O.
 
-Every other schedule is a random walk: each step is taken by one of the processes that can go on,
-chosen at random. The others give each process a random priority, and the one with the highest goes
-on; at a few steps, chosen at random, it falls to the lowest. That is PCT (Burckhardt et al., "A
-Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010): with n processes
-and k steps, one such schedule finds a violation that d - 1 preemptions make possible with a
-probability of at least 1 / (n * k ** (d - 1)), however many schedules there are.
+Every second schedule is a random walk: one of the processes that can go on, chosen at random, takes
+each step. In the other schedules each process has a random priority, and the process with the
+highest priority takes the step. At a few random steps, that process gets the lowest priority. This
+is PCT (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs",
+ASPLOS 2010): with n processes and k steps, one such schedule finds a violation that d - 1
+preemptions make possible with a probability of at least 1 / (n * k ** (d - 1)), however many
+schedules there are.
 """
 
 import itertools

@@ -1,12 +1,13 @@
 """The search over all schedules: which one is next. It does no I/O.
 
-Those with the fewest preemptions come first: a search that a limit ends early has then seen all
-schedules with few of them, and most races need one or two. A *preemption* is a step of another
-process while the one that took the last step could go on.
+Schedules with the fewest preemptions come first. So a search that a limit ends early has run all
+schedules with few preemptions, and most races need one or two. A *preemption* is a step of another
+process while the process of the last step could go on.
 
 With partial-order reduction, orders that differ only in independent steps lead to one state, and
-what follows it is explored once. So do orders that differ in an exchange of processes that are
-alike: when two of them have only read, it makes no difference which one writes first.
+the steps after that state are explored once. Orders that differ in an exchange of equal processes
+lead to one state, too: when two equal processes have only read, it makes no difference which one
+writes first.
 """
 
 import heapq

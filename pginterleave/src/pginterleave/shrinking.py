@@ -1,4 +1,4 @@
-"""A simpler schedule than the one that was found: fewer steps, or fewer switches."""
+"""Looks near a violating schedule for a simpler one: with fewer steps, or fewer switches."""
 
 from collections.abc import Callable, Iterator
 from itertools import groupby

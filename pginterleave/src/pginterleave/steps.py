@@ -18,13 +18,13 @@ class Outcome:
 class Step:
     """One step of a schedule, and its result.
 
-    It was sent as step `number` (from 1) and returned with step `until`, which is another one
-    when it waited: for the processes `waited_for`, until a step of another process unblocked it.
-    `rows` holds the first rows the process fetched, `rowcount` is the driver's (-1: not known),
-    `error` the driver's exception class, `message` its first line, and `detail` what PostgreSQL
-    adds to it. `filename`, `lineno` and `function` are the line outside Django that sent it.
-    `observed` is what `observe` returned, and `in_transaction` says whether the process was in a
-    transaction afterwards.
+    The step was sent as step `number` (from 1) and returned during step `until`. The two differ if
+    the step waited for the processes `waited_for`, until a step of another process unblocked it.
+    `rows` holds the first rows that the process fetched. `rowcount` is the driver's (-1: not
+    known). `error` is the name of the driver's exception class, `message` the first line of the
+    exception, and `detail` what PostgreSQL adds. `filename`, `lineno` and `function` name the line
+    outside Django that sent the step. `observed` is what `observe` returned. `in_transaction` says
+    whether the process was in a transaction afterwards.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""Which processes are the same, so that schedules that differ in an exchange of them are alike."""
+"""Which processes are the same: an exchange of these makes no difference to a schedule."""
 
 import functools
 from collections.abc import Callable, Sequence

@@ -88,10 +88,10 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
     ) -> Exploration:
         """Run every schedule of the functions; fail if one of them violates the invariant.
 
-        Before each schedule the rows of all tables are put back to how they are at the call, and
-        `setup` runs. At the end of the test they are put back to how they were at its beginning.
-        With an adapter in place of an alias, `setup` has to do so. Before the first schedule each
-        function runs alone, so that what it imports, caches or connects once is there.
+        Before each schedule the rows of all tables are restored as they are at the call, and
+        `setup` runs. At the end of the test they are restored as they were when the test began.
+        With an adapter in place of an alias, `setup` has to restore the rows. Before the first
+        schedule each function runs alone, for what it imports, caches or connects only once.
 
         Args:
             functions: one for each process; or a single one, which all processes run.

@@ -1,6 +1,7 @@
-"""The caches of Django that keep rows: they are put back with the rows that they keep.
+"""The caches of Django that keep rows: they are restored together with the rows.
 
-A process of a service has them full. An empty one would send its query in the first schedule only.
+In a service that has run for a while these caches are full. An empty cache would send its query in
+the first schedule only.
 """
 
 from django.apps import apps

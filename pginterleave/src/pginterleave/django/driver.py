@@ -1,7 +1,8 @@
 """Notices what the code under test asks of the driver's connection itself, past Django.
 
-That is `connection.connection`, its cursors, and `cursor.cursor`. What Django sends for a step, or
-the explorer for itself, comes this way too, and is let through by `Session.sending()`.
+That is `connection.connection`, its cursors, and `cursor.cursor`. Statements of Django for a step,
+and of the explorer, go through the same methods. `Session.sending()` says that they are not to be
+noted.
 """
 
 import functools
@@ -32,7 +33,7 @@ def _cursor_class(base: Any) -> Any:
 
 
 def psycopg2_class(base: Any, session: Session) -> Any:
-    """Return a class of psycopg2's connections; `base` is theirs, or one that is derived of it."""
+    """Return a class of psycopg2's connections; `base` is their class or a subclass."""
 
     def cursor(
         self: Any, name: Any = None, cursor_factory: Any = None, *args: Any, **options: Any
