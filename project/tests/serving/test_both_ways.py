@@ -10,7 +10,7 @@ import psycopg2
 import pytest
 from django.http import HttpResponseRedirect
 
-from loadtests.harness.own_postgres import own_postgres
+from loadtests.harness.own_postgres import OwnPostgres, own_postgres
 from loadtests.harness.serving import NO_REFUSALS, ROOT, serving
 from project.serving.redirects import is_ours, location_of
 from shorturl.links.validators import ascii_url
@@ -83,14 +83,20 @@ def ask(url: str, method: str, path: str, **headers: str) -> tuple[int, dict[str
         return answer.status, kept, answer.read()
 
 
-def both(stack: ExitStack, **environment: str) -> Both:
-    postgres = stack.enter_context(own_postgres())
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[OwnPostgres]:
+    with own_postgres() as postgres:
+        yield postgres
+
+
+def both(stack: ExitStack, postgres: OwnPostgres, **environment: str) -> Both:
     settings = {"DATABASE_URL": postgres.url, "WORKERS": "1", **NO_REFUSALS, **environment}
     loop = stack.enter_context(serving(**settings)).url
     plain = stack.enter_context(serving(ROOT, *PLAIN, **settings)).url
     database = stack.enter_context(closing(psycopg2.connect(postgres.url)))
     database.autocommit = True
     with database.cursor() as cursor:
+        cursor.execute("TRUNCATE shorturl_shorturl, shorturl_banneddomain CASCADE")
         cursor.executemany(LINKS, TARGETS.items())
         cursor.execute(OVER)
         cursor.execute(BAN)
@@ -98,15 +104,15 @@ def both(stack: ExitStack, **environment: str) -> Both:
 
 
 @pytest.fixture(scope="module")
-def services() -> Iterator[Both]:
+def services(postgres: OwnPostgres) -> Iterator[Both]:
     with ExitStack() as stack:
-        yield both(stack)
+        yield both(stack, postgres)
 
 
 @pytest.fixture(scope="module")
-def secure() -> Iterator[Both]:
+def secure(postgres: OwnPostgres) -> Iterator[Both]:
     with ExitStack() as stack:
-        yield both(stack, **SECURE)
+        yield both(stack, postgres, **SECURE)
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
