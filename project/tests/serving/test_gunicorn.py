@@ -44,44 +44,18 @@ def database(name: str) -> Iterator[str]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_forwarded_header_is_not_believed() -> None:
-    """Not even from this machine: whether there is a proxy is for BEHIND_PROXY to say."""
-    with database("shorturl_forwarded") as url, serving(DATABASE_URL=url, WORKERS="1") as service:
-
-        def created(**headers: str) -> str:
-            headers["Content-Type"] = "application/json"
-            with closing(HTTPConnection(urlsplit(service.url).netloc, timeout=TIMEOUT)) as http:
-                http.request("POST", "/api/links", '{"target_url": "https://a.example/"}', headers)
-                return http.getresponse().read().decode()
-
-        for headers in (
-            {"X-Forwarded-Proto": "https"},
-            {"X-Forwarded-Ssl": "on"},
-            {"X-Forwarded-Protocol": "ssl", "X-Forwarded-Proto": "http"},
-        ):
-            assert f'"short_url": "{service.url}/' in created(**headers)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_it_explores_what_the_lab_shows_if_it_is_told_to() -> None:
+def test_it_explores_what_the_lab_shows_and_delivers_events_if_it_is_told_to(
+    receiver: Receiver,
+) -> None:
     """As `make run` does; what it has begun ends with it."""
+    told = {"SHORTURL_LAB_EXPLORE": "on", "SHORTURL_DELIVER": "on"}
     with (
-        database("shorturl_explores") as url,
-        serving(DATABASE_URL=url, WORKERS="2", SHORTURL_LAB_EXPLORE="on") as service,
+        database("shorturl_as_make_run") as url,
+        serving(DATABASE_URL=url, WORKERS="2", **told) as service,
         closing(HTTPConnection(urlsplit(service.url).netloc, timeout=TIMEOUT)) as http,
     ):
         http.request("GET", "/lab/")
         assert "The races are being explored" in http.getresponse().read().decode()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_it_delivers_events_if_it_is_told_to(receiver: Receiver) -> None:
-    """As `make run` does."""
-    with (
-        database("shorturl_delivers") as url,
-        serving(DATABASE_URL=url, WORKERS="2", SHORTURL_DELIVER="on") as service,
-        closing(HTTPConnection(urlsplit(service.url).netloc, timeout=TIMEOUT)) as http,
-    ):
         added = run_in(
             ROOT, "manage.py", "webhook", "add", receiver.url, DATABASE_URL=url, SHORTURL_LOCAL="on"
         )

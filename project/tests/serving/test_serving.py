@@ -164,13 +164,6 @@ def few(postgres: OwnPostgres) -> Iterator[Served]:
         yield few
 
 
-@pytest.fixture(scope="module")
-def usual(postgres: OwnPostgres) -> Iterator[Served]:
-    """A service with as many threads as it has by default."""
-    with served(postgres) as usual:
-        yield usual
-
-
 @pytest.fixture
 def connect() -> Iterator[Connect]:
     """What connects to a service, and sends something, until the end of the test."""
@@ -246,6 +239,20 @@ def test_without_a_host(few: Served) -> None:
         assert page.body.startswith(b"<!doctype html>")
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [b"X-Forwarded-Proto: https"],
+        [b"X-Forwarded-Ssl: on"],
+        [b"X-Forwarded-Protocol: ssl", b"X-Forwarded-Proto: http"],
+    ],
+)
+def test_a_forwarded_header_is_not_believed(few: Served, fields: list[bytes]) -> None:
+    """Not even from this machine: whether there is a proxy is for BEHIND_PROXY to say."""
+    answer = few.ask(create(sized(NEW), *fields))
+    assert json.loads(answer.body)["short_url"].startswith("http://localhost/")
+
+
 def test_there_is_no_websocket(few: Served) -> None:
     fields = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -253,13 +260,6 @@ def test_there_is_no_websocket(few: Served) -> None:
 
 
 # --- Many clients --------------------------------------------------------------------------------
-
-
-def test_many_creates_at_once(usual: Served, connect: Connect) -> None:
-    clients = [connect(usual) for _ in range(32)]
-    for client in clients:
-        client.send(CREATE)
-    assert [client.answer().status for client in clients] == [201] * 32
 
 
 def test_as_many_wait_to_be_accepted_as_are_to(few: Served) -> None:
