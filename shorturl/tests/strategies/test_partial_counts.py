@@ -134,14 +134,14 @@ def one_edit() -> None:
 @pytest.mark.parametrize(
     ("others", "hits"),
     [
-        ([lambda: roll_up(batch=3)], 0),  # each of the two takes what the other one leaves
-        ([one_hit["slotted"]], 1),
-        ([one_hit["append"]], 1),
-        ([one_edit], 0),
-        ([lambda: ShortUrl.objects.filter(key="a").delete()], 0),
-        ([totals], 0),
+        # Each of the two takes what the other one leaves.
+        pytest.param([lambda: roll_up(batch=3)], 0, id="roll-up", marks=pytest.mark.exhaustive),
+        pytest.param([one_hit["slotted"]], 1, id="slot"),
+        pytest.param([one_hit["append"]], 1, id="append"),
+        pytest.param([one_edit], 0, id="edit"),
+        pytest.param([lambda: ShortUrl.objects.filter(key="a").delete()], 0, id="delete"),
+        pytest.param([totals], 0, id="read"),
     ],
-    ids=["roll-up", "slot", "append", "edit", "delete", "read"],
 )
 def test_a_roll_up_beside_anything_in_every_order(
     monkeypatch: pytest.MonkeyPatch, others: list[Process], hits: int
