@@ -35,11 +35,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("visits", ["combined", "one_transaction"])
-def test_what_a_walk_through_the_service_is_answered_without_one(
-    visits: str, settings: Settings
-) -> None:
-    settings.LOCAL, settings.SHORTURL_VISITS = True, visits
+def test_what_a_walk_through_the_service_is_answered_without_one(settings: Settings) -> None:
+    settings.LOCAL, settings.SHORTURL_VISITS = True, "one_transaction"
     assert citus_walk.walk() == {}
 
 

@@ -261,31 +261,6 @@ def test_redirects_do_not_wait_for_the_removal_of_an_account(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_where_links_cannot_be_locked_in_an_order_an_account_is_removed_all_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As on Citus, which also wants to be told first that one session is to change links."""
-    monkeypatch.setattr(owners, "BATCH", 2)
-    owner = user()
-    for number in range(3):
-        operations.create(TARGET, key=f"known{number}", owner_id=owner.pk)
-    sent = []
-
-    def refuse(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
-        sent.append(context["cursor"].cursor.mogrify(sql, params).decode())
-        if owners.IN_ORDER in sent[-1]:
-            sql, params = "DO 'BEGIN RAISE feature_not_supported; END'", None
-        return execute(sql, params, many, context)
-
-    with connection.execute_wrapper(refuse):
-        assert owners.remove(owner) == 3
-    assert not User.objects.exists()
-    assert owner_of("known2") is None
-    of_links = [number for number, each in enumerate(sent) if 'UPDATE "shorturl_shorturl"' in each]
-    assert sent.index(owners.ONE_SESSION) < of_links[-1]
-
-
-@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("lock", [owners.IN_ORDER, ""])
 def test_a_link_that_is_given_away_meanwhile_keeps_its_new_owner(lock: str) -> None:
     """Without a lock, what was found is looked at again as it is changed."""

@@ -1,6 +1,5 @@
 """The roll-up of visits: what becomes of which row, and when."""
 
-import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -106,10 +105,11 @@ def test_what_is_due_is_found_by_the_index(unit: str | None, strategy: ModuleTyp
 @pytest.mark.parametrize(
     ("name", "number"),
     [
-        ("delete_returning", 2),
-        ("batches", 2),
-        ("by_key", 1),
-        pytest.param("by_key", 2, marks=pytest.mark.exhaustive),
+        *((name, 1) for name in ("delete_returning", "batches", "by_key")),
+        *(
+            pytest.param(name, 2, marks=pytest.mark.exhaustive)
+            for name in ("delete_returning", "batches", "by_key")
+        ),
         ("select_then_delete", 1),
     ],
 )
@@ -150,29 +150,6 @@ def test_one_call_takes_the_rows_of_all_links(strategy: ModuleType) -> None:
         VisitCount.objects.create(short_url_id=key, unit="h", starts_at=NOW, **Visit()._asdict())
     assert strategy.roll_up("h", "d", ALL) == 2
     assert [each.unit for each in VisitCount.objects.all()] == ["d", "d"]
-
-
-def test_on_a_cluster_the_links_of_a_shard_are_moved_together(settings: Settings) -> None:
-    """Here, a shard has the keys of one length."""
-    settings.DATABASE_CITUS, settings.SHORTURL_ROLLING_UP = True, "by_key"
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "CREATE FUNCTION get_shard_id_for_distribution_column(regclass, text) RETURNS int "
-            "LANGUAGE sql AS 'SELECT length($2)'"
-        )
-    for key in ("a", "b", "cc", "dd"):
-        for age in (30, 31):
-            VisitCount.objects.create(
-                short_url_id=key, unit="h", starts_at=NOW - timedelta(days=age), **Visit()._asdict()
-            )
-    with CaptureQueriesContext(connection) as sent:
-        assert roll_up_visits(NOW) == 8
-    moved = [query["sql"] for query in sent if "INSERT" in query["sql"]]
-    assert [sorted(set(re.findall(r"\('(\w+)', ", sql))) for sql in moved] in (
-        [["a", "b"], ["cc", "dd"]],
-        [["cc", "dd"], ["a", "b"]],
-    )
-    assert VisitCount.objects.filter(unit="d", hits=1).count() == 8
 
 
 @pytest.mark.parametrize("strategy", [batches, by_key])
