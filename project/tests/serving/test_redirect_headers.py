@@ -67,6 +67,7 @@ def test_get_and_head(method: str) -> None:
 def test_another_method(path: str) -> None:
     for method in ("POST", "PUT", "OPTIONS"):
         assert answer(method, path) == (405, NOT_ALLOWED)
+    assert ShortUrl.objects.get(key="spring").hits == 0
 
 
 def test_what_is_refused_before_the_key_is_looked_at(settings: Any) -> None:
@@ -101,13 +102,3 @@ def test_an_error_of_the_operation(
 
     monkeypatch.setattr(operations, "follow", fail)
     assert answer("GET", "/spring") == expected
-
-
-@pytest.mark.parametrize(
-    ("said", "secure"), [("https", True), ("https, http", True), ("http", False), (None, False)]
-)
-def test_the_scheme_is_what_the_proxy_says(settings: Any, said: str | None, secure: bool) -> None:
-    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-    settings.SECURE_HSTS_SECONDS = 60
-    headers = {"X-Forwarded-Proto": said} if said else {}
-    assert ("Strict-Transport-Security" in answer("GET", "/spring", headers=headers)[1]) == secure

@@ -119,14 +119,6 @@ def test_a_middleware_without_its_database_is_503_too(settings: Any) -> None:
     assert_unavailable(Client(raise_request_exception=False).get("/login"))
 
 
-@pytest.mark.django_db
-def test_a_mistake_is_still_500(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "follow", wrong)
-    response = Client(raise_request_exception=False).get("/spring")
-    assert response.status_code == 500
-    assert "Retry-After" not in response
-
-
 def wrong_middleware(_: object) -> Callable[..., HttpResponse]:
     """Make a mistake outside of the view."""
     return wrong

@@ -93,8 +93,6 @@ def test_too_many_fields_or_files(client: Client) -> None:
 
 
 def test_headers_that_are_not_ours(client: Client) -> None:
-    response = client.get("/", headers={"host": "example.net"})
-    assertContains(response, "The Host header names no host of this service", status_code=400)
     # Django takes any digits for a port.
     response = client.post("/", {"target_url": TARGET_URL}, headers={"host": "testserver:99999"})
     assert response.status_code == 303

@@ -116,14 +116,6 @@ def test_a_link_that_is_live_again_by_the_second_look(
     assert client.get("/once").status_code == 302
 
 
-def test_other_methods(short_url: ShortUrl) -> None:
-    for method in ("POST", "OPTIONS"):
-        response = Client(enforce_csrf_checks=True).generic(method, "/spring")
-        assert (response.status_code, response["Allow"]) == (405, "GET, HEAD")
-    short_url.refresh_from_db()
-    assert short_url.hits == 0
-
-
 @pytest.mark.parametrize(("target_url", "location"), LOCATIONS.items())
 def test_location_is_what_a_browser_would_send(
     client: Client, target_url: str, location: str

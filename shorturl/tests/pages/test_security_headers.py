@@ -2,7 +2,6 @@
 
 import pytest
 from django.test import Client
-from pytest_django import Settings
 
 from shorturl import operations
 
@@ -27,16 +26,3 @@ def test_headers(path: str, method: str) -> None:
     assert policy.pop("default-src") == "'none'"
     assert set(policy.values()) <= {"'self'", "'none'"}
     assert {"base-uri", "form-action", "frame-ancestors"} <= set(policy)
-
-
-@pytest.mark.django_db
-def test_redirect_to_https(client: Client, settings: Settings) -> None:
-    settings.SECURE_SSL_REDIRECT = True
-    settings.SECURE_HSTS_SECONDS = 60
-    operations.create("https://example.com/", key="spring")
-    response = client.get("/spring")
-    assert response.status_code == 301
-    assert response["Location"] == "https://testserver/spring"
-    response = client.get("/spring", secure=True)
-    assert response["Strict-Transport-Security"] == "max-age=60"
-    assert response["Location"] == "https://example.com/"
