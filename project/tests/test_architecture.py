@@ -1,11 +1,11 @@
-"""How the packages hang together: who imports whom, and one name for one thing."""
+"""How the packages hang together: one name for one thing. `make lint` has who imports whom."""
 
 import ast
 import tomllib
 from collections import defaultdict
 from pathlib import Path
 
-from project.tests.conftest import ROOT, run_in
+from project.tests.conftest import ROOT
 from shorturl.operations import STRATEGIES
 
 # Modules with a name that Python, Django or pytest gives them.
@@ -31,12 +31,6 @@ def modules() -> list[Path]:
     packages = [*config["tool"]["pytest"]["ini_options"]["testpaths"], "pginterleave"]
     paths = [path for package in packages for path in (ROOT / package).rglob("*.py")]
     return [path for path in paths if ".local" not in path.relative_to(ROOT).parts]
-
-
-def test_the_import_rules_of_pyproject_hold() -> None:
-    command = "from importlinter.cli import lint_imports_command; lint_imports_command()"
-    ended = run_in(ROOT, "-c", command, "--no-cache", "--no-logo")
-    assert ended.returncode == 0, ended.stdout
 
 
 def test_no_two_modules_have_one_name() -> None:
