@@ -10,6 +10,9 @@ export DJANGO_SETTINGS_MODULE := project.settings
 run: .venv/installed-to-run  ## install what is needed, migrate, and serve (HOST, PORT, WORKERS, THREADS)
 	@SHORTURL_LAB_EXPLORE=$${SHORTURL_LAB_EXPLORE:-on} SHORTURL_DELIVER=$${SHORTURL_DELIVER:-on} exec $(BIN)/python -m gunicorn -c project/gunicorn.py
 
+# Where Python is told to keep no bytecode, each of the many processes would compile all tests again.
+test prove marathon: export PYTHONDONTWRITEBYTECODE =
+
 test: .venv/installed  ## the whole test suite; one of three processes mostly waits
 	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile
 
