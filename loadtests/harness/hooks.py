@@ -157,13 +157,15 @@ class Hooks:
         self.load.ledger.merge(Ledger.from_data(data["ledger"]))
 
     def on_finish(self, **kwargs: Any) -> None:
-        """Drain, as the master asks, and send the rest of the ledger."""
+        """Drain, as the master asks, and report the rest of the ledger and of Locust's figures."""
         self.load.drain(self.runner.client_id)
-        self.runner.send_message("finished", self.load.take().as_data())
+        data: dict[str, Any] = {}
+        self.environment.events.report_to_master.fire(client_id=self.runner.client_id, data=data)
+        self.runner.send_message("stats", data)
+        self.runner.send_message("finished")
 
     def on_finished(self, msg: Any, **kwargs: Any) -> None:
-        """Merge the rest of a worker's ledger."""
-        self.load.ledger.merge(Ledger.from_data(msg.data))
+        """Note a worker that has reported the rest."""
         self._finished.add(msg.node_id)
 
     def finish_workers(self) -> None:
