@@ -89,12 +89,19 @@ def arguments() -> argparse.Namespace:
         metavar="NAME",
         help="only these strategies, in each operation that has one of the name, and these scripts",
     )
-    parser.add_argument("--seconds", type=int, default=SECONDS, help="duration of each run")
-    parser.add_argument("--users", type=int, default=USERS)
-    parser.add_argument("--repeat", type=int, default=1, help="runs of each strategy")
+    parser.add_argument("--seconds", type=positive, default=SECONDS, help="duration of each run")
+    parser.add_argument("--users", type=positive, default=USERS)
+    parser.add_argument("--repeat", type=positive, default=1, help="runs of each strategy")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of the order")  # noqa: S311
     parser.add_argument("--reports", type=Path, default=Path("reports"))
     return parser.parse_args()
+
+
+def positive(text: str) -> int:
+    """Return `text` as a whole number from 1 to 10,000; raise ArgumentTypeError."""
+    if not text.isdecimal() or not 1 <= int(text) <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 10000")
+    return int(text)
 
 
 @contextmanager
