@@ -1,10 +1,6 @@
 """A runner for PostgreSQL's isolation tests: `python -m pginterleave.isolation_spec FILE`.
 
-It writes what isolationtester of PostgreSQL's source would write, so that it can be compared with
-the expected output there: `--expected FILE` does. It needs psycopg 3. Nothing of it is shared with
-the scheduler of the explorer: the tests compare the two with each other.
+The runner writes what isolationtester of PostgreSQL's source would write. `--expected FILE`
+compares that with the expected output there. The runner needs psycopg 3. It shares no code with the
+scheduler of the explorer, so that the tests can compare the two.
 """
-
-from pginterleave.isolation_spec.spec import SpecError, Specification, parse
-
-__all__ = ["SpecError", "Specification", "parse"]

@@ -14,7 +14,7 @@ session has sent two notices. The documentation is src/test/isolation/README of 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 KEYWORDS = {"notices", "permutation", "session", "setup", "step", "teardown"}
 TOKEN = re.compile(
@@ -74,7 +74,7 @@ class Specification:
     permutations: tuple[tuple[PermutationStep, ...], ...]
     setups: tuple[str, ...]
     teardown: str | None
-    unused: tuple[str, ...] = field(default=())  # steps that no permutation names
+    unused: tuple[str, ...]  # steps that no permutation names
 
 
 def parse(text: str) -> Specification:

@@ -1,7 +1,7 @@
 """Runs a specification as PostgreSQL's isolationtester does, and writes what it would write.
 
-It speaks to PostgreSQL through psycopg's wrapper of libpq, one step in one message, and asks it, as
-isolationtester does, whether a session waits for another one of the test.
+It uses psycopg's wrapper of libpq, and sends one step in one message. As isolationtester does, it
+asks PostgreSQL whether a session waits for another session of the test.
 """
 
 import select
@@ -22,6 +22,7 @@ from pginterleave.isolation_spec.spec import (
 )
 
 POLL_INTERVAL = 0.01  # seconds between two questions whether a step waits
+TIMEOUT = 300.0  # seconds until a step that hangs is cancelled
 IS_BLOCKED = b"SELECT pg_catalog.pg_isolation_test_session_is_blocked($1, $2)"
 OK = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.EMPTY_QUERY, pq.ExecStatus.TUPLES_OK)
 
@@ -69,19 +70,17 @@ class Tester:
         conninfo: of the database, as libpq takes it; "" for its environment variables.
         name: of the specification, which some of them look for in application_name.
         write: called with what is written, as "print to standard output".
-        timeout: seconds until a step that hangs is cancelled.
     """
 
     def __init__(
         self,
         specification: Specification,
-        conninfo: str = "",
+        conninfo: str,
         *,
-        name: str = "",
-        write: Write = sys.stdout.write,
-        timeout: float = 300.0,
+        name: str,
+        write: Write,
     ) -> None:
-        self.specification, self.write, self.timeout = specification, write, timeout
+        self.specification, self.write = specification, write
         application = f"isolation/{name}"
         self.control = SpecConnection(conninfo, "control connection", write, application)
         self.control.pgconn.notice_handler = None
@@ -127,7 +126,7 @@ class Tester:
     def _launch(self, step: PermutationStep) -> None:
         """Send a step, and report what is completed then."""
         connection = self._connection(step)
-        limit = time.monotonic() + 2 * self.timeout
+        limit = time.monotonic() + 2 * TIMEOUT
         while connection.active:  # a session takes no step before it has completed the last one
             if not self._is_waiting(connection.active, retry=True, nonblock=False):
                 self.waiting = [each for each in self.waiting if self._connection(each).active]
@@ -194,12 +193,12 @@ class Tester:
                 pgconn.consume_input()  # it may have gone on since
                 return not pgconn.is_busy()
             seconds = time.monotonic() - began
-            if seconds > self.timeout and not cancelled:
+            if seconds > TIMEOUT and not cancelled:
                 pgconn.get_cancel().cancel()
                 cancelled = True
                 name = step.step.name
                 self.write(f"isolationtester: canceling step {name} after {seconds:.0f} seconds\n")
-            if seconds > 2 * self.timeout:
+            if seconds > 2 * TIMEOUT:
                 raise SpecError(f"step {step.step.name} timed out after {seconds:.0f} seconds")
         return True
 
