@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def write(folder: Path, name: str, test: str, failures: "list[Failure]") -> Path:
     """Write what a test has found to `folder/name.json`, and return the path.
 
-    It is a list with, for each call that failed, the summary, the counterexample with its steps
-    and outcomes, the same drawn as text, and what replays it.
+    The file holds a list with an entry for each call that failed: the summary, the counterexample
+    with its steps and outcomes, the counterexample drawn as text, and how to replay it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"

@@ -50,7 +50,7 @@ def parsed(order: str) -> list[int]:
 
 
 def waits_of_victims(choices: Sequence[int]) -> dict[int, int]:
-    """Return the step in which each victim waits, and the one that closes its deadlock, from 0."""
+    """Return where each victim waits, and where its deadlock is closed; steps count from 0."""
     waits = {}
     for closing, choice in enumerate(choices):
         earlier = [i for i in range(closing) if process_of(choices[i]) == victim_of(choice)]

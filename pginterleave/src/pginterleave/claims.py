@@ -1,9 +1,9 @@
 """Which rows a process holds, and which row its next step waits for, for certain.
 
-In READ COMMITTED a wait for a row leads to the same state as a statement that is sent after the
-end of the other transaction, as PostgreSQL looks at the row again. So a search that merges equal
-states need not run the wait. That holds for a statement about one row by a unique column, if the
-other transaction does not bring the column's value to another row.
+In READ COMMITTED, PostgreSQL looks at a row again after a wait. So a statement that waits leads to
+the same state as if it were sent after the end of the other transaction, and a search that merges
+equal states need not run the wait. This holds for a statement about one row by a unique column,
+unless the other transaction gives the column's value to another row.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Which steps depend on each other, and which are independent: what partial-order reduction asks.
 
-Two steps of two processes are independent when it makes no difference which one goes first. That
-is taken from their effects, and the effect of a step from its SQL, from the catalogue, and from
-where it stands.
+Two steps of two processes are independent when it makes no difference which one goes first. Their
+effects decide. The effect of a step follows from its SQL, from the catalogue and from the earlier
+steps of its process.
 """
 
 import functools

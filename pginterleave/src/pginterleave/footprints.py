@@ -1,6 +1,6 @@
 """Which rows of which tables a statement is about, as its text and PostgreSQL's catalogue say.
 
-It never names too few: what is not known is every row of every table.
+The result never has too few rows: if a statement is not known, it is every row of every table.
 """
 
 import re
@@ -73,7 +73,7 @@ UNIQUE_COLUMNS = """
     WHERE indrelid >= 16384 AND indisunique AND indimmediate AND indisvalid AND indnkeyatts = 1
         AND indpred IS NULL AND indexprs IS NULL AND coalesce(collisdeterministic, true)
 """
-# The columns that other rows or tables depend on: a change of those locks or checks more.
+# The columns that other rows or tables depend on: a change of one locks or checks more.
 KEY_COLUMNS = """
     SELECT indrelid::bigint, pg_get_indexdef(indexrelid)
     FROM pg_index WHERE indrelid >= 16384 AND (indisunique OR indisexclusion)

@@ -1,4 +1,4 @@
-"""What most likely makes an exploration fail, in a sentence to add to the error."""
+"""The likely cause of an error of the exploration, as a note for the error."""
 
 import contextlib
 import re

@@ -100,9 +100,9 @@ class Monitor:
     def _check_order(self, unblocked: list[Process], returned: list[Process]) -> None:
         """Discard the attempt if a process overtook another one that had waited for longer.
 
-        PostgreSQL wakes both at the same time. Mostly, overtaking leads to the same end as the
-        schedule in which the second statement is sent first. Where other processes take steps in
-        between, it may lead to another end, which is not explored.
+        PostgreSQL wakes both at the same time. Mostly, overtaking has the same result as the
+        schedule in which the second statement is sent first. If other processes take steps in
+        between, the result may be another, which is not explored.
         """
         attempt = self.attempt
         attempt.undetermined = True
@@ -237,8 +237,8 @@ class Monitor:
     def deadlock_timeout(self, choice: int) -> float:
         """Return after how many seconds the next step, when it waits, is to look for a deadlock.
 
-        A planned victim that waits already looks late, and the process that closes its deadlock
-        does not look at all. 0 stands for the usual time, which is at once.
+        A planned victim looks late. The process that closes its deadlock does not look at all.
+        0 stands for the usual time, which is at once.
         """
         if victim_of(choice):
             return NEVER

@@ -46,8 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
 class DatabaseNames(list[str]):
     """The names of the fixtures of a test, as if `transactional_db` were one of them.
 
-    pytest-django makes test databases for the tests that it knows to use one, and runs them in an
-    order; it looks at a mark and at these names. The fixture itself would empty every table.
+    pytest-django makes a test database, and sorts tests, if a mark or these names tell that a test
+    uses a database. The fixture `transactional_db` itself would empty every table.
     """
 
     def __contains__(self, name: object) -> bool:
@@ -132,7 +132,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] | None:
-    """Count a failed test that proves nothing under a name of its own."""
+    """Count a failed test that proves nothing as "not proven"."""
     if report.failed and getattr(report, "not_proven", False):
         return NOT_PROVEN, "N", (NOT_PROVEN.upper(), {"yellow": True})
     return None

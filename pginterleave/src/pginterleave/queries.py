@@ -51,8 +51,8 @@ NEW_SESSION = """
         ('transaction_isolation', 'transaction_read_only', 'transaction_deferrable')
 """
 
-# Names of functions, and of relations that are no plain tables. Of PostgreSQL's own objects, which
-# have numbers below 16384, only functions that run a query given as a text.
+# Names of functions, and of relations that are no plain tables. PostgreSQL's own objects have
+# numbers below 16384. Of these, only functions that run a query given as a text.
 SPECIAL_NAMES = """
     SELECT lower(proname), 'function', ''
     FROM pg_proc JOIN pg_language ON pg_language.oid = prolang
@@ -66,8 +66,9 @@ SPECIAL_NAMES = """
     SELECT '', 'event trigger', evtname FROM pg_event_trigger WHERE evtenabled <> 'D'
 """
 
-# What calls a function unseen, or reads the clock of the transaction: the name in the statement,
-# the kind and the name of what is called, and whether only statements that write call it.
+# Names by which a statement calls a function without naming it, or reads the transaction's clock.
+# The columns: the name in the statement, the kind and the name of what is called, and whether only
+# statements that write call it.
 HIDDEN_CALLS = """
 WITH RECURSIVE called (class, object, kind, name) AS (
     SELECT 'pg_proc', pg_proc.oid, 'function', proname::text

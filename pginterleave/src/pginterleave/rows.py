@@ -21,9 +21,9 @@ REPORT_COUNTS = "SELECT pg_stat_force_next_flush()"
 
 MAY_IGNORE_TRIGGERS = "SELECT has_parameter_privilege('session_replication_role', 'SET')"
 
-# Every table that this role may write and that no extension brings, with what tells that it was
-# written: another file after TRUNCATE, other counts after anything else. And every materialized
-# view that it may refresh, which has another file or other counts then.
+# Every table that this role may write and that belongs to no extension, and every materialized view
+# that this role may refresh. The file and the counts tell whether it was written: TRUNCATE changes
+# the file, a refresh the file or the counts, and anything else the counts.
 TABLES = """
     SELECT oid::bigint, oid::regclass::text, pg_relation_filenode(oid)::bigint,
         pg_stat_get_tuples_inserted(oid) + pg_stat_get_tuples_updated(oid)
@@ -50,16 +50,16 @@ COLUMNS = """
     FROM pg_attribute
     WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
 """
-# The tables that refer to others, which are filled first and emptied last. Deferrable foreign
-# keys, as Django's are, need no order.
+# Tables, each with a table that it refers to. That table is filled first and emptied last.
+# Deferrable foreign keys, such as Django's, need no order.
 REFERENCES = """
     SELECT conrelid::bigint, confrelid::bigint FROM pg_constraint
     WHERE contype = 'f' AND conrelid <> confrelid AND NOT condeferrable
 """
 AS_TEXT = "SELECT {oid}, quote_literal(array_agg(whole_row::text)::text) FROM ONLY {name} whole_row"
 
-# A row of which there are more than were saved is deleted, and one of which there are fewer is
-# inserted. Rows that are equal cannot be told apart, and need not be.
+# Equal rows are counted. If there are more of them than were saved, some are deleted. If there are
+# fewer, some are inserted.
 TAKE_OUT = """
     DELETE FROM ONLY {name} WHERE ctid IN (
         SELECT place FROM (
@@ -165,9 +165,9 @@ class Rows:
         return dict(self._ask(" UNION ALL ".join(parts), {})) if parts else {}
 
     def _places(self) -> dict[int, int]:
-        """Return the places of the tables in an order in which each comes after those it refers to.
+        """Return the places of the tables in an order: a table comes after those it refers to.
 
-        Of a circle, which only constraints that are deferred can fill, there is no order.
+        There is no order of a circle. Only deferred constraints allow rows in a circle.
         """
         sorter: TopologicalSorter[int] = TopologicalSorter()
         for table, other in self._ask(REFERENCES, {}):

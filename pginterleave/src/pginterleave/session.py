@@ -1,8 +1,8 @@
 """The session of a process: what is the same for every adapter over psycopg or psycopg2.
 
-An adapter gives the code under test a connection that calls `step` before each statement, and
-implements what is abstract here. The driver's connection is kept from schedule to schedule and put
-back to its first state after each.
+An adapter gives the code under test a connection that calls `step` before each statement. It
+implements the abstract methods. The driver's connection is kept from schedule to schedule, and
+reset to its first state after each.
 """
 
 import abc

@@ -1,8 +1,8 @@
 """Which row a simple statement is about, from its text alone: `… WHERE id = %s`.
 
-What is not known to be simple has no shape: joins, subqueries, comments, casts and several
-statements. A statement with a shape reads and locks rows of one table, and only those that all the
-conditions in it hold for.
+A statement that is not known to be simple has no shape, such as one with a join, a subquery, a
+comment or a cast. A statement with a shape reads and locks rows of one table, and only rows that
+meet all its conditions.
 """
 
 import functools

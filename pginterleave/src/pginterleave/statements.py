@@ -21,19 +21,19 @@ _ROW_LOCK = re.compile(r"\bfor\s+(no\s+key\s+|key\s+)?(update|share)\b")
 _TABLE = re.compile(r'\b(?:update|from|join|into|using)\s+(?:only\s+)?"?(\w+)')
 _WRITTEN_TABLE = re.compile(r'\b(?:update|into|delete\s+from)\s+(?:only\s+)?"?(\w+)')
 _READ_TABLE = re.compile(r'\b(?:from|join|using)\s+(?:only\s+)?"?(\w+)')
-# What may stand there, too: FOR UPDATE SKIP, ON CONFLICT DO UPDATE SET, FROM (SELECT …).
+# Words in the place of a table: FOR UPDATE SKIP, ON CONFLICT DO UPDATE SET, FROM (SELECT …).
 _NO_TABLES = frozenset(("of", "skip", "nowait", "set", "lateral", "limit"))
 _INTO = re.compile(r'\binto\s+[\w."]+\s*\(')  # the columns of an INSERT
 _MARKS_SESSION = re.compile(
     r"\b(LISTEN|set_config|SET\s+(SESSION\s+|LOCAL\s+)?\w+\.\w)", re.IGNORECASE
 )
-# Texts that PostgreSQL reads as a time, by its clock; with escapes, a text may be any.
+# Texts that PostgreSQL reads as a time by its clock. A text with escapes may be one of them.
 _CLOCK_TEXTS = re.compile(
     r"(?:(?<![a-z])|\\\w{0,3})(?:now|today|tomorrow|yesterday)(?![a-z])"
     r"|(?<!\w)e'(?:[^'\\]|'')*\\",
     re.IGNORECASE,
 )
-# A column or a value compared with the time of day, of which the statement then tells no more.
+# A comparison of a column or a value with the time of day: the statement returns no other time.
 _CLOCK = r"(?:clock|statement)_timestamp\s*\(\s*\)"
 _COMPARED_CLOCK = re.compile(
     rf"(?<![-+*/<>=~!@#%^&|`?])[<>]=?\s*(?:{_CLOCK}|\(\s*{_CLOCK}\s*\))"
@@ -215,7 +215,7 @@ def commits_apart(sql: str, special: Set[str] = frozenset()) -> bool:
     if _SEVERAL.search(bare) or first in names.WITHOUT_COMMIT or _OUTSIDE_TRANSACTIONS.match(bare):
         return False
     if first == "EXPLAIN" and not words(sql).isdisjoint(("analyze", "analyse")):
-        return True  # it runs the statement, such as an EXECUTE of which the text does not tell
+        return True  # it runs a statement that the text may not show, such as an EXECUTE
     if first in names.QUERIES:
         known = names.PURE | names.NOT_TRANSACTIONAL
         harmless = calls(sql) <= known and not uses(sql, special)

@@ -1,7 +1,7 @@
 """The graph of the states between steps: each of its paths is a schedule. It does no I/O.
 
-States that differ only in an exchange of equal processes are one state. That state numbers the
-processes by itself, so a step may lead to a state in which a process has another number.
+States that differ only in an exchange of equal processes are one state. Each state numbers the
+processes separately, so a process may have another number after a step.
 """
 
 from collections import defaultdict
@@ -100,8 +100,8 @@ def count(first: State, bound: int | None) -> tuple[int, int, int]:
 def shortest_violation(first: State) -> Order | None:
     """Return the shortest violating order, or None.
 
-    Of several, it is the one with the fewest switches between processes, and of these the
-    lexicographically first.
+    If several are as short, the one with the fewest switches between processes is returned, and
+    then the lexicographically first.
     """
     rests = _rests(first)
     state, last = first, 0

@@ -1,7 +1,8 @@
 """The trace of an order: equal traces lead to the same state. It does no I/O.
 
-Two orders have the same trace if they differ only in the order of adjacent independent steps. If
-their traces differ only in an exchange of equal processes, so do the states.
+Two orders have the same trace if they differ only in the order of adjacent independent steps.
+Traces that differ only in an exchange of equal processes lead to states that differ only in that
+exchange.
 """
 
 import functools
