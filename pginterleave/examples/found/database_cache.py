@@ -15,7 +15,7 @@ FINDING = Finding(
     operation="`DatabaseCache.incr()` of one key, twice",
     breaks=True,
     says="It reads, adds and writes: one of the two is lost. Django's documentation says that "
-    "a backend without an increment of its own does it in these two steps.",
+    "a backend without an atomic increment uses these two steps.",
     setup=lambda: caches["database"].set("visits", 0),
     processes=[count, count],
     invariant=lambda _: "" if (n := caches["database"].get("visits")) == 2 else f"visits = {n}",

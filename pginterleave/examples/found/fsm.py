@@ -64,7 +64,7 @@ FINDING = Finding(
     version="3.0.1",
     operation="a transition and `save()`, twice",
     breaks=True,
-    says="Both find the source state and make the transition, with what it does besides. It holds "
+    says="Both find the source state and make the transition, with its side effects. It holds "
     "with the package's own ConcurrentTransitionMixin. The package goes on as a part of viewflow.",
     setup=partial(one_draft, Article),
     processes=[partial(publish, Article)] * 2,

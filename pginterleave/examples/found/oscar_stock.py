@@ -49,8 +49,8 @@ FINDING = Finding(
     version="4.2.1",
     operation="the last item, ordered by two customers",
     breaks=True,
-    says="The checkout looks at the stock before it allocates it, and the allocation has no "
-    "condition of its own. The stock is negative then, which its source calls unusual.",
+    says="The checkout looks at the stock before it allocates it, and the allocation does not "
+    "check it again. The stock is then negative, which the source calls unusual.",
     setup=one_item,
     processes=[partial(order, "ada"), partial(order, "ben")],
     invariant=not_sold_twice,

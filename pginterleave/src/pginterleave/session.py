@@ -174,7 +174,7 @@ class Session(abc.ABC):
         return self.serializable or self._level() in ("SERIALIZABLE", 3)
 
     def is_read_committed(self) -> bool:
-        """Whether each of its statements has a snapshot of its own by default."""
+        """Whether each of its statements takes a new snapshot by default."""
         return not self.snapshots_last and self._level() in READ_COMMITTED
 
     def open(self) -> None:

@@ -44,8 +44,8 @@ class InterleaveTestCase(InterleaveMixin):
 class Client(DjangoClient):
     """Django's test client, for processes.
 
-    When a view raises an exception, Django hands it to every client that is in the middle of a
-    request. This one takes only that of its own request.
+    When a view raises an exception, Django hands the exception to every client that is in the
+    middle of a request. This client takes only an exception of the request that it has made.
     """
 
     _thread: threading.Thread | None = None
