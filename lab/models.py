@@ -1,5 +1,7 @@
 """What the lab keeps beside the service's links."""
 
+from typing import Any
+
 from django.db import models
 from django.db.models.functions import Now
 
@@ -74,7 +76,10 @@ class Recording(models.Model):
 
 
 class RecordedSchedule(models.Model):
-    """One schedule of a recording: see store.written() for its `steps` and `outcomes`."""
+    """One schedule of a recording: see store.written() for its `steps` and `outcomes`.
+
+    `second_tries` are the steps of the processes that had to try again, after all had ended.
+    """
 
     recording = models.ForeignKey(Recording, models.CASCADE, related_name="recorded")
     number = models.PositiveIntegerField()
@@ -82,6 +87,7 @@ class RecordedSchedule(models.Model):
     violation = models.TextField(blank=True)
     raises = models.BooleanField()  # what the violation is, then
     steps = models.JSONField()
+    second_tries = models.JSONField(default=list)
     outcomes = models.JSONField()
 
     class Meta:
@@ -92,6 +98,11 @@ class RecordedSchedule(models.Model):
 
     def __str__(self) -> str:
         return self.order
+
+    @property
+    def whole(self) -> list[dict[str, Any]]:
+        """The steps of the schedule, and then those of the second tries."""
+        return [*self.steps, *self.second_tries]
 
 
 class Batch(models.Model):

@@ -28,7 +28,7 @@ def make_a_link_and_be_killed(process: int) -> dict[str, Any]:
 
 
 def send(strategy: Strategy[Any], process: int, *, killed: bool = False) -> Process:
-    """Send the request; when told to come back, return what to do next: the same again.
+    """Send the request; when told to come back, return the second try, which is the same.
 
     PostgreSQL undoes the transaction of a process that is `killed`, as atomic() does when the work
     raises. The client that waits for its answer sends the request again, too.
@@ -50,11 +50,9 @@ def no_links_and_no_answers(strategy: Strategy[Any]) -> None:
 
 
 def worked_once(outcomes: list[Outcome]) -> str:
-    """Let everybody come back who was told so, and then compare what was made and answered."""
+    """Compare what was made with what each process is answered, at its second try if need be."""
     for process, outcome in enumerate(outcomes, 1):
         told = outcome.returned
-        if callable(told):  # nobody is at work any more
-            told = told()
         made = list(ShortUrl.objects.order_by("id").values_list("key", flat=True))
         if len(made) != 1:
             return f"the work was done {len(made)} times: {made}"

@@ -13,9 +13,18 @@ from shorturl.strategies.creating import timestamp_key
 from shorturl.strategies.resolving import in_memory, slotted_counter
 
 Process = Callable[[], object]
+TryAgain = Callable[[int, Process], Outcome]  # with the process that tries again, and what it does
 # Of one exploration that a command runs. The longest, three of permuted_sequence in a transaction,
 # runs all its 34,650 schedules.
 MAX_SCHEDULES, MAX_SECONDS = 50_000, 900
+
+
+def try_again(process: int, second_try: Process) -> Outcome:
+    """Run the second try of a process, and return its outcome."""
+    try:
+        return Outcome(returned=second_try())
+    except Exception as error:
+        return Outcome(raised=error)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +36,8 @@ class Race:
     so a function of the user's own. `setup(strategy)` makes the first state, and
     `processes(strategy, number)` what each of `number` processes does; `invariant(outcomes)`
     returns what does not hold afterwards, or "", and `observe()` what the rows hold at any time.
+    A process that has to try again returns what it does then. It does so when all have ended, alone
+    and before `invariant` is asked, which is handed the outcome of the second try.
     An exception that a process raises violates it too, unless it is of a class in `expected`.
     `counts` are the numbers of processes it is explored with.
     """
@@ -44,6 +55,7 @@ class Race:
     invariant: Callable[[list[Outcome]], str]
     observe: Callable[[], object]
     expected: tuple[type[Exception], ...] = ()
+    try_again: TryAgain = try_again
 
     def strategy(self, name: str) -> Strategy[Any]:
         """Return the strategy called `name`; raise TakesNoPart without one."""
@@ -66,7 +78,7 @@ class Race:
             return explore(
                 self.processes(strategy, processes),
                 setup=lambda: self.setup(strategy),
-                invariant=self.invariant,
+                invariant=self.judge,
                 expected=self.expected,
                 **limits,
             )
@@ -78,10 +90,22 @@ class Race:
                 order,
                 self.processes(strategy, processes),
                 setup=lambda: self.setup(strategy),
-                invariant=self.invariant,
+                invariant=self.judge,
                 expected=self.expected,
                 observe=self.observe,
             )
+
+    def judge(self, outcomes: list[Outcome]) -> str:
+        """Let each process try again that has to, and return what does not hold then, or ""."""
+        final = [
+            self.try_again(process, outcome.returned) if callable(outcome.returned) else outcome
+            for process, outcome in enumerate(outcomes, start=1)
+        ]
+        for process, outcome in enumerate(final, start=1):
+            if outcome.raised and not isinstance(outcome.raised, self.expected):
+                raised = type(outcome.raised).__name__
+                return f"process {process} raises {raised} when it tries again"
+        return self.invariant(final)
 
 
 @contextmanager

@@ -116,11 +116,11 @@ def branch(kept: RecordedExploration, taken: str) -> dict[str, Any]:
         "before": "".join(each_step(taken)[:-1]),
         "ended": sheet.ended,
         "verdict": sheet.verdict,
-        "told": sheet.told[-1:],
+        "told": " ".join(sheet.told[max(0, number - 1) :]),
         "choices": [] if sheet.ended else choices(kept, taken),
         "pictures": pictures(sheet, f"The steps taken so far: {taken or 'none'}"),
         "lines": current_lines(schedule, number),
-        "held": schedule.steps[number - 1]["observed"] if taken else recording.initial,
+        "held": sheet.held,
     }
 
 

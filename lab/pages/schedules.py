@@ -17,7 +17,7 @@ from pginterleave.picture.spans import prefix
 from pginterleave.picture.svg import svg
 from pginterleave.picture.verdict import HOLDS, SIGNS, HowItEnds, verdict
 
-FIELDS = ("number", "order", "violation", "raises", "steps", "outcomes")
+FIELDS = ("number", "order", "violation", "raises", "steps", "second_tries", "outcomes")
 # Of the list of schedules on a laptop, in characters: how long a line is, and what the outcome, the
 # frame of each schedule and the offer to show more take of it. And how many lines there are.
 LINE, OUTCOME, AROUND, MORE, LINES = 140, 30, 3, 10, 3
@@ -142,7 +142,6 @@ def shown(kept: RecordedExploration, hidden_after: int | None) -> dict[str, Any]
     """
     recording, schedule = kept.recording, kept.schedule
     taken = len(schedule.steps) if hidden_after is None else hidden_after
-    known = schedule.steps[:taken]
     hidden = "".join(str(step["process"]) for step in schedule.steps[taken:])
     sheet = sheet_of(recording, schedule, taken, hidden)
     return {
@@ -152,8 +151,8 @@ def shown(kept: RecordedExploration, hidden_after: int | None) -> dict[str, Any]
         "rows": table_rows(sheet),
         "verdict": sheet.verdict,
         "predict": hidden_after,
-        "held": known[-1]["observed"] if known else recording.initial,
-        "last": schedule.steps[-1]["observed"] if schedule.steps else recording.initial,
+        "held": sheet.held,
+        "last": schedule.whole[-1]["observed"] if schedule.steps else recording.initial,
         "halfway": len(schedule.steps) // 2,
         "raised": [
             (process, outcome)
@@ -166,15 +165,16 @@ def shown(kept: RecordedExploration, hidden_after: int | None) -> dict[str, Any]
 def sheet_of(
     recording: Recording, schedule: RecordedSchedule, taken: int, hidden: str = ""
 ) -> Sheet:
-    """Return what is to be seen of the first steps of a schedule.
+    """Return what is to be seen of the first steps of a schedule; after the last, second tries.
 
     `hidden` are the processes of the steps that are to come, in their order, where that is no
     secret.
     """
     race = EVERY_RACE[recording.race]
+    ended = taken == len(schedule.steps)
     return Sheet(
-        schedule.steps,
-        prefix(schedule.steps, taken),
+        schedule.whole,
+        schedule.whole if ended else prefix(schedule.steps, taken),
         recording.processes,
         recording.initial,
         verdict(schedule.violation, raises=schedule.raises, due=race.must_hold),

@@ -10,11 +10,12 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, connections, transaction
 
+from lab.catalogue.race_definition import Process
 from lab.models import RecordedSchedule, Recording
 from lab.recording.jobs import Job
 from lab.recording.session_states import session_states
 from lab.recording.source import digest, file_of
-from pginterleave import Exploration, Schedule, Step
+from pginterleave import Exploration, Outcome, Schedule, Step, explore
 from pginterleave.picture.recorded import recorded_step
 from shorturl.strategies import Strategy
 
@@ -43,24 +44,42 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
     of the same. Raises what Race.explore() does.
     """
     kept: list[RecordedSchedule] = []
+    second: list[Step] = []  # of the second tries of one schedule
     initial: list[str] = []
     source, written_in = digest(job.strategy), str(file_of(job.strategy))
 
     def keep(schedule: Schedule) -> None:
-        kept.append(written(schedule, len(kept), written_in))
+        kept.append(written(schedule, second, len(kept), written_in))
         progress(len(kept))
 
     def setup(strategy: Strategy[Any]) -> None:
+        second.clear()
         job.race.setup(strategy)
         if not initial:
             initial.append(str(job.race.observe()))
 
-    def explore(*, reduce: bool) -> Exploration:
+    def observe() -> dict[str, Any]:
+        return {"observed": str(job.race.observe()), **session_states()}
+
+    def try_again(process: int, second_try: Process) -> Outcome:
+        idle: list[Process] = [lambda: None] * (process - 1)  # the process keeps its number
+        alone: list[Schedule] = []
+        explore(
+            [*idle, second_try],
+            invariant=lambda _: "",
+            expected=Exception,
+            observe=observe,
+            each=alone.append,
+        )
+        second.extend(alone[0].timeline)
+        return alone[0].outcomes[-1]
+
+    def run(*, reduce: bool) -> Exploration:
         kept.clear()
-        return with_changes(job.race, setup=setup).explore(
+        return with_changes(job.race, setup=setup, try_again=try_again).explore(
             job.strategy,
             job.processes,
-            observe=lambda: {"observed": str(job.race.observe()), **session_states()},
+            observe=observe,
             each=keep,
             reduce=reduce,
             max_schedules=MAX_SCHEDULES,
@@ -73,9 +92,9 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
         cursor.execute(
             f"ALTER DATABASE {name} SET default_transaction_isolation = %s", [job.isolation]
         )
-    result = explore(reduce=True)
+    result = run(reduce=True)
     if len(kept) < result.schedules <= FEW:
-        result = explore(reduce=False)
+        result = run(reduce=False)
     kept.sort(key=lambda schedule: schedule.order)  # those that begin alike stand together
     for number, schedule in enumerate(kept):
         schedule.number = number
@@ -121,9 +140,13 @@ def version() -> str:
         return f"PostgreSQL {cursor.fetchone()[0].split()[0]}"
 
 
-def written(schedule: Schedule, number: int, source: str) -> RecordedSchedule:
+def written(
+    schedule: Schedule, second_tries: list[Step], number: int, source: str
+) -> RecordedSchedule:
     """Return a schedule as it is kept; `source` is the file whose lines are shown beside it.
 
+    The steps of the second tries are numbered after those of the schedule, and the first step of
+    each is marked as `alone`.
     A step has what recorded_step() returns, `line` (in `source`, or 0), `observed`, and what
     session_states() returns, of `versions` the texts. An outcome is what the process raised, or "".
     """
@@ -134,6 +157,10 @@ def written(schedule: Schedule, number: int, source: str) -> RecordedSchedule:
         violation=schedule.violation,
         raises=schedule.raises,
         steps=[_step(step, source, writers) for step in schedule.timeline],
+        second_tries=[
+            {**_step(step, source, writers), "until": number, "alone": step.number == 1}
+            for number, step in enumerate(second_tries, start=len(schedule.timeline) + 1)
+        ],
         outcomes=[_raised(outcome.raised) for outcome in schedule.outcomes],
     )
 

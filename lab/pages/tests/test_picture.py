@@ -8,7 +8,7 @@ from lab.conftest import Kept
 from lab.models import RecordedSchedule
 from lab.pages.schedules import sheet_of
 from pginterleave.picture.cells import Sheet
-from pginterleave.picture.grid import DENSE, NARROW, WIDE, Size
+from pginterleave.picture.grid import DENSE, FULL, NARROW, WIDE, Size
 from pginterleave.picture.layout import Path, Rect, draw
 from pginterleave.picture.spans import locks, prefix, transactions, waits
 from pginterleave.picture.verdict import verdict
@@ -164,6 +164,17 @@ def test_the_rows_have_versions(explored: dict[str, Kept]) -> None:
     ]  # fmt: skip
 
 
+def test_a_version_stands_below_the_arrow_of_the_read_that_locks_it(
+    explored: dict[str, Kept],
+) -> None:
+    kept = explored["lost_update/select_for_update"]
+    drawing = draw(sheet_of(kept.recording, kept.schedules[0], 1), FULL)
+    (arrow,) = [each for each in drawing.below if each.style == "flow" and isinstance(each, Path)]
+    height = float(arrow.d.split()[-1])
+    versions = [text.y - FULL.small for text in drawing.texts if text.style == "version"]
+    assert min(versions) > height
+
+
 def test_who_is_told_of_an_error_is_refused(explored: dict[str, Kept]) -> None:
     kept = explored["toctou/check_first"]
     schedule = kept.first("1S 2S 1I 2I")
@@ -183,6 +194,27 @@ def test_the_victim_of_a_deadlock_has_its_cycle(explored: dict[str, Kept]) -> No
         process = schedule.steps[victim - 1]["process"]
         assert "is ended by PostgreSQL" in sheet.told[3]
         assert first.said_at_source.endswith(f"which waits for process {process}")
+
+
+def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended(
+    explored: dict[str, Kept],
+) -> None:
+    """With the number that it has, and its versions are its own; what it was due is shown then."""
+    kept = explored["crossed_locks/update_returning"]
+    for order, victim in ("121212", 2), ("1212a12", 1):
+        schedule = kept.schedule(order)
+        assert [(step["process"], step["until"]) for step in schedule.second_tries] == [
+            (victim, 7), (victim, 8), (victim, 9)
+        ]  # fmt: skip
+        assert f"xmin\u00a0P{victim} " in schedule.whole[-1]["versions"][-1]
+        sheet = sheet_of(kept.recording, schedule, 6)
+        assert sheet.told[6].startswith(f"Process {victim} tries again, after all have ended, and")
+        assert sheet.held == "a: 2, b: 2"
+        begun = sheet_of(kept.recording, schedule, 5)
+        assert not begun.ended
+        assert len(begun.rows) == 6  # with that of the transaction that goes on
+    serial = kept.schedule("111222")
+    assert (serial.second_tries, serial.steps) == ([], serial.whole)
 
 
 def test_the_pivot_of_a_write_skew_tries_again(explored: dict[str, Kept]) -> None:
@@ -220,6 +252,6 @@ def test_all_is_within_the_picture_and_no_text_is_longer_than_its_lane(
                 ) or text.style in ("number", "version"), text  # fmt: skip
             tops = [each.y for each in drawing.above if each.style.startswith("step")]
             assert tops == sorted(tops)
-            assert len(drawing.ends) == len(schedule.steps) + 1
+            assert len(drawing.ends) == len(schedule.whole) + 1
             assert len(drawing.arrows) == sum(each.source is not None for each in sheet.conflicts)
             assert all(isinstance(each, Path) and each.step for each in drawing.arrows)

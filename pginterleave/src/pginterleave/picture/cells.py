@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from pginterleave.picture.conflicts import (
     CYCLE,
@@ -77,6 +78,7 @@ class Sheet:
     `steps` are all of the `whole` schedule, or its beginning, as prefix() returns it. How it ends,
     the `verdict`, and what each process raises, the `outcomes`, are to be seen of the whole one.
     `snapshots` says that a transaction reads as of its first query, as at the stricter levels.
+    A step that is marked as `alone` begins the second try of a process, after all have ended.
     """
 
     whole: list[Step]
@@ -98,14 +100,23 @@ class Sheet:
         self.waits: list[Wait] = waits(self.steps)
         self.rows = self._rows()
 
+    @property
+    def held(self) -> str:
+        """What the rows hold after the last step that is to be seen."""
+        return str(self.steps[-1]["observed"]) if self.steps else self.initial
+
     def _conflicts(self, wrong: bool) -> list[Conflict]:
-        """Return the cycles, and what else is wrong of a schedule that is `wrong`."""
-        cycles = dependencies(self.steps, snapshots=self.snapshots) if self.steps else []
+        """Return the cycles, and what else is wrong of a schedule that is `wrong`.
+
+        A process that tries again `alone` conflicts with nobody.
+        """
+        own = list(takewhile(lambda step: not step.get("alone"), self.steps))
+        cycles = dependencies(own, snapshots=self.snapshots) if own else []
         if not wrong:
-            pivot = any(step["pivot"] for step in self.steps)
+            pivot = any(step["pivot"] for step in own)
             return [each for each in cycles if each.kind == CYCLE or pivot]
         told = {each.target for each in cycles if each.kind == SKEW}
-        found = conflicts(self.steps, snapshots=self.snapshots)
+        found = conflicts(own, snapshots=self.snapshots)
         return cycles + [each for each in found if each.target not in told]
 
     def _rows(self) -> list[Row]:
@@ -140,7 +151,9 @@ class Sheet:
             if lock.mode != NEW_ROW:
                 rows[lock.first - 1].add(lock.process, lock.mode, LOCK)
         for number in tries(self.steps):
-            rows[number - 1].add(rows[number - 1].process, "tries again", AGAIN)
+            alone = ", after all have ended" * bool(self.steps[number - 1].get("alone"))
+            lines = rows[number - 1].lines[rows[number - 1].process]
+            lines.insert(0, CellLine(f"tries again{alone}", AGAIN))
         for number, text in self._marks():
             rows[number - 1].add(self.steps[number - 1]["process"], text, MARK)
         for row in rows[len(self.steps) : len(self.steps) + len(self.hidden)]:

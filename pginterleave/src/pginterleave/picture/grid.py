@@ -90,8 +90,9 @@ class Grid:
             tops.append(top)
             row = self.sheet.rows[number - 1] if number else None
             value = row.value if row else readable(self.sheet.initial)
-            needed = [len(self.value_lines(value)) * size.font * 1.3] if value else [0.0]
-            needed[0] += len(self.version_lines(row)) * size.small * 1.3 if row else 0
+            versions = self.version_lines(row) if row else []
+            needed = [self.value_height(value) if value or versions else 0.0]
+            needed[0] += len(versions) * size.small * 1.3
             for process, lines in (row.lines if row else {}).items():
                 needed.append(sum(each.height for each in self.placed(process, lines)))
             font = size.small if row and row.folded else size.font
@@ -114,6 +115,10 @@ class Grid:
             texts = self.wrapped(line, width)
             found += [Placed(text, line.kind, font * 1.3) for text in texts]
         return found
+
+    def value_height(self, value: str) -> float:
+        """Return how high it is; without a value, as high as an arrow that comes from the rows."""
+        return max(1, len(self.value_lines(value))) * self.size.font * 1.3
 
     def value_lines(self, value: str) -> list[str]:
         """Return what the rows hold, in as many lines as it needs."""

@@ -173,8 +173,7 @@ class _Layout:
         middle = (left + right) / 2
         for number, row in enumerate(self.sheet.rows, start=1):
             y = self.grid.middle(number) + size.font * 0.36
-            if row.value:
-                y += len(self.grid.value_lines(row.value)) * size.font * 1.3 + size.pad / 2
+            y += self.grid.value_height(row.value) + size.pad / 2 * bool(row.value)
             for index, text in enumerate(self.grid.version_lines(row)):
                 at = y + size.small * 1.3 * index
                 self.drawing.texts.append(Text(middle, at, text, "version", "middle"))

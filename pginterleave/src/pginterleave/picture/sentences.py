@@ -51,7 +51,9 @@ def sentences(
     told = []
     for number, step in enumerate(steps, start=1):
         process, until = step["process"], step["until"]
-        subject = f"Process {process}" + (" tries again, and" if number in again else "")
+        subject = f"Process {process}"
+        if number in again:
+            subject += " tries again, " + "after all have ended, " * bool(step.get("alone")) + "and"
         if step["waited_for"]:
             blockers = " and ".join(map(str, step["waited_for"]))
             text = f"{subject} wants to {said[number - 1].sent}, and waits for process {blockers}"

@@ -72,7 +72,7 @@ def waits(steps: list[Step]) -> list[Wait]:
 
 
 def tries(steps: list[Step]) -> set[int]:
-    """Return the steps by which a process begins again what has ended in an error."""
+    """Return the steps by which a process begins again: what has ended in an error, or `alone`."""
     found, begun = set[int](), dict[int, Step]()  # the first step of each open transaction
     failed: dict[int, Step] = {}
     for number, step in enumerate(steps, start=1):
@@ -81,6 +81,8 @@ def tries(steps: list[Step]) -> set[int]:
             before = failed.pop(process)
             if (step["kind"], step["table"]) == (before["kind"], before["table"]):
                 found.add(number)
+        if step.get("alone"):
+            found.add(number)
         first = begun.setdefault(process, step)
         if step["error"]:
             failed[process] = first
