@@ -21,7 +21,7 @@ EXERCISES = {
     "deliver": "deliver",
     "retry": "retried",
 }
-SOLUTIONS = {name: import_module(f"exercises.solutions.{name}") for name in EXERCISES}
+SOLUTIONS = {name: import_module(f"exercises.tests.solutions.{name}") for name in EXERCISES}
 FEW = 2  # of each exercise's solutions are of `make prove`, and all of `make marathon`
 
 

@@ -22,7 +22,7 @@ CONVENTIONAL = {
 }
 # One file a strategy, a migration, a command or an exercise: other folders have the same names.
 FOLDERS = {*STRATEGIES, "migrations", "commands"}
-FOLDERS |= {"templates", "solutions", "wrong_solutions"}
+FOLDERS |= {"templates", "solutions"}
 
 
 def modules() -> list[Path]:

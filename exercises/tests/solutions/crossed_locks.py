@@ -54,11 +54,6 @@ def no_transaction(first, second):
     return operations.resolve(first), operations.resolve(second)
 
 
-def a_python_lock(first, second):
-    with LOCK:
-        return both(first, second)
-
-
 def caught_inside(first, second):
     with transaction.atomic():
         one = operations.resolve(first)
@@ -119,7 +114,6 @@ def half_is_enough(first, second):
 
 WRONG: dict[Any, str] = {
     no_transaction: "half of the call is counted: hits of a = 1, due 0",
-    a_python_lock: "A process waits in Python",
     caught_inside: "no circle can close",
     in_the_wrong_order: "process 2 asks for ('b', 'a'), and is returned",
     the_same_key_once: "hits of a = 1, due 2",

@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from shorturl.models import LinkEvent
@@ -96,17 +96,6 @@ def lets_go_too_early(subscription_id, send):
     return _finish(event, send)
 
 
-def a_python_lock(subscription_id, send):
-    with LOCK:
-        return _finish(_due(subscription_id).first(), send)
-
-
-def a_lock_of_the_session(subscription_id, send):
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(%s)", [subscription_id])
-    return _finish(_due(subscription_id).first(), send)
-
-
 def anybodys(subscription_id, send):
     with transaction.atomic():
         event = LinkEvent.objects.select_for_update(skip_locked=True).order_by("id").first()
@@ -136,8 +125,6 @@ WRONG: dict[Any, str] = {
     out_of_order: "the events of a are sent in the order [2, 1]",
     claims_for_ever: "an event is claimed for longer than an hour",
     lets_go_too_early: "event 1 of a was sent 2 times",
-    a_python_lock: "A process waits in Python",
-    a_lock_of_the_session: "still holds an advisory lock",
     anybodys: "the events [-1] are sent, due [1]",
     swallows: "send has raised, and process 1 is returned True",
     forgets_to_delete: "the events [1, 2, 3] are left, due [2, 3]",

@@ -10,6 +10,7 @@ from django.db import connection, transaction
 from django.db.models import F, Func
 
 from shorturl.models import QuotaUsage, ShortUrl
+from shorturl.strategies.spending import row_lock
 
 LOCK = threading.Lock()
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -36,22 +37,12 @@ def _take(spender, limit, period, amount):
         raise _refused(spender, limit, period)
 
 
-# Right ones.
+# Right ones, beside a strategy.
 
 
 def one_update(spender, create, *, limit, period, amount=1):
     with transaction.atomic():
         _take(spender, limit, period, amount)
-        return create()
-
-
-def a_row_lock(spender, create, *, limit, period, amount=1):
-    with transaction.atomic():
-        counter = _counter(spender, period).select_for_update().get()
-        if counter.spent + amount > limit:
-            raise _refused(spender, limit, period)
-        counter.spent += amount
-        counter.save(update_fields=["spent"])
         return create()
 
 
@@ -66,7 +57,7 @@ def spends_after_the_create(spender, create, *, limit, period, amount=1):
         return made
 
 
-RIGHT: list[Any] = [one_update, a_row_lock, spends_after_the_create]
+RIGHT: list[Any] = [one_update, spends_after_the_create, row_lock.spend]
 
 
 # Wrong ones.
@@ -78,20 +69,6 @@ def in_a_transaction(spender, create, *, limit, period, amount=1):
             raise _refused(spender, limit, period)
         _counter(spender, period).update(spent=F("spent") + amount)
         return create()
-
-
-def a_python_lock(spender, create, **quota):
-    with LOCK:
-        return in_a_transaction(spender, create, **quota)
-
-
-def reads_and_writes(spender, create, *, limit, period, amount=1):
-    counter = _counter(spender, period).get()
-    if counter.spent + amount > limit:
-        raise _refused(spender, limit, period)
-    counter.spent += amount
-    counter.save(update_fields=["spent"])
-    return create()
 
 
 def locks_no_row(spender, create, *, limit, period, amount=1):
@@ -169,12 +146,6 @@ def one_more_after_the_first(spender, create, *, limit, period, amount=1):
         return create()
 
 
-def no_limit_is_zero(spender, create, *, limit, period, amount=1):
-    if not limit:
-        return create()
-    return one_update(spender, create, limit=limit, period=period, amount=amount)
-
-
 def spends_when_refused(spender, create, *, limit, period, amount=1):
     counter = _counter(spender, period)
     counter.update(spent=F("spent") + amount)
@@ -188,12 +159,6 @@ def spends_when_refused(spender, create, *, limit, period, amount=1):
         raise
 
 
-def a_lock_on_hash(spender, create, *, limit, period, amount=1):
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [hash(spender) % 2**31])
-        return in_a_transaction(spender, create, limit=limit, period=period, amount=amount)
-
-
 def outside_the_callers_transaction(spender, create, **quota):
     made = one_update(spender, create, **quota)
     with connection.cursor() as cursor:
@@ -203,8 +168,6 @@ def outside_the_callers_transaction(spender, create, **quota):
 
 WRONG: dict[Any, str] = {
     in_a_transaction: "2 are made, where the quota has 1 left",
-    a_python_lock: "A process waits in Python",
-    reads_and_writes: "2 are made, where the quota has 1 left",
     locks_no_row: "raises IntegrityError",
     gives_nothing_back: "0 are made, where the quota has 1 left",
     creates_first: "The quota is 0, and create is called",
@@ -215,8 +178,6 @@ WRONG: dict[Any, str] = {
     forgets_the_period: "0 are made, where the quota has 1 left",
     gives_back_what_it_expects: "0 are made, where the quota has 1 left",
     one_more_after_the_first: "The quota is 0, and create is called",
-    no_limit_is_zero: "The quota is 0, and create is called",
     spends_when_refused: "get something: [False, False], due [False, True]",
-    a_lock_on_hash: "2 are made, where the quota has 1 left",
     outside_the_callers_transaction: "was rolled back, and not all is undone",
 }

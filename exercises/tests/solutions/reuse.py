@@ -2,13 +2,12 @@
 
 import threading
 from collections.abc import Callable
-from hashlib import sha256
 from typing import Any
 
-from django.db import DatabaseError, OperationalError, connection, transaction
-from django.db.backends.postgresql.psycopg_any import errors
+from django.db import DatabaseError, connection, transaction
 
-from shorturl.models import ReuseClaim, ShortUrl
+from shorturl.models import ShortUrl
+from shorturl.strategies.reusing import advisory_lock, on_conflict, serializable
 
 LOCK = threading.Lock()
 BY_NAME = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
@@ -31,13 +30,7 @@ def _lock(text, *values):
         cursor.execute(text, values)
 
 
-# Right ones.
-
-
-def by_name(target_url, *, owner_id, create):
-    with transaction.atomic():
-        _lock(BY_NAME, f"{owner_id} {target_url}")
-        return _find_or_make(target_url, owner_id, create)
+# Right ones, beside the strategies.
 
 
 def looks_twice(target_url, *, owner_id, create):
@@ -49,47 +42,16 @@ def looks_twice(target_url, *, owner_id, create):
         return _find_or_make(target_url, owner_id, create)
 
 
-def a_claim(target_url, *, owner_id, create):
-    digest = sha256(f"{owner_id} {target_url}".encode()).digest()
-    with transaction.atomic():
-        claims = [ReuseClaim(digest=digest)]
-        ReuseClaim.objects.bulk_create(claims, ignore_conflicts=True)
-        ReuseClaim.objects.select_for_update().get(digest=digest)
-        return _find_or_make(target_url, owner_id, create)
-
-
-def serializable(target_url, *, owner_id, create):
-    for _ in range(100):
-        try:
-            with transaction.atomic(durable=True):
-                _lock("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
-                return _find_or_make(target_url, owner_id, create)
-        except OperationalError as error:
-            if not isinstance(error.__cause__, errors.SerializationFailure):
-                raise
-    raise ShortUrl.Contended(target_url, 100)
-
-
-RIGHT: list[Any] = [by_name, looks_twice, a_claim, serializable]
+RIGHT: list[Any] = [looks_twice, advisory_lock.reuse, on_conflict.reuse, serializable.reuse]
 
 
 # Wrong ones.
-
-
-def in_a_transaction(target_url, *, owner_id, create):
-    with transaction.atomic():
-        return _find_or_make(target_url, owner_id, create)
 
 
 def locks_what_is_there(target_url, *, owner_id, create):
     with transaction.atomic():
         found = _links(target_url, owner_id).select_for_update().first()
         return (found, False) if found else (create(), True)
-
-
-def a_python_lock(target_url, *, owner_id, create):
-    with LOCK:
-        return _find_or_make(target_url, owner_id, create)
 
 
 def lets_go_too_early(target_url, *, owner_id, create):
@@ -117,13 +79,6 @@ def looks_afterwards(target_url, *, owner_id, create):
     return oldest, oldest == made
 
 
-def claims_once(target_url, *, owner_id, create):
-    digest = sha256(f"{owner_id} {target_url}".encode()).digest()
-    with transaction.atomic():
-        ReuseClaim.objects.bulk_create([ReuseClaim(digest=digest)], ignore_conflicts=True)
-        return _find_or_make(target_url, owner_id, create)
-
-
 def serializable_without_a_retry(target_url, *, owner_id, create):
     with transaction.atomic():
         _lock("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
@@ -134,15 +89,8 @@ def always_a_new_one(target_url, *, owner_id, create):
     return create(), True
 
 
-def anybodys(target_url, *, owner_id, create):
-    with transaction.atomic():
-        _lock(BY_NAME, target_url)
-        found = ShortUrl.objects.live().filter(target_url=target_url).order_by("id").first()
-        return (found, False) if found else (create(), True)
-
-
 def only_the_link(target_url, *, owner_id, create):
-    return by_name(target_url, owner_id=owner_id, create=create)[0]
+    return advisory_lock.reuse(target_url, owner_id=owner_id, create=create)[0]
 
 
 # These were tried on the first judges, and passed.
@@ -156,12 +104,6 @@ def whoever_is_nobody(target_url, *, owner_id, create):
             found = found.filter(owner_id=owner_id)
         oldest = found.first()
         return (oldest, False) if oldest else (create(), True)
-
-
-def a_lock_on_hash(target_url, *, owner_id, create):
-    with transaction.atomic():
-        _lock("SELECT pg_advisory_xact_lock(%s)", hash((owner_id, target_url)) % 2**31)
-        return _find_or_make(target_url, owner_id, create)
 
 
 def a_lock_for_accounts_only(target_url, *, owner_id, create):
@@ -207,19 +149,14 @@ def swallows(target_url, *, owner_id, create):
 
 
 WRONG: dict[Any, str] = {
-    in_a_transaction: "processes [1, 2] are told that the link is new, due one of them",
     locks_what_is_there: "processes [1, 2] are told that the link is new, due one of them",
-    a_python_lock: "A process waits in Python",
     lets_go_too_early: "processes [1, 2] are told that the link is new, due one of them",
     looks_before_it_locks: "processes [1, 2] are told that the link is new, due one of them",
     looks_afterwards: "processes [1, 2] are told that the link is new, due one of them",
-    claims_once: "processes [1, 2] are told that the link is new, due one of them",
     serializable_without_a_retry: "The whole transaction has to be run again",
     always_a_new_one: "processes [1, 2] are told that the link is new, due one of them",
-    anybodys: "processes [] are told that the link is new, due one of them",
     only_the_link: "is returned <ShortUrl: own1>, due a ShortUrl and whether it is new",
     whoever_is_nobody: "processes [] are told that the link is new, due one of them",
-    a_lock_on_hash: "processes [1, 2] are told that the link is new, due one of them",
     a_lock_for_accounts_only: "processes [1, 2] are told that the link is new, due one of them",
     a_lock_for_nobody_only: "processes [1, 2] are told that the link is new, due one of them",
     the_youngest: "('there1', False) is returned, due there0, False",

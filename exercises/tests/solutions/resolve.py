@@ -1,28 +1,23 @@
 """Solutions of the exercise `resolve`: RIGHT ones, and WRONG ones with why they are refused."""
 
-import fcntl
 import inspect
 import os
 import sys
-import tempfile
 import threading
 import time
-from collections import defaultdict
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.core.cache import cache as shared
 from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
-from django.db.backends.postgresql.psycopg_any import errors
 from django.db.models import F
 from django.http import Http404
 
 from shorturl.models import ShortUrl
+from shorturl.strategies.resolving import repeatable_read, select_for_update, update_returning
 
 LOCK = threading.Lock()
-LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 COUNTED: dict[str, int] = {}
 gone = ShortUrl.DoesNotExist
 
@@ -37,14 +32,14 @@ def sql(text, *values):
         return cursor.fetchall() if cursor.description else []
 
 
-def read_and_write(key, *, by=1):
+def read_and_write(key):
     link = live(key).get()
-    link.hits += by
+    link.hits += 1
     link.save(update_fields=["hits"])
     return link
 
 
-# Right ones.
+# Right ones, beside the strategies.
 
 
 def one_update(key):
@@ -53,32 +48,12 @@ def one_update(key):
     return ShortUrl.objects.get(key=key)
 
 
-def a_row_lock(key):
-    with transaction.atomic():
-        link = ShortUrl.objects.live().select_for_update().get(key=key)
-        link.hits += 1
-        link.save(update_fields=["hits"])
-        return link
-
-
-def compare_and_swap(key):
-    for _ in range(100):
+def compare_and_swap(key, attempts=100):
+    for _ in range(attempts):
         link = live(key).get()
         if live(key).filter(hits=link.hits).update(hits=link.hits + 1):
             return link
-    raise ShortUrl.Contended(key, 100)
-
-
-def returning(key):
-    found = ShortUrl.objects.raw(
-        "UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = %s AND deleted_at IS NULL"
-        " AND (expires_at IS NULL OR expires_at > statement_timestamp())"
-        " AND (max_hits IS NULL OR hits < max_hits) RETURNING *",
-        [key],
-    )
-    for link in found:
-        return link
-    raise gone(key)
+    raise ShortUrl.Contended(key, attempts)
 
 
 async def awaited(key):
@@ -125,18 +100,6 @@ def a_session_lock_given_back(key):
         sql("SELECT pg_advisory_unlock(hashtext(%s))", key)
 
 
-def repeatable_read(key):
-    for _ in range(100):
-        try:
-            with transaction.atomic(durable=True):
-                sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                return read_and_write(key)
-        except OperationalError as error:
-            if not isinstance(error.__cause__, errors.SerializationFailure):
-                raise
-    raise ShortUrl.Contended(key, 100)
-
-
 def the_check_decides(key):
     with transaction.atomic():
         ShortUrl.objects.select_for_update().filter(key=key).first()
@@ -152,9 +115,9 @@ def the_check_decides(key):
 
 
 RIGHT: list[Any] = [
-    the_check_decides,
-    one_update, a_row_lock, compare_and_swap, returning,
-    asynchronous, merging, an_advisory_lock, a_session_lock_given_back, repeatable_read,
+    one_update, compare_and_swap, asynchronous, merging, an_advisory_lock,
+    a_session_lock_given_back, the_check_decides,
+    select_for_update.resolve, update_returning.resolve, repeatable_read.resolve,
 ]  # fmt: skip
 
 
@@ -176,17 +139,6 @@ def a_python_lock(key):
         return read_and_write(key)
 
 
-def a_lock_for_each_key(key):
-    with LOCKS[key]:
-        return read_and_write(key)
-
-
-def a_file_lock(key):
-    with Path(tempfile.gettempdir(), f"{key}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        return read_and_write(key)
-
-
 def a_lock_in_the_cache(key):
     while not shared.add(f"lock-{key}", 1, timeout=60):
         time.sleep(0.01)
@@ -194,11 +146,6 @@ def a_lock_in_the_cache(key):
         return read_and_write(key)
     finally:
         shared.delete(f"lock-{key}")
-
-
-def sleep_and_read(key):
-    time.sleep(0.01)
-    return read_and_write(key)
 
 
 @cache
@@ -232,21 +179,6 @@ def no_transaction(key):
 def session_lock(key):
     sql("SELECT pg_advisory_lock(hashtextextended(%s, 0))", key)
     return one_update(key)
-
-
-def _count(key):
-    try:
-        live(key).update(hits=F("hits") + 1)
-    finally:
-        connection.close()
-
-
-def a_thread(key):
-    link = live(key).get()
-    thread = threading.Thread(target=_count, args=[key])
-    thread.start()
-    thread.join()
-    return link
 
 
 def a_connection_of_its_own(key):
@@ -335,26 +267,10 @@ def counted_in_python(key):
     return ShortUrl.objects.get(key=key)
 
 
-def deleted_and_made_again(key):
-    old = live(key).get()
-    with transaction.atomic():
-        ShortUrl.objects.filter(key=key).erase()
-        return ShortUrl.objects.create(key=key, target_url=old.target_url, hits=old.hits + 1)
-
-
 def in_a_transaction(key):
     with transaction.atomic():
         link = live(key).get()
         link.hits = F("hits") + 1
-        link.save(update_fields=["hits"])
-        return link
-
-
-def looks_before_it_locks(key):
-    live(key).get()
-    with transaction.atomic():
-        link = ShortUrl.objects.select_for_update().get(key=key)
-        link.hits += 1
         link.save(update_fields=["hits"])
         return link
 
@@ -450,17 +366,8 @@ def counts_before_it_looks(key):
     return live(key).get()
 
 
-def revives(key):
-    ShortUrl.objects.filter(key=key).update(hits=F("hits") + 1, deleted_at=None)
-    return live(key).get()
-
-
 def two_attempts(key):
-    for _ in range(2):
-        link = live(key).get()
-        if live(key).filter(hits=link.hits).update(hits=link.hits + 1):
-            return link
-    raise ShortUrl.Contended(key, 2)
+    return compare_and_swap(key, attempts=2)
 
 
 def commits_by_itself(key):
@@ -483,17 +390,13 @@ WRONG: dict[Any, str] = {
     every_link: "hits of b = 8, due 7",
     none_for_an_unknown_key: "is returned None, due DoesNotExist",
     a_python_lock: "A process waits in Python",
-    a_lock_for_each_key: "A process waits in Python",
-    a_file_lock: "A process waits in Python",
     a_lock_in_the_cache: "A process waits in Python",
-    sleep_and_read: "a was followed by 2, and hits of a = 1, due 2",
     remembered: "hits of a =",
     another_exception: "process 1 raises Http404",
     the_number: "process 1 follows a, and is returned 1",
     compared_once: "a was followed by 2, and hits of a = 1, due 2",
     no_transaction: "A row lock is held until the transaction ends",
     session_lock: "still holds an advisory lock",
-    a_thread: "statements were sent past it",
     a_connection_of_its_own: "statements were sent past it",
     nowait: "process 2 raises OperationalError",
     nowait_for_ever: "A process may try for ever",
@@ -505,7 +408,6 @@ WRONG: dict[Any, str] = {
     locked_too_late: "a was followed by 2, and hits of a = 1, due 2",
     autocommit_off: "ends in the middle of a transaction",
     counted_in_python: "hits of a =",
-    deleted_and_made_again: "target_url of a = https://a.example/, due https://new.example/",
     a_lock_on_hash: "a was followed by 2, and hits of a = 1, due 2",
     a_lock_on_the_pid: "a was followed by 2, and hits of a = 1, due 2",
     right_where_it_is_watched: "Threads have followed a 80 times, and hits of a =",
@@ -515,13 +417,11 @@ WRONG: dict[Any, str] = {
     a_busy_row_leads_nowhere: "refuses the write (a lock_timeout), and process 1 is told DoesNot",
     deleted_ones_too: "process 1 is returned <ShortUrl: deleted>, due DoesNotExist",
     counts_before_it_looks: "hits of deleted = 1, due 0",
-    revives: "process 1 is returned <ShortUrl: deleted>, due DoesNotExist",
     two_attempts: "raises Contended",
     commits_by_itself: "the caller's transaction was rolled back, and not all is undone",
     leaves_a_lock_timeout: "the caller's transaction has other settings than before",
     a_loop_in_python: "A process waits in Python, for ever",
     in_a_transaction: "raises IntegrityError",
-    looks_before_it_locks: "raises IntegrityError",
     writes_the_limit_back: "max_hits of a = None, due 9",
     the_limit_it_read: "a has ended with 0 hits, 1 followed it, and hits of a = 1, due 0",
     one_attempt: "raises DoesNotExist",
