@@ -1,13 +1,12 @@
 """The races of creates: who draws which key when, and who must have what afterwards."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Model
 
-from lab.catalogue.race_definition import Process, Race
+from lab.catalogue.race_definition import Race, each
 from lab.models import Notification
 from pginterleave import Outcome
 from shorturl.models import ShortUrl
@@ -19,31 +18,21 @@ def target(process: int) -> str:
     return f"https://{process}.example/"
 
 
-def create(strategy: Strategy[Any], process: int, keys: list[str]) -> Process:
-    return lambda: strategy.function(target(process), keys=keys)
+def create(strategy: Strategy[Any], process: int) -> ShortUrl:
+    """Draw the key `same` first, as all processes do, and after it a key of its own."""
+    made: ShortUrl = strategy.function(target(process), keys=["same", f"own{process}"])
+    return made
 
 
-def create_in_a_transaction(strategy: Strategy[Any], process: int, keys: list[str]) -> Process:
-    def run() -> ShortUrl:
-        with transaction.atomic():
-            short_url: ShortUrl = strategy.function(target(process), keys=keys)
-            Notification.objects.create(text=f"{short_url.key} leads to {target(process)}")
-        return short_url
-
-    return run
+def create_in_a_transaction(strategy: Strategy[Any], process: int) -> ShortUrl:
+    with transaction.atomic():
+        short_url = create(strategy, process)
+        Notification.objects.create(text=f"{short_url.key} leads to {target(process)}")
+    return short_url
 
 
-def same_key_first(
-    one: Callable[[Strategy[Any], int, list[str]], Process],
-) -> Callable[[Strategy[Any], int], list[Process]]:
-    """Return processes that all draw the key `same` first, and after it one of their own."""
-
-    def processes(strategy: Strategy[Any], number: int) -> list[Process]:
-        return [
-            one(strategy, process, ["same", f"own{process}"]) for process in range(1, number + 1)
-        ]
-
-    return processes
+def create_with_a_custom_key(strategy: Strategy[Any], process: int) -> object:
+    return strategy.function(target(process), keys=["wanted"])
 
 
 def no_links(strategy: Strategy[Any]) -> None:
@@ -126,6 +115,7 @@ _race = partial(
     strategies=creating.STRATEGIES,
     signature="create(target_url: str, *, keys: Iterable[str]) -> ShortUrl",
     setup=no_links,
+    processes=each(create),
     invariant=everybody_owns_a_link,
     observe=links,
 )
@@ -137,14 +127,13 @@ RACES = (
         must_hold="It makes a link with another key, and nobody else's link changes.",
         story=(
             "Keys are drawn at random, and one day a draw hits a key that is in use. There is no "
-            "competitor here, one process is enough. What does the create do with the answer that"
-            " the database gives?"
+            "competitor here, one process is enough. What does the create do with the answer that "
+            "the database gives?"
         ),
         counts=(1,),
         # The first time that a clock shows is a free key, unless two processes read it at once.
         strategies={n: s for n, s in creating.STRATEGIES.items() if n != "timestamp_key"},
         setup=first_key_taken,
-        processes=same_key_first(create),
         invariant=nobody_else_loses,
     ),
     _race(
@@ -153,10 +142,9 @@ RACES = (
         must_hold="Everybody gets a link that leads to their own target.",
         story=(
             "Two people shorten a URL at the same moment, and both draw the same key. The one that "
-            "checks whether the key is free learns what was true at that moment: between the "
-            "time of check and the time of use, the other one can take it."
+            "checks whether the key is free learns what was true at that moment: between the time "
+            "of check and the time of use, the other one can take it."
         ),
-        processes=same_key_first(create),
     ),
     _race(
         name="toctou_in_a_transaction",
@@ -164,10 +152,10 @@ RACES = (
         must_hold="Everybody gets a link that leads to their own target, and the other row.",
         story=(
             "The same, in an application that creates the short URL and sends a notification in "
-            "one transaction. An error leaves a PostgreSQL transaction unusable, so a retry "
-            "fails too, unless a savepoint was set before."
+            "one transaction. An error leaves a PostgreSQL transaction unusable, so a retry fails "
+            "too, unless a savepoint was set before."
         ),
-        processes=same_key_first(create_in_a_transaction),
+        processes=each(create_in_a_transaction),
         invariant=everybody_owns_a_link_and_a_notification,
     ),
     _race(
@@ -180,9 +168,7 @@ RACES = (
         ),
         counts=(2,),
         strategies={n: s for n, s in creating.STRATEGIES.items() if s.draws_keys},
-        processes=lambda strategy, number: [
-            create(strategy, process, ["wanted"]) for process in range(1, number + 1)
-        ],
+        processes=each(create_with_a_custom_key),
         invariant=one_has_it_and_the_others_are_told,
         expected=(ShortUrl.KeySpaceExhausted,),
     ),

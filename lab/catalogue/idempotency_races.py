@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from lab.catalogue.creating_races import links, no_links, target
-from lab.catalogue.race_definition import Process, Race
+from lab.catalogue.race_definition import Race, each
 from pginterleave import Outcome
 from shorturl.models import IdempotencyRecord, ShortUrl
 from shorturl.strategies import Strategy, idempotency
@@ -27,21 +27,21 @@ def make_a_link_and_be_killed(process: int) -> dict[str, Any]:
     raise Killed
 
 
-def send(strategy: Strategy[Any], process: int, *, killed: bool = False) -> Process:
+def send(strategy: Strategy[Any], process: int, *, killed: bool = False) -> object:
     """Send the request; when told to come back, return the second try, which is the same.
 
     PostgreSQL undoes the transaction of a process that is `killed`, as atomic() does when the work
     raises. The client that waits for its answer sends the request again, too.
     """
+    work = partial(make_a_link_and_be_killed if killed else make_a_link, process)
+    try:
+        return strategy.function(*REQUEST, work=work)
+    except (IdempotencyRecord.InFlight, Killed):
+        return partial(send, strategy, process)
 
-    def run() -> object:
-        work = partial(make_a_link_and_be_killed if killed else make_a_link, process)
-        try:
-            return strategy.function(*REQUEST, work=work)
-        except (IdempotencyRecord.InFlight, Killed):
-            return send(strategy, process)
 
-    return run
+def send_and_be_killed_first(strategy: Strategy[Any], process: int) -> object:
+    return send(strategy, process, killed=process == 1)
 
 
 def no_links_and_no_answers(strategy: Strategy[Any]) -> None:
@@ -93,9 +93,7 @@ RACES = (
             "Nothing was lost: the first one is only slow, and now both are at work. The key says "
             "that they are the same request, and the link must be made once."
         ),
-        processes=lambda strategy, number: [
-            send(strategy, process) for process in range(1, number + 1)
-        ],
+        processes=each(send),
     ),
     _race(
         name="killed_before_the_answer",
@@ -103,12 +101,9 @@ RACES = (
         must_hold="The client that sends it again gets the answer, and the work was done once.",
         story=(
             "The process that does the work is killed before it has answered. The client that sent "
-            "the "
-            "request cannot know whether it was done, and sends it again with the same key. "
+            "the request cannot know whether it was done, and sends it again with the same key. "
             "Either nothing is left of the work, or its answer is."
         ),
-        processes=lambda strategy, number: [
-            send(strategy, process, killed=process == 1) for process in range(1, number + 1)
-        ],
+        processes=each(send_and_be_killed_first),
     ),
 )

@@ -13,17 +13,14 @@ from shorturl.operations import STRATEGIES
 class MatrixCell:
     """The result of one race with one strategy.
 
-    `counterexample` is the shortest schedule that violates the invariant, or None. Where `complete`
-    is False the search was truncated, and what it did not find proves nothing.
+    Where `complete` is False the search was truncated, and what it did not find proves nothing.
     """
 
     race: str
     strategy: str
-    processes: int
     schedules: int
     violating: int
     complete: bool
-    counterexample: str | None
 
     def __str__(self) -> str:
         count = f"{self.violating} / {self.schedules}"
@@ -44,11 +41,9 @@ def cells(processes: int | None = None, **limits: Any) -> Iterator[MatrixCell]:
                 yield MatrixCell(
                     race=race.name,
                     strategy=strategy.name,
-                    processes=count,
                     schedules=result.schedules,
                     violating=result.violating,
                     complete=result.complete,
-                    counterexample=result.counterexample.order if result.counterexample else None,
                 )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import Thread
 from typing import Any
 
@@ -13,10 +14,18 @@ from shorturl.strategies.creating import timestamp_key
 from shorturl.strategies.resolving import in_memory, slotted_counter
 
 Process = Callable[[], object]
+Processes = Callable[[Strategy[Any], int], list[Process]]  # of a race with so many processes
 TryAgain = Callable[[int, Process], Outcome]  # with the process that tries again, and what it does
 # Of one exploration that a command runs. The longest, three of permuted_sequence in a transaction,
 # runs all its 34,650 schedules.
 MAX_SCHEDULES, MAX_SECONDS = 50_000, 900
+
+
+def each(one: Callable[[Strategy[Any], int], object]) -> Processes:
+    """Return the processes that do `one`, which is handed the strategy and the process's number."""
+    return lambda strategy, number: [
+        partial(one, strategy, process) for process in range(1, number + 1)
+    ]
 
 
 def try_again(process: int, second_try: Process) -> Outcome:
@@ -51,7 +60,7 @@ class Race:
     strategies: dict[str, Strategy[Any]]
     signature: str
     setup: Callable[[Strategy[Any]], object]
-    processes: Callable[[Strategy[Any], int], list[Process]]
+    processes: Processes
     invariant: Callable[[list[Outcome]], str]
     observe: Callable[[], object]
     expected: tuple[type[Exception], ...] = ()

@@ -8,7 +8,7 @@ from django.db import OperationalError, transaction
 from django.db.backends.postgresql.psycopg_any import errors
 
 from lab.catalogue.creating_races import next_id
-from lab.catalogue.race_definition import Process, Race
+from lab.catalogue.race_definition import Process, Race, each
 from pginterleave import MAX_PROCESSES, Outcome
 from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy, resolving
@@ -79,42 +79,38 @@ def delete_and_read() -> int:
     return hits_by_key()["a"]
 
 
-def resolve_both(strategy: Strategy[Any], process: int) -> Process:
-    """Resolve two keys in one transaction: odd processes `a` first, even ones `b`.
+def both_keys(process: int) -> tuple[str, str]:
+    """Return the two keys in the order of a process: odd ones take `a` first, even ones `b`."""
+    return ("a", "b") if process % 2 else ("b", "a")
+
+
+def resolve_both(strategy: Strategy[Any], process: int) -> Process | None:
+    """Resolve two keys in one transaction.
 
     A process that is the victim of a deadlock returns its second try, which is the same.
     """
-
-    def run() -> Process | None:
-        try:
-            with transaction.atomic():
-                for key in ("a", "b") if process % 2 else ("b", "a"):
-                    strategy.function(key)
-        except OperationalError as error:
-            if isinstance(error.__cause__, errors.DeadlockDetected):
-                return run
-            raise
-        return None
-
-    return run
+    try:
+        with transaction.atomic():
+            for key in both_keys(process):
+                strategy.function(key)
+    except OperationalError as error:
+        if isinstance(error.__cause__, errors.DeadlockDetected):
+            return partial(resolve_both, strategy, process)
+        raise
+    return None
 
 
-def count_both(strategy: Strategy[Any], process: int) -> Process:
-    """Count a hit of two keys, by one statement where the strategy can.
+def count_both(strategy: Strategy[Any], process: int) -> set[str]:
+    """Count a hit of two keys, by one statement where the strategy can; return what was counted.
 
-    What it leaves out has a statement of its own. It returns the keys that were counted. Odd
-    processes name `a` first, even ones `b`.
+    A key that the statement leaves out has one of its own.
     """
-    keys = ("a", "b") if process % 2 else ("b", "a")
-
-    def run() -> set[str]:
-        counted = set(strategy.count(dict.fromkeys(keys, 1)) if strategy.count else ())
-        for key in keys:
-            if key not in counted and if_live(partial(strategy.function, key))():
-                counted.add(key)
-        return counted
-
-    return run
+    keys = both_keys(process)
+    counted = set(strategy.count(dict.fromkeys(keys, 1)) if strategy.count else ())
+    for key in keys:
+        if key not in counted and if_live(partial(strategy.function, key))():
+            counted.add(key)
+    return counted
 
 
 def lock_and_edit() -> None:
@@ -263,9 +259,9 @@ RACES = (
         situation="Everybody follows the same link.",
         must_hold="All are redirected, and each is counted.",
         story=(
-            "A link is followed twice at the same moment. Each process reads the counter, adds "
-            "one and writes the sum. If both read before either writes, they write the same "
-            "number: two hits, and the counter has gone up by one."
+            "A link is followed twice at the same moment. Each process reads the counter, adds one "
+            "and writes the sum. If both read before either writes, they write the same number: "
+            "two hits, and the counter has gone up by one."
         ),
         counts=(2, 3),
         processes=lambda strategy, number: [resolve(strategy)] * number,
@@ -276,9 +272,9 @@ RACES = (
         situation="The last process edits the target of a link that the others follow.",
         must_hold="The edit stays, and each of the others is counted.",
         story=(
-            "Somebody corrects the target of a link while others follow it. Counting a hit has no"
-            " business with the target, but an object that is saved as a whole writes every "
-            "column back as it was when it was read, and the correction is gone."
+            "Somebody corrects the target of a link while others follow it. Counting a hit has no "
+            "business with the target, but an object that is saved as a whole writes every column "
+            "back as it was when it was read, and the correction is gone."
         ),
         counts=(2, 3),
         processes=lambda strategy, number: [resolve(strategy)] * (number - 1) + [edit],
@@ -292,8 +288,8 @@ RACES = (
         ),
         story=(
             "A link is deleted while somebody follows it. They may get through or be told that "
-            "there is no such link, depending on the order; the link must stay deleted, and "
-            "every redirect must be counted."
+            "there is no such link, depending on the order; the link must stay deleted, and every "
+            "redirect must be counted."
         ),
         processes=lambda strategy, number: [if_live(resolve(strategy))] * (number - 1) + [delete],
         invariant=redirected_and_counted_or_not_found,
@@ -306,15 +302,12 @@ RACES = (
         ),
         story=(
             "Two callers each resolve two links in one transaction, in opposite order. The one "
-            "that "
-            "locks what it writes until it commits can meet the other one halfway: each waits for"
-            " what the other holds. PostgreSQL notices the deadlock and ends one of them, who "
+            "that locks what it writes until it commits can meet the other one halfway: each waits "
+            "for what the other holds. PostgreSQL notices the deadlock and ends one of them, who "
             "must try again."
         ),
         strategies={n: s for n, s in resolving.STRATEGIES.items() if s.nests},
-        processes=lambda strategy, number: [
-            resolve_both(strategy, process) for process in range(1, number + 1)
-        ],
+        processes=each(resolve_both),
         invariant=all_count,
         observe=both_rows,
     ),
@@ -323,9 +316,10 @@ RACES = (
         situation="Everybody follows a link that has one use left.",
         must_hold="One is redirected and counted, and the others are told that it is used up.",
         story=(
-            "An invitation can be used once, and two people follow it at the same moment. A counter"
-            " that loses no hit is not enough here: between the look at what is left and the count,"
-            " somebody else can look. The condition has to be in the statement that counts."
+            "An invitation can be used once, and two people follow it at the same moment. A "
+            "counter that loses no hit is not enough here: between the look at what is left and "
+            "the count, somebody else can look. The condition has to be in the statement that "
+            "counts."
         ),
         setup=one_use_left,
         processes=lambda strategy, number: [if_live(resolve(strategy))] * number,
@@ -337,9 +331,8 @@ RACES = (
         must_hold="The new limit stays, and each of the others is redirected and counted.",
         story=(
             "A voucher sells well, and its limit is raised while it is followed. A process that "
-            "writes "
-            "the limit back as it was when it was read, along with the counter, takes the raise "
-            "away again."
+            "writes the limit back as it was when it was read, along with the counter, takes the "
+            "raise away again."
         ),
         setup=uses_for_all,
         processes=lambda strategy, number: (
@@ -355,9 +348,8 @@ RACES = (
             "added to what the last process has read."
         ),
         story=(
-            "A campaign ends: its link is made to expire, and its hits are read for the bill. "
-            "A process that looked before and counts now is counted after the end. A statement "
-            "that "
+            "A campaign ends: its link is made to expire, and its hits are read for the bill. A "
+            "process that looked before and counts now is counted after the end. A statement that "
             "locks the row waits for the other one, and then looks at the condition once more."
         ),
         processes=lambda strategy, number: [if_live(resolve(strategy))] * (number - 1) + [expire],
@@ -373,9 +365,7 @@ RACES = (
             "that waited for one row while it held another could meet the other one halfway."
         ),
         strategies=SEVERAL,
-        processes=lambda strategy, number: [
-            count_both(strategy, process) for process in range(1, number + 1)
-        ],
+        processes=each(count_both),
         invariant=all_count,
         observe=both_rows,
     ),
@@ -390,7 +380,7 @@ RACES = (
         ),
         strategies=SEVERAL,
         processes=lambda strategy, number: [
-            *(count_both(strategy, process) for process in range(1, number)),
+            *each(count_both)(strategy, number - 1),
             lock_and_edit,
         ],
         invariant=edit_stays_and_both_keys_count,
@@ -407,7 +397,7 @@ RACES = (
         ),
         strategies=SEVERAL,
         processes=lambda strategy, number: [
-            *(count_both(strategy, process) for process in range(1, number)),
+            *each(count_both)(strategy, number - 1),
             delete_and_read,
         ],
         invariant=none_is_counted_after_the_deletion,
@@ -424,9 +414,7 @@ RACES = (
         ),
         strategies=SEVERAL,
         setup=one_use_left,
-        processes=lambda strategy, number: [
-            count_both(strategy, process) for process in range(1, number + 1)
-        ],
+        processes=each(count_both),
         invariant=one_has_the_last_use_of_a,
         observe=both_rows,
     ),

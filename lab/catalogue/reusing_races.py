@@ -1,13 +1,12 @@
 """The races of reuse: who asks for a link to the same target when, and how many there are then."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from django.db import transaction
 
 from lab.catalogue.creating_races import links, no_links, target
-from lab.catalogue.race_definition import Process, Race
+from lab.catalogue.race_definition import Race, each
 from lab.models import Notification
 from pginterleave import Outcome
 from shorturl.models import ReuseClaim, ShortUrl
@@ -32,17 +31,6 @@ def ask_in_a_transaction(strategy: Strategy[Any], process: int) -> tuple[ShortUr
         short_url, created = ask(strategy, process)
         Notification.objects.create(text=f"process {process} has {short_url.key}")
     return short_url, created
-
-
-def everybody(
-    one: Callable[[Strategy[Any], int], object],
-) -> Callable[[Strategy[Any], int], list[Process]]:
-    """Return processes that all ask for the same."""
-
-    def processes(strategy: Strategy[Any], number: int) -> list[Process]:
-        return [partial(one, strategy, process) for process in range(1, number + 1)]
-
-    return processes
 
 
 def no_links_and_no_claims(strategy: Strategy[Any]) -> None:
@@ -107,7 +95,7 @@ _race = partial(
         "-> tuple[ShortUrl, bool]"
     ),
     setup=no_links_and_no_claims,
-    processes=everybody(ask),
+    processes=each(ask),
     invariant=everybody_has_the_same_new_link,
     observe=live_links,
 )
@@ -128,12 +116,12 @@ RACES = (
         situation="The same inside the caller's atomic(), with another row written after the link.",
         must_hold="All get the same link, one of them is told that it is new, and each other row.",
         story=(
-            "The same, in an application that writes something else in the same transaction. "
-            "What keeps the second process out has to do so until the first has committed, and "
-            "not only until its statement is over."
+            "The same, in an application that writes something else in the same transaction. What "
+            "keeps the second process out has to do so until the first has committed, and not only "
+            "until its statement is over."
         ),
         strategies={n: s for n, s in reusing.STRATEGIES.items() if s.nests},
-        processes=everybody(ask_in_a_transaction),
+        processes=each(ask_in_a_transaction),
         invariant=the_same_and_a_notification_each,
     ),
     _race(
@@ -141,9 +129,9 @@ RACES = (
         situation="Everybody asks for a link to a target whose only link was deleted before.",
         must_hold="All get the same new link: what is deleted does not stand in the way.",
         story=(
-            "The link that was made for a target is deleted, or used up, or expired. The next "
-            "ones to ask need a new one, and again only one: whatever remembers that there was a "
-            "link must not stand in their way, nor let two of them through."
+            "The link that was made for a target is deleted, or used up, or expired. The next ones "
+            "to ask need a new one, and again only one: whatever remembers that there was a link "
+            "must not stand in their way, nor let two of them through."
         ),
         setup=one_deleted_link,
     ),

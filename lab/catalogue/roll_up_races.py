@@ -103,8 +103,7 @@ RACES = (
         story=(
             "Rows get their ids in order, and are committed in any order: a transaction that takes "
             "its time has a small id, and nobody sees it yet. A roll-up that takes all rows up to "
-            "the "
-            "largest id, in more than one statement, takes it once without having seen it."
+            "the largest id, in more than one statement, takes it once without having seen it."
         ),
         setup=a_single_visit_with_a_larger_id,
         processes=lambda strategy, number: (

@@ -1,12 +1,11 @@
 """The races of spending: who creates how many links, and how many the quota has left."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
 from lab.catalogue.creating_races import next_id
-from lab.catalogue.race_definition import Process, Race
+from lab.catalogue.race_definition import Process, Processes, Race
 from pginterleave import Outcome
 from shorturl.limits import quotas
 from shorturl.models import QuotaUsage, ShortUrl
@@ -58,7 +57,7 @@ def spend_two_quotas(strategy: Strategy[Any]) -> ShortUrl:
     return pay()
 
 
-def spend_each_once(limit: int = LIMIT) -> Callable[[Strategy[Any], int], list[Process]]:
+def spend_each_once(limit: int = LIMIT) -> Processes:
     """Return processes that each make one link."""
     return lambda strategy, number: [partial(spend, strategy, limit=limit)] * number
 
@@ -116,8 +115,8 @@ RACES = (
         must_hold="One gets a link, and the others are told that the quota is used up.",
         story=(
             "A program sends two creates at the same moment, with a token that may make one more "
-            "link today. Each process counts those of today, finds one left, and makes it."
-            " A counter that counts right is no help when it is looked at before."
+            "link today. Each process counts those of today, finds one left, and makes it. A "
+            "counter that counts right is no help when it is looked at before."
         ),
     ),
     _race(
@@ -125,9 +124,9 @@ RACES = (
         situation="The same when a day has just begun and nothing is spent, with a quota of one.",
         must_hold="One gets a link, and the others are told that the quota is used up.",
         story=(
-            "Midnight has passed, the quota is whole again, and there is no counter of the new day"
-            " yet. A row lock on a row that is not there keeps nobody out: it has to be made "
-            "first, and by everybody."
+            "Midnight has passed, the quota is whole again, and there is no counter of the new day "
+            "yet. A row lock on a row that is not there keeps nobody out: it has to be made first, "
+            "and by everybody."
         ),
         # f_expression has 870 schedules of a get_or_create(), and the same to show as in last_link.
         strategies={n: s for n, s in spending.STRATEGIES.items() if n != "f_expression"},
@@ -142,8 +141,8 @@ RACES = (
         must_hold="One gets a link: what the create that failed has spent is given back.",
         story=(
             "Somebody asks for a custom key that is taken, and then for another one, while the "
-            "quota has one link left. The first create came to nothing: what it has spent must "
-            "be there for the second, or for a create in between."
+            "quota has one link left. The first create came to nothing: what it has spent must be "
+            "there for the second, or for a create in between."
         ),
         processes=the_first_fails,
     ),
@@ -157,8 +156,8 @@ RACES = (
             "A program may make two links today, and one of them in this minute. Two processes "
             "create at the same moment. The day would have one for each, and the minute has not: "
             "what the second one has taken of the day must be there again, and a process that "
-            "takes "
-            "both must take them in the same order as everybody else, or two wait for each other."
+            "takes both must take them in the same order as everybody else, or two wait for each "
+            "other."
         ),
         # The others have thousands of schedules, and no more to show than in last_link.
         strategies={n: s for n, s in spending.STRATEGIES.items() if s.verdict is Verdict.RIGHT},

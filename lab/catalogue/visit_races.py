@@ -8,8 +8,8 @@ from django.db import connection
 
 from lab.catalogue.creating_races import next_id
 from lab.catalogue.idempotency_races import Killed
-from lab.catalogue.race_definition import Process, Race
-from lab.catalogue.resolving_races import fresh_links, if_live, not_redirected
+from lab.catalogue.race_definition import Process, Race, each
+from lab.catalogue.resolving_races import both_keys, fresh_links, if_live, not_redirected
 from lab.recorded_visits import VISITS
 from pginterleave import Outcome
 from shorturl.models import ShortUrl, VisitCount
@@ -68,17 +68,13 @@ def follow_and_be_killed(strategy: Strategy[Any]) -> Process:
     return run
 
 
-def follow_both(strategy: Strategy[Any], process: int) -> Process:
+def follow_both(strategy: Strategy[Any], process: int) -> None:
     """Record a visit of two keys, by one statement where the strategy can."""
-    keys = ("a", "b") if process % 2 else ("b", "a")
-
-    def run() -> None:
-        counted = strategy.count({key: [VISIT] for key in keys}) if strategy.count else {}
-        for key in keys:
-            if key not in counted:
-                strategy.function(key, VISIT)
-
-    return run
+    keys = both_keys(process)
+    counted = strategy.count({key: [VISIT] for key in keys}) if strategy.count else {}
+    for key in keys:
+        if key not in counted:
+            strategy.function(key, VISIT)
 
 
 def disagreement(found: HitsAndVisits) -> str:
@@ -150,9 +146,9 @@ RACES = (
         situation="Everybody follows the same link, with the same browser, first in an hour.",
         must_hold="All are redirected; each is counted, and its visit recorded.",
         story=(
-            "An hour has begun, and a link is followed twice at the same moment. Visits are counted"
-            " in a row for the hour, which is not there yet. Each process looks for it, finds none,"
-            " and makes one."
+            "An hour has begun, and a link is followed twice at the same moment. Visits are "
+            "counted in a row for the hour, which is not there yet. Each process looks for it, "
+            "finds none, and makes one."
         ),
         processes=lambda strategy, number: [follow(strategy)] * number,
         invariant=every_visit_is_recorded,
@@ -205,9 +201,7 @@ RACES = (
             "hour. The rows of visits that one inserts, the other one adds to."
         ),
         strategies={name: recording_visits.STRATEGIES[name] for name in ("upsert", "combined")},
-        processes=lambda strategy, number: [
-            follow_both(strategy, process) for process in range(1, number + 1)
-        ],
+        processes=each(follow_both),
         invariant=hits_of_each_are_its_visits,
         observe=both_rows,
     ),

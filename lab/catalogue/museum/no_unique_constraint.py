@@ -78,10 +78,10 @@ EXHIBIT = Exhibit(
     story=(
         "They check whether the address is free, and insert it. Others do the same, and their "
         "unique constraint turns the race into an error that somebody sees. This table has none. "
-        "Both inserts succeed, both owners are told that the address is theirs, no error is "
-        "raised anywhere, and whose target a visitor is sent to is left to the database. The "
-        "code that looks cannot be mended: until the insert is committed, "
-        "there is nothing for the other to see."
+        "Both inserts succeed, both owners are told that the address is theirs, no error is raised "
+        "anywhere, and whose target a visitor is sent to is left to the database. The code that "
+        "looks cannot be mended: until the insert is committed, there is nothing for the other to "
+        "see."
     ),
     lesson="What must be unique has to be a constraint; the look before is a courtesy.",
     signature="create(address: str, target_url: str) -> bool: whether the address is yours now",

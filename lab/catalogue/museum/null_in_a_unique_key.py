@@ -92,10 +92,10 @@ EXHIBIT = Exhibit(
         "They did two things against this race. They look for the code with SELECT … FOR UPDATE "
         "inside a transaction, and a unique key on (code, domain) stands behind it. Each has a "
         "gap, and both are in the same place. FOR UPDATE locks rows, and a code that is still free "
-        "has no row. The unique key would refuse the second one, but the default domain "
-        "is stored as NULL, and to a unique key NULL is never equal to NULL. So on the domain "
-        "that nearly everybody uses, two links get the same code, and both owners are told that "
-        "theirs was made. On any other domain the unique key refuses the second link."
+        "has no row. The unique key would refuse the second one, but the default domain is stored "
+        "as NULL, and to a unique key NULL is never equal to NULL. So on the domain that nearly "
+        "everybody uses, two links get the same code, and both owners are told that theirs was "
+        "made. On any other domain the unique key refuses the second link."
     ),
     lesson="A unique key with a NULL in it is not a unique key, unless it says NULLS NOT DISTINCT.",
     signature="create(code: str, target_url: str) -> bool: whether the code is yours now",

@@ -94,8 +94,8 @@ EXHIBIT = Exhibit(
         "try up to three times. In a shell it works, because every statement is a transaction of "
         "its own there. In a site with ATOMIC_REQUESTS, or inside anybody's atomic(), the first "
         "collision takes the transaction with it. After an error PostgreSQL refuses every "
-        "statement until the transaction ends, so the second try cannot succeed, and whatever "
-        "else the request had written is gone as well. The retry is there, and never helps."
+        "statement until the transaction ends, so the second try cannot succeed, and whatever else "
+        "the request had written is gone as well. The retry is there, and never helps."
     ),
     lesson="An error that is caught inside a transaction needs a savepoint to go back to.",
     signature="create(target_url: str, keys: Iterable[str]) -> str: the key that the link has",

@@ -1,11 +1,9 @@
 """`manage.py race`: list, explore and show races."""
 
-import json
 import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import asdict
 from shutil import get_terminal_size
 from typing import Any
 
@@ -64,9 +62,6 @@ class Command(BaseCommand):
 
         table = action(
             "matrix", self.run_matrix, "Print strategies × races: violating / all schedules."
-        )
-        table.add_argument(
-            "--json", action="store_true", dest="as_json", help="as a list of objects"
         )
         self._add_limits(table)
 
@@ -151,7 +146,7 @@ class Command(BaseCommand):
         if strategy.note:
             self.stdout.write(f"    Note: {strategy.note}")
 
-    def run_matrix(self, as_json: bool, **options: Any) -> None:
+    def run_matrix(self, **options: Any) -> None:
         wanted = options["processes"]
         counts = {count for race in RACES.values() for count in race.counts}
         if wanted and wanted not in counts:
@@ -162,10 +157,7 @@ class Command(BaseCommand):
             for cell in matrix.cells(wanted, **limits(options)):
                 cells.append(cell)
                 self._say(f"{cell.race} × {cell.strategy}: {cell}")
-        if as_json:
-            self.stdout.write(json.dumps([asdict(cell) for cell in cells], indent=1))
-        else:
-            self.stdout.write(matrix.markdown(cells))
+        self.stdout.write(matrix.markdown(cells))
 
     def _draw(self, schedule: Schedule) -> str:
         """Return the schedule drawn, on a terminal no wider than that, if it can be read then."""
