@@ -23,7 +23,7 @@ from shorturl.models import ShortUrl
 Call = Callable[[], Any]
 Check = Callable[[list[Outcome]], str]
 
-# Of an exploration: what may never end is found before anybody is tired of it.
+# Of an exploration: a function that never ends is refused within seconds.
 LIMITS: dict[str, Any] = {"max_steps": 100, "step_timeout": 3.0, "reduce": True}
 PATIENCE = 2.0  # seconds
 LONG_AGO = datetime(2022, 4, 29, tzinfo=UTC)

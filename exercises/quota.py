@@ -117,7 +117,7 @@ def test_one_spends_a_quota(interleave: Any) -> None:
 
 
 def test_a_quota_of_nothing(interleave: Any) -> None:
-    """Nothing is made for who is refused."""
+    """Nothing is made for a spender who is refused."""
     made_all_the_same = []
     refused = pays(lambda: made_all_the_same.append("made"), limit=0)
     in_turn(interleave, (refused, False))

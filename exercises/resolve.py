@@ -88,7 +88,7 @@ def test_three_follow_it_at_once(interleave: Any) -> None:
 
 @pytest.mark.parametrize("limit", [1, 2])
 def test_two_want_the_last_uses(interleave: Any, limit: int) -> None:
-    """Who comes too late is told that it leads nowhere, and nobody else is."""
+    """Those that come too late are told that it leads nowhere, and no others."""
     gone = ShortUrl.DoesNotExist
 
     def as_often_as_it_may(outcomes: list[Outcome]) -> str:

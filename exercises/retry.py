@@ -117,7 +117,7 @@ def test_two_meet_in_a_deadlock(interleave: Any) -> None:
 
 
 def test_in_a_transaction_of_the_caller_nothing_can_be_run_again(interleave: Any) -> None:
-    """The whole transaction is the caller's: who is refused has to hear of it."""
+    """The whole transaction is the caller's, who has to get the error."""
     with waits_skipped():
         interleave(
             in_a_transaction(adds),

@@ -1,4 +1,4 @@
-"""What the lab refuses to do; the message says why, and the commands print it."""
+"""The exceptions of the lab; the message says why it refuses, and the commands print it."""
 
 
 class LabRefusal(Exception):

@@ -1,4 +1,4 @@
-"""What the lab keeps beside the service's links."""
+"""The lab's own tables, beside the service's."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How many visits of a link are recorded, in a statement that reads its hits as well."""
+"""The number of recorded visits of a link, for a statement that reads its hits as well."""
 
 from django.db.models import OuterRef, Subquery, Sum
 from django.db.models.functions import Coalesce

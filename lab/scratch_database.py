@@ -26,9 +26,9 @@ def scratch_database() -> Iterator[str]:
     """Make an empty, migrated database beside the service's, use it within the block, drop it.
 
     Yields its name, which is random. All connections that this process opens within the block lead
-    to it. It is dropped at Ctrl-C and SIGTERM too. An advisory lock in the service's database says
-    that it is in use, on whichever host; what a killed process left has no such lock any more, and
-    is dropped by the next one. Raises MayNotCreateDatabases.
+    to it. It is dropped at Ctrl-C and SIGTERM too. An advisory lock in the service's database shows
+    to all hosts that it is in use. The database of a killed process has no such lock, and the next
+    process drops it. Raises MayNotCreateDatabases.
     """
     own = connection.settings_dict["NAME"]
     test = connection.settings_dict["TEST"]

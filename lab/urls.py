@@ -15,16 +15,8 @@ EXPLORATION = "races/<str:name>/<str:strategy>/<int:processes>/"
 urlpatterns = [
     path("", pages.index, name="index"),
     path("races/<str:name>/", pages.race, name="race"),
-    path(
-        "races/<str:name>/<str:strategy>/<int:processes>/",
-        explorations.exploration,
-        name="exploration",
-    ),
-    path(
-        "races/<str:name>/<str:strategy>/<int:processes>/scheduler/",
-        explorations.scheduler,
-        name="scheduler",
-    ),
+    path(EXPLORATION, explorations.exploration, name="exploration"),
+    path(f"{EXPLORATION}scheduler/", explorations.scheduler, name="scheduler"),
     path("queue/", explorations.queue, name="queue"),
     path("isolation/", pages.isolation, name="isolation"),
     path("museum/", pages.museum, name="museum"),

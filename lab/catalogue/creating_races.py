@@ -1,4 +1,4 @@
-"""The races of creates: who draws which key when, and who must have what afterwards."""
+"""The races of creates: several processes draw the same key, and each needs a link of its own."""
 
 from functools import partial
 from typing import Any

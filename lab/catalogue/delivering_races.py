@@ -1,4 +1,4 @@
-"""The races of delivery: who sends which event when, who is killed, and who commits late."""
+"""The races of delivery: two workers, a worker that is killed, and an event committed late."""
 
 from contextlib import suppress
 from functools import partial
@@ -27,7 +27,7 @@ def write_late() -> None:
 
 
 def only(*events: Pair) -> None:
-    """Have these events and no others."""
+    """Replace all events by these."""
     LinkEvent.objects.all().delete()
     Subscription.objects.get_or_create(id=RECEIVER, url="https://receiver.example/")
     next_id(1, LinkEvent)

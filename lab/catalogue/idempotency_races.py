@@ -1,4 +1,4 @@
-"""The races of repeated requests: who sends the same one when, and how often its work is done."""
+"""The races of repeated requests: the same one is sent twice, and its work must be done once."""
 
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ REQUEST = ("somebody", "the-key", "the fingerprint")
 
 
 class Killed(Exception):
-    """What a process is ended by in the middle of its work."""
+    """Ends a process in the middle of its work."""
 
 
 def make_a_link(process: int) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def make_a_link_and_be_killed(process: int) -> dict[str, Any]:
 
 
 def send(strategy: Strategy[Any], process: int, *, killed: bool = False) -> object:
-    """Send the request; when told to come back, return the second try, which is the same.
+    """Send the request; when told that it is in progress, return the second try.
 
     PostgreSQL undoes the transaction of a process that is `killed`, as atomic() does when the work
     raises. The client that waits for its answer sends the request again, too.

@@ -41,8 +41,8 @@ class Race:
     """A situation in which a strategy can violate an invariant.
 
     `situation` and `must_hold` are a sentence each, `story` is for a reader who meets the race for
-    the first time. `strategies` are those that take part; `signature` is how they are called, and
-    so a function of the user's own. `setup(strategy)` makes the first state, and
+    the first time. `strategies` are those that take part; `signature` is how they are called.
+    `setup(strategy)` makes the first state, and
     `processes(strategy, number)` what each of `number` processes does; `invariant(outcomes)`
     returns what does not hold afterwards, or "", and `observe()` what the rows hold at any time.
     A process that has to try again returns what it does then. It does so when all have ended, alone
@@ -119,12 +119,11 @@ class Race:
 
 @contextmanager
 def worst_case() -> Iterator[None]:
-    """Let time stand still, and let every process draw the same.
+    """Replace clock, timer and random numbers within the block, so that the worst case happens.
 
-    Processes that read the clock at once read the same time; what one does half a second later, it
-    does not do before it is killed; and those that draw the same slot meet in it. Clock, timer and
-    chance are exchanged here, in the modules that have imported them, because a strategy is to stay
-    as it would be written: a parameter would be there for the demonstration's sake.
+    All processes read the same time and draw the same slot, and a timer never fires. They are
+    replaced in the modules of the strategies that import them, so that no strategy needs a
+    parameter for it.
     """
     exchanged: list[tuple[Any, str, object]] = [
         (timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000),

@@ -1,4 +1,4 @@
-"""The races of resolves: who follows, edits or deletes which link, and what must be counted."""
+"""The races of resolves: links are followed, edited and deleted at once; every hit must count."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -34,7 +34,7 @@ def one_use_left(strategy: Strategy[Any]) -> None:
 
 
 def uses_for_all(strategy: Strategy[Any]) -> None:
-    """Leave as many as there can be processes: nobody is refused, raised or not."""
+    """Leave one use for each process that there can be, so that no process is refused."""
     fresh_links(strategy)
     ShortUrl.objects.filter(key="a").update(max_hits=MAX_PROCESSES)
 
@@ -44,7 +44,7 @@ def resolve(strategy: Strategy[Any]) -> Process:
 
 
 def if_live(process: Process) -> Process:
-    """Return a process that does the same, and returns None for a link that leads nowhere."""
+    """Return `process`, but with None returned where it raises ShortUrl.DoesNotExist."""
 
     def run() -> object:
         try:
@@ -64,7 +64,7 @@ def raise_the_limit() -> None:
 
 
 def expire() -> int:
-    """Have the link expired, and return how often it was followed until then."""
+    """Let the link expire, and return how often it was followed until then."""
     ShortUrl.objects.filter(key="a").update(expires_at=EXPIRED)
     return counted().total_hits
 
@@ -138,7 +138,7 @@ def hits_by_key() -> dict[str, int]:
 
 
 def not_counted(due: int) -> str:
-    """Return what is wrong with the counters, when `a` was followed so often, and `b` never."""
+    """Return what is wrong with the counters if `a` was followed `due` times, and `b` never."""
     hits = hits_by_key()
     if hits["a"] != due:
         return f"hits = {hits['a']}, not {due}"
@@ -186,7 +186,7 @@ def the_raise_stays_and_hits_count(outcomes: list[Outcome]) -> str:
 
 
 def none_is_counted_later(outcomes: list[Outcome]) -> str:
-    """Compare what the resolving processes were told, and the counts of then and now."""
+    """Compare the redirects with the hits at the expiry, and with those in the end."""
     *resolves, expire = outcomes
     short_url = counted()
     if short_url.expires_at != EXPIRED:

@@ -1,4 +1,4 @@
-"""The races of reuse: who asks for a link to the same target when, and how many there are then."""
+"""The races of reuse: several processes ask for a link to one target, and there must be one."""
 
 from functools import partial
 from typing import Any
@@ -16,9 +16,9 @@ TARGET = target(0)
 
 
 def ask(strategy: Strategy[Any], process: int) -> tuple[ShortUrl, bool]:
-    """Ask for a link to the target as `process` does, which would create one with a key of its own.
+    """Ask for a link to the target; a link that is created for it has the process's own key.
 
-    The key is "first" for process 0, which is the set-up.
+    Process 0, which is the set-up, has the key "first".
     """
     key = f"own{process}" if process else "first"
     made = partial(ShortUrl.objects.create, key=key, target_url=TARGET)

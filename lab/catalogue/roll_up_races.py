@@ -1,4 +1,4 @@
-"""The races of the roll-up: what is recorded, or rolled up too, while visits are rolled up."""
+"""The races of the roll-up: visits are recorded, or rolled up too, while they are rolled up."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -35,7 +35,7 @@ def an_hour_with_a_visit(strategy: Strategy[Any]) -> None:
 
 
 def a_single_visit_with_a_larger_id(strategy: Strategy[Any]) -> None:
-    """Have an id that was handed out later than the next one, and was committed before it."""
+    """Record a visit with a larger id than that of the next visit, which is committed later."""
     no_visits(strategy)
     next_id(LARGE, VisitCount)
     record("append_only")

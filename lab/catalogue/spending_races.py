@@ -1,4 +1,4 @@
-"""The races of spending: who creates how many links, and how many the quota has left."""
+"""The races of spending: several processes create links, and the quota has one left."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -36,9 +36,9 @@ def used_up_in_the_period_before(strategy: Strategy[Any]) -> None:
 
 
 def spend(strategy: Strategy[Any], key: str = "free", limit: int = LIMIT) -> ShortUrl:
-    """Have a link made with this key by `strategy`; raise QuotaExceeded or KeyTaken.
+    """Create a link with this key, paid by `strategy`; raise QuotaExceeded or KeyTaken.
 
-    Nothing is stored of it: the race is for the quota, whatever is paid for.
+    The link is not stored, because the race is for the quota alone.
     """
 
     def create() -> ShortUrl:
@@ -51,7 +51,7 @@ def spend(strategy: Strategy[Any], key: str = "free", limit: int = LIMIT) -> Sho
 
 
 def spend_two_quotas(strategy: Strategy[Any]) -> ShortUrl:
-    """Have a link made that costs one of each quota, as the service does."""
+    """Create a link that costs one of each quota, as the service does."""
     charges = [(EPISODE, 1, 1), (PERIOD, LIMIT, 1)]
     pay = quotas.paying(strategy, SPENDER, lambda: ShortUrl(key="free"), charges)
     return pay()

@@ -1,4 +1,4 @@
-"""The races of visits: who follows which link in which hour, and whether hits and visits agree."""
+"""The races of visits: a link is followed several times in an hour; hits and visits must agree."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +20,7 @@ VISIT = Visit("news.example", "Firefox", "Linux", "Computer", is_bot=False)
 
 
 class HitsAndVisits(NamedTuple):
-    """Of a link, by one statement: how often it was followed, and the sum of its visits."""
+    """The hits of a link and the sum of its visits, read by one statement."""
 
     hits: int
     visits: int

@@ -1,4 +1,4 @@
-"""What a call of the lab's endpoints names, and the errors that say what is wrong with it."""
+"""Reads the path and body of a call of the lab's endpoints; raises ApiError for what is wrong."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -21,9 +21,9 @@ KINDS = {str: "a string", int: "a whole number", bool: "true or false"}
 
 
 def for_programs(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Wrap a view so that its ApiErrors are answered as JSON, and no cookie or token is needed.
+    """Wrap a view so that its ApiErrors are answered as JSON, and no CSRF token is needed.
 
-    A form of some other site can send no JSON, which is all that is read here.
+    That is safe because these views read only JSON, which no form of another site can send.
     """
 
     @csrf_exempt

@@ -74,7 +74,7 @@ def each_step(order: str) -> list[str]:
 
 
 def choices(kept: RecordedExploration, taken: str) -> list[Choice]:
-    """Return who may go next after the steps `taken`, and what keeps the others from it."""
+    """Return for each process whether it may go next after the steps `taken`, or why it cannot."""
     number, found = len(each_step(taken)), list[Choice]()
     waiting = [each for each in waits(prefix(kept.schedule.steps, number)) if each.last > number]
     for process in range(1, kept.recording.processes + 1):
@@ -125,7 +125,7 @@ def branch(kept: RecordedExploration, taken: str) -> dict[str, Any]:
 
 
 def current_lines(schedule: RecordedSchedule, taken: int) -> dict[int, str]:
-    """Return the lines that the processes have come to, each with the processes that are there."""
+    """Return by line of the source which processes have sent their last statement from there."""
     at = {step["process"]: step["line"] for step in schedule.steps[:taken] if step["line"]}
     lines: dict[int, list[int]] = {}
     for process, line in sorted(at.items()):

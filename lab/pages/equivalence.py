@@ -11,7 +11,7 @@ from itertools import combinations
 from pginterleave.picture.wording import WRITES, Step
 
 CLOCKS = {"statement_timestamp", "clock_timestamp", "now"}  # what a read may call
-LOCAL = ("SAVEPOINT", "RELEASE")  # who waits goes on to wait for the whole transaction
+LOCAL = ("SAVEPOINT", "RELEASE")  # they end no wait: that is for the whole transaction
 
 
 def independent(one: Step, two: Step, *, serializable: bool) -> bool:

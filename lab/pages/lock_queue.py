@@ -1,4 +1,4 @@
-"""Who holds a row, who waits for it in which order, and what PostgreSQL says of it."""
+"""The queue for a row lock: its holder, the processes that wait in order, and pg_locks."""
 
 from typing import Any, NamedTuple
 
@@ -7,7 +7,7 @@ from pginterleave.picture.wording import Step, words
 
 
 class Moment(NamedTuple):
-    """What is held and waited for after a step.
+    """The locks that are held and waited for after a step.
 
     `pg_locks` and each `blocked_by` of it, which is what pg_blocking_pids() returned, are as
     recorded at that moment; row locks, which PostgreSQL keeps in the rows, follow from the steps.
@@ -22,7 +22,7 @@ class Moment(NamedTuple):
 
 
 def moments(steps: list[Step]) -> list[Moment]:
-    """Return the moments of a schedule; who waits longest is first in the queue."""
+    """Return the moments of a schedule; the process that waits longest is first in the queue."""
     return [
         Moment(
             number,

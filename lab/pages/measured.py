@@ -1,4 +1,4 @@
-"""What the last load runs measured, beside what was explored."""
+"""The results of the last load runs, each beside the exploration of the same race."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What WORKSHOP.md asks the room to predict: the question, and the schedule that answers it."""
+"""The predictions that WORKSHOP.md asks for: a question, and the schedule that answers it."""
 
 import re
 from dataclasses import dataclass
@@ -11,10 +11,7 @@ PREDICTED = re.compile(r"/lab/races/(\w+)/(\w+)/(\d)/\?schedule=(\d+)&predict=(\
 
 @dataclass(frozen=True)
 class Prediction:
-    """A question, and how the schedule `schedule` of `job` goes on after its first steps.
-
-    `after` is how many of them are shown to who predicts.
-    """
+    """A question: how does the schedule `schedule` of `job` go on after its first `after` steps?"""
 
     question: str
     job: Job
@@ -23,7 +20,7 @@ class Prediction:
 
 
 def predictions(text: str) -> list[Prediction]:
-    """Return what `text`, that of WORKSHOP.md, asks to predict, in its order."""
+    """Return the predictions that `text`, which is WORKSHOP.md, asks for, in its order."""
     found = []
     for part in QUESTION.finditer(text):
         question = " ".join(part["question"].replace("`", "").split())

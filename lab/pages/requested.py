@@ -1,4 +1,4 @@
-"""What a request asks for, which exploration or number; and what of it is going on."""
+"""Reads which exploration or number a request asks for, and says what is being explored."""
 
 from typing import Any
 
@@ -21,8 +21,8 @@ def may_explore(request: HttpRequest) -> bool:
 def exploring(request: HttpRequest, job: Job | None = None) -> dict[str, Any]:
     """Return for a page which batch `goes_on`, or None, and whether the visitor `may_explore`.
 
-    A page of one exploration, `job`, is not concerned by a batch without it. A batch with it has it
-    come next.
+    For the page of one exploration, `job`, only a batch that contains it goes on. That batch
+    explores it next.
     """
     newest = Batch.objects.order_by("-pk").first()
     goes_on = newest and not batches.is_over(newest)

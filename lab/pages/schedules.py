@@ -98,7 +98,7 @@ def around(shown: RecordedExploration) -> dict[str, Any]:
 
 
 class Group(NamedTuple):
-    """The schedules that end alike: those listed at first, among them the one shown, and `more`."""
+    """The schedules with one outcome: those `listed` at first, with the one shown, and `more`."""
 
     verdict: HowItEnds
     listed: list[str]
@@ -165,10 +165,9 @@ def shown(kept: RecordedExploration, hidden_after: int | None) -> dict[str, Any]
 def sheet_of(
     recording: Recording, schedule: RecordedSchedule, taken: int, hidden: str = ""
 ) -> Sheet:
-    """Return what is to be seen of the first steps of a schedule; after the last, second tries.
+    """Return the sheet of the first `taken` steps of a schedule; of all, with the second tries.
 
-    `hidden` are the processes of the steps that are to come, in their order, where that is no
-    secret.
+    `hidden` are the processes of the following steps, in their order, where the page tells it.
     """
     race = EVERY_RACE[recording.race]
     ended = taken == len(schedule.steps)

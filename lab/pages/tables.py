@@ -1,4 +1,4 @@
-"""What was recorded, as tables for the pages: a row for each strategy."""
+"""Recordings as tables for the pages, with a row for each strategy."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Table:
 
 
 class Recorded:
-    """The recordings there are, and the cells made of them."""
+    """Makes the cells of tables from the given recordings."""
 
     def __init__(self, recordings: Iterable[Recording]) -> None:
         self._found = {

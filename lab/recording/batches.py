@@ -44,7 +44,7 @@ def unlock(using: str) -> None:
 
 
 def is_locked() -> bool:
-    """Return whether somebody explores."""
+    """Return whether any process explores."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s"
@@ -101,7 +101,7 @@ def _wait(process: "subprocess.Popen[bytes]") -> None:
 
 
 def is_over(batch: Batch) -> bool:
-    """Return whether `batch` goes on no longer, however it has ended."""
+    """Return whether `batch` has ended, in whichever way."""
     return bool(batch.ended_at) or is_lost(batch)
 
 

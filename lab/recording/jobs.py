@@ -1,4 +1,4 @@
-"""What is explored and kept: each job is a race, a strategy, processes and an isolation level."""
+"""The explorations that are kept: a race, a strategy, a number of processes, an isolation level."""
 
 import re
 from dataclasses import dataclass

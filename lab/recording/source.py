@@ -37,7 +37,7 @@ def digest(strategy: Strategy[Any]) -> str:
 def source(strategy: Strategy[Any], *, bare: bool = False) -> Source:
     """Return the source of a strategy: its file, or its function where the file holds several.
 
-    `bare` leaves out the docstring, which tells how it ends.
+    `bare` leaves out the docstring, which gives the outcome away.
     """
     function, path = inspect.unwrap(strategy.function), file_of(strategy)
     if path.stem == strategy.name:
@@ -56,7 +56,7 @@ def source(strategy: Strategy[Any], *, bare: bool = False) -> Source:
 
 @dataclass(frozen=True)
 class SourcePart:
-    """Some lines of a source, its docstring or what is around it: number, text, who is there."""
+    """Lines of a source, its docstring or the rest: number, text, and which processes are there."""
 
     is_docstring: bool
     lines: list[tuple[int, str, str]]
@@ -65,9 +65,9 @@ class SourcePart:
 def parts(
     strategy: Strategy[Any], *, told: bool, at: Mapping[int, str] = MappingProxyType({})
 ) -> list[SourcePart]:
-    """Return the source of a strategy in parts, with the docstring if that may be `told`.
+    """Return the source of a strategy in parts, with the docstring if `told`.
 
-    `at` says who is at a line.
+    `at` has by line the processes that are there.
     """
     whole, bare = source(strategy).lines, source(strategy, bare=True).lines
     grouped = itertools.groupby(whole, key=lambda line: line not in bare)

@@ -1,7 +1,7 @@
 """The race museum: bugs of real shorteners, each as small as it can be on PostgreSQL.
 
 Each is in a file of its own: the strategies as they were found and as they can be mended, the
-tables they need, which the set-up makes anew before each schedule, and what is to be told of them.
+tables they need, which the set-up makes anew before each schedule, and the story of the bug.
 """
 
 from lab.catalogue.museum import (
