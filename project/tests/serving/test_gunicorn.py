@@ -54,15 +54,17 @@ def test_it_explores_what_the_lab_shows_and_delivers_events_if_it_is_told_to(
         serving(DATABASE_URL=url, WORKERS="2", **told) as service,
         closing(HTTPConnection(urlsplit(service.url).netloc, timeout=TIMEOUT)) as http,
     ):
-        http.request("GET", "/lab/")
-        assert "The races are being explored" in http.getresponse().read().decode()
         added = run_in(
             ROOT, "manage.py", "webhook", "add", receiver.url, DATABASE_URL=url, SHORTURL_LOCAL="on"
         )
         assert added.returncode == 0, added.stderr
         body = '{"target_url": "https://a.example/", "key": "told"}'
         http.request("POST", "/api/links", body, {"Content-Type": "application/json"})
-        assert http.getresponse().status == HTTPStatus.CREATED
+        created = http.getresponse()
+        created.read()
+        assert created.status == HTTPStatus.CREATED
+        http.request("GET", "/lab/")
+        assert "The races are being explored" in http.getresponse().read().decode()
         assert receiver.noted.wait(TIMEOUT)
     assert receiver.types() == ["link.created told"]
 
