@@ -7,9 +7,11 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import include, path
+from django.views.decorators.http import require_safe
 from django.views.generic import RedirectView
 
 from shorturl.api import api
+from shorturl.api.error_responses import always_json
 
 
 def lab_is_off(request: HttpRequest) -> HttpResponse:
@@ -20,7 +22,7 @@ def lab_is_off(request: HttpRequest) -> HttpResponse:
 urlpatterns = [
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
-    path("api", RedirectView.as_view(url="/api/docs")),
+    path("api", always_json(require_safe(RedirectView.as_view(url="/api/docs")))),
     path("api/", api.urls),
     path("lab/", include("lab.urls") if settings.SHORTURL_LAB else lab_is_off),
     path("", include("project.accounts.urls")),

@@ -28,6 +28,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from shorturl.links.keys import key_of
+from shorturl.pages.error_response import is_api
 
 RESPONSES = Counter("shorturl_responses", "Responses of the application.", ["to", "status"])
 REFUSED = Counter("shorturl_refused", "Requests that nobody had time for soon: a 503.")
@@ -86,7 +87,7 @@ def measured(
 
 def count_response(path: str, status: str) -> None:
     """Count a response to a request for this path."""
-    to = "redirect" if key_of(path) else "api" if path.startswith("/api/") else "page"
+    to = "redirect" if key_of(path) else "api" if is_api(path) else "page"
     RESPONSES.labels(to, status).inc()
 
 

@@ -17,6 +17,7 @@ from project.serving.responses import Response, made, refusal
 from project.wsgi import application
 from shorturl import operations
 from shorturl.links.keys import key_of
+from shorturl.pages.error_response import is_api
 from shorturl.pages.views import longest_body
 
 if settings.SHORTURL_METRICS_TOKEN:
@@ -75,7 +76,7 @@ class Service:
             status, detail = error.args
             if settings.SHORTURL_METRICS_TOKEN and status == HTTPStatus.SERVICE_UNAVAILABLE:
                 metrics.REFUSED.inc()
-            return finished(scope, refusal(status, detail, api=path.startswith("/api/")))
+            return finished(scope, refusal(status, detail, api=is_api(path)))
 
     async def healthz(self) -> Response:
         """Return that the process is up."""

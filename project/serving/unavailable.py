@@ -77,7 +77,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
-    """Return a 503 with Retry-After, as JSON under /api/ and as a page elsewhere.
+    """Return a 503 with Retry-After, as JSON under /api and as a page elsewhere.
 
     It says which node of a cluster is missing, but not to everybody who follows a short URL.
     """

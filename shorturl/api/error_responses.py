@@ -16,6 +16,7 @@ from django.db import IntegrityError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 from django.http.multipartparser import MultiPartParserError
 from django.http.request import RawPostDataException
+from django.http.response import HttpResponseBase
 from django.utils.log import log_response
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
@@ -168,14 +169,14 @@ def not_json() -> ApiError:
     )
 
 
-def always_json(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+def always_json(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
     """Wrap a view under /api/ so that the 404s and 405s of Django and ninja are JSON too.
 
     HEAD is answered like GET; the server leaves out the body.
     """
 
     @wraps(view)
-    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         method = request.method
         request.method = "GET" if method == "HEAD" else method
         try:

@@ -1,9 +1,14 @@
-"""An error that needs neither a view nor the database: JSON under /api/, and else a page."""
+"""An error that needs neither a view nor the database: JSON under /api, and else a page."""
 
 from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
+
+
+def is_api(path: str) -> bool:
+    """Return whether the path is /api or under it, where each error is JSON."""
+    return f"{path}/".startswith("/api/")
 
 
 def error_response(
@@ -13,7 +18,7 @@ def error_response(
 
     The page is made without the request, whose context processors would ask who is logged in.
     """
-    if request.path_info.startswith("/api/"):
+    if is_api(request.path_info):
         return JsonResponse({"detail": detail}, status=status)
     template = {503: "503.html", 500: "500.html"}.get(status, "400.html")
     context = {"status": status.value, "detail": detail, "busy": busy}

@@ -190,13 +190,15 @@ def test_a_body_in_halves(few: Served, connect: Connect) -> None:
 
 def test_half_a_body_is_not_waited_for_longer_than_its_time(few: Served, connect: Connect) -> None:
     began = time.monotonic()
-    clients = [connect(few, create(sized(NEW), path=path)[:-9]) for path in (b"/api/links", b"/")]
-    api, page = (client.answer() for client in clients)
+    paths = (b"/api/links", b"/api", b"/")
+    clients = [connect(few, create(sized(NEW), path=path)[:-9]) for path in paths]
+    api, root, page = (client.answer() for client in clients)
     assert time.monotonic() - began >= RECEIVE_TIMEOUT
     assert api.status == page.status == 408
-    assert json.loads(api.body) == {"detail": "The body was not there within 5 seconds."}
+    said = {"detail": "The body was not there within 5 seconds."}
+    assert json.loads(api.body) == json.loads(root.body) == said
     assert page.body.startswith(b"<!doctype html>")
-    assert [client.socket.recv(1) for client in clients] == [b"", b""]
+    assert [client.socket.recv(1) for client in clients] == [b""] * 3
 
 
 @pytest.mark.parametrize("chunked", [False, True])

@@ -60,6 +60,7 @@ def test_a_body_of_another_type(client: Client) -> None:
 @pytest.mark.parametrize(
     ("path", "allow"),
     [
+        ("/api", "GET, HEAD"),
         ("/api/links", "GET, HEAD, POST"),
         ("/api/links/known", "DELETE, GET, HEAD, PATCH"),
         ("/api/docs", "GET, HEAD"),

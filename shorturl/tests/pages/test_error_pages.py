@@ -103,6 +103,7 @@ def test_an_error(
 @pytest.mark.django_db
 def test_another_host_is_named_to_programs_and_to_people(client: Client) -> None:
     said = "The Host header names no host of this service (ALLOWED_HOSTS)."
-    response = client.get("/api/links", headers={"Host": "other.example"})
-    assert (response.status_code, response.json()) == (400, {"detail": said})
+    for path in ("/api", "/api/links"):
+        response = client.get(path, headers={"Host": "other.example"})
+        assert (response.status_code, response.json()) == (400, {"detail": said})
     assertContains(client.get("/", headers={"Host": "other.example"}), said, status_code=400)
