@@ -22,6 +22,7 @@ from django.views.decorators.csrf import csrf_protect
 
 from shorturl import operations
 from shorturl.limits import owners
+from shorturl.links import bans
 from shorturl.links.validators import shortened
 from shorturl.models import ApiToken, LinkState, ShortUrl, ShortUrlQuerySet
 from shorturl.pages.forms import LinkForm
@@ -113,6 +114,11 @@ class ShortUrlAdmin(CheckedAdmin):
     def get_queryset(self, request: HttpRequest) -> ShortUrlQuerySet:
         """Return all short URLs with their total hits and states."""
         return ShortUrl.objects.with_total_hits().with_state()
+
+    @admin.display
+    def state(self, short_url: ShortUrl) -> str:
+        """Return the state, which is "banned" for a live short URL to a banned domain."""
+        return bans.state_of(short_url)
 
     @admin.display(description="hits", ordering="total_hits")
     def total_hits(self, short_url: ShortUrl) -> int:

@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from shorturl.links import keys
+from shorturl.links import bans, keys
 from shorturl.links.bans import clean_target_url
 from shorturl.links.labels import (
     TAG_MAX_LENGTH,
@@ -171,7 +171,9 @@ class PageQuery(BaseModel):
         "", description="Those that have all of these tags, separated by commas."
     )
     state: Literal["live", "expired", "used up"] | None = Field(
-        None, description="Those in this state."
+        None,
+        description="Those in this state. One whose target is banned is among the `live` ones, "
+        "and shown as `banned`: find it by its domain, with `q`.",
     )
 
 
@@ -187,7 +189,7 @@ class Link(BaseModel):
     expires_at: datetime | None = Field(description="Its expiry; null: no expiry.")
     title: str = Field(examples=["Spring catalogue"])
     tags: list[str] = Field(examples=[["catalogue", "spring"]])
-    state: Literal["live", "expired", "used up"]
+    state: Literal["live", "expired", "used up", "banned"]
 
     @classmethod
     def of(cls, short_url: ShortUrl, request: HttpRequest, *, hits: int) -> "Link":
@@ -202,7 +204,7 @@ class Link(BaseModel):
             expires_at=short_url.expires_at,
             title=short_url.title,
             tags=short_url.tags or [],
-            state=short_url.state,  # type: ignore[arg-type]  # no deleted one is shown
+            state=bans.state_of(short_url),  # type: ignore[arg-type]  # no deleted one is shown
         )
 
 

@@ -5,6 +5,7 @@ does not matter whether a link was made before, during or after a ban. The look 
 each process keeps the banned domains for HOLDS seconds.
 """
 
+from contextlib import suppress
 from threading import Lock
 from time import monotonic
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from typing import NamedTuple
 from django.conf import settings
 from django.core.exceptions import ValidationError
 
+from shorturl.exceptions import Banned
 from shorturl.links.validators import (
     shortened,
     target_host,
@@ -19,7 +21,7 @@ from shorturl.links.validators import (
     validate_target_url,
     with_scheme,
 )
-from shorturl.models import BannedDomain
+from shorturl.models import BannedDomain, LinkState, ShortUrl
 
 HOLDS = 2.0  # seconds; a read of 10,000 domains takes some 10 ms
 
@@ -74,6 +76,18 @@ def clean_target_url(target_url: str, own_host: str) -> str:
     validate_foreign(target_url, own_host, settings.ALLOWED_HOSTS)
     validate_not_banned(target_url)
     return target_url
+
+
+def state_of(short_url: ShortUrl) -> str:
+    """Return the state that with_state() has read, or "banned" where a redirect would say so.
+
+    The names in a target are compared here and not in SQL, because PostgreSQL does not know how a
+    browser reads a host. So no list is filtered by it.
+    """
+    with suppress(ValidationError):  # the row was written by neither a form nor the API
+        if short_url.state == LinkState.LIVE and ban_of(short_url.target_url):
+            return Banned.state
+    return short_url.state
 
 
 def validate_not_banned(target_url: str) -> None:

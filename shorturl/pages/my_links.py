@@ -17,7 +17,7 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
 from shorturl import operations
-from shorturl.links import overview
+from shorturl.links import bans, overview
 from shorturl.models import ShortUrl, ShortUrlQuerySet
 from shorturl.pages.filter_form import ORDERS, FilterForm
 from shorturl.pages.forms import TargetForm
@@ -61,6 +61,8 @@ def index(request: HttpRequest) -> HttpResponse:
         _, order = ORDERS[filters["show"]]
         ordered = links.with_state().with_total_hits().order_by(order)
         context["page"] = Paginator(ordered, PER_PAGE).get_page(request.GET.get("page"))
+    for short_url in context["page"]:
+        short_url.state = bans.state_of(short_url)
     return render(request, "shorturl/my_links.html", context)
 
 

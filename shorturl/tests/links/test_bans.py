@@ -18,7 +18,7 @@ from project.serving.redirects import location_of
 from shorturl import operations
 from shorturl.links import bans
 from shorturl.models import ShortUrl
-from shorturl.tests.callers import TARGET, bearer, change, create, fields
+from shorturl.tests.callers import TARGET, bearer, change, create, fields, text
 from shorturl.tests.transfer.test_link_files import run
 
 BANNED = "https://www.banned.example/secret"
@@ -125,9 +125,23 @@ def test_a_link_made_at_the_same_time_as_the_ban_leads_nowhere(ban: Ban, client:
     assert (answer.status_code, answer.json()["state"]) == (403, "banned")
     assert answer["Cache-Control"] == "private, no-store"
     assert client.head("/late").status_code == client.get("/late+").status_code == 403
-    client.force_login(User.objects.create_superuser("operator"))
+    operator = User.objects.create_superuser("operator")
+    client.force_login(operator)
     assertContains(client.get("/late/stats"), "banned.example is banned")
+    ShortUrl.objects.update(owner=operator)
+    assert " hits banned " in text(client.get("/links?state=live"))
+    assertContains(client.get("/admin/shorturl/shorturl/"), '<td class="field-state">banned</td>')
+    assert client.get("/api/links/late").json()["state"] == "banned"
+    (listed,) = client.get("/api/links?state=live&q=banned.example").json()["items"]
+    assert listed["state"] == "banned"
+    assert client.get("/api/links?state=banned").status_code == 422
+    ShortUrl.objects.update(expires_at="2026-01-01T00:00Z")
+    assert client.get("/api/links/late").json()["state"] == "expired"  # as the redirect says
+    ShortUrl.objects.update(expires_at=None, target_url="no URL")
+    assert client.get("/api/links/late").json()["state"] == "live"
+    ShortUrl.objects.update(target_url=BANNED)
     ban("--lift", "banned.example")
+    assert client.get("/api/links/late").json()["state"] == "live"
     assert client.get("/late")["Location"] == BANNED
     assert ShortUrl.objects.get().hits == 3  # what tells the target counts the hit
 
