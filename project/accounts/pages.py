@@ -15,8 +15,8 @@ from django.views.decorators.http import require_http_methods
 
 from shorturl.limits import quotas
 from shorturl.links.keys import violates
-from shorturl.models import NAME_CONSTRAINT, ApiToken
-from shorturl.pages.views import refuse_other_encodings, see_other
+from shorturl.models import NAME_CONSTRAINT, USER_CONSTRAINT, ApiToken
+from shorturl.pages.views import REMOVED, log_in_first, refuse_other_encodings, see_other
 
 
 class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -55,6 +55,10 @@ def account(request: HttpRequest) -> HttpResponse:
                 return render(request, "accounts/token.html", {"token": form.save()})
             except forms.ValidationError as error:
                 form.add_error("name", error)
+            except IntegrityError as error:
+                if not violates(error, USER_CONSTRAINT):
+                    raise
+                return log_in_first(request, REMOVED)
         status = HTTPStatus.UNPROCESSABLE_ENTITY
     context: dict[str, Any] = {
         "form": form,

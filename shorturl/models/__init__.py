@@ -1,6 +1,7 @@
 """The models: short URLs, counts, records of requests, API tokens, banned domains, and events."""
 
 from shorturl.models.api_token import NAME_CONSTRAINT as NAME_CONSTRAINT
+from shorturl.models.api_token import USER_CONSTRAINT as USER_CONSTRAINT
 from shorturl.models.api_token import ApiToken as ApiToken
 from shorturl.models.banned_domain import BannedDomain as BannedDomain
 from shorturl.models.events import LinkEvent as LinkEvent

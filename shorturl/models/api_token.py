@@ -11,6 +11,8 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 NAME_CONSTRAINT = "shorturl_apitoken_name_uk"
+# Django's name for the foreign key, checked at COMMIT: until then the user may be removed.
+USER_CONSTRAINT = "shorturl_apitoken_user_id_12ba1862_fk_auth_user_id"
 
 
 class ApiToken(models.Model):

@@ -34,6 +34,7 @@ from shorturl.pages.forms import ShortUrlForm
 
 LINKS_PATH = "/api/links"
 BULK_PATH = f"{LINKS_PATH}/bulk"
+REMOVED = "Your account was removed meanwhile; nothing was created."
 
 # csrf_exempt disables the middleware, which would answer 403 to any unsafe method without a token.
 # So a method that a view does not allow is answered with 405.
@@ -80,7 +81,7 @@ def submit(request: HttpRequest) -> HttpResponse:
     except IntegrityError as error:
         if not violates(error, OWNER_CONSTRAINT):
             raise
-        return log_in_first(request, "Your account was removed meanwhile; nothing was created.")
+        return log_in_first(request, REMOVED)
     if owners.visible_to(request.user).filter(key=short_url.key).exists():
         ready = "Your short URL is ready." if created else "You already had this short URL."
         messages.success(request, ready)

@@ -1,12 +1,15 @@
 """The page of an account: its quotas, and its API tokens, made, shown once and revoked."""
 
 import re
+from contextlib import closing
 from typing import Any
 
 import pytest
 from django.contrib.sessions.models import Session
+from django.db import connection
 from django.test import Client
 from pytest_django import Settings
+from pytest_django.asserts import assertContains
 
 from shorturl.models import ApiToken, ShortUrl
 from shorturl.tests.callers import TARGET, admitted, create, text, user
@@ -74,6 +77,23 @@ def test_a_name_is_of_one_token_of_the_user(person: Client) -> None:
     person.force_login(user())
     make(person)
     assert ApiToken.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_account_that_is_removed_meanwhile_gets_no_token(person: Client) -> None:
+    """Between the look at who it is and the COMMIT, which checks the foreign key."""
+    other = connection.copy()
+
+    def remove_first(execute: Any, sql: Any, *rest: Any) -> Any:
+        if str(sql).startswith('INSERT INTO "shorturl_apitoken"'):
+            with other.cursor() as cursor:
+                cursor.execute("DELETE FROM auth_user")
+        return execute(sql, *rest)
+
+    with closing(other), connection.execute_wrapper(remove_first):
+        page = person.post("/account", {"name": "laptop", **ALL})
+    assertContains(page, "Your account was removed meanwhile", status_code=403)
+    assert not ApiToken.objects.exists()
 
 
 def test_only_own_tokens_are_listed_and_revoked(person: Client) -> None:

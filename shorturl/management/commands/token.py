@@ -59,8 +59,9 @@ class Command(BaseCommand):
             raise CommandError(
                 f"{name!r} is not a valid name: {' '.join(error.messages)}"
             ) from error
-        except IntegrityError as error:  # inserted by another process since full_clean()
-            raise CommandError(f"{name!r} is not available: it was just taken.") from error
+        except IntegrityError as error:  # by another process, since full_clean()
+            why = "the name was just taken, or the account removed"
+            raise CommandError(f"{name!r} is not created: {why}.") from error
         self.stdout.write(token.text)
         self.stderr.write(
             f"This is the token of {token.name!r}. Keep it now: it is not stored, "
