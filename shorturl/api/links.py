@@ -143,8 +143,10 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
 )
 def get_link(request: HttpRequest, key: str) -> Link:
     """Show where a short URL leads and how often it was followed. This counts no hit."""
-    short_url = existing(owners.visible_to(access.caller(request)), key)
-    return Link.of(short_url, request, hits=short_url.total_hits)
+    who = access.caller(request)
+    short_url = existing(owners.visible_to(who), key)
+    shows_target = owners.may_see_target(who, short_url)
+    return Link.of(short_url, request, hits=short_url.total_hits, shows_target=shows_target)
 
 
 @router.patch(

@@ -182,7 +182,10 @@ class Link(BaseModel):
 
     key: str = Field(examples=["my-page"])
     short_url: str = Field(description="The address to share.", examples=["https://sho.rt/my-page"])
-    target_url: str = Field(examples=[TARGET])
+    target_url: str | None = Field(
+        description="Where it leads; null where it has a limit and is not yours.",
+        examples=[TARGET],
+    )
     hits: int = Field(description="How often it was followed.", examples=[42])
     created_at: datetime
     max_hits: int | None = Field(description="Its limit of hits; null: no limit.")
@@ -192,12 +195,14 @@ class Link(BaseModel):
     state: Literal["live", "expired", "used up", "banned"]
 
     @classmethod
-    def of(cls, short_url: ShortUrl, request: HttpRequest, *, hits: int) -> "Link":
+    def of(
+        cls, short_url: ShortUrl, request: HttpRequest, *, hits: int, shows_target: bool = True
+    ) -> "Link":
         """Return `short_url` as the API shows it, with its address under the request's host."""
         return cls(
             key=short_url.key,
             short_url=address(request, short_url.key),
-            target_url=short_url.target_url,
+            target_url=short_url.target_url if shows_target else None,
             hits=hits,
             created_at=short_url.created_at,
             max_hits=short_url.max_hits,

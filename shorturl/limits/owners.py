@@ -49,6 +49,16 @@ def visible_to(who: Who) -> ShortUrlQuerySet:
     return ShortUrl.objects.all() if settings.SHORTURL_PUBLIC_STATS else links_of(who, "view")
 
 
+def may_see_target(who: Who, short_url: ShortUrl) -> bool:
+    """Return whether `who`, who sees its page, also sees its target there.
+
+    A client that has the target of a link with a limit has used the link, unless it owns the link.
+    """
+    if short_url.max_hits is None:
+        return True
+    return links_of(who, "view").filter(pk=short_url.pk).exists()
+
+
 def owner_id(who: Who) -> int | None:
     """Return the id of the account that owns the links that `who` creates; None: no owner."""
     return who.user_id if isinstance(who, ApiToken) else who.pk

@@ -26,7 +26,7 @@ from shorturl.exceptions import TooManyCreates
 from shorturl.limits import owners, quotas
 from shorturl.links import bans
 from shorturl.links.keys import violates
-from shorturl.links.validators import ascii_url
+from shorturl.links.validators import ascii_url, target_host
 from shorturl.models import OWNER_CONSTRAINT, ShortUrl
 from shorturl.pages import visit_pages
 from shorturl.pages.error_response import error_response
@@ -135,6 +135,8 @@ def stats(request: HttpRequest, key: str) -> HttpResponse:
         "public": settings.SHORTURL_PUBLIC_STATS,
         "address": address(request, key),
         "target_href": ascii_url(short_url.target_url),
+        "host": target_host(short_url.target_url),
+        "may_see_target": owners.may_see_target(request.user, short_url),
         "banned": bans.ban_of(short_url.target_url),
         **visits,
     }

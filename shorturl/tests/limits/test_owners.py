@@ -141,6 +141,26 @@ def test_the_page_of_a_link_says_who_sees_it(
     assertContains(client.get("/known/stats"), f"{said} can see this page.")
 
 
+def test_a_stranger_does_not_see_the_target_of_a_link_with_a_limit(
+    client: Client, settings: Settings
+) -> None:
+    """Who has the target of a one-time link has used it."""
+    settings.SHORTURL_PUBLIC_STATS = True
+    owner, target_url = user(), "https://example.com/secret"
+    operations.create(target_url, key="once", max_hits=1, owner_id=owner.pk)
+    operations.create(target_url, key="often")
+    for reader in (None, user(), user("view_shorturl", staff=True), owner):
+        if reader:
+            client.force_login(reader)
+        sees = reader is not None and (reader.is_staff or reader == owner)
+        assert (target_url in client.get("/once/stats").text) is sees
+        assertContains(client.get("/once/stats"), "example.com")
+        shown = target_url if sees else None
+        assert client.get("/api/links/once").json()["target_url"] == shown
+        assert client.get("/api/links/often").json()["target_url"] == target_url
+    assert ShortUrl.objects.get(key="once").hits == 0
+
+
 def test_a_visitor_who_makes_one_is_told_its_address(client: Client, settings: Settings) -> None:
     """The page with its hits would be a 404 for them."""
     settings.SHORTURL_PUBLIC_CREATE = True
