@@ -82,6 +82,31 @@ LINKS = [
     DemoLink("demo-card", "https://example.net/card", 0, steady),
 ]
 
+# The title of a link, and its tags with spaces between them.
+LABELS = {
+    "demo-models": ("Django: models", "django"),
+    "demo-f": ("Django: F() expressions", "django concurrency"),
+    "demo-atomic": ("Django: transactions", "django concurrency"),
+    "demo-tests": ("Django: testing", "django"),
+    "demo-mvcc": ("PostgreSQL: concurrency control", "postgresql concurrency"),
+    "demo-locks": ("PostgreSQL: explicit locking", "postgresql concurrency"),
+    "demo-insert": ("PostgreSQL: INSERT and ON CONFLICT", "postgresql"),
+    "demo-explain": ("PostgreSQL: EXPLAIN", "postgresql"),
+    "demo-wal": ("PostgreSQL: write-ahead log", "postgresql"),
+    "demo-python": ("Python: the tutorial", "python"),
+    "demo-asyncio": ("Python: asyncio", "python concurrency"),
+    "demo-threads": ("Python: threads", "python concurrency"),
+    "demo-http": ("MDN: HTTP", "web"),
+    "demo-svg": ("MDN: SVG", "web"),
+    "demo-rfc": ("RFC 9110: HTTP semantics", "web"),
+    "demo-spring": ("Spring catalogue", "catalogue newsletter"),
+    "demo-summer": ("Summer catalogue", "catalogue newsletter"),
+    "demo-winter": ("Winter catalogue", "catalogue newsletter"),
+    "demo-terms": ("Terms and conditions", ""),
+    "demo-poster": ("QR code of the poster", "print"),
+    "demo-card": ("QR code of the business card", "print"),
+}
+
 # The values to draw, with their weights.
 REFERRERS = {
     "": 34, "www.google.com": 17, "news.ycombinator.com": 9, "github.com": 8, "www.reddit.com": 7,

@@ -13,7 +13,7 @@ from django.utils import timezone
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from shorturl.management.database_command import DatabaseCommand, user_of
-from shorturl.management.demo_links import DAYS, LINKS, DemoLink, visits
+from shorturl.management.demo_links import DAYS, LABELS, LINKS, DemoLink, visits
 from shorturl.models import ShortUrl, ShortUrlQuerySet, VisitCount
 from shorturl.transfer import bulk
 
@@ -88,9 +88,12 @@ def make(link: DemoLink, seed: int, owner_id: int | None) -> int | None:
     now = timezone.now()
     rows = visits(link, seed, now)
     hits: int = sum(row["hits"] for row in rows)
+    title, tags = LABELS.get(link.key, ("", ""))
     columns = {
         "key": link.key,
         "target_url": link.target_url,
+        "title": title,
+        "tags": tags.split() or None,
         "hits": hits,
         "owner_id": owner_id,
         "created_at": now - timedelta(days=DAYS),

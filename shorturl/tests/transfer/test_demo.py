@@ -33,6 +33,7 @@ FEW = [
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     monkeypatch.setattr(command, "LINKS", FEW)
+    monkeypatch.setitem(demo_links.LABELS, "demo-few", ("Few", "a b"))
     settings.LOCAL = True
 
 
@@ -50,6 +51,8 @@ def test_makes_links_whose_hits_are_their_visits_and_twice_nothing_twice(client:
         "demo-few": totals["demo-few"],
         "demo-none": 0,
     }
+    labels = list(ShortUrl.objects.order_by("key").values_list("title", "tags"))
+    assert labels == [("Few", ["a", "b"]), ("", None)]
     page = client.get("/demo-few/stats?from=2000-01-01&by=month")
     assert page.context["statistics"].not_recorded == 0
     assert demo().startswith("0 demo links are made, with 0 visits; 2 were there already.")
