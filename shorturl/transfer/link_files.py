@@ -40,7 +40,10 @@ SHLINK = {
     "hits": "visits",
     "created_at": "createdAt",
 }
-# The names that other programs have for COLUMNS. The first two identify the program.
+# By their names for these another program is known. An answer of Shlink's API has its visits under
+# another name than its CSV, and would lose them.
+IDENTIFYING = ("key", "target_url", "hits")
+# The names that other programs have for COLUMNS.
 FOREIGN = [
     {"key": "shortCode", **SHLINK},
     {"key": "shortUrl", **SHLINK},
@@ -126,7 +129,7 @@ def names(fields: Iterable[str]) -> Mapping[str, str]:
             raise ValidationError(message)
         return dict(zip(COLUMNS, COLUMNS, strict=True))
     for names_there in FOREIGN:
-        if {names_there["key"], names_there["target_url"]} <= given:
+        if {names_there[name] for name in IDENTIFYING} <= given:
             return names_there
     raise ValidationError(
         f"Neither this service nor Shlink, Kutt or YOURLS has links with {listed(given)}: "

@@ -106,9 +106,9 @@ def test_what_is_written_meanwhile_is_not_exported(
     assert len(stored()) == 21
 
 
-SHLINK = f"""createdAt,domain,shortCode,shortUrl,longUrl,title,tags,visits
-2023-05-06T07:08:09+02:00,s.test,abc,https://s.test/abc,{OTHER},"A, b",x|y,12
-"""
+SHLINK = f"""\
+"createdAt","domain","shortCode","shortUrl","longUrl","title","tags","visits"
+"2023-05-06T07:08:09+02:00","s.test","abc","https://s.test/abc","{OTHER}","A, b","x|y",12"""
 OLD_SHLINK = f"""createdAt,shortUrl,longUrl,title,tags,visits
 2023-05-06T05:08:09Z,https://s.test/abc,{OTHER},"A, b",X | y|x,12
 """
@@ -117,17 +117,20 @@ YOURLS_TABLE = f"""keyword,url,title,timestamp,ip,clicks
 "abc","{OTHER}","A, b","2023-05-06 05:08:09","127.0.0.1","12"
 """
 KUTT_LINK = {
+    "id": "3d7a5fd4-1b8e-4b39-8c2b-8c4a2f6f0f5e",
     "address": "abc",
+    "banned": False,
+    "created_at": "2023-05-06T05:08:09.000Z",
+    "updated_at": "2024-01-01T00:00:00.000Z",
+    "password": False,
+    "description": "A, b",
+    "expire_in": None,
     "target": OTHER,
     "visit_count": 12,
-    "banned": False,
-    "password": False,
-    "created_at": "2023-05-06T05:08:09.000Z",
-    "expire_in": None,
-    "id": "x",
-    "description": "A, b",
+    "domain": None,
+    "link": "https://kutt.test/abc",
 }
-KUTT = json.dumps({"limit": 10, "skip": 0, "total": 1, "data": [KUTT_LINK]}) + "\n"
+KUTT = json.dumps({"total": 1, "limit": 10, "skip": 0, "data": [KUTT_LINK]}) + "\n"
 
 
 @pytest.mark.parametrize(
@@ -142,6 +145,13 @@ KUTT = json.dumps({"limit": 10, "skip": 0, "total": 1, "data": [KUTT_LINK]}) + "
     ],
 )
 def test_what_others_export(name: str, text: str, tmp_path: Path) -> None:
+    """Each field that the programs write, named, typed and quoted as they do.
+
+    Shlink: ExportShortUrlsBtn.tsx of shlink-web-component, written by the Parser of
+    @json2csv/plainjs, which quotes texts. Kutt: `selectable` of server/queries/link.queries.js,
+    after `sanitize.link` of server/utils/utils.js, in the answer of `get` of
+    server/handlers/links.handler.js; what is undefined there, JSON leaves out.
+    """
     User.objects.create_user("ann")
     path = tmp_path / name
     path.write_text(text, newline="")
@@ -154,6 +164,21 @@ def test_what_others_export(name: str, text: str, tmp_path: Path) -> None:
     assert link.title == ("" if name == "yourls.csv" else "A, b")
     if name != "yourls.csv":
         assert link.created_at == datetime(2023, 5, 6, 5, 8, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "expire_in",
+    ["2123-05-06T05:08:09.000Z", "2123-05-06 05:08:09"],  # PostgreSQL and MySQL, SQLite
+)
+def test_kutts_expiry_and_what_may_be_null(expire_in: str, tmp_path: Path) -> None:
+    """`expire_in` is as its database has it, in UTC: parseDatetime of server/utils/utils.js."""
+    more = {"expire_in": expire_in, "description": None, "domain": "links.test", "visit_count": 0}
+    path = tmp_path / "links.jsonl"
+    path.write_text(json.dumps(KUTT_LINK | more))
+    assert run("import_links", path)[0] == 0
+    link = ShortUrl.objects.get()
+    assert link.expires_at == datetime(2123, 5, 6, 5, 8, 9, tzinfo=UTC)
+    assert (link.title, link.tags, link.hits) == ("", None, 0)
 
 
 LINES = {
@@ -205,7 +230,9 @@ def test_what_is_wrong_is_said_by_line(tmp_path: Path) -> None:
         ({"tags": ",".join(map(str, range(21)))}, "The link has 21 tags: use at most 20."),
         ({"target_url": "https://a.example/\ud800"}, "character"),
         ({"key": "\0"}, "not a valid key"),
-        ('{"address": "a", "target": "https://a.example", "password": true}', "'password' there"),
+        (json.dumps({**KUTT_LINK, "password": True}), "'password' there"),
+        (json.dumps({**KUTT_LINK, "description": "x" * 513}), "The title has 513 characters"),
+        ('{"shortCode": "a", "longUrl": "https://a.example"}', "Neither this service nor Shlink"),
         ('{"url": "https://a.example"}', "name the columns at least key and target_url"),
         ("[1]", "is no JSON object"),
         ("{", "is not JSON: Expecting"),
