@@ -201,7 +201,7 @@ def post_worker_init(worker: Any) -> None:
 
         batches.start_the_first()
         connections.close_all()
-    if SHORTURL_DELIVER and worker.age == 1:
+    if SHORTURL_DELIVER:  # in each worker: one that ends leaves its events to the others
         from shorturl.events.delivering import Deliverer
 
         Thread(target=Deliverer().run, name="deliver", daemon=True).start()

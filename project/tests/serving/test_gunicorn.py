@@ -10,6 +10,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
 from django.db import connection
 
@@ -67,6 +68,23 @@ def test_it_explores_what_the_lab_shows_and_delivers_events_if_it_is_told_to(
         assert "The races are being explored" in http.getresponse().read().decode()
         assert receiver.noted.wait(TIMEOUT)
     assert receiver.types() == ["link.created told"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_events_are_delivered_when_the_first_worker_has_ended(receiver: Receiver) -> None:
+    with (
+        database("shorturl_first_worker") as url,
+        serving(DATABASE_URL=url, WORKERS="1", SHORTURL_DELIVER="on") as service,
+        closing(HTTPConnection(urlsplit(service.url).netloc, timeout=TIMEOUT)) as http,
+    ):
+        also = {"DATABASE_URL": url, "SHORTURL_LOCAL": "on"}
+        assert run_in(ROOT, "manage.py", "webhook", "add", receiver.url, **also).returncode == 0
+        for worker in psutil.Process(service.process.pid).children():
+            worker.kill()
+        body = '{"target_url": "https://a.example/", "key": "told"}'
+        http.request("POST", "/api/links", body, {"Content-Type": "application/json"})
+        assert http.getresponse().status == HTTPStatus.CREATED
+        assert receiver.noted.wait(TIMEOUT)
 
 
 @pytest.mark.parametrize(
