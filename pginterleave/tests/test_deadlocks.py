@@ -50,6 +50,21 @@ def test_a_cycle_of_three_ends_before_a_fourth_goes_on() -> None:
     assert (closes.error, closes.until) == ("DeadlockDetected", 7)
 
 
+def test_the_end_of_a_victim_lets_another_deadlock_close() -> None:
+    """1 waits for 2, 2 behind 3 for row 1, and 3 for 1. When 3 is ended, 2 waits for 1 itself."""
+
+    def adds(*rows: int) -> None:
+        with transaction.atomic():
+            for row in rows:
+                add_hit(row)
+
+    one, other = partial(adds, 1, 2), partial(adds, 2, 1)
+    schedule = replayed("13221c" + "321", one, other, one)
+    ended = [type(outcome.raised).__name__ for outcome in schedule.outcomes]
+    assert ended == ["NoneType", "OperationalError", "OperationalError"]
+    assert counter.hits() == 1
+
+
 def test_a_wait_without_a_cycle_does_not_end_while_a_third_can_go_on() -> None:
     """2 waits for 1 until 3 is done and 1 commits, though its lock_timeout is short."""
     waits = partial(lock, 1, settings=GIVES_UP)

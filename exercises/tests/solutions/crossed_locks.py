@@ -44,7 +44,7 @@ def tried_again(first, second):
     raise ShortUrl.Contended(f"{first} and {second}", 20)
 
 
-RIGHT: list[Any] = [in_one_order, locked_in_one_order, tried_again]
+RIGHT: list[Any] = [in_one_order, tried_again, locked_in_one_order]
 
 
 # Wrong ones.

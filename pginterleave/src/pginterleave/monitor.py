@@ -203,14 +203,15 @@ class Monitor:
         victim = self.attempt.victim()
         if process == runner and process.session.checks_deadlocks_at_once and not victim:
             self.attempt.other_victims = [each.number for each in cycle if each != process]
-        elif len(cycle) > 1 and not victim:
+        elif len(cycle) > 1 and (not victim or self.attempt.victim_ended):
             names = process_names([each.number for each in cycle])
             limit = f"another victim of a deadlock of {names} than process {process.number}"
             self.attempt.limits[limit] = None
         if victim:
-            self.attempt.victim_ended = process.number == victim
-            if not self.attempt.victim_ended:
+            # The end of the planned victim may let another deadlock close, with its own victim.
+            if not self.attempt.victim_ended and process.number != victim:
                 self.attempt.discard_reason = "The victim of a deadlock was another one."
+            self.attempt.victim_ended = True
         elif not process.session.checks_deadlocks_at_once:
             self.slow_deadlocks += 1
             self.attempt.undetermined = True
