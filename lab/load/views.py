@@ -25,6 +25,7 @@ from lab.models import KeySpace
 from lab.recorded_visits import VISITS
 from shorturl import operations
 from shorturl.api.error_responses import ApiError
+from shorturl.exceptions import RowLocked
 from shorturl.links.validators import ascii_url, shortened
 from shorturl.models import IdempotencyRecord, ShortUrl
 from shorturl.outages import is_outage
@@ -38,7 +39,7 @@ LISTED = "id", "key", "target_url", "total_hits", "max_hits", "visits"
 # So long that none ends during a load run: they begin in 1970, 1997, 2024 and 2052.
 PERIOD = timedelta(days=10_000)
 
-UNAVAILABLE = (ShortUrl.KeySpaceExhausted, ShortUrl.Contended)
+UNAVAILABLE = (ShortUrl.KeySpaceExhausted, ShortUrl.Contended, RowLocked)
 
 # --- The operations ------------------------------------------------------------------------------
 

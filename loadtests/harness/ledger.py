@@ -15,9 +15,12 @@ MAX_CLAIMS = 20_000
 MAX_CASES = 20
 COUNTERS = ("redirects", "errors", "unknown_redirects", "undone")  # fields whose keys are texts
 
-# How the lab says that the connection to the database was lost, perhaps after the COMMIT, and how
-# the service or a proxy in front of it says that it is unavailable.
-OUTAGES = frozenset({"503 OperationalError", "503 InterfaceError", "503 DatabaseError"})
+# How the lab says that the connection to the database was lost, perhaps after the COMMIT, or that a
+# lock was waited for as long as lock_timeout allows, and how the service or a proxy in front of it
+# says that it is unavailable.
+OUTAGES = frozenset(
+    {"503 OperationalError", "503 InterfaceError", "503 DatabaseError", "503 RowLocked"}
+)
 UNAVAILABLE = OUTAGES | {"502", "503", "504"}
 
 

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 READY = re.compile(r"The URL shortener is at (http://[^/]+)/")
 START_TIMEOUT = 90  # seconds: a first start makes the embedded PostgreSQL and migrates it
-# For a load that must not be refused even on a busy machine: a refusal is a failed request.
-NO_REFUSALS = {"QUEUE_TIMEOUT_MS": "20000"}
+# For a load that must not be refused even on a busy machine: of a refused request nobody knows what
+# became of it.
+NO_REFUSALS = {"QUEUE_TIMEOUT_MS": "20000", "DATABASE_LOCK_TIMEOUT": "10"}
 STOP_TIMEOUT = 30  # seconds: a little longer than gunicorn gives the requests in flight
 
 

@@ -119,6 +119,7 @@ def test_an_edit_that_was_seen_undone_is_not_looked_for_again() -> None:
         ("500", True),
         ("408", True),
         ("503 OperationalError", True),
+        ("503 RowLocked", True),
         ("no answer: TimeoutError", True),
         ("500 IntegrityError", False),
         ("not sent: ConnectionRefusedError", False),

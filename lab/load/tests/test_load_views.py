@@ -10,6 +10,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from lab import urls
 from lab.load import views, visit_views
+from shorturl.exceptions import RowLocked
 from shorturl.links import keys
 from shorturl.models import QuotaUsage, ShortUrl
 from shorturl.operations import STRATEGIES
@@ -152,6 +153,7 @@ def test_a_resolve_fails(client: Client, space: str, monkeypatch: pytest.MonkeyP
     failure(response, 503, "Contended", "right")
     ShortUrl.objects.get().delete()  # f_expression sees the tombstone too
     failure(client.get(f"/lab/resolve/update_returning/{key}"), 404, "DoesNotExist", "right")
+    assert views.failure(RowLocked(key), resolving.STRATEGIES["naive"]).status_code == 503
     down = views.failure(OperationalError("gone\n"), resolving.STRATEGIES["naive"])
     assert down.status_code == 503
     assert b'"message": "gone"' in down.content
