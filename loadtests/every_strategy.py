@@ -135,13 +135,7 @@ def measure(host: str, master: int, asked: argparse.Namespace) -> int:
         runs = [run for run in runs if run.strategy not in KILLS]
     random.Random(asked.seed).shuffle(runs)  # noqa: S311
     print(f"{len(runs)} runs of {asked.seconds} s at {host}, in the order of seed {asked.seed}.")
-    began, where = time.monotonic(), comparison.machine_and_load()
-    results = []
-    for number, run in enumerate(runs, 1):
-        head = f"[{number:>{len(str(len(runs)))}}/{len(runs)}] {run.script} {run.strategy}"
-        print(f"{head:<44}", end=" ", flush=True)
-        results.append(one(run, host, master, asked))
-        print(comparison.line(results[-1]), flush=True)
+    began = time.monotonic()
     command = f"python -m loadtests.every_strategy {' '.join(sys.argv[1:])}"
     about = {
         "command": command if len(sys.argv) > 1 else "make races",
@@ -149,12 +143,19 @@ def measure(host: str, master: int, asked: argparse.Namespace) -> int:
         "users": asked.users,
         "seconds": asked.seconds,
         "seed": asked.seed,
-        "took": round(time.monotonic() - began),
-        "machine": where,
+        "machine": comparison.machine_and_load(),
         "versions": opened["versions"],
-        "notes": comparison.notes(results),
     }
-    return comparison.write(results, about, asked.reports)
+    results: list[LoadResult] = []
+    for number, run in enumerate(runs, 1):
+        head = f"[{number:>{len(str(len(runs)))}}/{len(runs)}] {run.script} {run.strategy}"
+        print(f"{head:<44}", end=" ", flush=True)
+        results.append(one(run, host, master, asked))
+        print(comparison.line(results[-1]), flush=True)
+        about |= {"left": len(runs) - number, "took": round(time.monotonic() - began)}
+        about["notes"] = comparison.notes(results)
+        comparison.write(results, about, asked.reports)
+    return comparison.tell(results, about, asked.reports)
 
 
 def chosen(only: Sequence[str] | None) -> list[PlannedRun]:

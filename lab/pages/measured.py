@@ -1,6 +1,7 @@
 """The results of the last load runs, each beside the exploration of the same race."""
 
 import json
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from lab.catalogue import RACES
 from lab.pages.tables import Recorded, RecordedCell
 
 REPORT = settings.BASE_DIR / "reports" / "races.json"
+LONGEST = 120  # seconds between two results of a command that is still running
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,10 @@ class MeasuredLoad:
 
 
 def last_run(recorded: Recorded) -> dict[str, Any] | None:
-    """Return the last report of `make races` with its `rows`, or None where there is none."""
+    """Return the last report of `make races` with its `rows`, or None where there is none.
+
+    `left` is the number of runs to come, and `live` is whether they do.
+    """
     try:
         report = json.loads(REPORT.read_text())
         rows = [
@@ -38,6 +43,7 @@ def last_run(recorded: Recorded) -> dict[str, Any] | None:
         ]
         rows.sort(key=lambda row: (row.run["operation"], -row.run["share"], row.run["strategy"]))
         fastest = max((row.run["per_second"] for row in rows), default=1)
-        return {**report, "rows": rows, "fastest": fastest}
+        live = report["left"] > 0 and time.time() - REPORT.stat().st_mtime < LONGEST
+        return {**report, "rows": rows, "fastest": fastest, "live": live}
     except (OSError, ValueError, KeyError, TypeError):  # none, or of another version
         return None

@@ -112,15 +112,20 @@ def notes(results: list[LoadResult]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def write(results: list[LoadResult], about: dict[str, Any], directory: Path) -> int:
-    """Print and write the report, and return the exit code."""
-    print("", tables(results, "plain"), *about["notes"], sep="\n")
+def write(results: list[LoadResult], about: dict[str, Any], directory: Path) -> None:
+    """Write the report so far; the lab shows it, and reads the old one or the new one."""
     data = {**about, "runs": [reports.as_data(result) for result in results]}
-    when = conditions(about)
-    table = f"{tables(results, 'pipe')}\n\n`{about['command']}`, {when}.\n"
-    (directory / "races.json").write_text(json.dumps(data, indent=2) + "\n")
+    table = f"{tables(results, 'pipe')}\n\n`{about['command']}`, {conditions(about)}.\n"
+    draft = directory / "races.json.new"
+    draft.write_text(json.dumps(data, indent=2) + "\n")
+    draft.replace(directory / "races.json")
     (directory / "races.md").write_text(table)
-    print(f"\n{when}.")
+
+
+def tell(results: list[LoadResult], about: dict[str, Any], directory: Path) -> int:
+    """Print the report, and return the exit code."""
+    print("", tables(results, "plain"), *about["notes"], sep="\n")
+    print(f"\n{conditions(about)}.")
     print(f"In all {about['took']} s. Written to {directory}/: races.md, races.json, and each run.")
     codes = {result.exit_code for result in results}
     bad = (ExitCode.UNEXPECTED, ExitCode.INCONCLUSIVE)

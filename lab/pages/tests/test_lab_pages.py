@@ -1,8 +1,10 @@
 """The lab's pages, as the server answers them: what they show, and what they refuse."""
 
 import json
+import os
 import re
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock, call
 
 import pytest
@@ -113,17 +115,30 @@ def test_index_shows_the_last_load_run(
         ("lost_update", "update_returning", "resolve", 0, 4000, 0.0, 800.0),
         ("hot_and_cold", "naive", "resolve", 99, 100, 0.99, 20.0),
     ]
-    run = {"command": "make races", "date": "2001-02-03", "users": 17, "seconds": 5}
-    report.write_text(
-        json.dumps({**run, "runs": [dict(zip(keys, each, strict=True)) for each in runs]})
-    )
+    run: dict[str, Any] = {
+        "command": "make races",
+        "date": "2001-02-03",
+        "users": 17,
+        "seconds": 5,
+        "left": 0,
+    }
+    run["runs"] = [dict(zip(keys, each, strict=True)) for each in runs]
+    report.write_text(json.dumps(run))
     page = get(client, "/lab/")
+    assert "to come" not in page
+    assert "lab/live.js" not in page
     assert "The last <code>make races</code>, 2001-02-03: 17 users on gunicorn for 5 sec" in page
     assert '<meter max="987.4" value="800.0" aria-label="Speed of update_returning">' in page
     assert "</meter> 987</td>" in page
     assert "</meter> 1,234 of 4,936 (25.0%)</td><td><a" in page
     assert "</meter> 0 of 4,000</td><td><a" in page
     assert "99 of 100" not in page  # which is no race of the catalogue
+    report.write_text(json.dumps({**run, "left": 1}))
+    page = get(client, "/lab/")
+    assert "<b>1 run to come.</b>" in page
+    assert "lab/live.js" in page
+    os.utime(report, (0, 0))  # of a command that was ended
+    assert "lab/live.js" not in get(client, "/lab/")
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"runs": [{}]}'])

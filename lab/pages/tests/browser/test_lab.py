@@ -1,7 +1,9 @@
 """A visitor with a browser: from the matrix to an exploration, and through its steps."""
 
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from django.db import connection
@@ -10,6 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from lab.conftest import NAIVE, RIGHT, Kept
 from lab.models import Batch, RecordedSchedule, Recording
+from lab.pages import measured
 from lab.recording import batches
 from lab.scratch_database import scratch_databases
 from shorturl.tests.browser.conftest import NewPage
@@ -160,6 +163,25 @@ def test_a_run_is_followed(new_page: NewPage, page: Page, somebody_explores: Non
     plain.get_by_role("link", name="Refresh").click()
     for each in (page, plain):
         expect(each.get_by_role("heading", level=1)).to_have_text("Explored")
+
+
+def test_the_runs_of_make_races_appear_as_they_end(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: dict[str, Kept]
+) -> None:
+    monkeypatch.setattr(measured, "REPORT", tmp_path / "races.json")
+
+    def write(*strategies: str, left: int) -> None:
+        run = {"script": "lost_update", "operation": "resolve", "lost": 0, "of": 9, "share": 0}
+        runs = [{**run, "strategy": each, "per_second": 5} for each in strategies]
+        measured.REPORT.write_text(json.dumps({"runs": runs, "left": left}))
+
+    write("naive", left=1)
+    page.goto("/lab/")
+    section = page.locator("#measured")
+    expect(section.get_by_text("1 run to come.")).to_be_visible()
+    write("naive", "update_returning", left=0)
+    expect(section.get_by_label("Speed of update_returning")).to_be_visible()
+    expect(section.get_by_text("to come")).to_have_count(0)
 
 
 def test_without_javascript(new_page: NewPage, recorded: dict[str, Kept]) -> None:
