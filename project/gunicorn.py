@@ -34,6 +34,9 @@ def _forget_counts(directory: str, *, of: int) -> None:
 # Until there is something to stop, Ctrl-C just ends this, without a traceback.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+# Django refuses statements on an event loop, as they would block it. Those of redirects do not:
+# project/database/greenlets.py.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "on"
 try:
     from project.database import deadlines
     from project.environment import number, text

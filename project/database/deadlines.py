@@ -10,13 +10,15 @@ import math
 import os
 import select
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any
 
 from psycopg2 import OperationalError, extensions
+
+from project.database import greenlets
 
 EVENTS = {extensions.POLL_READ: select.POLLIN, extensions.POLL_WRITE: select.POLLOUT}
 ESTABLISHED = {
@@ -25,7 +27,9 @@ ESTABLISHED = {
     extensions.STATUS_PREPARED,
 }
 
-_thread = threading.local()
+_deadline: ContextVar[float] = ContextVar(
+    "deadline", default=math.inf
+)  # as time.monotonic() has it
 
 
 def install() -> None:
@@ -35,25 +39,25 @@ def install() -> None:
 
 @contextmanager
 def answered_within(seconds: float) -> Iterator[None]:
-    """Limit all that this thread waits for PostgreSQL in the block; 0 is no limit.
+    """Limit all that this thread or greenlet waits for PostgreSQL in the block; 0 is no limit.
 
     A longer wait raises psycopg2's OperationalError and closes the connection. A block within
     another one can only shorten the limit.
     """
-    before = getattr(_thread, "deadline", math.inf)
-    _thread.deadline = min(before, time.monotonic() + seconds if seconds else math.inf)
+    before = _deadline.get()
+    _deadline.set(min(before, time.monotonic() + seconds if seconds else math.inf))
     try:
         yield
     finally:
-        _thread.deadline = before
+        _deadline.set(before)
 
 
 def wait(connection: Any) -> None:
-    """Return when the statement is answered; raise OperationalError at the thread's deadline."""
+    """Return when the statement is answered; raise OperationalError at the deadline."""
     state = connection.poll()
     if state == extensions.POLL_OK:
         return
-    deadline = getattr(_thread, "deadline", math.inf)
+    deadline = _deadline.get()
     if connection.status not in ESTABLISHED:
         connect(connection, state, deadline)
         return
@@ -93,11 +97,13 @@ def connect(connection: Any, state: int, deadline: float) -> None:
 
 def ready(fileno: int, state: int, deadline: float) -> bool:
     """Return whether the socket can be read or written, as `state` asks, before the deadline."""
+    seconds = max(0, deadline - time.monotonic())
+    if here := greenlets.current():
+        wait = here.readable if state == extensions.POLL_READ else here.writable
+        return wait(fileno, seconds)
     poll = select.poll()
     poll.register(fileno, EVENTS[state])
-    if deadline == math.inf:
-        return bool(poll.poll())
-    return bool(poll.poll(max(0, deadline - time.monotonic()) * 1000))
+    return bool(poll.poll(None if seconds == math.inf else seconds * 1000))
 
 
 def unanswered() -> OperationalError:

@@ -1,4 +1,4 @@
-"""On which node of a Citus cluster a key is, so that a frozen node holds few threads of a process.
+"""On which node of a Citus cluster a key is, so that a frozen node holds few statements.
 
 project/serving/waiting_hits.py limits the statements of one place. The coordinator answers from
 its own catalogue, also when a worker does not.

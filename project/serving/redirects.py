@@ -11,15 +11,18 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http.request import split_domain_port, validate_host
 from django.utils.encoding import iri_to_uri
 
+from project.database import greenlets
+from project.database.deadlines import answered_within
 from project.database.nodes_of_keys import Places
 from project.database.prepared import prepared
 from project.serving.bridge import BUSY, Refused
 from project.serving.responses import Headers, Response, made
-from project.serving.unavailable import asking_the_database
+from project.serving.unavailable import is_closed
 from project.serving.waiting_hits import Waiting
 from shorturl import operations
 from shorturl.links import bans
@@ -47,9 +50,10 @@ class Redirects:
         if settings.DATABASE_CITUS:
             places = Places()
             several, often, options = places.look_up, places.follow_often, {"place": places.of}
+        run = greenlets.Greenlets().run
         self.waiting = Waiting(
-            partial(with_connection, several),
-            partial(with_connection, often),
+            partial(run, with_connection, several),
+            partial(run, with_connection, often),
             most_keys=MOST_KEYS,
             patience=patience,
             **options,
@@ -103,14 +107,24 @@ class Redirects:
 
 
 def with_connection(function: Callable[..., T], *arguments: Any) -> T:
-    """Return what the function returns, on this thread's connection as a request has it."""
-    with asking_the_database() as connections, connection.execute_wrapper(prepared):
+    """Return what the function returns, on a connection that is open and has its limits."""
+    with answered_within(settings.DATABASE_REQUEST_TIMEOUT), connection.execute_wrapper(prepared):
+        if is_closed(connection.connection):  # or the first hit after a restart would be a 503
+            connection.close()
+        if connection.connection is None and (here := greenlets.current()):
+            connection.inc_thread_sharing()
+            here.in_thread(partial(connect, connections[DEFAULT_DB_ALIAS]))
         try:
             bans.refresh()
             return function(*arguments)
         finally:
-            for each in connections:  # as Django does after a request
-                each.close_if_unusable_or_obsolete()
+            connection.close_if_unusable_or_obsolete()  # as Django does after a request
+
+
+def connect(wrapper: BaseDatabaseWrapper) -> None:
+    """Connect, in a thread: libpq blocks while it looks up the host."""
+    with answered_within(settings.DATABASE_REQUEST_TIMEOUT):
+        wrapper.ensure_connection()
 
 
 @lru_cache(MOST_HOSTS)

@@ -1,15 +1,15 @@
 """Hits wait while statements are under way; the next statement counts all of them.
 
-This module knows asyncio and no database: it is given two functions that send statements. One
-counts hits of several keys and waits for no link. What it leaves out, another one counts, one key
-at a time, and that may wait: a locked row occupies one of its threads, and stops no other key.
-Where keys are at several places, a frozen place occupies half of the threads at most.
+This module knows asyncio and no database: it is given two functions that start statements. One
+counts hits of several keys and waits for no row. The other one counts hits of one key and may wait:
+it gets what the first one has left out, so that a locked row stops no other key. It also gets a key
+that waits when nothing is under way, because its statement is the cheaper one and waits for another
+worker's. Where keys are at several places, a frozen place has half of these statements at most.
 """
 
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -17,6 +17,10 @@ from typing import Any, NamedTuple
 TOGETHER = 1  # statements for several keys at a time; more of them would each count fewer hits
 ALONE = 4  # statements for one key at a time
 SAME_PLACE = ALONE // 2  # of them, for keys at the same place
+EVERYWHERE = "everywhere"  # the place of all keys where there is one place
+# A statement is sent when a round of the event loop has read no further hit, or after so many: each
+# statement costs as much as some five hits.
+ROUNDS = 10
 LOOKS = 4  # how often hits that wait are looked at before they have waited for too long
 
 
@@ -34,26 +38,24 @@ Batch = dict[str, list[Hit]]  # by key
 class Waiting:
     """The hits that wait in this process; for one event loop.
 
-    `together` gets hits by key, and returns what they come to for the keys that it has counted.
-    `alone` gets a key and its hits, and returns what each comes to that is counted, the first ones.
-    `together` gets at most `most_keys` keys. `place` returns where a key is that `together` has
-    left out, and None where that does not matter. A hit that waits for longer than `patience`
-    seconds before it is sent is refused.
+    `together` gets hits by key, and its future has what they come to, by each key that it has
+    counted. `alone` gets a key and its hits, and its future has what each comes to that is counted,
+    the first ones. `together` gets at most `most_keys` keys. `place` returns where a key is, and
+    None where only `together` finds that out. A hit that waits for longer than `patience` seconds
+    before it is sent is refused.
     """
 
     def __init__(
         self,
-        together: Callable[[Mapping[str, Sequence[Any]]], Mapping[str, Any]],
-        alone: Callable[[str, Sequence[Any]], Sequence[Any]],
+        together: Callable[[Mapping[str, Sequence[Any]]], "asyncio.Future[Mapping[str, Any]]"],
+        alone: Callable[[str, Sequence[Any]], "asyncio.Future[Sequence[Any]]"],
         *,
         most_keys: int,
         patience: float,
-        place: Callable[[str], Hashable] = lambda key: None,
+        place: Callable[[str], Hashable] = lambda key: EVERYWHERE,
     ) -> None:
         self.together, self.alone, self.place = together, alone, place
         self.most_keys, self.patience = most_keys, patience
-        self.together_threads = ThreadPoolExecutor(TOGETHER, "together")
-        self.alone_threads = ThreadPoolExecutor(ALONE, "alone")
         self.free_together, self.free_alone = TOGETHER, ALONE
         self.under_way: Counter[Hashable] = Counter()  # statements for one key, by its place
         # Every hit that is not sent yet is in one of these three.
@@ -61,7 +63,8 @@ class Waiting:
         self.behind: Batch = {}  # by each key that is under way, those that came later
         # For statements of their own, by place; the place that was served last is the last one.
         self.left: dict[Hashable, deque[tuple[str, list[Hit]]]] = {}
-        self.begins = False
+        self.rounds = 0  # until statements are sent at the latest; 0 where none is to be sent
+        self.arrived = False  # whether a hit has come in this round
         self.next_look: asyncio.TimerHandle | None = None
 
     def add(self, key: str, hit: Any) -> "asyncio.Future[Any]":
@@ -73,21 +76,27 @@ class Waiting:
         loop = asyncio.get_running_loop()
         one = Hit(hit, loop.create_future(), loop.time())
         (self.behind if key in self.behind else self.waiting).setdefault(key, []).append(one)
+        self.arrived = True
         if self.next_look is None:
             self.next_look = loop.call_later(self.patience / LOOKS, self.look)
         self.begin_soon()
         return one.told
 
     def begin_soon(self) -> None:
-        """Send statements when the requests that came at the same time are read, too."""
-        if not self.begins:
-            self.begins = True
+        """Send statements when the hits that have come by now are read."""
+        if not self.rounds:
+            self.rounds = ROUNDS
             asyncio.get_running_loop().call_soon(self.begin)
 
     def begin(self) -> None:
-        """Send as many statements as there are threads for them."""
-        self.begins = False
-        loop = asyncio.get_running_loop()
+        """Send as many statements as there may be at a time, if this round brought no hit."""
+        self.rounds -= 1
+        if self.arrived and self.rounds:
+            self.arrived = False
+            asyncio.get_running_loop().call_soon(self.begin)
+            return
+        self.rounds = 0
+        self.begin_single()
         while self.waiting and self.free_together:
             keys = [*islice(self.waiting, self.most_keys)]
             taken = {key: still_wanted(self.waiting.pop(key)) for key in keys}
@@ -95,14 +104,21 @@ class Waiting:
                 self.behind.update({key: [] for key in batch})
                 self.free_together -= 1
                 sent = {key: [hit for hit, _, _ in hits] for key, hits in batch.items()}
-                statement = loop.run_in_executor(self.together_threads, self.together, sent)
-                statement.add_done_callback(partial(self.end_together, batch))
+                self.together(sent).add_done_callback(partial(self.end_together, batch))
         for place in [*self.left]:
             self.begin_alone(place)
 
+    def begin_single(self) -> None:
+        """Leave a key that waits when nothing is under way to a statement of its own."""
+        if len(self.waiting) == 1 and self.free_together and self.free_alone == ALONE:
+            (key,) = self.waiting
+            if (place := self.place(key)) is not None:
+                self.behind[key] = []
+                self.leave(place, key, self.waiting.pop(key))
+
     def begin_alone(self, place: Hashable) -> None:
         """Send as many statements for one key at this place as there may be."""
-        most = ALONE if place is None else SAME_PLACE
+        most = ALONE if place == EVERYWHERE else SAME_PLACE
         while place in self.left and self.free_alone and self.under_way[place] < most:
             left = self.left.pop(place)
             key, hits = left.popleft()
@@ -111,9 +127,7 @@ class Waiting:
             if hits := still_wanted(hits):
                 self.free_alone -= 1
                 self.under_way[place] += 1
-                of_key = [hit for hit, _, _ in hits]
-                loop = asyncio.get_running_loop()
-                counted = loop.run_in_executor(self.alone_threads, self.alone, key, of_key)
+                counted = self.alone(key, [hit for hit, _, _ in hits])
                 counted.add_done_callback(partial(self.end_alone, place, key, hits))
             else:
                 self.release(key)

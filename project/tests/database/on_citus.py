@@ -117,6 +117,8 @@ def make(operation: str, name: str, key: str) -> tuple[int, int]:
 
 def collect() -> dict[str, Any]:
     """Have the event loop follow links; return their hits and visits, and whose place is known."""
+    from project.database import deadlines
+    from project.database.greenlets import Greenlets
     from project.database.nodes_of_keys import Places
     from project.serving.waiting_hits import Waiting
     from shorturl.models import ShortUrl, VisitCount
@@ -129,11 +131,16 @@ def collect() -> dict[str, Any]:
     options: dict[str, Any] = {"most_keys": 64, "patience": 60.0, "place": places.of}
 
     async def follow() -> None:
-        waiting = Waiting(places.look_up, places.follow_often, **options)
+        run = Greenlets().run
+        waiting = Waiting(
+            partial(run, places.look_up), partial(run, places.follow_often), **options
+        )
         kinds = [Visit(browser=name) for name in ("Firefox", "Lynx")]
         hits = [waiting.add(each, kinds[n % 2]) for n in range(DUE) for each in keys]
         await asyncio.gather(*hits)
 
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "on"  # as in a worker
+    deadlines.install()
     asyncio.run(follow())
     links = ShortUrl.objects.filter(key__in=keys)
     visits = VisitCount.objects.filter(short_url__key__in=keys)

@@ -1,15 +1,71 @@
-"""The database connections of the threads that count redirects."""
+"""The database connections of redirects, which wait on the event loop."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, connections
+from psycopg2 import OperationalError, extensions
 
+from project.database import deadlines
+from project.database.greenlets import Greenlets
 from project.serving.redirects import with_connection
 
+pytestmark = pytest.mark.django_db(transaction=True)
 
-@pytest.mark.django_db(transaction=True)
+
+@pytest.fixture(autouse=True)
+def as_served(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Wait with a deadline and on the event loop, as a worker does."""
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "on")
+    before = extensions.get_wait_callback()
+    deadlines.install()
+    yield
+    extensions.set_wait_callback(before)
+
+
+def sleep(seconds: float) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid() FROM pg_sleep(%s)", [seconds])
+        return int(cursor.fetchone()[0])
+
+
 def test_a_connection_that_is_too_old_is_closed_after_the_statement() -> None:
     connection.ensure_connection()
     for close_at, is_open in (None, True), (0.0, False):
         connection.close_at = close_at
         with_connection(list)
         assert (connection.connection is not None) is is_open
+
+
+def test_statements_wait_at_the_same_time_each_on_a_connection_that_is_used_again() -> None:
+    async def test() -> None:
+        greenlets = Greenlets()
+        began = time.monotonic()
+        several = [greenlets.run(with_connection, sleep, 0.5) for _ in range(4)]
+        took = time.monotonic() - began
+        pids = await asyncio.gather(*several)
+        assert took < 0.5  # or the loop would have waited for one of them
+        assert len({*pids}) == 4
+        assert await greenlets.run(with_connection, sleep, 0) in pids
+        for context in greenlets.free:
+            context.run(connections.close_all)
+
+    asyncio.run(test())
+
+
+def test_a_statement_on_the_loop_ends_at_its_deadline(settings: Any) -> None:
+    async def test() -> None:
+        greenlets = Greenlets()
+        settings.DATABASE_REQUEST_TIMEOUT = 0.2
+        with pytest.raises(Exception, match="has not answered within") as raised:
+            await greenlets.run(with_connection, sleep, 5)
+        assert isinstance(raised.value.__cause__, OperationalError)
+        settings.DATABASE_REQUEST_TIMEOUT = 10
+        assert await greenlets.run(with_connection, sleep, 0)
+        for context in greenlets.free:
+            context.run(connections.close_all)
+
+    asyncio.run(test())

@@ -1,14 +1,13 @@
 """What waits, what is sent together, and who is told what; the statements are the test's own."""
 
 import asyncio
-import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from project.serving import waiting_hits as waiting
-from project.serving.waiting_hits import Waiting
+from project.serving.waiting_hits import ALONE, ROUNDS, SAME_PLACE, Waiting
 
 PATIENCE = 10.0  # seconds, many times what any of this takes
 
@@ -16,68 +15,66 @@ PATIENCE = 10.0  # seconds, many times what any of this takes
 class Statements:
     """The statements that a Waiting sends: each ends when the test says so.
 
-    Keys in `locked` are left out by statements for several keys; those in `frozen` end with thaw().
-    `uses` are the hits that are counted of a key, and `errors` what a statement raises, by its
-    first key.
+    Keys in `locked` are left out by statements for several keys. `uses` are the hits that are
+    counted of a key.
     """
 
     def __init__(self, **options: Any) -> None:
         self.sent: list[Any] = []
-        self.arrived, self.go = threading.Semaphore(0), threading.Semaphore(0)
-        self.thawed = threading.Event()
+        self.open: deque[tuple[asyncio.Future[Any], Any]] = deque()
         self.locked: set[str] = set()
-        self.frozen: set[str] = set()
         self.uses: dict[str, int] = {}
-        self.errors: dict[str, Exception] = {}
         options = {"most_keys": 3, "patience": PATIENCE, **options}
         self.waiting = Waiting(self.together, self.alone, **options)
 
-    def together(self, hits: Mapping[str, Sequence[Any]]) -> Mapping[str, Any]:
-        self.note({key: list(of_key) for key, of_key in hits.items()})
-        return {key: key for key in hits if key not in self.locked}
+    def together(self, hits: Mapping[str, Sequence[Any]]) -> "asyncio.Future[Any]":
+        self.sent.append({key: list(of_key) for key, of_key in hits.items()})
+        return self.statement({key: key for key in hits if key not in self.locked})
 
-    def alone(self, key: str, hits: Sequence[Any]) -> Sequence[Any]:
-        self.note((key, list(hits)))
-        return [key] * min(len(hits), self.uses.get(key, len(hits)))
+    def alone(self, key: str, hits: Sequence[Any]) -> "asyncio.Future[Any]":
+        self.sent.append((key, list(hits)))
+        return self.statement([key] * min(len(hits), self.uses.get(key, len(hits))))
 
-    def note(self, sent: Any) -> None:
-        first = next(iter(sent))
-        self.sent.append(sent)
-        self.arrived.release()
-        if isinstance(sent, tuple) and first in self.frozen:
-            assert self.thawed.wait(timeout=PATIENCE)
-        else:
-            assert self.go.acquire(timeout=PATIENCE)
-        if error := self.errors.get(first):
-            raise error
+    def statement(self, result: Any) -> "asyncio.Future[Any]":
+        future = asyncio.get_running_loop().create_future()
+        self.open.append((future, result))
+        return future
 
-    def add(self, *keys: str) -> "list[asyncio.Future[Any]]":
-        return [self.waiting.add(key, number) for number, key in enumerate(keys)]
+    async def add(self, *keys: str) -> "list[asyncio.Future[Any]]":
+        """Have a hit of each key wait until all statements that can be sent are."""
+        told = [self.waiting.add(key, number) for number, key in enumerate(keys)]
+        await self.rounds()
+        return told
 
-    async def under_way(self, statements: int = 1) -> None:
-        """Return when that many more have been sent."""
+    async def end(self, statements: int = 1, error: Exception | None = None) -> None:
+        """End the statements that were sent first."""
         for _ in range(statements):
-            assert await asyncio.to_thread(self.arrived.acquire, timeout=PATIENCE)
+            future, result = self.open.popleft()
+            future.set_exception(error) if error else future.set_result(result)
+        await self.rounds()
 
-    def end(self, statements: int = 1) -> None:
-        """Let that many end."""
-        self.go.release(statements)
+    async def rounds(self) -> None:
+        for _ in range(2 * ROUNDS):
+            await asyncio.sleep(0)
+
+
+Test = Callable[[Statements], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture
-def run() -> Iterator[Callable[[Callable[[Statements], Coroutine[Any, Any, None]]], None]]:
+def run() -> Iterator[Callable[[Test], None]]:
     made: list[Statements] = []
 
-    def start(test: Callable[[Statements], Coroutine[Any, Any, None]], **options: Any) -> None:
+    async def whole(test: Test, **options: Any) -> None:
         made.append(Statements(**options))
-        asyncio.run(asyncio.wait_for(test(made[-1]), PATIENCE))
+        await test(made[-1])
+
+    def start(test: Test, **options: Any) -> None:
+        asyncio.run(asyncio.wait_for(whole(test, **options), PATIENCE))
 
     yield start
     for each in made:
-        each.end(100)
-        each.thawed.set()
-        each.waiting.together_threads.shutdown()
-        each.waiting.alone_threads.shutdown()
+        assert not each.open
         assert not each.waiting.waiting
         assert not each.waiting.behind  # nothing is kept of a key that nobody asks for
         assert not each.waiting.left
@@ -85,36 +82,49 @@ def run() -> Iterator[Callable[[Callable[[Statements], Coroutine[Any, Any, None]
 
 def test_the_next_statement_counts_all_that_came_meanwhile(run: Any) -> None:
     async def test(statements: Statements) -> None:
-        first = statements.add("a")
-        await statements.under_way()
-        rest = statements.add("a", "b", "a", "c", "b")
-        statements.end()
-        assert await asyncio.gather(*first) == ["a"]
-        await statements.under_way()
+        first = await statements.add("a", "d")
+        rest = await statements.add("a", "b", "a", "c", "b")
+        await statements.end()
+        assert await asyncio.gather(*first) == ["a", "d"]
         assert not any(each.done() for each in rest)
-        statements.end()
+        await statements.end()
         assert await asyncio.gather(*rest) == ["a", "b", "a", "c", "b"]
-        assert statements.sent == [{"a": [0]}, {"b": [1, 4], "c": [3], "a": [0, 2]}]
+        assert statements.sent[1:] == [{"b": [1, 4], "c": [3], "a": [0, 2]}]
 
     run(test)
 
 
-def test_those_who_come_at_the_same_time_are_counted_by_one_statement(run: Any) -> None:
+def test_a_statement_waits_for_what_the_loop_still_reads_but_not_for_ever(run: Any) -> None:
     async def test(statements: Statements) -> None:
-        futures = statements.add("a", "b", "a")
-        statements.end()
-        await asyncio.gather(*futures)
-        assert statements.sent == [{"a": [0, 2], "b": [1]}]
+        for round_ in range(ROUNDS):
+            statements.waiting.add(f"{round_ % 2}", round_)
+            assert not statements.sent
+            await asyncio.sleep(0)
+        assert [*statements.sent[0]] == ["0", "1"]
+        await statements.end()
+
+    run(test)
+
+
+def test_a_key_that_waits_alone_has_a_statement_of_its_own(run: Any) -> None:
+    async def test(statements: Statements) -> None:
+        first = await statements.add("a", "a")
+        second = await statements.add("b", "a")  # something is under way
+        assert statements.sent == [("a", [0, 1]), {"b": [0]}]
+        await statements.end(2)
+        assert statements.sent[2:] == [("a", [1])]
+        await statements.end()
+        assert await asyncio.gather(*first, *second) == ["a", "a", "b", "a"]
 
     run(test)
 
 
 def test_a_statement_has_no_more_keys_than_it_may(run: Any) -> None:
     async def test(statements: Statements) -> None:
-        futures = statements.add("a", "b", "c", "d")
-        statements.end(2)
-        await asyncio.gather(*futures)
-        assert statements.sent == [{"a": [0], "b": [1], "c": [2]}, {"d": [3]}]
+        await statements.add("a", "b", "c", "d", "e")
+        await statements.end()
+        await statements.end()
+        assert statements.sent == [{"a": [0], "b": [1], "c": [2]}, {"d": [3], "e": [4]}]
 
     run(test)
 
@@ -122,42 +132,41 @@ def test_a_statement_has_no_more_keys_than_it_may(run: Any) -> None:
 def test_a_locked_row_has_a_statement_of_its_own_and_stops_no_other_key(run: Any) -> None:
     async def test(statements: Statements) -> None:
         statements.locked = {"a"}
-        locked, free = statements.add("a", "b")
-        statements.end()
+        locked, free = await statements.add("a", "b")
+        await statements.end()
         assert await free == "b"
-        await statements.under_way(2)
-        assert statements.sent[1] == ("a", [0])
-        behind, other = statements.add("a", "c")
-        await statements.under_way()
-        assert statements.sent[2] == {"c": [1]}
-        statements.end(3)
+        assert statements.sent[1:] == [("a", [0])]
+        behind, other = await statements.add("a", "c")
+        assert statements.sent[2:] == [{"c": [1]}]
+        await statements.end(2)
+        assert statements.sent[3:] == [("a", [0])]  # as others change that row, too
+        await statements.end()
         assert [*await asyncio.gather(locked, other, behind)] == ["a", "c", "a"]
-        assert statements.sent[3] == ("a", [0])  # as others change that row, too
 
     run(test)
 
 
-def test_more_locked_rows_than_threads_take_turns(run: Any) -> None:
+def test_more_locked_rows_than_statements_take_turns(run: Any) -> None:
     async def test(statements: Statements) -> None:
-        keys = [f"k{number}" for number in range(waiting.ALONE + 1)]
+        keys = [f"k{number}" for number in range(ALONE + 1)]
         statements.locked = set(keys)
-        futures = statements.add(*keys)
-        statements.end()
-        await statements.under_way(1 + waiting.ALONE)
-        (other,) = statements.add("free")
-        await statements.under_way()
+        futures = await statements.add(*keys)
+        await statements.end()
+        assert len(statements.sent) == 1 + ALONE
+        futures += await statements.add("free")
         assert statements.sent[-1] == {"free": [0]}
-        statements.end(waiting.ALONE + 2)
-        assert await asyncio.gather(*futures, other) == [*keys, "free"]
+        await statements.end(ALONE + 1)
+        await statements.end()
+        assert await asyncio.gather(*futures) == [*keys, "free"]
 
     run(test, most_keys=10)
 
 
 def test_the_hits_for_which_no_use_is_left_are_told_so(run: Any) -> None:
     async def test(statements: Statements) -> None:
-        statements.locked, statements.uses = {"a"}, {"a": 2}
-        futures = statements.add("a", "a", "a")
-        statements.end(2)
+        statements.uses = {"a": 2}
+        futures = await statements.add("a", "a", "a")
+        await statements.end()
         assert await asyncio.gather(*futures) == ["a", "a", None]
 
     run(test)
@@ -169,18 +178,16 @@ def test_an_error_is_told_to_all_whom_it_concerns(run: Any, locked: set[str]) ->
 
     async def test(statements: Statements) -> None:
         statements.locked = locked
-        futures = statements.add("a", "a")
+        futures = await statements.add("a", "b", "a")
         if locked:
-            statements.end()
-            await statements.under_way()
-        await statements.under_way()
-        statements.errors["a"] = ZeroDivisionError()
-        futures += statements.add("a")
-        statements.end()
+            await statements.end()
+        futures += await statements.add("a")
+        await statements.end(error=ZeroDivisionError())
         raised = await asyncio.gather(*futures, return_exceptions=True)
-        assert [type(error) for error in raised] == [ZeroDivisionError] * 3
-        (other,) = statements.add("b")
-        statements.end()
+        told = ["b"] if locked else []
+        assert [each for each in raised if not isinstance(each, ZeroDivisionError)] == told
+        (other,) = await statements.add("b")
+        await statements.end()
         assert await other == "b"
 
     run(test)
@@ -188,54 +195,55 @@ def test_an_error_is_told_to_all_whom_it_concerns(run: Any, locked: set[str]) ->
 
 def test_a_hit_that_waits_for_too_long_is_refused_and_not_sent(run: Any) -> None:
     async def test(statements: Statements) -> None:
-        (sent,) = statements.add("a")
-        await statements.under_way()
-        for each in statements.add("a", "b"):  # one behind its key, one for want of a thread
+        sent = await statements.add("a", "b")
+        for each in await statements.add(
+            "a", "c"
+        ):  # one behind its key, one for want of a statement
             with pytest.raises(TimeoutError):
                 await each
-        statements.end()
-        assert await sent == "a"  # what was sent is waited for
-        assert statements.sent == [{"a": [0]}]
+        await statements.end()
+        assert await asyncio.gather(*sent) == ["a", "b"]  # what was sent is waited for
+        assert statements.sent == [{"a": [0], "b": [1]}]
 
     run(test, patience=0.01)
 
 
 def test_a_hit_whose_client_has_left_is_not_sent(run: Any) -> None:
     async def test(statements: Statements) -> None:
-        futures = statements.add("a")
-        await statements.under_way()
-        left, behind, stays = statements.add("b", "a", "b")
+        sent, other = await statements.add("a", "c")
+        left, behind, stays = await statements.add("b", "a", "b")
         left.cancel()
         behind.cancel()
-        futures[0].cancel()  # too late: it was sent
-        statements.end(2)
-        assert await stays == "b"
-        assert statements.sent == [{"a": [0]}, {"b": [2]}]
+        sent.cancel()  # too late: it was sent
+        await statements.end()
+        await statements.end()
+        assert [*await asyncio.gather(other, stays)] == ["c", "b"]
+        assert statements.sent == [{"a": [0], "c": [1]}, {"b": [2]}]
 
     run(test)
 
 
-def test_a_frozen_place_has_half_of_the_threads_and_no_other_key_waits_for_it(run: Any) -> None:
+def test_a_frozen_place_has_half_of_the_statements_and_no_other_key_waits_for_it(run: Any) -> None:
     async def test(statements: Statements) -> None:
-        stuck = [f"frozen {number}" for number in range(waiting.SAME_PLACE)]
+        stuck = [f"frozen {number}" for number in range(SAME_PLACE)]
         statements.locked = {*stuck, "frozen", *"abcd"}
-        statements.frozen = {*stuck}
-        held = statements.add(*stuck)
-        statements.end()
-        await statements.under_way(1 + len(stuck))
-        (behind,) = statements.add("frozen")
-        statements.end()
-        await statements.under_way()
+        held = await statements.add(*stuck)
+        await statements.end()
+        (behind,) = await statements.add("frozen")
+        frozen = [statements.open.popleft() for _ in stuck]
+        await statements.end()
         for key in "abcd":
-            (live,) = statements.add(key)
-            statements.end(2)
+            (live,) = await statements.add(key)
+            await statements.end()
+            await statements.end()
             assert await live == key
         assert not behind.done()
         statements.waiting.patience = 0
         statements.waiting.look()
         with pytest.raises(TimeoutError):
             await behind
-        statements.thawed.set()
+        statements.open.extend(frozen)
+        await statements.end(len(stuck))
         assert await asyncio.gather(*held) == stuck
         assert ("frozen", [0]) not in statements.sent
 
@@ -243,19 +251,28 @@ def test_a_frozen_place_has_half_of_the_threads_and_no_other_key_waits_for_it(ru
 
 
 def test_places_take_turns(run: Any) -> None:
-    """Where there are more of them than threads, those that were not served are first."""
+    """Where there are more of them than statements, those that were not served are first."""
 
     async def test(statements: Statements) -> None:
         keys = ["a1", "a2", "a3", "b1", "b2", "b3", "c1"]
         statements.locked = {*keys}
-        futures = statements.add(*keys)
-        statements.end()
-        await statements.under_way(1 + waiting.ALONE)
+        futures = await statements.add(*keys)
+        await statements.end()
         assert {key for key, _ in statements.sent[1:]} == {"a1", "a2", "b1", "b2"}
-        statements.end()
-        await statements.under_way()
+        await statements.end()
         assert statements.sent[-1] == ("c1", [6])
-        statements.end(len(keys) - 1)
+        while statements.open:
+            await statements.end()
         assert await asyncio.gather(*futures) == keys
 
     run(test, most_keys=10, place=lambda key: key[0])
+
+
+def test_a_key_of_an_unknown_place_is_looked_for_first(run: Any) -> None:
+    async def test(statements: Statements) -> None:
+        (told,) = await statements.add("a")
+        await statements.end()
+        assert await told == "a"
+        assert statements.sent == [{"a": [0]}]
+
+    run(test, place=lambda key: None)
