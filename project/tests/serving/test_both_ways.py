@@ -91,6 +91,7 @@ def postgres() -> Iterator[OwnPostgres]:
 
 def both(stack: ExitStack, postgres: OwnPostgres, **environment: str) -> Both:
     settings = {"DATABASE_URL": postgres.url, "WORKERS": "1", **NO_REFUSALS, **environment}
+    settings["DATABASE_LOCK_TIMEOUT"] = "2"  # seconds, of which one is waited for a locked row
     loop = stack.enter_context(serving(**settings)).url
     plain = stack.enter_context(serving(ROOT, *PLAIN, **settings)).url
     database = stack.enter_context(closing(psycopg2.connect(postgres.url)))
