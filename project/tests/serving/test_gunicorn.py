@@ -48,43 +48,26 @@ def database(name: str) -> Iterator[str]:
 def test_it_explores_what_the_lab_shows_and_delivers_events_if_it_is_told_to(
     receiver: Receiver,
 ) -> None:
-    """As `make run` does; what it has begun ends with it."""
+    """As `make run` does. The first worker explores, and every worker delivers."""
     told = {"SHORTURL_LAB_EXPLORE": "on", "SHORTURL_DELIVER": "on"}
     with (
         database("shorturl_as_make_run") as url,
-        serving(DATABASE_URL=url, WORKERS="2", **told) as service,
+        serving(DATABASE_URL=url, WORKERS="1", **told) as service,
         closing(HTTPConnection(urlsplit(service.url).netloc, timeout=TIMEOUT)) as http,
     ):
-        added = run_in(
-            ROOT, "manage.py", "webhook", "add", receiver.url, DATABASE_URL=url, SHORTURL_LOCAL="on"
-        )
-        assert added.returncode == 0, added.stderr
-        body = '{"target_url": "https://a.example/", "key": "told"}'
-        http.request("POST", "/api/links", body, {"Content-Type": "application/json"})
-        created = http.getresponse()
-        created.read()
-        assert created.status == HTTPStatus.CREATED
         http.request("GET", "/lab/")
         assert "The races are being explored" in http.getresponse().read().decode()
-        assert receiver.noted.wait(TIMEOUT)
-    assert receiver.types() == ["link.created told"]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_events_are_delivered_when_the_first_worker_has_ended(receiver: Receiver) -> None:
-    with (
-        database("shorturl_first_worker") as url,
-        serving(DATABASE_URL=url, WORKERS="1", SHORTURL_DELIVER="on") as service,
-        closing(HTTPConnection(urlsplit(service.url).netloc, timeout=TIMEOUT)) as http,
-    ):
         also = {"DATABASE_URL": url, "SHORTURL_LOCAL": "on"}
-        assert run_in(ROOT, "manage.py", "webhook", "add", receiver.url, **also).returncode == 0
+        added = run_in(ROOT, "manage.py", "webhook", "add", receiver.url, **also)
+        assert added.returncode == 0, added.stderr
         for worker in psutil.Process(service.process.pid).children():
             worker.kill()
+        http.close()
         body = '{"target_url": "https://a.example/", "key": "told"}'
         http.request("POST", "/api/links", body, {"Content-Type": "application/json"})
         assert http.getresponse().status == HTTPStatus.CREATED
         assert receiver.noted.wait(TIMEOUT)
+    assert receiver.types() == ["link.created told"]
 
 
 @pytest.mark.parametrize(
