@@ -17,7 +17,7 @@ NODE = re.compile(r"(?:remote node |essential: |to the node )(?:\S+@)?(\S+:\d+)"
 
 
 def is_outage(error: object) -> bool:
-    """Return whether another try may help, later on."""
+    """Return whether another try, later on, may help."""
     if isinstance(error, (OperationalError, InterfaceError)):
         return True
     if isinstance(error, DatabaseError) and driver_error(error, READ_ONLY):
@@ -54,5 +54,4 @@ def driver_error(error: BaseException | None, code: str) -> BaseException | None
 
 
 def lacks_migrations(error: BaseException) -> bool:
-    """Return whether PostgreSQL does not know a table or a column, which `migrate` makes."""
     return any(driver_error(error, code) for code in UNDEFINED)

@@ -1,7 +1,4 @@
-"""The error responses of the API: JSON of one shape for all errors.
-
-`detail` is a sentence for people. `errors` lists the invalid inputs, if any.
-"""
+"""The error responses of the API, all of one shape: see schemas.Error."""
 
 import logging
 import sys
@@ -69,15 +66,16 @@ class ApiError(Exception):
 
     @property
     def content(self) -> dict[str, Any]:
-        """The body, which is sent as JSON."""
         return {"detail": self.detail, **({"errors": self.errors} if self.errors else {})}
 
     def response(self) -> HttpResponse:
         return JsonResponse(self.content, status=self.status, headers=self.headers)
 
 
-def wrong_input(status: HTTPStatus, *faults: tuple[str, str, str]) -> ApiError:
-    """Return the error for invalid inputs, each with its field, code and message."""
+def wrong_input(
+    *faults: tuple[str, str, str], status: HTTPStatus = HTTPStatus.UNPROCESSABLE_ENTITY
+) -> ApiError:
+    """Return the error for `faults`, each a field, a code and a message."""
     errors = [
         {"field": shortened(field), "code": code, "message": message}
         for field, code, message in faults[:MAX_ERRORS]
@@ -87,13 +85,11 @@ def wrong_input(status: HTTPStatus, *faults: tuple[str, str, str]) -> ApiError:
 
 
 def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
-    """Return the response for an exception of a call."""
     if is_outage(error):
         raise error  # the same 503 as for every page: see project/serving/unavailable.py
     if known := describe(error):
         return known.response()
-    # Log and signal the exception as Django does for a page. Even with DEBUG the response does not
-    # show it, because a client expects JSON.
+    # As Django does for a page; but also with DEBUG the answer is JSON.
     got_request_exception.send(sender=None, request=request)
     detail = "An internal error occurred; it has been logged."
     response = ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
@@ -119,24 +115,23 @@ def describe(error: object) -> ApiError | None:
         case AuthenticationError():
             return unauthorized("Send a token, as 'Authorization: Bearer <token>', or log in.")
         case ValidationError():
-            return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, *map(fault, error.errors))
+            return wrong_input(*map(fault, error.errors))
         case KeyTaken():
             message = f"{error} Choose another, or leave it out for a random one."
-            return wrong_input(HTTPStatus.CONFLICT, ("key", "taken", message))
+            return wrong_input(("key", "taken", message), status=HTTPStatus.CONFLICT)
         case LeftOut():
             return ApiError(HTTPStatus.FAILED_DEPENDENCY, str(error))
         case InFlight():
             message = f"{error} Send it again in a moment."
-            return wrong_input(HTTPStatus.CONFLICT, ("Idempotency-Key", "in_progress", message))
+            in_progress = ("Idempotency-Key", "in_progress", message)
+            return wrong_input(in_progress, status=HTTPStatus.CONFLICT)
         case KeyReused():
             message = f"{error} Send this request with another key."
-            reused = ("Idempotency-Key", "reused", message)
-            return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, reused)
+            return wrong_input(("Idempotency-Key", "reused", message))
         case LimitTooLow():
-            return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("max_hits", "too_low", str(error)))
+            return wrong_input(("max_hits", "too_low", str(error)))
         case MoreThanQuota():
-            over = ("links", "over_quota", str(error))
-            return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, over)
+            return wrong_input(("links", "over_quota", str(error)))
         case IntegrityError() if violates(error, OWNER_CONSTRAINT):
             return unauthorized("The account was removed meanwhile, and nothing was created.")
         case TooManyCreates():
@@ -152,17 +147,14 @@ def describe(error: object) -> ApiError | None:
 
 
 def fault(error: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return the field, code and message of a validation error of ninja."""
     return str(error["loc"][-1]), error["type"], MESSAGES.get(error["type"], f"{error['msg']}.")
 
 
 def unauthorized(detail: str) -> ApiError:
-    """Return the error for a call with an invalid token, or without the one it needs."""
     return ApiError(HTTPStatus.UNAUTHORIZED, detail, headers={"WWW-Authenticate": "Bearer"})
 
 
 def not_json() -> ApiError:
-    """Return the error for a body with another content type."""
     return ApiError(
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         "The body must be JSON: send it with 'Content-Type: application/json'.",
@@ -170,10 +162,7 @@ def not_json() -> ApiError:
 
 
 def always_json(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Wrap a view under /api/ so that the 404s and 405s of Django and ninja are JSON too.
-
-    HEAD is answered like GET; the server leaves out the body.
-    """
+    """Wrap a view under /api/: 404s and 405s of Django and ninja are JSON, and HEAD is as GET."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:

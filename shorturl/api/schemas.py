@@ -39,15 +39,10 @@ TARGET = "https://example.com/a/long/page"
 
 def cleaned(clean: Callable[[Any], object]) -> AfterValidator:
     """Return a Pydantic validator that returns what `clean` does, and raises its errors."""
-    return checked(lambda value, request: clean(value))
 
-
-def checked(clean: Callable[[Any, HttpRequest], object]) -> AfterValidator:
-    """Return a Pydantic validator as cleaned() does; `clean` gets the request, too."""
-
-    def check(value: Any, info: ValidationInfo) -> Any:
+    def check(value: Any) -> Any:
         try:
-            return clean(value, info.context["request"])  # type: ignore[index]  # ninja sees to it
+            return clean(value)
         except ValidationError as error:
             raise custom_error(error) from error
 
@@ -55,21 +50,27 @@ def checked(clean: Callable[[Any, HttpRequest], object]) -> AfterValidator:
 
 
 def custom_error(error: ValidationError) -> PydanticCustomError:
-    """Return Django's error as Pydantic's, with the same code and message."""
     # The message is a value, because braces in a template would be placeholders.
     words = {"message": error.messages[0].removesuffix(".")}
     return PydanticCustomError(error.code or "invalid", "{message}", words)
 
 
 def clean_key(key: str) -> str:
-    """Return a custom key; raise ValidationError."""
     keys.validate_custom_key(key)
     return key
 
 
+def check_target_url(target_url: str, info: ValidationInfo) -> str:
+    host = info.context["request"].get_host()  # type: ignore[index]  # ninja sees to it
+    try:
+        return clean_target_url(target_url, host)
+    except ValidationError as error:
+        raise custom_error(error) from error
+
+
 TargetUrl = Annotated[
     str,
-    checked(lambda target_url, request: clean_target_url(target_url, request.get_host())),
+    AfterValidator(check_target_url),
     Field(
         description=f"Where the short URL leads: http or https, at most {TARGET_URL_MAX_LENGTH:,} "
         "characters, and neither an address of this service nor in a banned domain. It is stored "
@@ -83,8 +84,6 @@ CustomKey = Annotated[
     cleaned(clean_key),
     Field(json_schema_extra={"pattern": f"^{keys.CUSTOM_KEY.pattern}$"}),
 ]
-
-
 MaxHits = Annotated[
     int,
     Field(ge=1, le=2**63 - 1, description="After this many hits it answers 410.", examples=[100]),
@@ -127,7 +126,6 @@ class Change(BaseModel):
 
     @model_validator(mode="after")
     def something(self) -> Self:
-        """Raise ValueError when there is nothing to change."""
         if not self.model_fields_set:
             names = ", ".join(type(self).model_fields)
             raise PydanticCustomError("nothing", "{message}", {"message": f"Send any of {names}"})
@@ -198,7 +196,6 @@ class Link(BaseModel):
     def of(
         cls, short_url: ShortUrl, request: HttpRequest, *, hits: int, shows_target: bool = True
     ) -> "Link":
-        """Return `short_url` as the API shows it, with its address under the request's host."""
         return cls(
             key=short_url.key,
             short_url=address(request, short_url.key),

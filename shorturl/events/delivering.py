@@ -30,7 +30,7 @@ class Deliverer:
         self.at_work: dict[int, Future[None]] = {}
 
     def run(self) -> None:
-        """Deliver until `stopping` is set; then end after the requests under way."""
+        """Deliver until `stopping` is set, and end after the requests under way."""
         with ThreadPoolExecutor(MOST) as pool:
             while not self.stopping.is_set():
                 try:
@@ -40,7 +40,6 @@ class Deliverer:
                 self.stopping.wait(PAUSE)
 
     def begin(self, pool: ThreadPoolExecutor) -> None:
-        """Begin to deliver to each receiver that has events and no thread yet."""
         close_old_connections()
         due = LinkEvent.objects.due(OuterRef("pk"))  # type: ignore[arg-type]
         while Subscription.objects.exists() and tell_expiries() == EXPIRIES:
@@ -50,7 +49,6 @@ class Deliverer:
                 self.at_work[receiver.pk] = pool.submit(self.drain, receiver)
 
     def drain(self, receiver: Subscription) -> None:
-        """Deliver to the receiver until no event is due."""
         try:
             close_old_connections()
             while not self.stopping.is_set() and deliver_next(receiver):
@@ -94,9 +92,8 @@ def postpone(event: LinkEvent) -> None:
 def tell_expiries() -> int:
     """Mark links that have expired as told, which writes their events; return how many.
 
-    One statement marks a link and writes its event, so both are committed or neither. It checks the
-    expiry on the row's newest version, under its lock. A new expiry differs from the one that was
-    told, and is told again.
+    The statement checks the expiry on the row's newest version, under its lock. A new expiry
+    differs from the one that was told, and is told again.
     """
     expired = ShortUrl.objects.filter(EXPIRY_UNTOLD, expires_at__lte=CLOCK)
     some = expired.order_by("id").select_for_update(skip_locked=True)[:EXPIRIES]

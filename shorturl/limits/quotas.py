@@ -31,19 +31,14 @@ NETWORK = "network "  # the prefix of the spenders of public creation
 
 @dataclass(frozen=True)
 class Quota:
-    """A limit for each period; `name` is shown to programs, `what` to people."""
-
-    name: str
-    what: str
+    name: str  # for programs
+    what: str  # for people
     limit: int
     period: timedelta
 
 
 def spender_of(who: Who, request: HttpRequest) -> str:
-    """Return the spender of a create as text: a token, an account, or the hash of a network.
-
-    A token of an account spends the account's quotas: users make as many tokens as they like.
-    """
+    """Return the spender as text; tokens of an account, which may be many, spend the account's."""
     if isinstance(who, ApiToken):
         return f"account {who.user_id}" if who.user_id else f"token {who.pk}"
     if who.is_authenticated:
@@ -63,7 +58,6 @@ def quotas_of(spender: str) -> list[Quota]:
 
 
 def used(spender: str) -> list[tuple[Quota, int]]:
-    """Return the quotas of a spender, each with what is used of it in the current period."""
     now = Func(F("period"), TransactionNow(), EPOCH, function="DATE_BIN")
     counters = QuotaUsage.objects.filter(spender=spender, since=now)
     spent = dict(counters.values_list("period", "spent"))
@@ -73,8 +67,7 @@ def used(spender: str) -> list[tuple[Quota, int]]:
 def spend(spender: str, create: Callable[[], T], *, links: int = 1) -> T:
     """Spend the quotas on up to `links` new links; return the result of `create`, which makes them.
 
-    The default strategy creates and spends in one transaction. Every create locks the counter of
-    the day first, so two creates cannot deadlock over their counters.
+    Every create locks the counter of the day first, so no two creates deadlock over their counters.
 
     Raises TooManyCreates when a quota is used up, and MoreThanQuota for more links than the whole
     quota.
@@ -102,16 +95,14 @@ def reuse(
     """Return the owner's live link to `target_url`, or a new one, and whether it is new.
 
     An existing link costs nothing, unless the answer `is_kept` in an idempotency record, which is a
-    row too. So the link is looked for before spending. If another process creates it in between,
-    its cost is given back.
-
-    Raises the errors of spend() and operations.reuse().
+    row too. Raises the errors of spend() and operations.reuse().
     """
     if not is_kept and (found := operations.reusable(target_url, owner_id=owner_id)):
         return found, False
 
     def create() -> tuple[ShortUrl, bool]:
         short_url, created = operations.reuse(target_url, owner_id=owner_id)
+        # Another process may have created the link since the look above.
         give_back(spender, links=0 if created or is_kept else 1)
         return short_url, created
 
@@ -121,10 +112,9 @@ def reuse(
 def paying(
     strategy: Strategy[spending.Spend], spender: str, create: Callable[[], T], charges: list[Charge]
 ) -> Callable[[], T]:
-    """Return a function that spends the charges and creates. The longest period must be the last.
+    """Return a function that spends the charges, of which the longest period is last, and creates.
 
-    The default strategy, `reservation`, spends all charges in one statement. Any other strategy is
-    called once for each charge.
+    `reservation` spends all charges in one statement. Any other strategy is called for each one.
     """
     if strategy.name == "reservation" and charges:
         return partial(reserve, spender, create, charges)
@@ -136,16 +126,11 @@ def paying(
 
 
 def give_back(spender: str, links: int) -> None:
-    """Subtract `links` from today's usage, because they were not created after all.
-
-    Call it inside the `create` of spend(), and so in its transaction.
-    """
-    if not links:
-        return
-    today = QuotaUsage.objects.filter(
-        spender=spender, period=DAY, since=Func(DAY, TransactionNow(), EPOCH, function="DATE_BIN")
-    )
-    today.filter(spent__gte=links).update(spent=F("spent") - links)
+    """Subtract `links` that were not created from today's usage, in the transaction of spend()."""
+    if links:
+        since = Func(DAY, TransactionNow(), EPOCH, function="DATE_BIN")
+        today = QuotaUsage.objects.filter(spender=spender, period=DAY, since=since)
+        today.filter(spent__gte=links).update(spent=F("spent") - links)
 
 
 def seconds_left(period: timedelta) -> int:
@@ -158,11 +143,7 @@ def seconds_left(period: timedelta) -> int:
 
 
 def headers(used_up: Quota, seconds: int, spender: str) -> dict[str, str]:
-    """Return the headers of a 429.
-
-    The RateLimit fields follow draft-ietf-httpapi-ratelimit-headers-10. They name every quota with
-    its limit and period, and the one that is used up with the seconds until it is renewed.
-    """
+    """Return the headers of a 429, by draft-ietf-httpapi-ratelimit-headers-10."""
     policies = (
         f'"{quota.name}";q={quota.limit};w={round(quota.period.total_seconds())}'
         for quota in quotas_of(spender)

@@ -7,12 +7,7 @@ from django.test import Client
 
 from pginterleave import Outcome, explore
 from shorturl.models import ShortUrl
-from shorturl.tests.callers import OTHER, TARGET, bearer, change, create, fields
-
-
-@pytest.fixture
-def headers() -> dict[str, str]:
-    return bearer()
+from shorturl.tests.callers import OTHER, TARGET, change, create, fields
 
 
 def delete(key: str, headers: dict[str, str]) -> Any:
@@ -30,8 +25,7 @@ def test_a_deleted_key_leads_nowhere_and_is_given_to_nobody(
     assert change(client, "gone", {"target_url": OTHER}, headers=headers).status_code == 404
     response = create(client, {"target_url": OTHER, "key": "gone"}, headers=headers)
     assert (response.status_code, fields(response)) == (409, {"key": "taken"})
-    assert client.get("/gone").status_code == 404
-    assert client.head("/gone").status_code == 404
+    assert client.get("/gone").status_code == client.head("/gone").status_code == 404
     assert client.get("/api/links/gone").status_code == 404
 
     drawn = iter(["gone", "free"])

@@ -15,7 +15,7 @@ from pytest_django import Settings
 from shorturl import operations
 from shorturl.limits import quotas
 from shorturl.limits.quotas import DAY, MINUTE
-from shorturl.management.forgetting import forget
+from shorturl.management.database_command import forget
 from shorturl.models import ApiToken, IdempotencyRecord, QuotaUsage, ShortUrl
 from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, create, fields, user
 

@@ -49,7 +49,7 @@ def test_a_malformed_custom_key(key: str) -> None:
     assert raised.value.messages == [message]
 
 
-@pytest.mark.parametrize("key", ["admin", "API"])
+@pytest.mark.parametrize("key", ["admin", "API", "bulk"])
 def test_a_reserved_custom_key(key: str) -> None:
     with pytest.raises(ValidationError, match="is reserved") as raised:
         keys.validate_custom_key(key)

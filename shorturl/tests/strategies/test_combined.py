@@ -116,14 +116,12 @@ def test_statements_of_two_processes_for_one_key() -> None:
         assert last in ([2, 5], [3, 5])
         assert counters() == {"hot": 5}
 
-    result = explore(
+    explore(
         [lambda: combined.resolve("hot", hits=2), lambda: combined.resolve("hot", hits=3)],
         setup=lambda: make(hot=0),
         invariant=exact,
         split_autocommit=True,
-    )
-    assert result.complete
-    assert not result.violations
+    ).assert_safe()
 
 
 def test_an_error_that_is_no_lock_is_raised_as_it_is() -> None:

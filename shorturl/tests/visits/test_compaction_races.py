@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable
-from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 
 import pytest
 from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
 from pytest_django import Settings
 
 from pginterleave import Exploration, Outcome, explore
@@ -21,6 +21,13 @@ from shorturl.visits.classification import Visit
 from shorturl.visits.compaction import move
 from shorturl.visits.statistics import Dimension
 
+pytestmark = pytest.mark.django_db(transaction=True)
+
+FIREFOX, CHROME = Visit("a.example", "Firefox"), Visit("b.example", "Chrome")
+DELETES = re.compile(
+    r"DELETE FROM (\S+) AS counts USING free (WHERE .+\n) +RETURNING (counts\.\*)\n"
+)
+
 
 def in_one_transaction(link: str, hour: datetime) -> int:
     return move(link, "h", "h", hour, hour + HOUR)
@@ -30,22 +37,16 @@ def but_for_the_devices(link: str, hour: datetime) -> int:
     return move(link, "h", "d", hour, hour + HOUR, devices="h")
 
 
-DELETES = re.compile(
-    r"DELETE FROM (\S+) AS counts USING free (WHERE .+\n) +RETURNING (counts\.\*)\n"
-)
-
-
 def select_then_delete(link: str, hour: datetime) -> int:
     """Do the same in two statements: wrong, as what comes between is lost, or added twice."""
     kinds = VisitCount.objects.filter(short_url__key=link, starts_at=hour)
     for dimension in Dimension:
         kinds = kinds.exclude(**{dimension: ANY})
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
         text, changed = DELETES.subn(
             r"SELECT \3 FROM \1 AS counts, free \2", compaction.MOVE.as_string(cursor.cursor)
         )
-    assert changed == 1
-    with transaction.atomic(), connection.cursor() as cursor:
+        assert changed == 1
         found = list(kinds.values_list("pk", flat=True))
         cursor.execute(
             text.replace("FOR UPDATE SKIP LOCKED", ""),
@@ -55,16 +56,13 @@ def select_then_delete(link: str, hour: datetime) -> int:
     return len(found)
 
 
-FIREFOX, CHROME = Visit("a.example", "Firefox"), Visit("b.example", "Chrome")
-
-
 def explored(
     way: Callable[[str, datetime], int], visits_meanwhile: int, number: int
 ) -> Exploration:
     """Compact an hour in several processes, in which visits of the same kind are recorded."""
 
     def compacted() -> int:
-        """Look at the clock now: an hour may end while the orders are explored."""
+        # The clock is looked at now: an hour may end while the orders are explored.
         return way("hot", datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
 
     def setup() -> None:
@@ -88,42 +86,28 @@ def explored(
     )
 
 
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(
-    ("strategy", "number"),
-    [
-        ("batches", 1),
-        ("by_key", 1),
-        pytest.param("batches", 2, marks=pytest.mark.exhaustive),
-        pytest.param("by_key", 2, marks=pytest.mark.exhaustive),
-    ],
-)
+@pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("strategy", ["batches", "by_key"])
 @pytest.mark.parametrize("way", [in_one_transaction, but_for_the_devices])
 def test_it_meets_visits_and_another_compaction(
     way: Callable[[str, datetime], int], strategy: str, number: int, settings: Settings
 ) -> None:
     """In every order of their statements, nothing is lost, and nothing counted twice."""
     settings.SHORTURL_ROLLING_UP = strategy
-    result = explored(way, 1, number)
-    assert not result.violations, result
-    assert result.complete
+    explored(way, 1, number).assert_safe()
 
 
-@pytest.mark.django_db(transaction=True)
-def test_it_goes_past_rows_that_others_have_locked() -> None:
+def test_it_goes_past_rows_that_others_have_locked(elsewhere: CursorWrapper) -> None:
     link = ShortUrl.objects.create(key="hot", target_url="https://a.example/")
-    for number in range(3):
-        add(link, NOW, numbered(number))
-    with closing(connection.copy()) as other, other.cursor() as cursor:
-        cursor.execute("BEGIN")
-        cursor.execute("SELECT FROM shorturl_visitcount WHERE referrer = '1.example' FOR UPDATE")
-        assert move(link.key, "h", "h", NOW, NOW + HOUR) == 2
-        cursor.execute("ROLLBACK")
+    add(link, {(NOW, numbered(number)): 1 for number in range(3)})
+    elsewhere.execute("BEGIN")
+    elsewhere.execute("SELECT FROM shorturl_visitcount WHERE referrer = '1.example' FOR UPDATE")
+    assert move(link.key, "h", "h", NOW, NOW + HOUR) == 2
+    elsewhere.execute("ROLLBACK")
     each_is_there_once(link)
     assert VisitCount.objects.count() == 1 + 2 + 4
 
 
-@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("visits_meanwhile", "number"), [(1, 1), (0, 2)])
 def test_in_two_statements_visits_are_lost_or_counted_twice(
     visits_meanwhile: int, number: int
