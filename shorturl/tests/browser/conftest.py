@@ -83,7 +83,7 @@ class TargetPage(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *args: Any) -> None:
-        """Keep quiet."""
+        pass
 
 
 @pytest.fixture(scope="module")

@@ -56,28 +56,21 @@ def test_each_change_writes_its_event_while_somebody_is_told() -> None:
     operations.create(TARGET, key="a", max_hits=2)
     operations.change(links(), target_url=f"{TARGET}new")
     operations.change(links(), target_url=f"{TARGET}new")  # which changes nothing
-    for _ in range(2):
-        operations.follow("a", Visit())
+    edited, used_up = "link.edited", "link.used_up"
+    operations.follow("a", Visit())
+    with transaction.atomic():  # an edit can use a link up, and a rollback leaves no event
+        operations.change(links(), max_hits=1)
+        assert told() == ["link.created", edited, edited, used_up]
+        transaction.set_rollback(True)
+    operations.follow("a", Visit())
     operations.change(links(), max_hits=3)
     operations.resolve("a")
     links().delete()
-    edited, used_up = "link.edited", "link.used_up"
     assert told() == ["link.created", edited, used_up, edited, used_up, "link.deleted"]
     assert LinkEvent.objects.filter(type=used_up).latest("id").data["max_hits"] == 3
     assert triggers() == len(TRIGGERS)
     assert unsubscribe(URL)
     assert (LinkEvent.objects.count(), triggers()) == (0, 0)
-
-
-def test_an_edit_can_use_a_link_up_and_a_rollback_leaves_no_event() -> None:
-    subscribe(URL)
-    operations.create(TARGET, key="a", max_hits=5)
-    operations.follow("a", Visit())
-    with transaction.atomic():
-        operations.change(links(), max_hits=1)
-        assert told() == ["link.created", "link.edited", "link.used_up"]
-        transaction.set_rollback(True)
-    assert told() == ["link.created"]
 
 
 def test_an_expiry_is_told_once_and_a_new_one_again() -> None:
@@ -101,10 +94,8 @@ def test_expiries_are_found_by_the_index() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("SET LOCAL enable_bitmapscan = off")
-        expired = ShortUrl.objects.filter(EXPIRY_UNTOLD, expires_at__lte=timezone.now()).order_by(
-            "expires_at"
-        )
-        assert "shorturl_shorturl_expiry_ix" in expired.explain()
+        expired = ShortUrl.objects.filter(EXPIRY_UNTOLD, expires_at__lte=timezone.now())
+        assert "shorturl_shorturl_expiry_ix" in expired.order_by("expires_at").explain()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -127,12 +118,11 @@ def test_two_deliverers_tell_an_expiry_once_and_not_one_that_is_put_off() -> Non
 
     found = explore([tell_expiries, tell_expiries, put_off], setup=setup, invariant=told_wrong)
     unsubscribe(URL)
-    assert found.complete
-    assert not found.violations, found
+    found.assert_safe()
 
 
 class Receiver(ThreadingHTTPServer):
-    """Notes what it gets, and answers with a status by the link's key, 204 by default."""
+    """Notes what it gets, and answers with a status by the link's key, or else 204."""
 
     def __init__(self) -> None:
         self.got: list[tuple[Any, bytes]] = []
@@ -160,7 +150,7 @@ class Noting(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *args: Any) -> None:
-        """Say nothing."""
+        pass
 
 
 @pytest.fixture

@@ -36,11 +36,11 @@ def test_create_prints_the_token_alone_and_does_not_keep_it() -> None:
     assert not admitted(row["prefix"])
 
 
-@pytest.mark.parametrize("name", ["  ", "x" * 101, " taken ", "nul\0", "\udcff", "a\nb"])
-def test_create_with_a_name_that_cannot_be_one(name: str) -> None:
+def test_create_with_a_name_that_cannot_be_one() -> None:
     token("create", "taken")
-    with pytest.raises(CommandError, match="is not a valid name"):
-        token("create", name)
+    for name in ("  ", "x" * 101, " taken ", "nul\0", "\udcff", "a\nb"):
+        with pytest.raises(CommandError, match="is not a valid name"):
+            token("create", name)
     assert ApiToken.objects.count() == 1
 
 
@@ -58,14 +58,13 @@ def test_revoke(by: str) -> None:
     assert ApiToken.objects.get(name="backup").revoked_at == first
 
 
-@pytest.mark.parametrize("which", ["", "back", "shorturl_", "nul\0", "\udcff", "two"])
-def test_revoke_what_is_not_one_token(which: str) -> None:
+def test_revoke_what_is_not_one_token() -> None:
     text = token("create", "backup")[0].strip()
-    if which == "two":
-        which = text[:17]
-        token("create", which)
-    with pytest.raises(CommandError, match=r"(No token is|Several tokens are) called"):
-        token("revoke", which)
+    token("create", text[:17])
+    for which in ("", "back", "shorturl_", "nul\0", "\udcff", text[:17]):
+        says = "Several tokens are" if which == text[:17] else "No token is"
+        with pytest.raises(CommandError, match=f"{says} called"):
+            token("revoke", which)
     assert admitted(text)
 
 

@@ -19,9 +19,9 @@ from shorturl.transfer import bulk
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PERSISTENT = [
-    name
-    for name, s in STRATEGIES.items()
-    if s.draws_keys and name not in ("naive", "get_or_create")
+    each
+    for each in STRATEGIES.values()
+    if each.draws_keys and each.name not in ("naive", "get_or_create")
 ]
 MINE, YOURS = "https://mine.example/", "https://yours.example/"
 
@@ -59,25 +59,22 @@ def take(strategy: Strategy[Create]) -> str:
 
 
 @every_strategy
-def test_returns_the_new_short_url(strategy: Strategy[Create]) -> None:
-    short_url = strategy.function(MINE, keys=["free"])
-    stored = ShortUrl.objects.get()
-    for this in (short_url, stored):
-        assert this.pk == stored.pk
-        assert (this.target_url, this.hits, this.deleted_at) == (MINE, 0, None)
-        assert (this.key == "free") is strategy.draws_keys
-        assert this.created_at == stored.created_at
-
-
-@every_strategy
-def test_the_insert_has_all_values(strategy: Strategy[Create]) -> None:
+def test_returns_the_new_short_url_with_all_values_of_the_insert(
+    strategy: Strategy[Create],
+) -> None:
     """No other statement gives the link its owner: meanwhile it would be nobody's."""
     owner = User.objects.create(username="owner")
-    with CaptureQueriesContext(connection) as sent:
-        short_url = strategy.function(MINE, keys=["free"], owner_id=owner.pk, hits=3)
-    for this in (short_url, ShortUrl.objects.get()):
-        assert (this.owner_id, this.hits) == (owner.pk, 3)
-    assert not [query for query in sent if "UPDATE" in query["sql"]]
+    for values in ({}, {"owner_id": owner.pk, "hits": 3}):
+        ShortUrl.objects.all().erase()
+        with CaptureQueriesContext(connection) as sent:
+            short_url = strategy.function(MINE, keys=["free"], **values)
+        stored = ShortUrl.objects.get()
+        for this in (short_url, stored):
+            assert (this.pk, this.created_at) == (stored.pk, stored.created_at)
+            assert (this.target_url, this.deleted_at) == (MINE, None)
+            assert (this.owner_id, this.hits) == (values.get("owner_id"), values.get("hits", 0))
+            assert (this.key == "free") is strategy.draws_keys
+        assert not [query for query in sent if "UPDATE" in query["sql"]]
 
 
 @every_strategy
@@ -98,7 +95,7 @@ def test_a_taken_key(strategy: Strategy[Create], deleted: bool) -> None:
     assert ShortUrl.objects.get(key=taken).target_url == YOURS
 
 
-@each(*(STRATEGIES[name] for name in PERSISTENT))
+@each(*PERSISTENT)
 def test_all_keys_taken(strategy: Strategy[Create]) -> None:
     for key in ("one", "two", "four4"):
         ShortUrl.objects.create(key=key, target_url=YOURS)

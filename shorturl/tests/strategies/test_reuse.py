@@ -11,7 +11,7 @@ from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains
 
 from shorturl import operations
-from shorturl.models import ApiToken, ShortUrl
+from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
 from shorturl.strategies.reusing import STRATEGIES, Reuse
 from shorturl.tests.callers import OTHER, TARGET, bearer, create, fields, user
@@ -28,10 +28,7 @@ def owner() -> User:
 
 @pytest.fixture
 def headers(owner: User) -> dict[str, str]:
-    """The headers of a call with a token of the owner's."""
-    headers = bearer()
-    ApiToken.objects.update(user=owner)
-    return headers
+    return bearer(user=owner)
 
 
 def test_the_callers_own_live_link(client: Client, headers: dict[str, str], owner: User) -> None:

@@ -85,20 +85,16 @@ def test_what_is_left_of_the_callers_transaction(all_or_nothing: bool) -> None:
     assert set(ShortUrl.objects.values_list("key", flat=True)) == made
 
 
-# --- Two at once ---------------------------------------------------------------------------------
-
-
-def crossed(first: str, *draws: str) -> Created:
-    """Ask for one custom key and one that is drawn."""
-    wanted = [Wanted(f"{MINE}{first}", first), Wanted(f"{MINE}{first}")]
-    return create_many(wanted, all_or_nothing=False, draw=drawing(*draws))
-
-
 def test_two_in_every_order_when_what_they_draw_crosses() -> None:
     """Each draws a taken key first, and then the one that the other has chosen.
 
     To insert only the second draw, with the first key still locked, would end in a deadlock.
     """
+
+    def crossed(first: str, *draws: str) -> Created:
+        """Ask for one custom key and one that is drawn."""
+        wanted = [Wanted(f"{MINE}{first}", first), Wanted(f"{MINE}{first}")]
+        return create_many(wanted, all_or_nothing=False, draw=drawing(*draws))
 
     def everybody_has_what_is_theirs(outcomes: list[Outcome]) -> str:
         found = [seen(outcome.returned) for outcome in outcomes]
@@ -114,8 +110,7 @@ def test_two_in_every_order_when_what_they_draw_crosses() -> None:
         setup=setup,
         invariant=everybody_has_what_is_theirs,
     )
-    assert result.complete
-    assert not result.violations, result.violations[0].draw()
+    result.assert_safe()
     assert result.schedules > 10
 
 

@@ -4,7 +4,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from io import StringIO
-from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -93,28 +92,21 @@ def test_leaves_a_key_alone_that_leads_elsewhere() -> None:
     assert ShortUrl.objects.get().target_url == "https://example.com/mine"
 
 
-@pytest.mark.parametrize("arguments", [[], ["--remove"]])
-def test_is_refused_in_a_production(settings: Settings, arguments: list[str]) -> None:
-    settings.LOCAL = False
-    with pytest.raises(CommandError, match="This is a production"):
-        demo(*arguments)
-    assert not ShortUrl.objects.exists()
-
-
-def test_an_owner_that_there_is_not() -> None:
+def test_is_refused_in_a_production_and_for_an_owner_that_there_is_not(settings: Settings) -> None:
     with pytest.raises(CommandError, match="There is no user 'nobody"):
         demo("--owner", "nobody\0")
+    settings.LOCAL = False
+    for arguments in ([], ["--remove"]):
+        with pytest.raises(CommandError, match="This is a production"):
+            demo(*arguments)
+    assert not ShortUrl.objects.exists()
 
 
 def test_the_same_seed_draws_the_same() -> None:
     until = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
 
-    def drawn(seed: int) -> list[Any]:
-        return [
-            (row["starts_at"], row["referrer"], row["hits"]) for row in visits(FEW[0], seed, until)
-        ]
-
-    assert drawn(1) == drawn(1) != drawn(2)
-    assert max(at for at, _, _ in drawn(1)) <= until
+    drawn = [visits(FEW[0], seed, until) for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert max(row["starts_at"] for row in drawn[0]) <= until
     keys = [link.key for link in demo_links.LINKS]
     assert len(set(keys)) == len(keys)
