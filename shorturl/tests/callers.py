@@ -13,7 +13,6 @@ JSON = "application/json"
 
 
 def bearer(name: str = "test", **fields: Any) -> dict[str, str]:
-    """Return the headers of a call with a new, valid token."""
     token = ApiToken(name=name, **fields)
     token.draw()
     token.save()
@@ -21,26 +20,22 @@ def bearer(name: str = "test", **fields: Any) -> dict[str, str]:
 
 
 def admitted(token: str) -> bool:
-    """Return whether the API takes this for a valid token."""
     status = Client().get("/api/links", headers={"Authorization": f"Bearer {token}"}).status_code
     assert status in (200, 401)
     return status == 200
 
 
 def user(*permissions: str, staff: bool = False) -> User:
-    """Return a new user with these permissions of this app."""
     person = User.objects.create_user(f"user{User.objects.count()}", is_staff=staff)
     person.user_permissions.set(Permission.objects.filter(codename__in=permissions))
     return person
 
 
 def create(client: Client, body: Any, **kwargs: Any) -> Any:
-    """Post `body`, which may also be bytes that are no JSON, to /api/links."""
     return client.post("/api/links", body, content_type=JSON, **kwargs)
 
 
 def change(client: Client, key: str, body: Any, **kwargs: Any) -> Any:
-    """Send `body` as the change of a link."""
     return client.patch(f"/api/links/{key}", body, content_type=JSON, **kwargs)
 
 
@@ -50,7 +45,6 @@ def fields(response: Any) -> dict[str, str]:
 
 
 def text(response: Any) -> str:
-    """Return the words of a page."""
     assert response.status_code == 200
     return " ".join(re.sub(r"<[^>]+>", " ", response.content.decode()).split())
 

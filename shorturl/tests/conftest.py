@@ -23,18 +23,15 @@ def written_when_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def public(settings: Settings) -> None:
-    """Let anybody create."""
     settings.SHORTURL_PUBLIC_CREATE = True
 
 
 @pytest.fixture
 def headers(db: None) -> dict[str, str]:
-    """The headers of a call with a token that may do everything."""
     return bearer()
 
 
 @pytest.fixture
 def elsewhere(transactional_db: None) -> Iterator[CursorWrapper]:
-    """A cursor of somebody else's session."""
     with closing(connection.copy()) as other, other.cursor() as cursor:
         yield cursor

@@ -50,7 +50,6 @@ def status(client: Client, call: str, **headers: str) -> int:
 
 
 def csrf(client: Client) -> dict[str, str]:
-    """Return the headers that a script of ours would send."""
     client.cookies["csrftoken"] = "a" * 32
     return {"X-CSRFToken": "a" * 32}
 

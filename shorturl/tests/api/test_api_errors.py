@@ -22,7 +22,6 @@ def _debugging(public: None, settings: Any) -> None:
 
 
 def error(response: Any, status: int) -> str:
-    """Return the detail of an error answer, which must be one."""
     assert response.status_code == status
     assert response["Content-Type"].startswith(JSON)
     content = response.json()

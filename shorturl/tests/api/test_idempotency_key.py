@@ -34,7 +34,6 @@ def send(
 
 
 def seen(response: Any) -> tuple[Any, ...]:
-    """Return what a client sees of an answer."""
     headers = [response.get(name) for name in ("Location", "Content-Type", "Cache-Control")]
     return response.status_code, response.content, headers
 
@@ -105,8 +104,6 @@ def test_a_malformed_key(client: Client, key: str) -> None:
 def test_what_is_not_the_requests_fault_is_not_kept(
     client: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
-    """Nor is anything that was done before it went wrong."""
-
     def create_and_fail(*args: Any, **kwargs: Any) -> ShortUrl:
         on_conflict.create(TARGET, keys=["half"])
         raise ShortUrl.KeySpaceExhausted([])

@@ -23,7 +23,6 @@ def brightness(page: Page) -> int:
 
 
 def look_at(page: Page, paths: list[str]) -> None:
-    """Check each page, wide and narrow, light and dark."""
     for path in paths:
         page.goto(path)
         fits(page, 1200)

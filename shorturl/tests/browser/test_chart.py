@@ -17,7 +17,6 @@ from shorturl.tests.browser.test_appearance import look_at
 
 @pytest.fixture(autouse=True)
 def short_url(service: None) -> ShortUrl:
-    """A link that some have followed every day of a year."""
     short_url = operations.create("https://example.com/", key="spring")
     rows = visits(DemoLink("spring", "", 4, steady), 1, timezone.now())
     rows[0]["referrer"] = f"{'long' * 15}.example"

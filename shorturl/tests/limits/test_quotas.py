@@ -73,7 +73,6 @@ def test_what_a_429_says_to_programs(client: Client, settings: Settings) -> None
 def test_who_is_refused_by_one_quota_pays_none(
     client: Client, settings: Settings, strategy: str
 ) -> None:
-    """Whether both are spent by one statement or one after the other."""
     settings.SHORTURL_SPENDING, settings.SHORTURL_CREATES_PER_MINUTE = strategy, 2
     headers = bearer()
     for expected in (201, 201, 429, 429):

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.django_db
 
 
 def token(*args: str) -> tuple[str, str]:
-    """Run the command and return what it says on standard output and on standard error."""
     out, err = StringIO(), StringIO()
     call_command("token", *args, stdout=out, stderr=err, no_color=True)
     return out.getvalue(), err.getvalue()
@@ -84,8 +83,6 @@ def test_list() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_two_make_a_token_of_the_same_name() -> None:
-    """In every order of their statements, one has it and the other is told."""
-
     def one_has_it(outcomes: list[Outcome]) -> None:
         (error,) = [outcome.raised for outcome in outcomes if outcome.raised]
         assert isinstance(error, CommandError), repr(error)
@@ -95,5 +92,6 @@ def test_two_make_a_token_of_the_same_name() -> None:
         [lambda: token("create", "backup")] * 2,
         setup=ApiToken.objects.all().delete,
         invariant=one_has_it,
+        reduce=True,
         expected=CommandError,
     ).assert_safe()

@@ -27,7 +27,6 @@ def page(link: ShortUrl, name: str = "change") -> str:
 
 
 def rows(response: Any) -> list[str]:
-    """Return the keys that a list shows."""
     return re.findall(r'field-key"><a [^>]*>(\w+)</a>', response.content.decode())
 
 

@@ -22,7 +22,6 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def owner(client: Client) -> User:
-    """Somebody who has logged in, and the link `known` of theirs."""
     owner = user()
     client.force_login(owner)
     operations.create(TARGET, key="known", owner_id=owner.pk)
@@ -168,7 +167,6 @@ def test_another_site_changes_nothing(owner: User) -> None:
 
 
 def test_an_overview_of_them(client: Client, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most followed, fading and never followed; only of one's own, and of the newest ones."""
     today = datetime.combine(timezone.now().date(), time.min, UTC)
     days = {"steady": [10, 40], "fading": [20, 45], "gone": [35, 45], "bots": [40], "late": [0, 40]}
     for number, (key, ago) in enumerate(days.items()):

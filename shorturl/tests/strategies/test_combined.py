@@ -101,8 +101,6 @@ def test_a_strategy_without_such_a_statement_leaves_out_all_keys(settings: Any) 
 
 
 def test_statements_of_two_processes_for_one_key() -> None:
-    """In every order of their steps, each hit has a number of its own."""
-
     def exact(outcomes: list[Outcome]) -> None:
         last = sorted(outcome.returned.hits for outcome in outcomes)
         assert last in ([2, 5], [3, 5])

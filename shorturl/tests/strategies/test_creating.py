@@ -1,10 +1,8 @@
 """What every way to create promises; lab/catalogue has the races of two at once."""
 
-from contextlib import suppress
-
 import pytest
 from django.contrib.auth.models import User
-from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
@@ -35,12 +33,10 @@ every_strategy = each(*STRATEGIES.values())
 
 @pytest.fixture(autouse=True)
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processes that read the clock at the same moment read the same time."""
     monkeypatch.setattr(timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000)
 
 
 def next_key() -> str:
-    """Return the key that permuted_sequence makes next."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT nextval(pg_get_serial_sequence(%s, 'id'))", [ShortUrl._meta.db_table]
@@ -130,37 +126,6 @@ def test_a_bulk_takes_the_key_behind_the_lock(settings: Settings) -> None:
         invariant=lambda _: "" if ShortUrl.objects.count() == 1 else "not one link",
         expected=ShortUrl.KeyTaken,
     ).assert_safe()
-
-
-def usable() -> bool:
-    """Return whether the transaction that is open can go on."""
-    try:
-        with transaction.atomic():
-            return ShortUrl.objects.exists()
-    except DatabaseError:
-        return False
-
-
-@every_strategy
-def test_what_a_collision_leaves_of_the_callers_transaction(strategy: Strategy[Create]) -> None:
-    """The key is taken before the create, or between its look and its insert."""
-
-    def create_and_go_on() -> bool:
-        with transaction.atomic():
-            with suppress(DatabaseError):
-                strategy.function(MINE, keys=["taken", "free"])
-            went_on = usable()
-            transaction.set_rollback(True)
-            return went_on
-
-    result = explore(
-        [create_and_go_on, lambda: take(strategy)],
-        setup=ShortUrl.objects.all().erase,
-        invariant=lambda outcomes: "" if outcomes[0].returned else "it cannot go on",
-    )
-    assert result.complete
-    ends_transaction = {"naive", "check_first", "forgiveness", "timestamp_key"}
-    assert bool(result.violations) is (strategy.name in ends_transaction)
 
 
 # As Citus words it; here, half of all keys are on a node that is away.

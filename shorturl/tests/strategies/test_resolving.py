@@ -1,9 +1,7 @@
 """What every way to resolve promises; lab/catalogue has the races of two at once."""
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
-from threading import Barrier
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from pginterleave import Outcome, run_schedule
 from shorturl.models import CLOCK, ShortUrl
-from shorturl.strategies import Strategy, Verdict
+from shorturl.strategies import Strategy
 from shorturl.strategies.resolving import (
     STRATEGIES,
     Resolve,
@@ -78,29 +76,6 @@ def test_what_makes_a_link_live_is_in_the_strategy(
     assert total() == values.get("hits", 0)
     ShortUrl.objects.update(deleted_at=None, max_hits=6, expires_at=CLOCK + timedelta(hours=1))
     assert strategy.function("hot").target_url == OLD
-
-
-@each(*(s for s in STRATEGIES.values() if s.verdict is Verdict.RIGHT))
-def test_threads_never_use_a_link_more_often_than_it_may_be(strategy: Strategy[Resolve]) -> None:
-    setup()
-    ShortUrl.objects.update(max_hits=5)
-    start = Barrier(THREADS)
-
-    def follow() -> int:
-        redirected = 0
-        try:
-            start.wait(TIMEOUT)
-            for _ in range(3):
-                with suppress(ShortUrl.DoesNotExist):
-                    strategy.function("hot")
-                    redirected += 1
-        finally:
-            connection.close()
-        return redirected
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        futures = [pool.submit(follow) for _ in range(THREADS)]
-        assert sum(future.result(TIMEOUT) for future in futures) == hot().hits == 5
 
 
 AT_ONCE = ("select_for_update", "update_returning", "combined")  # look and count under one lock

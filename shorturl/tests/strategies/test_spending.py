@@ -49,7 +49,6 @@ def test_so_much_and_no_more(strategy: Strategy[Spend]) -> None:
 
 @each
 def test_more_at_once_than_is_left(strategy: Strategy[Spend]) -> None:
-    """Also where there is no counter yet."""
     for made in (0, 1):
         with pytest.raises(ShortUrl.QuotaExceeded):
             strategy.function("one", fail, limit=3, period=PERIOD, amount=4 - made)
@@ -58,7 +57,6 @@ def test_more_at_once_than_is_left(strategy: Strategy[Spend]) -> None:
 
 
 def test_several_quotas_are_spent_by_one_statement(django_assert_num_queries: Any) -> None:
-    """All or none of them, and the error names the one that is used up."""
     day, minute = timedelta(days=10_000), timedelta(days=5_000)
     spend = partial(reserve, "one", list)
     with django_assert_num_queries(3):  # with BEGIN and COMMIT

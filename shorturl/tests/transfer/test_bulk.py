@@ -25,7 +25,6 @@ Created = list[ShortUrl | ShortUrlError]
 
 
 def drawing(*keys: str) -> Callable[[], Iterator[str]]:
-    """Return what every entry draws: these keys."""
     return lambda: iter(keys)
 
 
@@ -74,7 +73,6 @@ def test_a_key_space_that_is_used_up(all_or_nothing: bool) -> None:
 
 @pytest.mark.parametrize("all_or_nothing", [False, True])
 def test_what_is_left_of_the_callers_transaction(all_or_nothing: bool) -> None:
-    """Nothing that the caller did is rolled back, and it can go on."""
     ShortUrl.objects.create(key="theirs", target_url=YOURS)
     wanted = [Wanted(MINE, "a"), Wanted(MINE, "theirs"), Wanted(MINE)]
     with transaction.atomic():
@@ -92,7 +90,6 @@ def test_two_in_every_order_when_what_they_draw_crosses() -> None:
     """
 
     def crossed(first: str, *draws: str) -> Created:
-        """Ask for one custom key and one that is drawn."""
         wanted = [Wanted(f"{MINE}{first}", first), Wanted(f"{MINE}{first}")]
         return create_many(wanted, all_or_nothing=False, draw=drawing(*draws))
 
@@ -115,7 +112,6 @@ def test_two_in_every_order_when_what_they_draw_crosses() -> None:
 
 
 def waiting() -> int:
-    """Return how many sessions wait for another one's transaction."""
     with connection.cursor() as cursor:
         # Or pg_stat_activity is what it was when this transaction saw it first.
         cursor.execute("SELECT pg_stat_clear_snapshot()")

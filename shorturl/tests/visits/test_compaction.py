@@ -90,7 +90,6 @@ def shown(client: Client, *units: str) -> dict[str, Any]:
 
 
 def sums(link: ShortUrl) -> dict[str, Counter[tuple[str, bool]]]:
-    """Return the visits by each value of each dimension, by people and by bots."""
     found = {}
     for dimension in Dimension:
         rows = VisitCount.objects.filter(short_url=link).exclude(**{dimension: ANY})
@@ -178,7 +177,6 @@ def test_a_day_can_be_crowded_whose_hours_are_not(link: ShortUrl) -> None:
 def test_hours_of_some_days_ago_keep_their_devices_alone(
     crowded: int, link: ShortUrl, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also those with so few kinds that they are not compacted before."""
     monkeypatch.setattr(compaction, "CROWDED", crowded)
     days = [MIDNIGHT - number * DAY for number in (2, 3, 4)]
     bots = [Visit(f"{number}.example", "curl", "Other", "Other") for number in (1, 3)]

@@ -59,8 +59,6 @@ def select_then_delete(link: str, hour: datetime) -> int:
 def explored(
     way: Callable[[str, datetime], int], visits_meanwhile: int, number: int
 ) -> Exploration:
-    """Compact an hour in several processes, in which visits of the same kind are recorded."""
-
     def compacted() -> int:
         # The clock is looked at now: an hour may end while the orders are explored.
         return way("hot", datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
@@ -92,7 +90,6 @@ def explored(
 def test_it_meets_visits_and_another_compaction(
     way: Callable[[str, datetime], int], strategy: str, number: int, settings: Settings
 ) -> None:
-    """In every order of their statements, nothing is lost, and nothing counted twice."""
     settings.SHORTURL_ROLLING_UP = strategy
     explored(way, 1, number).assert_safe()
 

@@ -23,7 +23,6 @@ def encoded(value: object) -> bytes:
 
 
 def number(value: int) -> bytes:
-    """Return a number of two bytes."""
     return bytes([5 << 5 | 2]) + value.to_bytes(2, "big")
 
 

@@ -171,7 +171,6 @@ def test_it_goes_past_rows_that_others_have_locked(
 
 @pytest.mark.django_db(transaction=True)
 def test_links_are_rolled_up_one_by_one_while_they_are_followed() -> None:
-    """By several threads at once: no visit is lost, and no roll-up is ended as a deadlock."""
     keys, times, kinds = ["a", "b", "c"], 15, [Visit(browser=name) for name in ("Firefox", "Lynx")]
     for key in keys:
         ShortUrl.objects.create(key=key, target_url="https://a.example/")
