@@ -181,14 +181,10 @@ def move(
     """
     spans = [SPANS[into], SPANS[devices or into], devices or into, into]
     values: list[Any] = [key, unit, since, until, bool(devices), BATCH, key, *spans]
-    if settings.SHORTURL_ROLLING_UP == "by_key":
-        return move_in_two(values)
-    with connection.cursor() as cursor:
-        cursor.execute(MOVE, values)
-        return int(cursor.fetchone()[0])
-
-
-def move_in_two(values: list[Any]) -> int:
+    if settings.SHORTURL_ROLLING_UP != "by_key":
+        with connection.cursor() as cursor:
+            cursor.execute(MOVE, values)
+            return int(cursor.fetchone()[0])
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(TAKE, values)
         if not (found := cursor.fetchall()):

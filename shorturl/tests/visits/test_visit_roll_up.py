@@ -1,7 +1,6 @@
 """The roll-up of visits: what becomes of which row, and when."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -19,7 +18,7 @@ from pytest_django import Settings
 from pginterleave import Outcome, explore
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.strategies import Verdict, rolling_up
-from shorturl.strategies.recording_visits import append_only, one_transaction
+from shorturl.strategies.recording_visits import one_transaction
 from shorturl.strategies.rolling_up import batches, by_key
 from shorturl.visits import compaction
 from shorturl.visits.classification import Visit
@@ -167,39 +166,6 @@ def test_it_goes_past_rows_that_others_have_locked(
         assert strategy.roll_up("h", "d", NOW) == 1
     elsewhere.execute("ROLLBACK")
     assert strategy.roll_up("h", "d", NOW) == 1
-
-
-@pytest.mark.django_db(transaction=True)
-def test_links_are_rolled_up_one_by_one_while_they_are_followed() -> None:
-    keys, times, kinds = ["a", "b", "c"], 15, [Visit(browser=name) for name in ("Firefox", "Lynx")]
-    for key in keys:
-        ShortUrl.objects.create(key=key, target_url="https://a.example/")
-
-    def follow(record: Callable[[str, Visit], ShortUrl]) -> None:
-        for _ in range(times):
-            for key, kind in product(keys, kinds):
-                record(key, kind)
-
-    def move() -> None:
-        for _ in range(times):
-            by_key.roll_up(None, "h", ALL)
-            by_key.roll_up("h", "d", ALL)
-
-    def in_a_thread(function: Callable[[], None]) -> None:
-        try:
-            function()
-        finally:
-            connection.close()
-
-    ways = [one_transaction.record, append_only.record]
-    parties: list[Callable[[], None]] = [*(partial(follow, way) for way in ways), move, move, move]
-    with ThreadPoolExecutor(len(parties)) as pool:
-        for _ in pool.map(in_a_thread, parties):
-            pass
-    move()
-    found = VisitCount.objects.values_list("short_url__key", "unit", "browser", "hits")
-    due = [(key, "d", kind.browser, len(ways) * times) for key, kind in product(keys, kinds)]
-    assert sorted(found) == sorted(due)
 
 
 @pytest.mark.django_db(transaction=True)
