@@ -17,17 +17,7 @@ from django.http.response import HttpResponseBase
 from django.utils.log import log_response
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from shorturl.exceptions import (
-    Contended,
-    InFlight,
-    KeyReused,
-    KeySpaceExhausted,
-    KeyTaken,
-    LeftOut,
-    LimitTooLow,
-    MoreThanQuota,
-    TooManyCreates,
-)
+from shorturl import exceptions
 from shorturl.links.keys import violates
 from shorturl.links.validators import shortened
 from shorturl.models import OWNER_CONSTRAINT
@@ -116,27 +106,27 @@ def describe(error: object) -> ApiError | None:
             return unauthorized("Send a token, as 'Authorization: Bearer <token>', or log in.")
         case ValidationError():
             return wrong_input(*map(fault, error.errors))
-        case KeyTaken():
+        case exceptions.KeyTaken():
             message = f"{error} Choose another, or leave it out for a random one."
             return wrong_input(("key", "taken", message), status=HTTPStatus.CONFLICT)
-        case LeftOut():
+        case exceptions.LeftOut():
             return ApiError(HTTPStatus.FAILED_DEPENDENCY, str(error))
-        case InFlight():
+        case exceptions.InFlight():
             message = f"{error} Send it again in a moment."
             in_progress = ("Idempotency-Key", "in_progress", message)
             return wrong_input(in_progress, status=HTTPStatus.CONFLICT)
-        case KeyReused():
+        case exceptions.KeyReused():
             message = f"{error} Send this request with another key."
             return wrong_input(("Idempotency-Key", "reused", message))
-        case LimitTooLow():
+        case exceptions.LimitTooLow():
             return wrong_input(("max_hits", "too_low", str(error)))
-        case MoreThanQuota():
+        case exceptions.MoreThanQuota():
             return wrong_input(("links", "over_quota", str(error)))
         case IntegrityError() if violates(error, OWNER_CONSTRAINT):
             return unauthorized("The account was removed meanwhile, and nothing was created.")
-        case TooManyCreates():
+        case exceptions.TooManyCreates():
             return ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), headers=error.headers)
-        case KeySpaceExhausted() | Contended():
+        case exceptions.KeySpaceExhausted() | exceptions.Contended():
             headers = {"Retry-After": str(RETRY_AFTER)}
             return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, f"{error} Try again.", headers=headers)
         case RawPostDataException():  # a form, whose body the CSRF check has read

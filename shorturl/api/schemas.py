@@ -17,16 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from shorturl.links import bans, keys
-from shorturl.links.bans import clean_target_url
-from shorturl.links.labels import (
-    TAG_MAX_LENGTH,
-    TAGS_MAX,
-    TITLE_MAX_LENGTH,
-    clean_tags,
-    clean_title,
-    one_line,
-)
+from shorturl.links import bans, keys, labels
 from shorturl.links.validators import TARGET_URL_MAX_LENGTH, validate_expiry
 from shorturl.models import ShortUrl
 from shorturl.pages.views import address
@@ -63,7 +54,7 @@ def clean_key(key: str) -> str:
 def check_target_url(target_url: str, info: ValidationInfo) -> str:
     host = info.context["request"].get_host()  # type: ignore[index]  # ninja sees to it
     try:
-        return clean_target_url(target_url, host)
+        return bans.clean_target_url(target_url, host)
     except ValidationError as error:
         raise custom_error(error) from error
 
@@ -95,19 +86,19 @@ ExpiresAt = Annotated[
 ]
 Title = Annotated[
     str,
-    cleaned(clean_title),
+    cleaned(labels.clean_title),
     Field(
         description="What its owner calls it.",
         examples=["Spring catalogue"],
-        json_schema_extra={"maxLength": TITLE_MAX_LENGTH},
+        json_schema_extra={"maxLength": labels.TITLE_MAX_LENGTH},
     ),
 ]
 Tags = Annotated[
     list[str] | None,
-    cleaned(lambda tags: clean_tags(tags or [])),
+    cleaned(lambda tags: labels.clean_tags(tags or [])),
     Field(
-        description=f"At most {TAGS_MAX} words of {TAG_MAX_LENGTH} characters, without commas and "
-        "bars. They are stored in lower case, each of them once.",
+        description=f"At most {labels.TAGS_MAX} words of {labels.TAG_MAX_LENGTH} characters, "
+        "without commas and bars. They are stored in lower case, each of them once.",
         examples=[["catalogue", "spring"]],
     ),
 ]
@@ -162,10 +153,10 @@ class PageQuery(BaseModel):
 
     limit: int = Field(PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="Short URLs of a page.")
     after: CustomKey | None = Field(None, description="The last key of the page before.")
-    q: Annotated[str, cleaned(lambda text: one_line(text, "The text"))] = Field(
+    q: Annotated[str, cleaned(lambda text: labels.one_line(text, "The text"))] = Field(
         "", description="Those whose key, target or title contains this text, in any case."
     )
-    tags: Annotated[str, cleaned(clean_tags)] = Field(
+    tags: Annotated[str, cleaned(labels.clean_tags)] = Field(
         "", description="Those that have all of these tags, separated by commas."
     )
     state: Literal["live", "expired", "used up"] | None = Field(

@@ -3,15 +3,15 @@
 A spender is a token, an account or, for public creation, the network of an address.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.contrib.postgres.functions import TransactionNow
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import F, Func
 from django.http import HttpRequest
 
@@ -19,7 +19,6 @@ from shorturl import operations
 from shorturl.exceptions import MoreThanQuota, QuotaExceeded, TooManyCreates
 from shorturl.limits.client_address import client_address, hashed_network
 from shorturl.limits.owners import Who
-from shorturl.limits.reserving import Charge, reserve
 from shorturl.models import ApiToken, QuotaUsage, ShortUrl
 from shorturl.strategies import Strategy, spending
 
@@ -27,6 +26,15 @@ T = TypeVar("T")
 DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NETWORK = "network "  # the prefix of the spenders of public creation
+Charge = tuple[timedelta, int, int]  # a period, the limit in it, and the amount to spend
+RESERVE = f"""
+    INSERT INTO {connection.ops.quote_name(QuotaUsage._meta.db_table)} AS counter
+    (spender, period, since, spent) VALUES {{}}
+    ON CONFLICT (spender, period, since) DO UPDATE SET spent = counter.spent + excluded.spent
+    WHERE counter.spent + excluded.spent <= CASE excluded.period {{}} END
+    RETURNING period
+"""  # noqa: S608
+ROW, LIMIT = "(%s, %s, date_bin(%s, now(), 'epoch'), %s)", "WHEN %s THEN %s"
 
 
 @dataclass(frozen=True)
@@ -123,6 +131,28 @@ def paying(
             strategy.function, spender, create, limit=limit, period=period, amount=amount
         )
     return create
+
+
+def reserve(spender: str, create: Callable[[], T], charges: Sequence[Charge]) -> T:
+    """Spend charges of different periods by one statement, in the transaction of `create`.
+
+    Every create locks the counter of the longest period first, so no two creates deadlock. Raises
+    ShortUrl.QuotaExceeded for a quota that is used up; then nothing is spent.
+    """
+    charges = sorted(charges, reverse=True)
+    statement = RESERVE.format(", ".join([ROW] * len(charges)), " ".join([LIMIT] * len(charges)))
+    values: list[Any] = []
+    values += (each for when, _, price in charges for each in (spender, when, when, price))
+    values += (each for when, most, _ in charges for each in (when, most))
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(statement, values)
+            spent = {row[0] for row in cursor.fetchall()}
+        for when, most, price in charges:
+            # The upsert does not check the condition for a new counter.
+            if when not in spent or price > most:
+                raise ShortUrl.QuotaExceeded(spender, limit=most, period=when)
+        return create()
 
 
 def give_back(spender: str, links: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 from django.db import DataError, connection, transaction
 from django.db.models import Sum
 
-from shorturl.limits.reserving import reserve
+from shorturl.limits.quotas import reserve
 from shorturl.models import QuotaUsage, ShortUrl
 from shorturl.strategies import Strategy, Verdict
 from shorturl.strategies.spending import STRATEGIES, Spend
