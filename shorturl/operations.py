@@ -280,7 +280,7 @@ def resolve_by(function: Callable[[str], ShortUrl], key: str) -> ShortUrl:
 
 
 def why_not_counted(key: str) -> Exception:
-    """Return the error for a hit that found no live link."""
+    """Return the error to raise for a hit that found no live link."""
     try:
         look_up(key)
     except Exception as error:

@@ -17,7 +17,7 @@ NODE = re.compile(r"(?:remote node |essential: |to the node )(?:\S+@)?(\S+:\d+)"
 
 
 def is_outage(error: object) -> bool:
-    """Return whether another try, later on, may help."""
+    """Return whether another try may help, later on."""
     if isinstance(error, (OperationalError, InterfaceError)):
         return True
     if isinstance(error, DatabaseError) and driver_error(error, READ_ONLY):

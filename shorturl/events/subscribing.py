@@ -52,7 +52,7 @@ def subscribe(url: str) -> Subscription:
 
 
 def unsubscribe(url: str) -> bool:
-    """Forget the receiver, its events, and with the last one the triggers; return if it was."""
+    """Forget the receiver, its events, and with the last one the triggers; False if unknown."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(LOCK)
         removed, _ = Subscription.objects.filter(url=url).delete()

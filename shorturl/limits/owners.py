@@ -48,7 +48,8 @@ def visible_to(who: Who) -> ShortUrlQuerySet:
 
 
 def may_see_target(who: Who, short_url: ShortUrl) -> bool:
-    """Return whether `who`, who sees its page, also sees its target: to others that is a use."""
+    """Return whether `who`, who sees its page, also sees its target."""
+    # A client that has the target of a link with a limit has used the link.
     if short_url.max_hits is None:
         return True
     return links_of(who, "view").filter(pk=short_url.pk).exists()

@@ -53,7 +53,7 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
     """Short URLs; delete() only marks them as deleted."""
 
     def delete(self) -> tuple[int, dict[str, int]]:
-        """Mark the short URLs as deleted, and count those that were not: their keys stay taken."""
+        """Mark those not deleted yet, and count them; the rows stay, so the keys stay taken."""
         count = self.filter(deleted_at=None).update(deleted_at=Now())
         return count, {self.model._meta.label: count}
 

@@ -102,7 +102,7 @@ def lines(counts: dict[str, int], total: int, unsaid: str) -> list[ValueLine]:
 def presets(
     short_url: ShortUrl, usual: Range, current: tuple[Range, Bucket] | None
 ) -> Iterator[Preset]:
-    """Yield links to common ranges; `current` is shown."""
+    """Yield links to common ranges; `current` is the range that is shown."""
     today = usual.last
     year = today.replace(year=today.year - 1, day=1)
     created = min(short_url.created_at.date(), today)

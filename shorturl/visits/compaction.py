@@ -165,7 +165,7 @@ def times(unit: str, into: str, before: datetime) -> Iterator[tuple[datetime, da
 
 
 def crowded(statement: Any, *during: Any) -> list[str]:
-    """Return the keys of links that have more than CROWDED kinds in a time, or detailed hours."""
+    """Return the keys of the links that have more than CROWDED rows for the statement."""
     with connection.cursor() as cursor:
         cursor.execute(statement, [*during, LOOKED_AT, CROWDED])
         return [key for (key,) in cursor.fetchall()]
