@@ -1,12 +1,17 @@
-"""What the tests of the API and of the admin share: who calls, with what, and the answer."""
+"""What tests share: who calls, with what, and the answer; and each of several strategies."""
 
 import re
+from collections.abc import Iterable
+from io import StringIO
 from typing import Any
 
+import pytest
 from django.contrib.auth.models import Permission, User
+from django.core.management import call_command
 from django.test import Client
 
 from shorturl.models import ApiToken
+from shorturl.strategies import Strategy
 
 TARGET, OTHER = "https://example.com/page", "https://example.org/other"
 JSON = "application/json"
@@ -44,6 +49,13 @@ def fields(response: Any) -> dict[str, str]:
     return {error["field"]: error["code"] for error in response.json()["errors"]}
 
 
+def run(command: str, *arguments: str) -> tuple[str, str]:
+    """Return what a command of manage.py writes to standard output and to standard error."""
+    out, err = StringIO(), StringIO()
+    call_command(command, *arguments, stdout=out, stderr=err, no_color=True)
+    return out.getvalue(), err.getvalue()
+
+
 def text(response: Any) -> str:
     assert response.status_code == 200
     return " ".join(re.sub(r"<[^>]+>", " ", response.content.decode()).split())
@@ -55,3 +67,7 @@ def shown(response: Any) -> dict[str, str]:
     values = dict(re.findall(hidden, response.content.decode()))
     assert values
     return values | {f"initial-{name}": value for name, value in values.items()}
+
+
+def each(strategies: Iterable[Strategy[Any]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("strategy", list(strategies), ids=lambda one: one.name)

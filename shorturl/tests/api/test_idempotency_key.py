@@ -1,12 +1,10 @@
 """The Idempotency-Key of POST /api/…; lab/catalogue has the races of two at once."""
 
 from datetime import timedelta
-from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
-from django.core.management import call_command
 from django.db import OperationalError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.models.functions import Now
@@ -19,7 +17,7 @@ from shorturl.models import IdempotencyRecord, ShortUrl
 from shorturl.strategies import Strategy
 from shorturl.strategies.creating import on_conflict
 from shorturl.strategies.idempotency import STRATEGIES, Answer
-from shorturl.tests.callers import OTHER, TARGET, bearer, create, fields
+from shorturl.tests.callers import OTHER, TARGET, bearer, create, each, fields, run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -118,7 +116,7 @@ def test_what_is_not_the_requests_fault_is_not_kept(
     assert send(client).status_code == 201
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
+@each(STRATEGIES.values())
 def test_every_way_keeps_the_first_answer(strategy: Strategy[Answer]) -> None:
     def answer(status: int) -> IdempotencyRecord:
         return strategy.function("me", "key", "0", work=lambda: {"status": status})
@@ -127,7 +125,7 @@ def test_every_way_keeps_the_first_answer(strategy: Strategy[Answer]) -> None:
     assert IdempotencyRecord.objects.get().status == 201
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
+@each(STRATEGIES.values())
 def test_a_lock_that_the_work_waits_for_is_no_request_in_progress(
     strategy: Strategy[Answer], elsewhere: CursorWrapper
 ) -> None:
@@ -148,7 +146,5 @@ def test_answers_are_kept_for_a_day(client: Client) -> None:
     a_day_ago = Now() - timedelta(hours=24)
     IdempotencyRecord.objects.filter(key="old").update(kept_at=a_day_ago - timedelta(seconds=1))
     IdempotencyRecord.objects.filter(key="new").update(kept_at=a_day_ago + timedelta(minutes=1))
-    printed = StringIO()
-    call_command("forget_answers", stdout=printed)
-    assert printed.getvalue() == "1 answers removed.\n"
+    assert run("forget_answers")[0] == "1 answers removed.\n"
     assert IdempotencyRecord.objects.get().key == "new"

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from io import StringIO
 from threading import Barrier, Event, Thread
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db import connection, transaction
 from django.utils import timezone
 from pytest_django import Settings
@@ -23,6 +22,7 @@ from shorturl import operations
 from shorturl.events.delivering import Deliverer, deliver_next, postpone, tell_expiries
 from shorturl.events.subscribing import TRIGGERS, subscribe, unsubscribe
 from shorturl.models import EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription
+from shorturl.tests.callers import run
 from shorturl.visits.classification import Visit
 
 URL = "https://receiver.example/hook"
@@ -238,19 +238,16 @@ def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver) -> None
 
 
 def test_the_command(settings: Settings) -> None:
-    out, err = StringIO(), StringIO()
-    call_command("webhook", "add", URL, stdout=out, stderr=err)
-    assert out.getvalue() == f"{Subscription.objects.get().secret}\n"
+    assert run("webhook", "add", URL)[0] == f"{Subscription.objects.get().secret}\n"
     operations.create(TARGET, key="a")
-    call_command("webhook", "list", stdout=out)
-    assert out.getvalue().endswith(f"{URL}  1 events wait\n")
+    assert run("webhook", "list")[0] == f"{URL}  1 events wait\n"
     with pytest.raises(CommandError, match="is a receiver already"):
-        call_command("webhook", "add", URL)
+        run("webhook", "add", URL)
     with pytest.raises(CommandError, match="start it with http"):
-        call_command("webhook", "add", "ftp://example.com")
-    call_command("webhook", "remove", URL)
+        run("webhook", "add", "ftp://example.com")
+    run("webhook", "remove", URL)
     with pytest.raises(CommandError, match="No receiver is"):
-        call_command("webhook", "remove", URL)
+        run("webhook", "remove", URL)
     settings.DATABASE_CITUS = True
     with pytest.raises(CommandError, match="Citus"):
-        call_command("webhook", "list")
+        run("webhook", "list")

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Callable
-from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db import OperationalError, connection
 from django.db.backends.utils import CursorWrapper
 from django.test import Client
@@ -20,7 +19,7 @@ from pginterleave import Outcome, explore
 from shorturl import operations
 from shorturl.limits import owners
 from shorturl.models import ApiToken, ShortUrl
-from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, change, create, user
+from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, change, create, run, user
 
 pytestmark = pytest.mark.django_db
 
@@ -105,7 +104,9 @@ def test_a_token_lists_and_changes_only_its_users_links(client: Client) -> None:
     assert listed() == ["mine"]
 
 
-def test_without_their_account_links_go_on_and_tokens_do_not(client: Client) -> None:
+def test_without_their_account_links_go_on_and_tokens_do_not(
+    client: Client, admin_client: Client
+) -> None:
     owner = user()
     headers = bearer(user=owner)
     operations.create(TARGET, key="known", owner_id=owner.pk)
@@ -113,9 +114,7 @@ def test_without_their_account_links_go_on_and_tokens_do_not(client: Client) -> 
     User.objects.update(is_active=False)
     assert client.get("/api/links/known", headers=headers).status_code == 401
     User.objects.update(is_active=True)
-    boss = Client()
-    boss.force_login(User.objects.create_superuser("boss"))
-    assert boss.post(f"/admin/auth/user/{owner.pk}/delete/", {"post": "yes"}).status_code == 302
+    by_admin(admin_client, owner)
     assert not User.objects.filter(pk=owner.pk).exists()
     assert not ApiToken.objects.exists()
     assert client.get("/api/links/known", headers=headers).status_code == 401
@@ -210,32 +209,28 @@ def test_nobody_changes_what_is_no_longer_theirs(act: str) -> None:
     assert bool(result.violations) is (act == "checked_first")
 
 
-def by_admin(owner: User) -> None:
-    boss = Client()
-    boss.force_login(User.objects.create_superuser("boss"))
+def by_admin(boss: Client, owner: User) -> None:
     answer = boss.post(f"/admin/auth/user/{owner.pk}/delete/", {"post": "yes"})
     assert answer.status_code == 302
 
 
-def from_the_list(owner: User) -> None:
-    boss = Client()
-    boss.force_login(User.objects.create_superuser("boss"))
+def from_the_list(boss: Client, owner: User) -> None:
     chosen = {"action": "delete_selected", "_selected_action": [owner.pk], "post": "yes"}
     assert boss.post("/admin/auth/user/", chosen).status_code == 302
 
 
-def by_command(owner: User) -> None:
-    output = StringIO()
-    call_command("remove_account", owner.username, stdout=output)
-    assert output.getvalue() == f"{owner.username} is removed; 5 links have no owner now.\n"
+def by_command(boss: Client, owner: User) -> None:
+    said = f"{owner.username} is removed; 5 links have no owner now.\n"
+    assert run("remove_account", owner.username) == (said, "")
 
 
 @pytest.mark.parametrize("remove", [by_admin, from_the_list, by_command])
 def test_redirects_do_not_wait_for_the_removal_of_an_account(
     client: Client,
+    admin_client: Client,
     monkeypatch: pytest.MonkeyPatch,
     elsewhere: CursorWrapper,
-    remove: Callable[[User], None],
+    remove: Callable[[Client, User], None],
 ) -> None:
     """At no time are more links locked than a batch has; another account's are left alone."""
     monkeypatch.setattr(owners, "BATCH", 2)
@@ -252,7 +247,7 @@ def test_redirects_do_not_wait_for_the_removal_of_an_account(
         return done
 
     with connection.execute_wrapper(look):
-        remove(owner)
+        remove(admin_client, owner)
     assert max(locked) == 2
     assert not User.objects.filter(pk=owner.pk).exists()
     assert owner_of("known0") is None
@@ -333,4 +328,4 @@ def test_the_removal_of_an_account_takes_the_csrf_token_and_the_permission() -> 
 def test_an_account_that_is_not_there_cannot_be_removed() -> None:
     for name in ("nobody", "a\0b"):
         with pytest.raises(CommandError, match="There is no user '"):
-            call_command("remove_account", name)
+            run("remove_account", name)

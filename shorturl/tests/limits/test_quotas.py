@@ -2,12 +2,10 @@
 
 import re
 from datetime import timedelta
-from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
-from django.core.management import call_command
 from django.db.models.functions import Now
 from django.test import Client, RequestFactory
 from pytest_django import Settings
@@ -17,7 +15,7 @@ from shorturl.limits import quotas
 from shorturl.limits.quotas import DAY, MINUTE
 from shorturl.management.database_command import forget
 from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl
-from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, create, fields, user
+from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, create, fields, run, user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -230,9 +228,7 @@ def test_forget_spending_forgets_what_is_older_than_a_day(
         since = Now() - timedelta(hours=hours)
         for period in (MINUTE, None):
             QuotaUsage.objects.create(spender=str(hours), period=period, since=since)
-    out = StringIO()
-    call_command("forget_spending", stdout=out)
-    assert out.getvalue() == "4 counters removed.\n"
+    assert run("forget_spending")[0] == "4 counters removed.\n"
     assert set(QuotaUsage.objects.values_list("spender", flat=True)) == {"23"}
     with django_assert_num_queries(3):  # of at most one row each
         assert forget(QuotaUsage.objects.all(), batch=1) == 2

@@ -1,22 +1,17 @@
 """API tokens: how they are kept, and `manage.py token`."""
 
 import hashlib
-from io import StringIO
+from functools import partial
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from pginterleave import Outcome, explore
 from shorturl.models import ApiToken
-from shorturl.tests.callers import admitted
+from shorturl.tests.callers import admitted, run
 
 pytestmark = pytest.mark.django_db
-
-
-def token(*args: str) -> tuple[str, str]:
-    out, err = StringIO(), StringIO()
-    call_command("token", *args, stdout=out, stderr=err, no_color=True)
-    return out.getvalue(), err.getvalue()
+token = partial(run, "token")
 
 
 def test_create_prints_the_token_alone_and_does_not_keep_it() -> None:

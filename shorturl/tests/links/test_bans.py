@@ -1,14 +1,13 @@
 """Banned domains: manage.py ban, who is refused, what a redirect answers; and the preview."""
 
 from collections.abc import Callable
-from io import StringIO
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
-from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import connection
 from django.test import Client
@@ -18,8 +17,8 @@ from project.serving.redirects import location_of
 from shorturl import operations
 from shorturl.links import bans
 from shorturl.models import ShortUrl
-from shorturl.tests.callers import TARGET, change, create, fields, text
-from shorturl.tests.transfer.test_link_files import run
+from shorturl.tests.callers import TARGET, change, create, fields, run, text
+from shorturl.tests.transfer.test_link_files import transferred
 
 BANNED = "https://www.banned.example/secret"
 REFUSED = f"'{BANNED}' leads to banned.example, which is banned here: use another target"
@@ -33,13 +32,7 @@ def ban(monkeypatch: pytest.MonkeyPatch) -> Ban:
     """Return `manage.py ban`, after which the bans are read anew."""
     monkeypatch.setattr(bans, "HOLDS", -1)
     monkeypatch.setattr(bans, "known", bans.Known(frozenset(), 0))
-
-    def command(*arguments: str) -> tuple[str, str]:
-        out, err = StringIO(), StringIO()
-        call_command("ban", *arguments, stdout=out, stderr=err)
-        return out.getvalue(), err.getvalue()
-
-    return command
+    return partial(run, "ban")
 
 
 def test_the_command_bans_lifts_and_lists(ban: Ban) -> None:
@@ -108,7 +101,7 @@ def test_no_link_is_made_or_changed_to_it(
         assertContains(page, "which is banned here: use another target.", status_code=422)
     links = tmp_path / "links.csv"
     links.write_text(f"key,target_url\nold,{BANNED}\nnew,{TARGET}\n")
-    assert run("import_links", links)[2].startswith(f"Line 2: {REFUSED}.\n")
+    assert transferred("import_links", links)[2].startswith(f"Line 2: {REFUSED}.\n")
     targets = dict(ShortUrl.objects.values_list("key", "target_url"))
     assert targets == dict.fromkeys(("mine", "many", "new"), TARGET)
 

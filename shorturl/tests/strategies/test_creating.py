@@ -12,23 +12,20 @@ from shorturl.links import keys
 from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
 from shorturl.strategies.creating import STRATEGIES, Create, permuted_sequence, timestamp_key
+from shorturl.tests.callers import each
 from shorturl.transfer import bulk
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PERSISTENT = [
-    each
-    for each in STRATEGIES.values()
-    if each.draws_keys and each.name not in ("naive", "get_or_create")
+    one
+    for one in STRATEGIES.values()
+    if one.draws_keys and one.name not in ("naive", "get_or_create")
 ]
 MINE, YOURS = "https://mine.example/", "https://yours.example/"
 
 
-def each(*strategies: Strategy[Create]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("strategy", strategies, ids=lambda strategy: strategy.name)
-
-
-every_strategy = each(*STRATEGIES.values())
+every_strategy = each(STRATEGIES.values())
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +88,7 @@ def test_a_taken_key(strategy: Strategy[Create], deleted: bool) -> None:
     assert ShortUrl.objects.get(key=taken).target_url == YOURS
 
 
-@each(*PERSISTENT)
+@each(PERSISTENT)
 def test_all_keys_taken(strategy: Strategy[Create]) -> None:
     for key in ("one", "two", "four4"):
         ShortUrl.objects.create(key=key, target_url=YOURS)

@@ -3,10 +3,8 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from io import StringIO
 
 import pytest
-from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import connection, transaction
 from django.test import Client
@@ -16,6 +14,7 @@ from pginterleave import Outcome, explore
 from shorturl.links.partial_counts import roll_up
 from shorturl.models import PartialCount, ShortUrl
 from shorturl.strategies.resolving import append_only, slotted_counter
+from shorturl.tests.callers import run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -178,15 +177,13 @@ def test_hits_in_different_slots_do_not_wait(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_command_says_what_it_moved() -> None:
     setup()
-    output = StringIO()
-    call_command("roll_up", stdout=output)
-    assert output.getvalue() == "6 hits moved.\n0 rows of visits rolled up.\n"
+    assert run("roll_up") == ("6 hits moved.\n0 rows of visits rolled up.\n", "")
     setup()
     with connection.cursor() as cursor:
         cursor.execute("SET default_transaction_read_only TO on")
         try:
             refused = r"^The database: cannot execute .+ in a read-only .+ Nothing is lost"
             with pytest.raises(CommandError, match=refused):
-                call_command("roll_up", stdout=output)
+                run("roll_up")
         finally:
             cursor.execute("RESET default_transaction_read_only")

@@ -18,6 +18,7 @@ from shorturl.strategies.resolving import (
     in_memory,
     repeatable_read,
 )
+from shorturl.tests.callers import each
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -25,11 +26,7 @@ THREADS, TIMEOUT = 6, 30  # seconds, many times what any of this takes
 OLD, NEW = "https://old.example/", "https://new.example/"
 
 
-def each(*strategies: Strategy[Resolve]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("strategy", strategies, ids=lambda strategy: strategy.name)
-
-
-every_strategy = each(*STRATEGIES.values())
+every_strategy = each(STRATEGIES.values())
 
 
 def hot() -> ShortUrl:
@@ -81,7 +78,7 @@ def test_what_makes_a_link_live_is_in_the_strategy(
 AT_ONCE = ("select_for_update", "update_returning", "combined")  # look and count under one lock
 
 
-@each(*(STRATEGIES[name] for name in AT_ONCE))
+@each(STRATEGIES[name] for name in AT_ONCE)
 @pytest.mark.parametrize(("ends", "hits"), [("clock_timestamp()", 1), ("'2020-01-01'", 0)])
 def test_who_waits_for_the_end_is_judged_by_when_the_statement_came(
     strategy: Strategy[Resolve], ends: str, hits: int

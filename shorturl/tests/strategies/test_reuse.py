@@ -14,7 +14,7 @@ from shorturl import operations
 from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
 from shorturl.strategies.reusing import STRATEGIES, Reuse
-from shorturl.tests.callers import OTHER, TARGET, bearer, create, fields, user
+from shorturl.tests.callers import OTHER, TARGET, bearer, create, each, fields, user
 
 pytestmark = pytest.mark.django_db
 
@@ -59,7 +59,7 @@ def test_what_cannot_be_reused(client: Client, headers: dict[str, str]) -> None:
     assert not ShortUrl.objects.exists()
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
+@each(STRATEGIES.values())
 @pytest.mark.django_db(transaction=True)
 def test_a_link_that_leads_nowhere_is_not_reused(strategy: Strategy[Reuse]) -> None:
     owner_id = user().pk

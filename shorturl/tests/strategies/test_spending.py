@@ -12,18 +12,14 @@ from shorturl.limits.quotas import reserve
 from shorturl.models import QuotaUsage, ShortUrl
 from shorturl.strategies import Strategy, Verdict
 from shorturl.strategies.spending import STRATEGIES, Spend
+from shorturl.tests.callers import each
 
 # It began in 2024, and ends in 2052.
 PERIOD = timedelta(days=10_000)
 BEFORE = datetime(1997, 5, 19, tzinfo=UTC)
 
 pytestmark = pytest.mark.django_db(transaction=True)
-each = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
-right = pytest.mark.parametrize(
-    "strategy",
-    [one for one in STRATEGIES.values() if one.verdict is Verdict.RIGHT],
-    ids=lambda strategy: strategy.name,
-)
+every_strategy = each(STRATEGIES.values())
 
 
 def spent(spender: str) -> int:
@@ -34,7 +30,7 @@ def fail() -> NoReturn:
     raise ShortUrl.KeyTaken("mine")
 
 
-@each
+@every_strategy
 def test_so_much_and_no_more(strategy: Strategy[Spend]) -> None:
     """Each spender and each period has its own, and a refusal costs nothing."""
     QuotaUsage.objects.create(spender="one", period=PERIOD, since=BEFORE, spent=3)
@@ -47,7 +43,7 @@ def test_so_much_and_no_more(strategy: Strategy[Spend]) -> None:
         assert spent(spender) == (3, 6)[number == 0]
 
 
-@each
+@every_strategy
 def test_more_at_once_than_is_left(strategy: Strategy[Spend]) -> None:
     for made in (0, 1):
         with pytest.raises(ShortUrl.QuotaExceeded):
@@ -74,7 +70,7 @@ def test_several_quotas_are_spent_by_one_statement(django_assert_num_queries: An
     assert spent == {day: 2, minute: 1}
 
 
-@right
+@each(one for one in STRATEGIES.values() if one.verdict is Verdict.RIGHT)
 def test_what_fails_is_given_back_and_a_callers_transaction_goes_on(
     strategy: Strategy[Spend],
 ) -> None:

@@ -3,10 +3,9 @@
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from io import StringIO
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db.models import Sum
 from django.test import Client
 from pytest_django import Settings
@@ -18,7 +17,7 @@ from shorturl.management.commands import demo as command
 from shorturl.management.demo_links import DemoLink, once, visits
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.strategies.recording_visits import upsert
-from shorturl.tests.callers import user
+from shorturl.tests.callers import run, user
 from shorturl.visits.classification import Visit
 
 pytestmark = pytest.mark.django_db
@@ -36,9 +35,7 @@ def few(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
 
 
 def demo(*arguments: str) -> str:
-    output = StringIO()
-    call_command("demo", *arguments, stdout=output)
-    return output.getvalue()
+    return run("demo", *arguments)[0]
 
 
 def test_makes_links_whose_hits_are_their_visits_and_twice_nothing_twice(client: Client) -> None:

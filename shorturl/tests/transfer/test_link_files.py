@@ -26,7 +26,7 @@ TARGET, OTHER = "https://example.com/ü?a=1,2&b=\"'", "https://example.org/"
 WHEN = datetime(2024, 2, 29, 12, 30, 15, 123456, tzinfo=UTC)
 
 
-def run(command: str, *arguments: object) -> tuple[int, str, str]:
+def transferred(command: str, *arguments: object) -> tuple[int, str, str]:
     out, err = StringIO(), StringIO()
     try:
         call_command(command, *map(str, arguments), stdout=out, stderr=err)
@@ -58,14 +58,14 @@ def test_there_and_back(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(export_links, "PAGE", 7)
     links_of_all_kinds()
     before, path = stored(), tmp_path / f"links.{kind}"
-    assert run("export_links", path) == (0, "", "21 links are exported.\n")
-    assert run("export_links", "-", "--format", kind)[1] == path.read_text()
+    assert transferred("export_links", path) == (0, "", "21 links are exported.\n")
+    assert transferred("export_links", "-", "--format", kind)[1] == path.read_text()
     # A spreadsheet would compute a cell that begins with a hyphen.
     assert kind == "jsonl" or f"\n'-2-3,{OTHER}," in path.read_text()
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
     ShortUrl.objects.all().erase()
     imported = "21 links imported, 0 were there already, 0 lines not imported.\n"
-    assert run("import_links", path) == (0, imported, "")
+    assert transferred("import_links", path) == (0, imported, "")
     assert stored() == before
     assert (before["k4"]["hits"], before["k3"]["deleted_at"] is None) == (7, False)
 
@@ -73,7 +73,7 @@ def test_there_and_back(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ShortUrl.objects.filter(key="k6").delete()
     after = stored()
     again = "0 links imported, 21 were there already, 0 lines not imported.\n"
-    assert run("import_links", path) == (0, again, "")
+    assert transferred("import_links", path) == (0, again, "")
     assert stored() == after
 
 
@@ -96,7 +96,7 @@ def test_what_is_written_meanwhile_is_not_exported(
 
     with monkeypatch.context() as patch:
         patch.setattr(export_links, "columns", meanwhile)
-        assert run("export_links", path)[0] == 0
+        assert transferred("export_links", path)[0] == 0
     assert {each["key"]: each for each in written} == before
     assert len(stored()) == 22
 
@@ -150,7 +150,7 @@ def test_what_others_export(name: str, text: str, tmp_path: Path) -> None:
     User.objects.create_user("ann")
     path = tmp_path / name
     path.write_text(text, newline="")
-    code, said, _ = run("import_links", path, "--owner", "ann")
+    code, said, _ = transferred("import_links", path, "--owner", "ann")
     assert (code, said[:16]) == (0, "1 links imported")
     link = ShortUrl.objects.select_related("owner").get()
     assert (link.key, link.target_url, link.hits) == ("abc", OTHER, 12)
@@ -169,7 +169,7 @@ def test_kutts_expiry_and_what_may_be_null(tmp_path: Path) -> None:
     for expire_in in ("2123-05-06T05:08:09.000Z", "2123-05-06 05:08:09"):
         ShortUrl.objects.all().erase()
         path.write_text(json.dumps({**KUTT_LINK, **null, "expire_in": expire_in}))
-        assert run("import_links", path)[0] == 0
+        assert transferred("import_links", path)[0] == 0
         link = ShortUrl.objects.get()
         assert link.expires_at == datetime(2123, 5, 6, 5, 8, 9, tzinfo=UTC)
         assert (link.title, link.tags, link.hits) == ("", None, 0)
@@ -193,7 +193,7 @@ def test_what_is_wrong_is_said_by_line(tmp_path: Path) -> None:
     ShortUrl.objects.create(key="theirs", target_url="https://example.com/", hits=7)
     path = tmp_path / "links.txt"
     path.write_text("\n".join(["key,target_url,hits", *list(LINES)[1:]]))
-    code, said, errors = run("import_links", path, "--format", "csv")
+    code, said, errors = transferred("import_links", path, "--format", "csv")
     assert code == 1
     assert said == "1 links imported, 1 were there already, 7 lines not imported.\n"
     *shown, last = errors.splitlines()
@@ -237,7 +237,7 @@ def test_a_line_of_json(line: str | dict[str, Any], says: str, tmp_path: Path) -
         line = json.dumps({"key": "a", "target_url": "https://a.example", **line})
     path = tmp_path / "links.jsonl"
     path.write_text(f"\n{line}\n")
-    code, _, errors = run("import_links", path)
+    code, _, errors = transferred("import_links", path)
     assert code == 1
     assert errors.startswith("Line 2: ")
     assert says in errors
@@ -258,7 +258,7 @@ def test_a_file_that_cannot_be_read(name: str, text: str | None, says: str, tmp_
     path = tmp_path / name
     if text is not None:
         path.write_text(text)
-    code, _, errors = run("import_links", path)
+    code, _, errors = transferred("import_links", path)
     assert code == 2
     assert says in errors
 
@@ -271,7 +271,7 @@ def test_links_are_in_though_the_table_cannot_be_analyzed(
     elsewhere.execute("BEGIN; LOCK TABLE shorturl_shorturl IN SHARE UPDATE EXCLUSIVE MODE")
     with connection.cursor() as cursor:
         cursor.execute("SET lock_timeout = '50ms'")
-    code, said, errors = run("import_links", path)
+    code, said, errors = transferred("import_links", path)
     connection.close()  # and with it the setting
     elsewhere.execute("ROLLBACK")
     assert (code, said.startswith("1 links imported")) == (0, True)
@@ -296,14 +296,14 @@ def test_an_import_that_ends_half_way_goes_on(
     insert = bulk.insert
     with monkeypatch.context() as patch:
         patch.setattr(bulk, "insert", goes_away)
-        code, _, errors = run("import_links", path)
+        code, _, errors = transferred("import_links", path)
     said = "The database: server closed the connection. 2,000 links imported, 0 were there already"
     assert (code, errors.startswith(said)) == (2, True)
     operations.resolve("k00000")
     ShortUrl.objects.filter(key="k00001").delete()
     assert ShortUrl.objects.count() == 2 * BULK_MAX
     again = "1,500 links imported, 2,000 were there already, 0 lines not imported.\n"
-    assert run("import_links", path) == (0, again, "")
+    assert transferred("import_links", path) == (0, again, "")
     links = ShortUrl.objects.order_by("key")
     assert list(links.values_list("key", "target_url", "hits")) == [
         (f"k{number:05}", f"https://example.com/{number}", number or 1) for number in range(count)
