@@ -15,10 +15,7 @@ from django.views.csrf import csrf_failure
 from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains
 
-from shorturl import operations
-from shorturl.models import ShortUrl
 from shorturl.pages.views import bad_request
-from shorturl.visits.classification import Visit
 
 
 class Away:
@@ -67,28 +64,6 @@ def test_what_was_not_found_is_named_and_nobody_is_to_log_in_again(admin_client:
     response = admin_client.get("/admin/shorturl/shorturl/add/")
     assertContains(response, "Your account is not allowed to do this.", status_code=403)
     assertNotContains(response, "/login", status_code=403)
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize(
-    ("error", "status", "said"),
-    [
-        (ZeroDivisionError, 500, "Something went wrong on our side"),
-        (OperationalError, 503, "The database is not answering."),
-    ],
-)
-def test_an_error(
-    client: Client, monkeypatch: pytest.MonkeyPatch, error: type[Exception], status: int, said: str
-) -> None:
-    def fail(key: str, visit: Visit) -> ShortUrl:
-        raise error("secret")
-
-    monkeypatch.setattr(operations, "follow", fail)
-    client.raise_request_exception = False
-    response = client.get("/spring")
-    assertContains(response, said, status_code=status)
-    assert b"secret" not in response.content
-    assert ("Retry-After" in response.headers) is (status == 503)
 
 
 @pytest.mark.django_db
