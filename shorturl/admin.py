@@ -32,17 +32,14 @@ class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """An admin that answers malformed requests with an error page instead of a 500."""
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Return the list; raise IncorrectLookupParameters for a filter that cannot be evaluated.
-
-        Django itself does so for some filters, and then shows the whole list.
-        """
+        """Show the whole list for a filter that cannot be evaluated, as Django does for some."""
         try:
             return super().get_changelist_instance(request)
         except (DataError, ValueError, OverflowError) as error:  # a regex "(", the year 0, a NUL
             raise IncorrectLookupParameters from error
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Return the field of a form; it locks a chosen account until the COMMIT."""
+        """Let the form lock a chosen account until the COMMIT."""
         if db_field.remote_field.model is User:
             kwargs["queryset"] = User.objects.select_for_update(no_key=True)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
@@ -50,7 +47,6 @@ class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def response_action(
         self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
     ) -> HttpResponse | None:
-        """Run an action on the selected rows; raise BadRequest for an id that is not a number."""
         try:
             for selected in request.POST.getlist(ACTION_CHECKBOX_NAME):
                 self.opts.pk.to_python(selected)
@@ -60,12 +56,10 @@ class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
 
 class AdminForm(LinkForm, forms.ModelForm):  # type: ignore[type-arg]
-    """The form that changes a short URL."""
-
     target_url = forms.CharField(label="Target URL", widget=AdminTextInputWidget)
 
     def clean_max_hits(self) -> int | None:
-        """Return the limit; raise ValidationError if it is below the hits that the form shows."""
+        """Compare the limit with the hits that the form shows; save_model() meets later ones."""
         max_hits: int | None = self.cleaned_data["max_hits"]
         if max_hits is not None and max_hits < self.instance.total_hits:
             raise ValidationError(str(ShortUrl.LimitTooLow(max_hits)), code="too_low")
@@ -73,8 +67,6 @@ class AdminForm(LinkForm, forms.ModelForm):  # type: ignore[type-arg]
 
 
 class StateFilter(admin.SimpleListFilter):
-    """A filter by the state that the list shows."""
-
     title = "state"
     parameter_name = "state"
 
@@ -87,8 +79,6 @@ class StateFilter(admin.SimpleListFilter):
 
 @admin.register(ShortUrl)
 class ShortUrlAdmin(CheckedAdmin):
-    """The pages that list, change and delete short URLs. The front page creates them."""
-
     form = AdminForm
     fields = (
         *("key", "target_url", "title", "tags", "owner", "max_hits", "expires_at"),
@@ -112,12 +102,10 @@ class ShortUrlAdmin(CheckedAdmin):
     show_full_result_count = False
 
     def get_queryset(self, request: HttpRequest) -> ShortUrlQuerySet:
-        """Return all short URLs with their total hits and states."""
         return ShortUrl.objects.with_total_hits().with_state()
 
     @admin.display
     def state(self, short_url: ShortUrl) -> str:
-        """Return the state, which is "banned" for a live short URL to a banned domain."""
         return bans.state_of(short_url)
 
     @admin.display(description="hits", ordering="total_hits")
@@ -126,35 +114,26 @@ class ShortUrlAdmin(CheckedAdmin):
 
     @admin.display(description="target URL", ordering="target_url")
     def target(self, short_url: ShortUrl) -> str:
-        """Return the target URL, cut to the width of its column."""
         return shortened(short_url.target_url, 80)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return False: links are created only by operations.create(), which handles taken keys."""
-        return False
+        return False  # only operations.create() handles taken keys
 
     def has_change_permission(self, request: HttpRequest, obj: ShortUrl | None = None) -> bool:
-        """Return whether the user may change the short URL; a deleted one cannot be changed."""
         return super().has_change_permission(request, obj) and not (obj and obj.deleted_at)
 
     def has_delete_permission(self, request: HttpRequest, obj: ShortUrl | None = None) -> bool:
-        """Return whether the user may delete the short URL, unless it is deleted already."""
         return super().has_delete_permission(request, obj) and not (obj and obj.deleted_at)
 
     def get_form(
         self, request: HttpRequest, obj: ShortUrl | None = None, change: bool = False, **kwargs: Any
     ) -> type[forms.ModelForm[ShortUrl]]:
-        """Return the form's class for this request, with the service's own host."""
         form = super().get_form(request, obj, change=change, **kwargs)
         form.own_host = request.get_host()  # type: ignore[attr-defined]
         return form
 
     def save_model(self, request: HttpRequest, obj: ShortUrl, form: Any, change: bool) -> None:
-        """Write only the changed fields.
-
-        A bare save() would write the other columns back as the form read them: it would lose the
-        hits counted since then, and undo a deletion.
-        """
+        """Write only the changed fields: save() would lose hits counted since, or a deletion."""
         changes = {name: form.cleaned_data[name] for name in form.changed_data}
         try:
             links = ShortUrl.objects.filter(pk=obj.pk, deleted_at=None)
@@ -164,9 +143,8 @@ class ShortUrlAdmin(CheckedAdmin):
             raise BadRequest(str(error)) from error
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Return which short URLs a deletion marks as deleted; no other rows depend on them."""
         keys = [str(short_url) for short_url in objs if short_url.deleted_at is None]
-        return keys, {self.opts.verbose_name_plural: len(keys)}, set(), []
+        return keys, {self.opts.verbose_name_plural: len(keys)}, set(), []  # no other rows go
 
 
 SCOPES = tuple(f"can_{scope}" for scope in ApiToken.SCOPES)
@@ -174,8 +152,6 @@ SCOPES = tuple(f"can_{scope}" for scope in ApiToken.SCOPES)
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(CheckedAdmin):
-    """The pages that create, rename and revoke API tokens."""
-
     fields = ("name", "user", *SCOPES, "prefix", "created_at", "revoked_at")
     readonly_fields = ("prefix", "created_at", "revoked_at")
     raw_id_fields = ("user",)
@@ -192,7 +168,6 @@ class ApiTokenAdmin(CheckedAdmin):
     actions = ("revoke",)
 
     def get_fields(self, request: HttpRequest, obj: ApiToken | None = None) -> Any:
-        """Return the fields to show; a new token has only those to fill in."""
         return self.fields if obj else ("name", "user", *SCOPES)
 
     @admin.display(description="scopes")
@@ -200,8 +175,7 @@ class ApiTokenAdmin(CheckedAdmin):
         return ", ".join(token.scopes)
 
     def has_delete_permission(self, request: HttpRequest, obj: ApiToken | None = None) -> bool:
-        """Return False: tokens are revoked, so that their rows show when."""
-        return False
+        return False  # tokens are revoked, so that their rows show when
 
     def save_model(self, request: HttpRequest, obj: ApiToken, form: Any, change: bool) -> None:
         """Save a new token, or only the changed fields of an old one, as it may be revoked now."""
@@ -214,10 +188,7 @@ class ApiTokenAdmin(CheckedAdmin):
     def response_add(
         self, request: HttpRequest, obj: ApiToken, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Show the token in the response itself.
-
-        The usual redirect shows a message, which a cookie or the session would store meanwhile.
-        """
+        """Show the token at once: a message after a redirect would be stored in between."""
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
@@ -237,10 +208,8 @@ admin.site.unregister([User, Group])
 
 @admin.register(User)
 class CheckedUserAdmin(CheckedAdmin, UserAdmin):  # type: ignore[type-arg]
-    """Django's users."""
-
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Return what a deletion removes; a user's tokens go too, without a permission for them."""
+        # A user's tokens are removed, too, and take no permission.
         removed, counts, lacking, protected = super().get_deleted_objects(objs, request)
         return removed, counts, lacking - {ApiToken._meta.verbose_name}, protected
 
@@ -253,7 +222,6 @@ class CheckedUserAdmin(CheckedAdmin, UserAdmin):  # type: ignore[type-arg]
         return response
 
     def delete_model(self, request: HttpRequest, obj: User) -> None:
-        """Remove an account; its links stay in service without an owner."""
         owners.remove(obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
@@ -263,4 +231,4 @@ class CheckedUserAdmin(CheckedAdmin, UserAdmin):  # type: ignore[type-arg]
 
 @admin.register(Group)
 class CheckedGroupAdmin(CheckedAdmin, GroupAdmin):
-    """Django's groups."""
+    pass

@@ -4,8 +4,6 @@ from django.apps import AppConfig
 
 
 class ShortUrlConfig(AppConfig):
-    """Registers the system checks."""
-
     name = "shorturl"
     verbose_name = "URL shortener"
 

@@ -6,14 +6,13 @@ from datetime import timedelta
 
 
 class ShortUrlError(Exception):
-    """The base class of all errors of this app."""
+    pass
 
 
 class KeySpaceExhausted(ShortUrlError):
-    """Every candidate key was taken.
+    """Every candidate key was taken: one of keys.candidates(), or of a list.
 
-    `keys` are the candidate keys that were tried: keys.candidates() or a list. `attempts` maps a
-    key length to the number of attempts at that length; for an exhausted iterator it is empty.
+    `attempts` maps a key length to the number of attempts; for an exhausted iterator it is empty.
     """
 
     def __init__(self, keys: Iterable[str]) -> None:
@@ -61,8 +60,6 @@ class Banned(ShortUrlError):
 
 
 class LimitTooLow(ShortUrlError):
-    """A new limit is below the hits that were counted already."""
-
     def __init__(self, max_hits: int) -> None:
         super().__init__(
             f"The limit {max_hits:,} is below the hits that were counted: use a higher one."
@@ -86,15 +83,11 @@ class RowLocked(ShortUrlError):
 
 
 class KeyReused(ShortUrlError):
-    """An Idempotency-Key was sent before with a different request."""
-
     def __init__(self, key: str) -> None:
         super().__init__(f"The Idempotency-Key {key!r} was sent with another request before.")
 
 
 class InFlight(ShortUrlError):
-    """A request was repeated while the first one is still in progress."""
-
     def __init__(self, key: str) -> None:
         super().__init__(f"The request with the Idempotency-Key {key!r} is still in progress.")
 

@@ -50,7 +50,7 @@ STRATEGIES: dict[str, dict[str, Strategy[Any]]] = {
     "rolling_up": rolling_up.STRATEGIES,
     "delivering": delivering.STRATEGIES,
 }
-# Strategies of a redirect that count several hits of a key in one call: the service collects hits.
+# These count several hits of a key in one call: the service collects hits for them.
 COLLECTED = ("combined", "one_transaction")
 # Random keys that are drawn while their nodes are away: with half of all nodes away, one create of
 # a thousand meets only such keys.
@@ -73,23 +73,17 @@ def create(
     title: str = "",
     tags: list[str] | None = None,
 ) -> ShortUrl:
-    """Return a new short URL that leads to `target_url`.
+    """Return a new short URL, with a random key unless `key` is given. Safe inside atomic().
 
-    `key` is a custom key; without it a random key is drawn. `owner_id` is the account that owns the
-    link, if any. The link leads to its target `max_hits` times and until `expires_at`. `title` and
-    `tags` are as links/labels.py returns them. Safe inside atomic().
+    The link leads to its target `max_hits` times and until `expires_at`. `title` and `tags` are as
+    links/labels.py returns them.
 
     Raises ValidationError for an invalid target URL or custom key, ShortUrl.KeyTaken for a custom
     key that is or was in use, and ShortUrl.KeySpaceExhausted when no random key was free.
     """
     validate_target_url(target_url)
-    values = {
-        "owner_id": owner_id,
-        "max_hits": max_hits,
-        "expires_at": expires_at,
-        "title": title,
-        "tags": tags,
-    }
+    limits = {"max_hits": max_hits, "expires_at": expires_at}
+    values = {"owner_id": owner_id, **limits, "title": title, "tags": tags}
     strategy = creating.STRATEGIES[settings.SHORTURL_CREATING]
     if key is None:
         return create_at_random(strategy, target_url, **values)
@@ -122,16 +116,12 @@ def create_at_random(
 def create_by(
     strategy: Strategy[creating.Create], target_url: str, *, keys: Iterable[str], **values: Any
 ) -> ShortUrl:
-    """Return a new short URL, created by the strategy.
-
-    create_many() and imports take no advisory lock. So `advisory_lock` can collide with them, and
-    then `on_conflict` creates the link. The errors of wrong strategies are raised.
-    """
     try:
         return strategy.function(target_url, keys=keys, **values)
     except IntegrityError as error:
         if strategy.verdict is not Verdict.RIGHT or not is_collision(error):
             raise
+    # `advisory_lock` can collide with create_many() and imports, which take no such lock.
     return creating.STRATEGIES["on_conflict"].function(target_url, keys=keys, **values)
 
 
@@ -139,9 +129,6 @@ def create_many(
     wanted: Sequence[bulk.Wanted], *, all_or_nothing: bool, owner_id: int | None = None
 ) -> list[ShortUrl | ShortUrlError]:
     """Return for each entry its new short URL, or why there is none: see bulk.create_many().
-
-    One statement creates all of them, with any strategy for single creates. `owner_id` is the
-    account that owns them, if any. Safe inside atomic().
 
     Raises ValidationError for an invalid target URL or custom key.
     """
@@ -159,16 +146,12 @@ def create_many(
 
 
 def deleted(taken: list[str]) -> set[str]:
-    """Return which of the keys belong to deleted links."""
     links = ShortUrl.objects.filter(key__in=taken, deleted_at__isnull=False)
     return set(links.values_list("key", flat=True))
 
 
 def reusable(target_url: str, *, owner_id: int) -> ShortUrl | None:
-    """Return the owner's oldest live link to `target_url`, if any.
-
-    It takes no lock. When it returns None, call reuse(), which looks again under its lock.
-    """
+    """Return the owner's oldest live link, if any; it takes no lock, as reuse() looks again."""
     links = ShortUrl.objects.live().filter(owner_id=owner_id, target_url=target_url)
     return links.order_by("id").first()
 
@@ -176,8 +159,7 @@ def reusable(target_url: str, *, owner_id: int) -> ShortUrl | None:
 def reuse(target_url: str, *, owner_id: int) -> tuple[ShortUrl, bool]:
     """Return the owner's oldest live link to `target_url`, or a new one, and whether it is new.
 
-    Safe inside atomic(). Raises the errors of create(), and ShortUrl.Contended when an optimistic
-    strategy gives up.
+    Raises the errors of create(), and ShortUrl.Contended when an optimistic strategy gives up.
     """
     strategy = reusing.STRATEGIES[settings.SHORTURL_REUSING]
     made = partial(create, target_url, owner_id=owner_id)
@@ -219,10 +201,7 @@ def resolve(key: str) -> ShortUrl:
 
 
 def follow(key: str, visit: Visit) -> ShortUrl:
-    """Count a hit and record its visit; return the short URL of `key`.
-
-    Raises the errors of resolve().
-    """
+    """Count a hit and record its visit; return the short URL; raise the errors of resolve()."""
     function = recording_visits.STRATEGIES[settings.SHORTURL_VISITS].function
     return resolve_by(lambda key: function(key, visit), key)
 
@@ -322,8 +301,8 @@ def answer(
 ) -> IdempotencyRecord:
     """Return the answer to the caller's request with this Idempotency-Key; do its work only once.
 
-    `fingerprint` is a hash of the request. `work` carries it out and returns the fields of the
-    answer. An exception of `work` is raised, and its changes are rolled back.
+    `fingerprint` is a hash of the request. `work` returns the fields of the answer; its exceptions
+    are raised, and its changes rolled back.
 
     Raises IdempotencyRecord.InFlight while the first request with this key is in progress, and
     IdempotencyRecord.KeyReused if the first request with this key was a different one.

@@ -54,5 +54,4 @@ def driver_error(error: BaseException | None, code: str) -> BaseException | None
 
 
 def lacks_migrations(error: BaseException) -> bool:
-    """Return whether PostgreSQL does not know a table or a column, which `migrate` makes."""
     return any(driver_error(error, code) for code in UNDEFINED)

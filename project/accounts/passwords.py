@@ -24,8 +24,7 @@ from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
 from shorturl.exceptions import QuotaExceeded
-from shorturl.limits.quotas import DAY
-from shorturl.limits.reserving import reserve
+from shorturl.limits.quotas import DAY, reserve
 
 MAILS_PER_DAY = 3  # to one account: anybody can ask for them
 

@@ -36,15 +36,10 @@ invalid, `errors` names each `field`, with a `code` for programs and a `message`
 
 
 class Docs(Swagger):
-    """Swagger UI, from ninja's own static files, with a dark colour scheme."""
-
     template = "shorturl/api_docs.html"
 
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
-        """Return the page with a policy that allows data: URLs for images.
-
-        The style sheet of Swagger UI has its icons as data: URLs, and an image cannot run code.
-        """
+        """Let images be data: URLs, as the icons of Swagger UI are; an image cannot run code."""
         allow_icons: Any = csp_update({"img-src": ["data:"]})
         response: HttpResponse = allow_icons(super().render_page)(request, api, **kwargs)
         return response
@@ -63,7 +58,6 @@ class Api(NinjaAPI):
         return patterns, app_name, namespace
 
     def get_openapi_schema(self, *args: Any, **kwargs: Any) -> OpenAPISchema:
-        """Return the description, with the Idempotency-Key added to every POST."""
         schema = super().get_openapi_schema(*args, **kwargs)
         for path in schema["paths"].values():
             if operation := path.get("post"):
@@ -72,7 +66,6 @@ class Api(NinjaAPI):
 
 
 def nothing(request: HttpRequest) -> HttpResponse:
-    """Raise Http404 for every other path under /api/."""
     raise Http404
 
 

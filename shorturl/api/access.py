@@ -65,26 +65,20 @@ class Login(AuthBase):
 
 
 def anyone_where_public(request: HttpRequest) -> bool:
-    """Admit all requests if SHORTURL_PUBLIC_CREATE is on."""
     return bool(settings.SHORTURL_PUBLIC_CREATE)
 
 
 def anyone_where_stats_are_public(request: HttpRequest) -> bool:
-    """Admit all requests if SHORTURL_PUBLIC_STATS is on."""
     return bool(settings.SHORTURL_PUBLIC_STATS)
 
 
 def caller(request: HttpRequest) -> owners.Who:
-    """Return the token, the user or the anonymous user that was admitted."""
     admitted = getattr(request, "auth", None)  # ninja's
     return admitted if isinstance(admitted, ApiToken) else request.user
 
 
 def sender(request: HttpRequest) -> str:
-    """Return who sends a POST, as text, before it is admitted: each token for itself.
-
-    Raises ApiError for an invalid token, or for a login without the CSRF token.
-    """
+    """Return who sends a POST, as text, before it is admitted: each token for itself."""
     if token := Token("create")(request):
         return f"token {token.pk}"
     return quotas.spender_of(Login()(request) or AnonymousUser(), request)

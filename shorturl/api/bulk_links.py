@@ -1,27 +1,65 @@
-"""POST /api/links/bulk, which creates many short URLs."""
+"""POST /api/links/bulk, which creates many short URLs from a body in JSON, JSON lines or CSV."""
 
+import csv
+import io
+import json
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Status
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shorturl import operations
-from shorturl.api import access, bulk_body
-from shorturl.api.error_responses import RETRY_AFTER, ApiError, describe, wrong_input
+from shorturl.api import access
+from shorturl.api.error_responses import RETRY_AFTER, ApiError, describe, fault, wrong_input
+from shorturl.api.json_body import parse
 from shorturl.api.links import OPTIONAL, RATE_LIMIT, UNREADABLE
 from shorturl.api.schemas import Error, Link, NewLink
 from shorturl.exceptions import LeftOut
 from shorturl.limits import owners, quotas
+from shorturl.links.labels import SEPARATOR
+from shorturl.links.validators import shortened
 from shorturl.models import ShortUrl
-from shorturl.transfer.bulk import Wanted
+from shorturl.transfer.bulk import BULK_MAX, Wanted
 
 router = Router(tags=["links"])
 
+JSON, JSON_LINES, CSV = "application/json", "application/x-ndjson", "text/csv"
 COLUMNS = [name for name in NewLink.model_fields if name != "reuse"]
 FAULTLESS = frozenset({201, 424})  # the statuses of valid entries
+
+LINKS = {
+    "type": "array",
+    "items": {"$ref": "#/components/schemas/NewLink"},
+    "minItems": 1,
+    "maxItems": BULK_MAX,
+}
+EXAMPLE = {"target_url": "https://example.com/a/long/page", "key": "my-page"}
+# The content types of a body, as OpenAPI describes them.
+CONTENT: dict[str, Any] = {
+    JSON: {
+        "schema": {
+            "type": "object",
+            "required": ["links"],
+            "properties": {"links": LINKS, "atomic": {"type": "boolean", "default": True}},
+        }
+    },
+    JSON_LINES: {"schema": {"type": "string"}, "example": f"{json.dumps(EXAMPLE)}\n"},
+    CSV: {
+        "schema": {"type": "string"},
+        "example": f"{','.join(EXAMPLE)}\n{','.join(EXAMPLE.values())}\n",
+    },
+}
+
+
+class BulkBody(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    links: list[Any] = Field(min_length=1, max_length=BULK_MAX)
+    atomic: bool | None = Field(None, strict=True)
 
 
 class BulkQuery(BaseModel):
@@ -71,7 +109,7 @@ class BulkError(Error):
     summary="Create many short URLs",
     openapi_extra={
         **OPTIONAL,
-        "requestBody": {"required": True, "content": bulk_body.CONTENT},
+        "requestBody": {"required": True, "content": CONTENT},
         "responses": {429: {"headers": RATE_LIMIT}},
     },
 )
@@ -88,18 +126,16 @@ def create_links(
     Of several entries with the same key, the first one gets it. The others have 409, code
     `duplicate`.
     """
-    body = bulk_body.read(request, COLUMNS)
+    body = read(request)
     atomic = query.atomic if body.atomic is None else body.atomic
     checked = list(check(body.links, request))
-    links = [each for each in checked if isinstance(each, NewLink)]
-    outcomes: Sequence[Any] = [LeftOut()] * len(links)
-    if len(links) == len(checked) or not atomic:
-        wanted = [
-            Wanted(
-                link.target_url, link.key, link.model_dump(exclude={"target_url", "key", "reuse"})
-            )
-            for link in links
-        ]
+    wanted = [
+        Wanted(each.target_url, each.key, each.model_dump(exclude={"target_url", "key", "reuse"}))
+        for each in checked
+        if isinstance(each, NewLink)
+    ]
+    outcomes: Sequence[Any] = [LeftOut()] * len(wanted)
+    if len(wanted) == len(checked) or not atomic:
         who = access.caller(request)
         spender = quotas.spender_of(who, request)
 
@@ -130,6 +166,77 @@ def create_links(
     return Status(first["status"], {"detail": detail, "items": items})
 
 
+def read(request: HttpRequest) -> BulkBody:
+    """Return the entries of the body; an entry that cannot be read is an ApiError in its place.
+
+    Raises ApiError: 415 for another content type, 400 for a body that cannot be read at all, 422
+    for no entries or more than BULK_MAX.
+    """
+    most = BULK_MAX + 1  # one more shows that there are too many
+    match request.content_type:
+        case "application/json":
+            content = parse(request.body)
+        case "application/x-ndjson":
+            lines = filter(bytes.strip, request.body.splitlines())
+            content = {"links": list(map(json_entry, islice(lines, most)))}
+        case "text/csv":
+            content = {"links": list(islice(csv_entries(request.body), most))}
+        case _:
+            raise ApiError(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+                f"The body must be JSON, JSON lines or CSV: send it with 'Content-Type: {JSON}', "
+                f"'{JSON_LINES}' or '{CSV}'.",
+            )
+    try:
+        return BulkBody.model_validate(content)
+    except ValidationError as error:
+        raise invalid(error, "body") from error
+
+
+def json_entry(line: bytes) -> Any:
+    try:
+        return parse(line)
+    except ApiError as error:
+        return unreadable(error.detail.replace("The body", "The line", 1))
+
+
+def csv_entries(body: bytes) -> Iterator[Any]:
+    """Yield the rows without their empty fields; raise ApiError for malformed CSV."""
+    try:
+        rows = csv.DictReader(io.StringIO(body.decode("utf-8-sig"), newline=""), strict=True)
+        names = list(rows.fieldnames or [])
+        for name in names:
+            if name not in COLUMNS:
+                message = f"{shortened(name)!r} is not a column: use {', '.join(COLUMNS)}."
+                raise wrong_input(("header", "unknown", message))
+            if names.count(name) > 1:
+                message = f"The column {name!r} is there more than once: leave one of them out."
+                raise wrong_input(("header", "repeated", message))
+        for row in rows:
+            if None in row or None in row.values():
+                yield unreadable("The row has not as many fields as the first line has names.")
+            else:
+                entry: dict[str, Any] = {name: value for name, value in row.items() if value}
+                if tags := row.get("tags"):
+                    entry["tags"] = SEPARATOR.split(tags)
+                yield entry
+    except UnicodeDecodeError as error:
+        detail = f"The body is not CSV: it is not UTF-8 at byte {error.start + 1}."
+        raise ApiError(HTTPStatus.BAD_REQUEST, detail) from error
+    except csv.Error as error:
+        detail = f"The body is not CSV: {error} at line {rows.reader.line_num}."
+        raise ApiError(HTTPStatus.BAD_REQUEST, detail) from error
+
+
+def unreadable(message: str) -> ApiError:
+    return wrong_input(("entry", "malformed", message))
+
+
+def invalid(error: ValidationError, what: str) -> ApiError:
+    faults = [fault({**each, "loc": (what, *each["loc"])}) for each in error.errors()]
+    return wrong_input(*faults)
+
+
 def check(entries: list[Any], request: HttpRequest) -> Iterator[NewLink | ApiError]:
     """Yield for each entry its NewLink, or its error."""
     numbers: dict[str, int] = {}  # the number of the first entry with a key
@@ -140,22 +247,19 @@ def check(entries: list[Any], request: HttpRequest) -> Iterator[NewLink | ApiErr
         try:
             link = NewLink.model_validate(entry, context={"request": request})
         except ValidationError as error:
-            yield bulk_body.invalid(error, "entry")
+            yield invalid(error, "entry")
             continue
         if link.reuse:
             message = "It is for single short URLs: leave it out."
-            yield wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("reuse", "not_in_bulk", message))
-            continue
-        first = numbers.setdefault(link.key, number) if link.key else number
-        if first == number:
+            yield wrong_input(("reuse", "not_in_bulk", message))
+        elif not link.key or (first := numbers.setdefault(link.key, number)) == number:
             yield link
         else:
             message = f"Entry {first} has the key {link.key!r}, too: choose another for this one."
-            yield wrong_input(HTTPStatus.CONFLICT, ("key", "duplicate", message))
+            yield wrong_input(("key", "duplicate", message), status=HTTPStatus.CONFLICT)
 
 
 def item(number: int, outcome: object, request: HttpRequest) -> dict[str, Any]:
-    """Return the BulkItem of one entry."""
     if isinstance(outcome, ShortUrl):
         return {"number": number, "status": 201, "link": Link.of(outcome, request, hits=0)}
     error = describe(outcome)

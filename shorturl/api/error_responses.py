@@ -1,7 +1,4 @@
-"""The error responses of the API: JSON of one shape for all errors.
-
-`detail` is a sentence for people. `errors` lists the invalid inputs, if any.
-"""
+"""The error responses of the API, all of one shape: see schemas.Error."""
 
 import logging
 import sys
@@ -20,17 +17,7 @@ from django.http.response import HttpResponseBase
 from django.utils.log import log_response
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from shorturl.exceptions import (
-    Contended,
-    InFlight,
-    KeyReused,
-    KeySpaceExhausted,
-    KeyTaken,
-    LeftOut,
-    LimitTooLow,
-    MoreThanQuota,
-    TooManyCreates,
-)
+from shorturl import exceptions
 from shorturl.links.keys import violates
 from shorturl.links.validators import shortened
 from shorturl.models import OWNER_CONSTRAINT
@@ -69,15 +56,16 @@ class ApiError(Exception):
 
     @property
     def content(self) -> dict[str, Any]:
-        """The body, which is sent as JSON."""
         return {"detail": self.detail, **({"errors": self.errors} if self.errors else {})}
 
     def response(self) -> HttpResponse:
         return JsonResponse(self.content, status=self.status, headers=self.headers)
 
 
-def wrong_input(status: HTTPStatus, *faults: tuple[str, str, str]) -> ApiError:
-    """Return the error for invalid inputs, each with its field, code and message."""
+def wrong_input(
+    *faults: tuple[str, str, str], status: HTTPStatus = HTTPStatus.UNPROCESSABLE_ENTITY
+) -> ApiError:
+    """Return the error for `faults`, each a field, a code and a message."""
     errors = [
         {"field": shortened(field), "code": code, "message": message}
         for field, code, message in faults[:MAX_ERRORS]
@@ -87,13 +75,11 @@ def wrong_input(status: HTTPStatus, *faults: tuple[str, str, str]) -> ApiError:
 
 
 def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
-    """Return the response for an exception of a call."""
     if is_outage(error):
         raise error  # the same 503 as for every page: see project/serving/unavailable.py
     if known := describe(error):
         return known.response()
-    # Log and signal the exception as Django does for a page. Even with DEBUG the response does not
-    # show it, because a client expects JSON.
+    # As Django does for a page; but also with DEBUG the answer is JSON.
     got_request_exception.send(sender=None, request=request)
     detail = "An internal error occurred; it has been logged."
     response = ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
@@ -119,29 +105,28 @@ def describe(error: object) -> ApiError | None:
         case AuthenticationError():
             return unauthorized("Send a token, as 'Authorization: Bearer <token>', or log in.")
         case ValidationError():
-            return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, *map(fault, error.errors))
-        case KeyTaken():
+            return wrong_input(*map(fault, error.errors))
+        case exceptions.KeyTaken():
             message = f"{error} Choose another, or leave it out for a random one."
-            return wrong_input(HTTPStatus.CONFLICT, ("key", "taken", message))
-        case LeftOut():
+            return wrong_input(("key", "taken", message), status=HTTPStatus.CONFLICT)
+        case exceptions.LeftOut():
             return ApiError(HTTPStatus.FAILED_DEPENDENCY, str(error))
-        case InFlight():
+        case exceptions.InFlight():
             message = f"{error} Send it again in a moment."
-            return wrong_input(HTTPStatus.CONFLICT, ("Idempotency-Key", "in_progress", message))
-        case KeyReused():
+            in_progress = ("Idempotency-Key", "in_progress", message)
+            return wrong_input(in_progress, status=HTTPStatus.CONFLICT)
+        case exceptions.KeyReused():
             message = f"{error} Send this request with another key."
-            reused = ("Idempotency-Key", "reused", message)
-            return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, reused)
-        case LimitTooLow():
-            return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("max_hits", "too_low", str(error)))
-        case MoreThanQuota():
-            over = ("links", "over_quota", str(error))
-            return wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, over)
+            return wrong_input(("Idempotency-Key", "reused", message))
+        case exceptions.LimitTooLow():
+            return wrong_input(("max_hits", "too_low", str(error)))
+        case exceptions.MoreThanQuota():
+            return wrong_input(("links", "over_quota", str(error)))
         case IntegrityError() if violates(error, OWNER_CONSTRAINT):
             return unauthorized("The account was removed meanwhile, and nothing was created.")
-        case TooManyCreates():
+        case exceptions.TooManyCreates():
             return ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), headers=error.headers)
-        case KeySpaceExhausted() | Contended():
+        case exceptions.KeySpaceExhausted() | exceptions.Contended():
             headers = {"Retry-After": str(RETRY_AFTER)}
             return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, f"{error} Try again.", headers=headers)
         case RawPostDataException():  # a form, whose body the CSRF check has read
@@ -152,17 +137,14 @@ def describe(error: object) -> ApiError | None:
 
 
 def fault(error: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return the field, code and message of a validation error of ninja."""
     return str(error["loc"][-1]), error["type"], MESSAGES.get(error["type"], f"{error['msg']}.")
 
 
 def unauthorized(detail: str) -> ApiError:
-    """Return the error for a call with an invalid token, or without the one it needs."""
     return ApiError(HTTPStatus.UNAUTHORIZED, detail, headers={"WWW-Authenticate": "Bearer"})
 
 
 def not_json() -> ApiError:
-    """Return the error for a body with another content type."""
     return ApiError(
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         "The body must be JSON: send it with 'Content-Type: application/json'.",
@@ -170,10 +152,7 @@ def not_json() -> ApiError:
 
 
 def always_json(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Wrap a view under /api/ so that the 404s and 405s of Django and ninja are JSON too.
-
-    HEAD is answered like GET; the server leaves out the body.
-    """
+    """Wrap a view under /api/: 404s and 405s of Django and ninja are JSON, and HEAD is as GET."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:

@@ -44,8 +44,6 @@ class NotKept(Exception):
 
 
 def idempotent(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Wrap a view under /api/ so that a POST with an Idempotency-Key is carried out once."""
-
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         header = request.headers.get(HEADER)
@@ -79,7 +77,6 @@ def idempotent(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]
 
 
 def key_in(header: str) -> str:
-    """Return the key in the header; raise ApiError (400) for a malformed header."""
     match = KEY.fullmatch(header)
     key = (match["quoted"] or match["bare"]) if match else ""
     if not 1 <= len(key) <= IDEMPOTENCY_KEY_MAX_LENGTH:
@@ -92,17 +89,12 @@ def key_in(header: str) -> str:
 
 
 def fingerprint(request: HttpRequest) -> str:
-    """Return a hash of the request's path, content type and body."""
     asked = f"{request.get_full_path()}\n{request.headers.get('Content-Type')}\n".encode()
     return hashlib.sha256(asked + request.body).hexdigest()
 
 
 def replayed(kept: IdempotencyRecord) -> HttpResponse:
-    """Return the stored response."""
-    headers = {"Location": kept.location} if kept.location else {}
-    return HttpResponse(
-        kept.body,
-        status=kept.status,
-        content_type="application/json; charset=utf-8",
-        headers=headers,
-    )
+    headers = {"Content-Type": "application/json; charset=utf-8"}
+    if kept.location:
+        headers["Location"] = kept.location
+    return HttpResponse(kept.body, status=kept.status, headers=headers)

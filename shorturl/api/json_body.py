@@ -13,21 +13,13 @@ from shorturl.links.validators import shortened
 
 
 class JsonParser(Parser):
-    """The parser of all bodies."""
-
     def parse_body(self, request: HttpRequest) -> Any:
-        """Return the parsed body.
-
-        Raises ApiError: 415 for another content type, which a form of another site could send; 400
-        for malformed JSON, or a repeated field.
-        """
-        if request.content_type != "application/json":
+        if request.content_type != "application/json":  # a form of another site could send it
             raise not_json()
         return parse(request.body)
 
 
 def parse(body: bytes) -> Any:
-    """Return the parsed JSON; raise ApiError (400) if it is malformed."""
     try:
         # json.loads() of bytes would also accept UTF-16 and UTF-32.
         return json.loads(body.decode(), parse_constant=refuse, object_pairs_hook=unique)
@@ -42,7 +34,6 @@ def parse(body: bytes) -> Any:
 
 
 def unique(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; raise ApiError for a repeated field, which parsers read differently."""
     distinct = dict(fields)
     if len(distinct) < len(fields):
         ((name, _),) = Counter(name for name, _ in fields).most_common(1)
@@ -52,10 +43,8 @@ def unique(fields: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def refuse(constant: str) -> NoReturn:
-    """Raise ValueError for NaN and Infinity, which are not JSON."""
     raise ValueError(constant)
 
 
 def malformed(reason: str) -> ApiError:
-    """Return the error for a body that cannot be read."""
     return ApiError(HTTPStatus.BAD_REQUEST, f"The body is not JSON: {reason}.")

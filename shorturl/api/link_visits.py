@@ -2,8 +2,6 @@
 
 import csv
 from datetime import date, datetime
-from enum import StrEnum
-from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 from django.core.exceptions import ValidationError
@@ -13,7 +11,7 @@ from ninja import Query, Router
 from pydantic import BaseModel, BeforeValidator, Field
 
 from shorturl.api import access
-from shorturl.api.bulk_body import CSV, JSON
+from shorturl.api.bulk_links import CSV, JSON
 from shorturl.api.error_responses import wrong_input
 from shorturl.api.links import OPTIONAL, existing
 from shorturl.api.schemas import Error, custom_error
@@ -25,19 +23,11 @@ from shorturl.visits.statistics import GROUPS_MAX, Dimension, Statistics, VisitG
 router = Router(tags=["links"])
 
 
-class Of(StrEnum):
-    """What visits can be told apart by; a bot by its name."""
-
-    REFERRER = "referrer"
-    BROWSER = "browser"
-    SYSTEM = "system"
-    DEVICE = "device"
-    COUNTRY = "country"
-    BOT = "bot"
+# What visits can be told apart by; a bot by its name, which is in the dimension browser.
+Of = Literal["referrer", "browser", "system", "device", "country", "bot"]
 
 
 def day(value: object) -> date:
-    """Return a date by read_date(); raise PydanticCustomError."""
     try:
         return read_date(str(value))
     except ValidationError as error:
@@ -135,20 +125,19 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
         chosen = range_of(query.first, query.last, by)
     except ValidationError as error:
         [(name, [wrong])] = error.error_dict.items()
-        fault = (name, wrong.code or "invalid", wrong.messages[0])
-        raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, fault) from error
-    column = Dimension.BROWSER if query.of == Of.BOT else Dimension(query.of) if query.of else None
+        raise wrong_input((name, wrong.code or "invalid", wrong.messages[0])) from error
+    column = Dimension("browser" if query.of == "bot" else query.of) if query.of else None
     found = statistics.read(
         short_url, chosen, by=by, of=column if by else None, top=0 if by else GROUPS_MAX + 1
     )
     groups = found.groups if by or column is None else found.of(column)
     if len(groups) > GROUPS_MAX:
         message = f"There are more than {GROUPS_MAX:,} items: choose fewer days, or a longer unit."
-        raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("from", "too_many", message))
+        raise wrong_input(("from", "too_many", message))
     items = [item for each in groups if (item := shown(each, query.of))]
     items.sort(key=lambda item: (item.starts_at or chosen.begins, -item.people - item.bots))
-    as_csv = (query.format or preferred(request)) == "csv"
-    if as_csv:
+    prefers_csv = request.get_preferred_type([JSON, CSV]) == CSV
+    if query.format == "csv" or (query.format is None and prefers_csv):
         return csv_response(found, items, query.of, short_url.key)
     return LinkVisits(
         key=short_url.key,
@@ -164,28 +153,16 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
 
 
 def shown(group: VisitGroup, of: Of | None) -> Item | None:
-    """Return a group as an item; None if it has no visits of the kind that was asked for.
-
-    The dimension browser also has the names of bots.
-    """
-    people, bots = group.people, group.bots
-    if of == Of.BOT:
-        people = 0
-    elif of == Of.BROWSER:
-        bots = 0
+    """Return a group as an item; None if it has no visits of the kind that was asked for."""
+    people = 0 if of == "bot" else group.people
+    bots = 0 if of == "browser" else group.bots
     if not people and not bots:
         return None
     value = next((found for found in group.values.values() if found is not None), None)
     return Item(starts_at=group.begins, unit=group.unit, value=value, people=people, bots=bots)
 
 
-def preferred(request: HttpRequest) -> str:
-    """Return the format that the Accept header prefers, by default json."""
-    return "csv" if request.get_preferred_type([JSON, CSV]) == CSV else "json"
-
-
 def csv_response(found: Statistics, items: list[Item], of: Of | None, key: str) -> HttpResponse:
-    """Return the items as CSV, with a file name for browsers."""
     response = HttpResponse(content_type=f"{CSV}; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{key}-visits.csv"'
     patch_vary_headers(response, ["Accept"])

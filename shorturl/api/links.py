@@ -82,14 +82,13 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
 
 
 def reuser(body: NewLink, owner_id: int | None) -> int:
-    """Return the owner for a call with `reuse`; raise ApiError without one or with other fields."""
     if owner_id is None:
         raise unauthorized(
             "reuse: It is only for your own short URLs: send the token of an account, or log in."
         )
     if others := body.model_dump(exclude={"target_url", "reuse"}, exclude_defaults=True):
         message = f"Leave out {', '.join(others)}: a reused short URL keeps its own values."
-        raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("reuse", "not_alone", message))
+        raise wrong_input(("reuse", "not_alone", message))
     return owner_id
 
 
@@ -110,10 +109,10 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
     for name, values in request.GET.lists():
         if name not in PageQuery.model_fields:
             message = f"It is not a known parameter: use {', '.join(PageQuery.model_fields)}."
-            raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, (name, "unknown", message))
+            raise wrong_input((name, "unknown", message))
         if len(values) > 1:
             message = "It is there more than once: leave one of them out."
-            raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, (name, "repeated", message))
+            raise wrong_input((name, "repeated", message))
     known = owners.links_of(access.caller(request), "view")
     links = known.filter(deleted_at=None).matching(dict(query))
     links = links.with_total_hits().with_state().order_by("-id")
@@ -122,7 +121,7 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
         last = known.filter(key=query.after).values_list("id", flat=True).first()
         if last is None:
             message = f"There is no short URL {query.after!r}: use the last key of a page."
-            raise wrong_input(HTTPStatus.UNPROCESSABLE_ENTITY, ("after", "unknown", message))
+            raise wrong_input(("after", "unknown", message))
         links = links.filter(id__lt=last)
     page = list(links[: query.limit + 1])  # one more shows whether there is a next page
     items = [Link.of(one, request, hits=one.total_hits) for one in page[: query.limit]]
@@ -190,7 +189,6 @@ def delete_link(request: HttpRequest, key: str) -> Status[None]:
 
 
 def existing(links: ShortUrlQuerySet, key: str) -> ShortUrl:
-    """Return the short URL of `key`; raise ApiError (404) if it is none of the `links`."""
     try:
         return of_key(links, key).with_total_hits(key).with_state().get()
     except ShortUrl.DoesNotExist as error:
@@ -198,13 +196,10 @@ def existing(links: ShortUrlQuerySet, key: str) -> ShortUrl:
 
 
 def of_key(links: ShortUrlQuerySet, key: str) -> ShortUrlQuerySet:
-    """Return the link of `key` unless it is deleted, as a queryset; raise ApiError (404)."""
-    # A malformed key may have a NUL, which PostgreSQL refuses.
-    if not keys.CUSTOM_KEY.fullmatch(key):
+    if not keys.CUSTOM_KEY.fullmatch(key):  # it may have a NUL, which PostgreSQL refuses
         raise no_such_link(key)
     return links.filter(key=key, deleted_at=None)
 
 
 def no_such_link(key: str) -> ApiError:
-    """Return the error for a key that leads nowhere."""
     return ApiError(HTTPStatus.NOT_FOUND, f"There is no short URL {shortened(key)!r}.")

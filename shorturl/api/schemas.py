@@ -17,16 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from shorturl.links import bans, keys
-from shorturl.links.bans import clean_target_url
-from shorturl.links.labels import (
-    TAG_MAX_LENGTH,
-    TAGS_MAX,
-    TITLE_MAX_LENGTH,
-    clean_tags,
-    clean_title,
-    one_line,
-)
+from shorturl.links import bans, keys, labels
 from shorturl.links.validators import TARGET_URL_MAX_LENGTH, validate_expiry
 from shorturl.models import ShortUrl
 from shorturl.pages.views import address
@@ -39,15 +30,10 @@ TARGET = "https://example.com/a/long/page"
 
 def cleaned(clean: Callable[[Any], object]) -> AfterValidator:
     """Return a Pydantic validator that returns what `clean` does, and raises its errors."""
-    return checked(lambda value, request: clean(value))
 
-
-def checked(clean: Callable[[Any, HttpRequest], object]) -> AfterValidator:
-    """Return a Pydantic validator as cleaned() does; `clean` gets the request, too."""
-
-    def check(value: Any, info: ValidationInfo) -> Any:
+    def check(value: Any) -> Any:
         try:
-            return clean(value, info.context["request"])  # type: ignore[index]  # ninja sees to it
+            return clean(value)
         except ValidationError as error:
             raise custom_error(error) from error
 
@@ -55,21 +41,27 @@ def checked(clean: Callable[[Any, HttpRequest], object]) -> AfterValidator:
 
 
 def custom_error(error: ValidationError) -> PydanticCustomError:
-    """Return Django's error as Pydantic's, with the same code and message."""
     # The message is a value, because braces in a template would be placeholders.
     words = {"message": error.messages[0].removesuffix(".")}
     return PydanticCustomError(error.code or "invalid", "{message}", words)
 
 
 def clean_key(key: str) -> str:
-    """Return a custom key; raise ValidationError."""
     keys.validate_custom_key(key)
     return key
 
 
+def check_target_url(target_url: str, info: ValidationInfo) -> str:
+    host = info.context["request"].get_host()  # type: ignore[index]  # ninja sees to it
+    try:
+        return bans.clean_target_url(target_url, host)
+    except ValidationError as error:
+        raise custom_error(error) from error
+
+
 TargetUrl = Annotated[
     str,
-    checked(lambda target_url, request: clean_target_url(target_url, request.get_host())),
+    AfterValidator(check_target_url),
     Field(
         description=f"Where the short URL leads: http or https, at most {TARGET_URL_MAX_LENGTH:,} "
         "characters, and neither an address of this service nor in a banned domain. It is stored "
@@ -83,8 +75,6 @@ CustomKey = Annotated[
     cleaned(clean_key),
     Field(json_schema_extra={"pattern": f"^{keys.CUSTOM_KEY.pattern}$"}),
 ]
-
-
 MaxHits = Annotated[
     int,
     Field(ge=1, le=2**63 - 1, description="After this many hits it answers 410.", examples=[100]),
@@ -96,19 +86,19 @@ ExpiresAt = Annotated[
 ]
 Title = Annotated[
     str,
-    cleaned(clean_title),
+    cleaned(labels.clean_title),
     Field(
         description="What its owner calls it.",
         examples=["Spring catalogue"],
-        json_schema_extra={"maxLength": TITLE_MAX_LENGTH},
+        json_schema_extra={"maxLength": labels.TITLE_MAX_LENGTH},
     ),
 ]
 Tags = Annotated[
     list[str] | None,
-    cleaned(lambda tags: clean_tags(tags or [])),
+    cleaned(lambda tags: labels.clean_tags(tags or [])),
     Field(
-        description=f"At most {TAGS_MAX} words of {TAG_MAX_LENGTH} characters, without commas and "
-        "bars. They are stored in lower case, each of them once.",
+        description=f"At most {labels.TAGS_MAX} words of {labels.TAG_MAX_LENGTH} characters, "
+        "without commas and bars. They are stored in lower case, each of them once.",
         examples=[["catalogue", "spring"]],
     ),
 ]
@@ -127,7 +117,6 @@ class Change(BaseModel):
 
     @model_validator(mode="after")
     def something(self) -> Self:
-        """Raise ValueError when there is nothing to change."""
         if not self.model_fields_set:
             names = ", ".join(type(self).model_fields)
             raise PydanticCustomError("nothing", "{message}", {"message": f"Send any of {names}"})
@@ -164,10 +153,10 @@ class PageQuery(BaseModel):
 
     limit: int = Field(PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="Short URLs of a page.")
     after: CustomKey | None = Field(None, description="The last key of the page before.")
-    q: Annotated[str, cleaned(lambda text: one_line(text, "The text"))] = Field(
+    q: Annotated[str, cleaned(lambda text: labels.one_line(text, "The text"))] = Field(
         "", description="Those whose key, target or title contains this text, in any case."
     )
-    tags: Annotated[str, cleaned(clean_tags)] = Field(
+    tags: Annotated[str, cleaned(labels.clean_tags)] = Field(
         "", description="Those that have all of these tags, separated by commas."
     )
     state: Literal["live", "expired", "used up"] | None = Field(
@@ -198,7 +187,6 @@ class Link(BaseModel):
     def of(
         cls, short_url: ShortUrl, request: HttpRequest, *, hits: int, shows_target: bool = True
     ) -> "Link":
-        """Return `short_url` as the API shows it, with its address under the request's host."""
         return cls(
             key=short_url.key,
             short_url=address(request, short_url.key),

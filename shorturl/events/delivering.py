@@ -1,17 +1,28 @@
-"""What `manage.py deliver` does: it tells all receivers of their events, each in a thread."""
+"""What `manage.py deliver` does: it tells all receivers of their events, each in a thread.
 
+The requests are signed by https://www.standardwebhooks.com.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
 import logging
+import socket
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import Error, close_old_connections, connection, transaction
 from django.db.models import Exists, F, OuterRef
+from django.utils.encoding import iri_to_uri
 
-from shorturl.events.request import NotDelivered, tell
 from shorturl.events.subscribing import MOST
+from shorturl.links.validators import ascii_host
 from shorturl.models import CLOCK, EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription
 from shorturl.strategies import delivering
 
@@ -20,6 +31,8 @@ logger = logging.getLogger(__name__)
 PAUSE = 1  # seconds between two looks for events
 POSTPONED_MOST = 3_600  # seconds
 EXPIRIES = 1_000  # of one statement
+TIMEOUT = 5  # seconds: of each wait for the receiver
+LONGEST = 20  # seconds: of the whole request; a claim is longer
 
 
 class Deliverer:
@@ -30,7 +43,7 @@ class Deliverer:
         self.at_work: dict[int, Future[None]] = {}
 
     def run(self) -> None:
-        """Deliver until `stopping` is set; then end after the requests under way."""
+        """Deliver until `stopping` is set, and end after the requests under way."""
         with ThreadPoolExecutor(MOST) as pool:
             while not self.stopping.is_set():
                 try:
@@ -40,7 +53,6 @@ class Deliverer:
                 self.stopping.wait(PAUSE)
 
     def begin(self, pool: ThreadPoolExecutor) -> None:
-        """Begin to deliver to each receiver that has events and no thread yet."""
         close_old_connections()
         due = LinkEvent.objects.due(OuterRef("pk"))  # type: ignore[arg-type]
         while Subscription.objects.exists() and tell_expiries() == EXPIRIES:
@@ -50,7 +62,6 @@ class Deliverer:
                 self.at_work[receiver.pk] = pool.submit(self.drain, receiver)
 
     def drain(self, receiver: Subscription) -> None:
-        """Deliver to the receiver until no event is due."""
         try:
             close_old_connections()
             while not self.stopping.is_set() and deliver_next(receiver):
@@ -94,10 +105,50 @@ def postpone(event: LinkEvent) -> None:
 def tell_expiries() -> int:
     """Mark links that have expired as told, which writes their events; return how many.
 
-    One statement marks a link and writes its event, so both are committed or neither. It checks the
-    expiry on the row's newest version, under its lock. A new expiry differs from the one that was
-    told, and is told again.
+    The statement checks the expiry on the row's newest version, under its lock. A new expiry
+    differs from the one that was told, and is told again.
     """
     expired = ShortUrl.objects.filter(EXPIRY_UNTOLD, expires_at__lte=CLOCK)
     some = expired.order_by("id").select_for_update(skip_locked=True)[:EXPIRIES]
     return ShortUrl.objects.filter(pk__in=some.values("pk")).update(expiry_told=F("expires_at"))
+
+
+class NotDelivered(Exception):
+    """The receiver has answered with another status than 2xx."""
+
+
+def tell(receiver: Subscription, event: LinkEvent) -> None:
+    """Send the event; raise NotDelivered, OSError or HTTPException if it may not have arrived."""
+    content = {"type": event.type, "timestamp": event.at.isoformat(), "data": event.data}
+    body = json.dumps(content).encode()
+    headers = {"Content-Type": "application/json", **signed(receiver.secret, event.pk, body)}
+    url = urlsplit(iri_to_uri(receiver.url))
+    kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
+    connection = kind(ascii_host(url.hostname or ""), url.port, timeout=TIMEOUT)
+    try:
+        connection.connect()
+        # A receiver that sends a byte now and then would never run into the timeout.
+        timer = threading.Timer(LONGEST, connection.sock.shutdown, [socket.SHUT_RDWR])
+        timer.start()
+        try:
+            path = url._replace(scheme="", netloc="", fragment="").geturl()
+            connection.request("POST", path or "/", body, headers)
+            status = connection.getresponse().status
+        finally:
+            timer.cancel()
+    finally:
+        connection.close()
+    if not 200 <= status < 300:
+        raise NotDelivered(f"it answered {status}")
+
+
+def signed(secret: str, number: int, body: bytes) -> dict[str, str]:
+    """Return the headers with the event's id, the time in seconds, and the signature of all."""
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    name, now = f"event_{number}", str(int(time.time()))
+    digest = hmac.digest(key, f"{name}.{now}.".encode() + body, hashlib.sha256)
+    return {
+        "webhook-id": name,
+        "webhook-timestamp": now,
+        "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
+    }

@@ -29,10 +29,10 @@ TRIGGERS = {
 
 
 def subscribe(url: str) -> Subscription:
-    """Tell `url` of every change that is committed from now on; return the new subscription.
+    """Tell `url` of every change that is committed from now on.
 
-    The triggers are made in the same transaction. It waits for the changes under way, so no change
-    is committed later without its event. Raises ValidationError for an invalid or known address.
+    It waits for the changes under way, so none is committed later without its event. Raises
+    ValidationError for an invalid or known address.
     """
     validate_target_url(url)
     secret = "whsec_" + base64.b64encode(secrets.token_bytes(24)).decode()
@@ -52,7 +52,7 @@ def subscribe(url: str) -> Subscription:
 
 
 def unsubscribe(url: str) -> bool:
-    """Forget the receiver and its events, and with the last one the triggers; return if it was."""
+    """Forget the receiver, its events, and with the last one the triggers; False if unknown."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(LOCK)
         removed, _ = Subscription.objects.filter(url=url).delete()

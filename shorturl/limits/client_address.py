@@ -14,15 +14,14 @@ PREFIXES = {4: 24, 6: 64}
 
 
 def client_address(request: HttpRequest) -> str | None:
-    """Return the address of the client; None for what is not an address, such as a Unix socket."""
     return address_of(request.META)
 
 
 def address_of(environ: Mapping[str, Any]) -> str | None:
-    """Return the address of the client by the WSGI environ.
+    """Return the address of the client by the WSGI environ; None for one such as a Unix socket.
 
-    Behind a proxy this is the proxy's address. With PROXY_CLIENT_ADDRESS it is the last address of
-    X-Forwarded-For, the only one that the client cannot forge.
+    With PROXY_CLIENT_ADDRESS it is the last address of X-Forwarded-For, the only one that a client
+    cannot forge; else behind a proxy it is the proxy's.
     """
     address = str(environ.get("REMOTE_ADDR", ""))
     if settings.PROXY_CLIENT_ADDRESS:
@@ -33,8 +32,7 @@ def address_of(environ: Mapping[str, Any]) -> str | None:
         return None
 
 
-def without_port(address: str) -> str:
-    """Return the address; proxies also write "address:port" and "[address]:port"."""
+def without_port(address: str) -> str:  # proxies also write "address:port" and "[address]:port"
     if address.startswith("["):
         return address[1:].partition("]")[0]
     return address.partition(":")[0] if address.count(":") == 1 else address

@@ -31,9 +31,8 @@ ONE_SESSION = "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'"
 def links_of(who: Who, action: str) -> ShortUrlQuerySet:
     """Return the links on which `who` may do the `action`: view, change or delete.
 
-    Users have their own links. Staff with the same permission in the admin have all. A token has
-    only its user's links, even if the user is staff; a token without a user has all. Deleted links
-    are included.
+    A token has only its user's links, even if the user is staff; a token without a user has all.
+    Deleted links are included.
     """
     links = ShortUrl.objects.all()
     if isinstance(who, ApiToken):
@@ -45,22 +44,18 @@ def links_of(who: Who, action: str) -> ShortUrlQuerySet:
 
 
 def visible_to(who: Who) -> ShortUrlQuerySet:
-    """Return the links whose page `who` may see."""
     return ShortUrl.objects.all() if settings.SHORTURL_PUBLIC_STATS else links_of(who, "view")
 
 
 def may_see_target(who: Who, short_url: ShortUrl) -> bool:
-    """Return whether `who`, who sees its page, also sees its target there.
-
-    A client that has the target of a link with a limit has used the link, unless it owns the link.
-    """
+    """Return whether `who`, who sees its page, also sees its target."""
+    # A client that has the target of a link with a limit has used the link.
     if short_url.max_hits is None:
         return True
     return links_of(who, "view").filter(pk=short_url.pk).exists()
 
 
 def owner_id(who: Who) -> int | None:
-    """Return the id of the account that owns the links that `who` creates; None: no owner."""
     return who.user_id if isinstance(who, ApiToken) else who.pk
 
 
@@ -68,10 +63,8 @@ def remove(account: User) -> int:
     """Remove an account; return how many links have lost their owner. They stay in service.
 
     Django would update all links in one statement, and redirects would wait for its COMMIT. Here
-    each batch is a separate transaction before the removal, so a removal that fails can be
-    repeated. Links that the account creates meanwhile lose their owner in the removal itself.
-
-    Raises RuntimeError inside atomic().
+    each batch is a transaction of its own. Links that the account creates meanwhile lose their
+    owner in the removal itself. Raises RuntimeError inside atomic().
     """
     links = 0
     while disowned := disown(account.pk):
@@ -89,8 +82,8 @@ def remove(account: User) -> int:
 def disown(account_id: int, lock: str = IN_ORDER) -> int:
     """Remove the owner from up to BATCH links of an account; return how many.
 
-    The links are selected with the `lock`. Citus refuses the lock, because the rows have many keys;
-    then they are selected without it. So the UPDATE compares each link's owner again.
+    Citus refuses the lock, because the rows have many keys; then they are selected without it, and
+    the UPDATE compares each link's owner again.
     """
     links, values = sql.Identifier(ShortUrl._meta.db_table), [account_id, BATCH, account_id]
     try:

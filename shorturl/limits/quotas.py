@@ -3,15 +3,15 @@
 A spender is a token, an account or, for public creation, the network of an address.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.contrib.postgres.functions import TransactionNow
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import F, Func
 from django.http import HttpRequest
 
@@ -19,7 +19,6 @@ from shorturl import operations
 from shorturl.exceptions import MoreThanQuota, QuotaExceeded, TooManyCreates
 from shorturl.limits.client_address import client_address, hashed_network
 from shorturl.limits.owners import Who
-from shorturl.limits.reserving import Charge, reserve
 from shorturl.models import ApiToken, QuotaUsage, ShortUrl
 from shorturl.strategies import Strategy, spending
 
@@ -27,23 +26,27 @@ T = TypeVar("T")
 DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NETWORK = "network "  # the prefix of the spenders of public creation
+Charge = tuple[timedelta, int, int]  # a period, the limit in it, and the amount to spend
+RESERVE = f"""
+    INSERT INTO {connection.ops.quote_name(QuotaUsage._meta.db_table)} AS counter
+    (spender, period, since, spent) VALUES {{}}
+    ON CONFLICT (spender, period, since) DO UPDATE SET spent = counter.spent + excluded.spent
+    WHERE counter.spent + excluded.spent <= CASE excluded.period {{}} END
+    RETURNING period
+"""  # noqa: S608
+ROW, LIMIT = "(%s, %s, date_bin(%s, now(), 'epoch'), %s)", "WHEN %s THEN %s"
 
 
 @dataclass(frozen=True)
 class Quota:
-    """A limit for each period; `name` is shown to programs, `what` to people."""
-
-    name: str
-    what: str
+    name: str  # for programs
+    what: str  # for people
     limit: int
     period: timedelta
 
 
 def spender_of(who: Who, request: HttpRequest) -> str:
-    """Return the spender of a create as text: a token, an account, or the hash of a network.
-
-    A token of an account spends the account's quotas: users make as many tokens as they like.
-    """
+    """Return the spender as text; tokens of an account, which may be many, spend the account's."""
     if isinstance(who, ApiToken):
         return f"account {who.user_id}" if who.user_id else f"token {who.pk}"
     if who.is_authenticated:
@@ -63,7 +66,6 @@ def quotas_of(spender: str) -> list[Quota]:
 
 
 def used(spender: str) -> list[tuple[Quota, int]]:
-    """Return the quotas of a spender, each with what is used of it in the current period."""
     now = Func(F("period"), TransactionNow(), EPOCH, function="DATE_BIN")
     counters = QuotaUsage.objects.filter(spender=spender, since=now)
     spent = dict(counters.values_list("period", "spent"))
@@ -73,8 +75,7 @@ def used(spender: str) -> list[tuple[Quota, int]]:
 def spend(spender: str, create: Callable[[], T], *, links: int = 1) -> T:
     """Spend the quotas on up to `links` new links; return the result of `create`, which makes them.
 
-    The default strategy creates and spends in one transaction. Every create locks the counter of
-    the day first, so two creates cannot deadlock over their counters.
+    Every create locks the counter of the day first, so no two creates deadlock over their counters.
 
     Raises TooManyCreates when a quota is used up, and MoreThanQuota for more links than the whole
     quota.
@@ -102,16 +103,14 @@ def reuse(
     """Return the owner's live link to `target_url`, or a new one, and whether it is new.
 
     An existing link costs nothing, unless the answer `is_kept` in an idempotency record, which is a
-    row too. So the link is looked for before spending. If another process creates it in between,
-    its cost is given back.
-
-    Raises the errors of spend() and operations.reuse().
+    row too. Raises the errors of spend() and operations.reuse().
     """
     if not is_kept and (found := operations.reusable(target_url, owner_id=owner_id)):
         return found, False
 
     def create() -> tuple[ShortUrl, bool]:
         short_url, created = operations.reuse(target_url, owner_id=owner_id)
+        # Another process may have created the link since the look above.
         give_back(spender, links=0 if created or is_kept else 1)
         return short_url, created
 
@@ -121,10 +120,9 @@ def reuse(
 def paying(
     strategy: Strategy[spending.Spend], spender: str, create: Callable[[], T], charges: list[Charge]
 ) -> Callable[[], T]:
-    """Return a function that spends the charges and creates. The longest period must be the last.
+    """Return a function that spends the charges, of which the longest period is last, and creates.
 
-    The default strategy, `reservation`, spends all charges in one statement. Any other strategy is
-    called once for each charge.
+    `reservation` spends all charges in one statement. Any other strategy is called for each one.
     """
     if strategy.name == "reservation" and charges:
         return partial(reserve, spender, create, charges)
@@ -135,17 +133,34 @@ def paying(
     return create
 
 
-def give_back(spender: str, links: int) -> None:
-    """Subtract `links` from today's usage, because they were not created after all.
+def reserve(spender: str, create: Callable[[], T], charges: Sequence[Charge]) -> T:
+    """Spend charges of different periods by one statement, in the transaction of `create`.
 
-    Call it inside the `create` of spend(), and so in its transaction.
+    Every create locks the counter of the longest period first, so no two creates deadlock. Raises
+    ShortUrl.QuotaExceeded for a quota that is used up; then nothing is spent.
     """
-    if not links:
-        return
-    today = QuotaUsage.objects.filter(
-        spender=spender, period=DAY, since=Func(DAY, TransactionNow(), EPOCH, function="DATE_BIN")
-    )
-    today.filter(spent__gte=links).update(spent=F("spent") - links)
+    charges = sorted(charges, reverse=True)
+    statement = RESERVE.format(", ".join([ROW] * len(charges)), " ".join([LIMIT] * len(charges)))
+    values: list[Any] = []
+    values += (each for when, _, price in charges for each in (spender, when, when, price))
+    values += (each for when, most, _ in charges for each in (when, most))
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(statement, values)
+            spent = {row[0] for row in cursor.fetchall()}
+        for when, most, price in charges:
+            # The upsert does not check the condition for a new counter.
+            if when not in spent or price > most:
+                raise ShortUrl.QuotaExceeded(spender, limit=most, period=when)
+        return create()
+
+
+def give_back(spender: str, links: int) -> None:
+    """Subtract `links` that were not created from today's usage, in the transaction of spend()."""
+    if links:
+        since = Func(DAY, TransactionNow(), EPOCH, function="DATE_BIN")
+        today = QuotaUsage.objects.filter(spender=spender, period=DAY, since=since)
+        today.filter(spent__gte=links).update(spent=F("spent") - links)
 
 
 def seconds_left(period: timedelta) -> int:
@@ -158,11 +173,7 @@ def seconds_left(period: timedelta) -> int:
 
 
 def headers(used_up: Quota, seconds: int, spender: str) -> dict[str, str]:
-    """Return the headers of a 429.
-
-    The RateLimit fields follow draft-ietf-httpapi-ratelimit-headers-10. They name every quota with
-    its limit and period, and the one that is used up with the seconds until it is renewed.
-    """
+    """Return the headers of a 429, by draft-ietf-httpapi-ratelimit-headers-10."""
     policies = (
         f'"{quota.name}";q={quota.limit};w={round(quota.period.total_seconds())}'
         for quota in quotas_of(spender)

@@ -27,10 +27,8 @@ HOLDS = 2.0  # seconds; a read of 10,000 domains takes some 10 ms
 
 
 class Known(NamedTuple):
-    """What this process knows of the bans, and when it began to read them."""
-
     domains: frozenset[str]
-    since: float
+    since: float  # when this process began to read them, by monotonic()
 
 
 known = Known(frozenset(), float("-inf"))
@@ -49,10 +47,7 @@ def refresh() -> None:
 
 
 def banned(target_url: str, domains: frozenset[str]) -> str | None:
-    """Return which of the banned domains the target is in, if any.
-
-    Raises ValidationError for a target that is not a URL.
-    """
+    """Return which of the domains the target is in, if any; it must be a valid URL."""
     if not domains:
         return None
     labels = target_host(target_url).split(".")
@@ -61,7 +56,6 @@ def banned(target_url: str, domains: frozenset[str]) -> str | None:
 
 
 def ban_of(target_url: str) -> str | None:
-    """Return what banned() does, for the domains that are banned now."""
     refresh()
     return banned(target_url, known.domains)
 
@@ -69,7 +63,7 @@ def ban_of(target_url: str) -> str | None:
 def clean_target_url(target_url: str, own_host: str) -> str:
     """Return a target URL with its scheme; raise ValidationError unless a link may lead there.
 
-    None may lead to this service itself; `own_host` is the Host of the request.
+    `own_host` is the Host of the request, to which no link may lead.
     """
     target_url = with_scheme(target_url)
     validate_target_url(target_url)
@@ -81,8 +75,7 @@ def clean_target_url(target_url: str, own_host: str) -> str:
 def state_of(short_url: ShortUrl) -> str:
     """Return the state that with_state() has read, or "banned" where a redirect would say so.
 
-    The names in a target are compared here and not in SQL, because PostgreSQL does not know how a
-    browser reads a host. So no list is filtered by it.
+    No list is filtered by it, because PostgreSQL does not know how a browser reads a host.
     """
     with suppress(ValidationError):  # the row was written by neither a form nor the API
         if short_url.state == LinkState.LIVE and ban_of(short_url.target_url):
@@ -91,7 +84,6 @@ def state_of(short_url: ShortUrl) -> str:
 
 
 def validate_not_banned(target_url: str) -> None:
-    """Raise ValidationError for a valid target in a banned domain."""
     if domain := ban_of(target_url):
         raise ValidationError(
             f"{shortened(target_url)!r} leads to {domain}, which is banned here: "

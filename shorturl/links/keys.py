@@ -52,16 +52,12 @@ class Candidates:
 
 
 def candidates(length: int | None = None) -> Candidates:
-    """Return the candidate keys of one create, a bounded number, shortest first.
-
-    The first ones have `length` characters, by default SHORTURL_KEY_LENGTH.
-    """
+    """Return the candidate keys of one create; the first have `length`, or SHORTURL_KEY_LENGTH."""
     shortest = length or settings.SHORTURL_KEY_LENGTH
     return Candidates(shortest, min(shortest + LONGER_LENGTHS, MAX_LENGTH))
 
 
 def draw(length: int) -> str:
-    """Return one random key of `length` characters that is not a reserved word."""
     while True:  # ends, because at any length hardly any key is reserved
         key = "".join(secrets.choice(ALPHABET) for _ in range(length))
         if not is_reserved(key):
@@ -69,7 +65,6 @@ def draw(length: int) -> str:
 
 
 def is_reserved(key: str) -> bool:
-    """Return whether `key` is a reserved word in any case."""
     return key.lower() in RESERVED
 
 
@@ -92,16 +87,15 @@ def validate_custom_key(key: str) -> None:
 
 
 def is_collision(error: IntegrityError) -> bool:
-    """Return whether `error` says that the key is taken."""
     return violates(error, KEY_CONSTRAINT)
 
 
 def violates(error: IntegrityError, constraint: str) -> bool:
     """Return whether `error` is a violation of the constraint of this name.
 
-    psycopg2 and psycopg 3 name the constraint in the diagnostics of their error, which is the cause
-    of Django's. An error that Citus passes on from another node names it only in its message, in
-    that node's language, and most names there end with the number of a shard.
+    Both drivers name it in the diagnostics of their error, the cause of Django's. What Citus passes
+    on from another node names it only in a message in that node's language, often with the number
+    of a shard at its end.
     """
     diagnostics = getattr(error.__cause__, "diag", None)
     if named := getattr(diagnostics, "constraint_name", None):

@@ -24,7 +24,6 @@ FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def clean_title(title: str) -> str:
-    """Return a title on one line; raise ValidationError for one that is too long."""
     title = one_line(title, "The title")
     if len(title) > TITLE_MAX_LENGTH:
         raise ValidationError(
@@ -35,9 +34,9 @@ def clean_title(title: str) -> str:
 
 
 def clean_tags(tags: str | Iterable[str]) -> list[str] | None:
-    """Return the tags in lower case, each of them once, in their order; None for no tags.
+    """Return the tags in lower case, each once, in their order; None for no tags.
 
-    `tags` can be a text with separators. Raises ValidationError, which says what would be right.
+    `tags` can be a text with separators.
     """
     if isinstance(tags, str):
         tags = SEPARATOR.split(tags)
@@ -62,7 +61,6 @@ def clean_tags(tags: str | Iterable[str]) -> list[str] | None:
 
 
 def one_line(text: str, what: str) -> str:
-    """Return a text with one space in place of each white space; raise ValidationError."""
     text = " ".join(text.split())
     if forbidden := FORBIDDEN.search(text):
         raise ValidationError(

@@ -24,21 +24,14 @@ PERIOD = timedelta(days=30)  # whole days, without today
 
 
 def newest(links: ShortUrlQuerySet) -> ShortUrlQuerySet:
-    """Return the newest of the links, with the state and the hits that a list shows."""
     considered = links.order_by("-id").values("pk")[:CONSIDERED]
     return ShortUrl.objects.filter(pk__in=considered).with_state().with_total_hits()
 
 
 def used_tags(links: ShortUrlQuerySet) -> list[str]:
-    """Return the tags of the newest RECENT links, those of most links first."""
     newest_tags = links.order_by("-id").values_list("tags", flat=True)[:RECENT]
     counts = Counter(chain.from_iterable(tags or [] for tags in newest_tags))
     return [tag for tag, _ in counts.most_common()]
-
-
-def most_followed(links: ShortUrlQuerySet) -> ShortUrlQuerySet:
-    """Return the links that have hits, most hits first."""
-    return newest(links).filter(Q(total_hits__gt=0)).order_by(F("total_hits").desc(), "-id")
 
 
 def fading(links: ShortUrlQuerySet) -> ShortUrlQuerySet:
@@ -65,14 +58,7 @@ def fading(links: ShortUrlQuerySet) -> ShortUrlQuerySet:
     return newest(links).annotate(**numbers).filter(Q(lost__gt=0)).order_by(F("lost").desc(), "-id")
 
 
-def never_followed(links: ShortUrlQuerySet) -> ShortUrlQuerySet:
-    """Return the links without hits, newest first."""
-    return newest(links).filter(Q(total_hits=0)).order_by("-id")
-
-
 class Overview(NamedTuple):
-    """A list of links."""
-
     title: str
     links: Callable[[ShortUrlQuerySet], ShortUrlQuerySet]
     none: str  # shown when the list is empty
@@ -80,11 +66,21 @@ class Overview(NamedTuple):
 
 # By the value of `show` in the address.
 LISTS = {
-    "followed": Overview("Most followed", most_followed, "None of your links was followed yet."),
+    "followed": Overview(
+        "Most followed",
+        lambda links: (
+            newest(links).filter(Q(total_hits__gt=0)).order_by(F("total_hits").desc(), "-id")
+        ),
+        "None of your links was followed yet.",
+    ),
     "fading": Overview(
         "Fading",
         fading,
         "No link of yours has fewer visits by people in the last 30 days than in the 30 before.",
     ),
-    "never": Overview("Never followed", never_followed, "Each of your links was followed."),
+    "never": Overview(
+        "Never followed",
+        lambda links: newest(links).filter(Q(total_hits=0)).order_by("-id"),
+        "Each of your links was followed.",
+    ),
 }

@@ -8,6 +8,10 @@ from shorturl.models import PartialCount, ShortUrl
 
 BATCH = 10_000  # rows of one statement: some 50 ms of a lock on the links that it adds to
 
+TABLES = {
+    "counts": sql.Identifier(PartialCount._meta.db_table),
+    "links": sql.Identifier(ShortUrl._meta.db_table),
+}
 MOVE = sql.SQL("""
     WITH free AS MATERIALIZED (
         SELECT id FROM {counts} AS counts WHERE NOT EXISTS (
@@ -27,14 +31,10 @@ MOVE = sql.SQL("""
         FROM sums JOIN locked ON locked.key = sums.key WHERE link.key = locked.key
     )
     SELECT coalesce(sum(rows), 0), coalesce(sum(hits), 0) FROM sums
-""").format(
-    counts=sql.Identifier(PartialCount._meta.db_table),
-    links=sql.Identifier(ShortUrl._meta.db_table),
-)
+""").format(**TABLES)
 
-LIMITED = ShortUrl.objects.filter(key=OuterRef("short_url_id"), max_hits__isnull=False)
 
-# In the same order as above, the counts before the link, so that the two cannot deadlock.
+# The counts before the link, as above, so that the two cannot deadlock.
 GATHER = sql.SQL("""
     WITH taken AS (
         DELETE FROM {counts} WHERE key = %s RETURNING hits
@@ -43,17 +43,11 @@ GATHER = sql.SQL("""
         hits = hits + (SELECT coalesce(sum(hits), 0) FROM taken),
         max_hits = %s
     WHERE key = %s
-""").format(
-    counts=sql.Identifier(PartialCount._meta.db_table),
-    links=sql.Identifier(ShortUrl._meta.db_table),
-)
+""").format(**TABLES)
 
 
 def gather(key: str, max_hits: int) -> None:
-    """Give a link a limit, and its own counter all that was counted elsewhere, in one statement.
-
-    Raises IntegrityError when that is more than the limit.
-    """
+    """Give a link a limit, and its own counter what was counted elsewhere."""
     with connection.cursor() as cursor:
         cursor.execute(GATHER, [key, max_hits, key])
 
@@ -63,14 +57,15 @@ def roll_up(batch: int = BATCH) -> int:
 
     One statement deletes up to `batch` rows and adds what they held, so that every committed state
     has each hit once, and a roll-up that is killed has moved a batch or not. Any number may run at
-    once, at any time: each skips the rows that another one, or a hit, has locked, and they lock
-    links in one order. Ends with the first batch that is not full.
+    once: each skips the rows that another one, or a hit, has locked, and they lock links in one
+    order.
 
     Links with a limit are left out: gather() has moved what they had, and what was under way at
     that moment may not fit into the limit any more. with_total_hits() has it all the same.
     """
     moved = 0
-    if not PartialCount.objects.filter(~Exists(LIMITED)).exists():
+    limited = ShortUrl.objects.filter(key=OuterRef("short_url_id"), max_hits__isnull=False)
+    if not PartialCount.objects.exclude(Exists(limited)).exists():
         return moved  # the statement is of many links, which a cluster refuses
     while True:
         with connection.cursor() as cursor:

@@ -18,8 +18,7 @@ from django.utils import timezone
 # random or mostly outside ASCII. https://www.postgresql.org/docs/18/storage-toast.html
 TARGET_URL_MAX_LENGTH = 2_000
 
-# A message repeats at most this many characters of an input.
-MAX_QUOTED = 60
+MAX_QUOTED = 60  # characters of an input that a message repeats
 
 SCHEMES = ("http", "https")
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -50,7 +49,6 @@ NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 def with_scheme(target_url: str) -> str:
-    """Return a target URL; https:// is put before one that begins with its host."""
     if WITHOUT_SCHEME.fullmatch(target_url):
         return f"https://{target_url}"
     return target_url
@@ -102,8 +100,7 @@ def validate_target_url(target_url: str) -> None:
 def validate_foreign(target_url: str, own_host: str, allowed_hosts: list[str]) -> None:
     """Raise ValidationError when a valid `target_url` leads to this service, which could loop.
 
-    `own_host` is the Host of the request, with its port if it has one. `allowed_hosts` is
-    ALLOWED_HOSTS, because the service answers under all of these names.
+    `own_host` is the Host of the request, with its port if it has one.
     """
     split, host = _split(target_url), target_host(target_url)
     own_name, own_port = split_domain_port(own_host)
@@ -120,10 +117,7 @@ def validate_foreign(target_url: str, own_host: str, allowed_hosts: list[str]) -
 
 
 def in_utc(time: datetime) -> datetime:
-    """Return a time in UTC, because PostgreSQL refuses offsets of 16 hours and more.
-
-    Raises ValidationError for a time outside of the years 1 to 9999.
-    """
+    """Return a time in UTC, because PostgreSQL refuses offsets of 16 hours and more."""
     try:
         return time.astimezone(UTC)
     except OverflowError as error:
@@ -134,7 +128,6 @@ def in_utc(time: datetime) -> datetime:
 
 
 def validate_expiry(expires_at: datetime) -> datetime:
-    """Return an expiry in UTC; raise ValidationError for one in the past."""
     expires_at = in_utc(expires_at)
     if expires_at <= timezone.now():
         raise ValidationError(
@@ -148,8 +141,7 @@ def validate_expiry(expires_at: datetime) -> datetime:
 def ascii_host(host: str) -> str:
     """Return `host` as a browser sends it: lower case, IDNA-encoded (UTS 46), addresses in full.
 
-    An IPv6 address is given and returned without brackets. Raises ValidationError for a text that
-    is not a host.
+    IPv6 addresses have no brackets. Raises ValidationError for a text that is not a host.
     """
     try:
         if ":" in host and "%" not in host:
@@ -181,15 +173,11 @@ def ascii_url(target_url: str) -> str:
 
 
 def target_host(target_url: str) -> str:
-    """Return the host of a target URL as a browser reads it, without a dot at the end.
-
-    Raises ValidationError for a text that is not a URL.
-    """
+    """Return the host as a browser reads it, without a dot at the end; raise ValidationError."""
     return ascii_host(_split(target_url).hostname or "").removesuffix(".")
 
 
 def shortened(text: str, most: int = MAX_QUOTED) -> str:
-    """Return `text`, cut to at most `most` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

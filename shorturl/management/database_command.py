@@ -1,12 +1,15 @@
-"""What commands have in common: the errors of the database, and of a user who does not exist."""
+"""What commands have in common: errors of the database and of a missing user, and old rows."""
 
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
+from django.db.models import QuerySet
 
 from shorturl.outages import lacks_migrations
+
+BATCH = 10_000  # rows of one statement, which ends long before statement_timeout
 
 
 class DatabaseCommand(BaseCommand):
@@ -21,6 +24,27 @@ class DatabaseCommand(BaseCommand):
             raise database_error(error, self.what_now) from error
 
 
+class ForgettingCommand(DatabaseCommand):
+    """Removes the rows of `old`, which are called `what`; a timer runs it every hour."""
+
+    old: QuerySet[Any]
+    what: str
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.stdout.write(f"{forget(self.old):,} {self.what} removed.")
+
+
+def forget(old: QuerySet[Any], batch: int = BATCH) -> int:
+    """Delete the rows of `old` in batches, of which each is committed; return how many."""
+    removed = 0
+    while True:
+        some = old.model._base_manager.filter(pk__in=old.values("pk")[:batch])
+        rows: int = some._raw_delete(some.db)
+        removed += rows
+        if rows < batch:
+            return removed
+
+
 def database_error(error: DatabaseError, what_now: str, *, returncode: int = 1) -> CommandError:
     """Return the CommandError, with the first line of the database's error and what to do now."""
     (reason, *_) = str(error).splitlines() or [type(error).__name__]
@@ -30,7 +54,6 @@ def database_error(error: DatabaseError, what_now: str, *, returncode: int = 1) 
 
 
 def user_of(username: str) -> User:
-    """Return the user of this name; raise CommandError if there is none."""
     try:
         return User.objects.get(username=username)
     except (User.DoesNotExist, ValueError) as error:  # ValueError: a NUL

@@ -47,65 +47,60 @@ def new(day: int) -> float:
 
 
 class DemoLink(NamedTuple):
-    """A link, its most visits on a day, and their course over the year."""
-
     key: str
     target_url: str
-    most: int
+    most: int  # visits on a day
     course: Course
+    title: str = ""
+    tags: str = ""  # with spaces between them
 
 
+DJANGO = "https://docs.djangoproject.com/en/5.2/"
+POSTGRESQL = "https://www.postgresql.org/docs/18/"
+PYTHON = "https://docs.python.org/3/"
+MDN = "https://developer.mozilla.org/en-US/docs/"
+CATALOGUE = "https://example.com/catalogue/"
+# fmt: off
 LINKS = [
-    DemoLink("demo-models", "https://docs.djangoproject.com/en/5.2/topics/db/models/", 90, steady),
-    DemoLink("demo-f", "https://docs.djangoproject.com/en/5.2/ref/models/expressions/", 60, rising),
-    DemoLink(
-        "demo-atomic", "https://docs.djangoproject.com/en/5.2/topics/db/transactions/", 70, once
-    ),
-    DemoLink("demo-tests", "https://docs.djangoproject.com/en/5.2/topics/testing/", 30, steady),
-    DemoLink("demo-mvcc", "https://www.postgresql.org/docs/18/mvcc.html", 120, rising),
-    DemoLink("demo-locks", "https://www.postgresql.org/docs/18/explicit-locking.html", 80, fading),
-    DemoLink("demo-insert", "https://www.postgresql.org/docs/18/sql-insert.html", 50, steady),
-    DemoLink("demo-explain", "https://www.postgresql.org/docs/18/using-explain.html", 40, fading),
-    DemoLink("demo-wal", "https://www.postgresql.org/docs/18/wal-intro.html", 15, steady),
-    DemoLink("demo-python", "https://docs.python.org/3/tutorial/", 100, steady),
-    DemoLink("demo-asyncio", "https://docs.python.org/3/library/asyncio.html", 45, fading),
-    DemoLink("demo-threads", "https://docs.python.org/3/library/threading.html", 35, new),
-    DemoLink("demo-http", "https://developer.mozilla.org/en-US/docs/Web/HTTP", 55, steady),
-    DemoLink("demo-svg", "https://developer.mozilla.org/en-US/docs/Web/SVG", 20, rising),
-    DemoLink("demo-rfc", "https://www.rfc-editor.org/rfc/rfc9110", 25, once),
-    DemoLink("demo-spring", "https://example.com/catalogue/spring?from=newsletter", 150, once),
-    DemoLink("demo-summer", "https://example.com/catalogue/summer?from=newsletter", 110, fading),
-    DemoLink("demo-winter", "https://example.com/catalogue/winter?from=newsletter", 90, new),
-    DemoLink("demo-terms", "https://example.com/terms", 2, steady),
+    DemoLink("demo-models", f"{DJANGO}topics/db/models/", 90, steady, "Django: models", "django"),
+    DemoLink("demo-f", f"{DJANGO}ref/models/expressions/", 60, rising,
+        "Django: F() expressions", "django concurrency"),
+    DemoLink("demo-atomic", f"{DJANGO}topics/db/transactions/", 70, once,
+        "Django: transactions", "django concurrency"),
+    DemoLink("demo-tests", f"{DJANGO}topics/testing/", 30, steady, "Django: testing", "django"),
+    DemoLink("demo-mvcc", f"{POSTGRESQL}mvcc.html", 120, rising,
+        "PostgreSQL: concurrency control", "postgresql concurrency"),
+    DemoLink("demo-locks", f"{POSTGRESQL}explicit-locking.html", 80, fading,
+        "PostgreSQL: explicit locking", "postgresql concurrency"),
+    DemoLink("demo-insert", f"{POSTGRESQL}sql-insert.html", 50, steady,
+        "PostgreSQL: INSERT and ON CONFLICT", "postgresql"),
+    DemoLink("demo-explain", f"{POSTGRESQL}using-explain.html", 40, fading,
+        "PostgreSQL: EXPLAIN", "postgresql"),
+    DemoLink("demo-wal", f"{POSTGRESQL}wal-intro.html", 15, steady,
+        "PostgreSQL: write-ahead log", "postgresql"),
+    DemoLink("demo-python", f"{PYTHON}tutorial/", 100, steady, "Python: the tutorial", "python"),
+    DemoLink("demo-asyncio", f"{PYTHON}library/asyncio.html", 45, fading,
+        "Python: asyncio", "python concurrency"),
+    DemoLink("demo-threads", f"{PYTHON}library/threading.html", 35, new,
+        "Python: threads", "python concurrency"),
+    DemoLink("demo-http", f"{MDN}Web/HTTP", 55, steady, "MDN: HTTP", "web"),
+    DemoLink("demo-svg", f"{MDN}Web/SVG", 20, rising, "MDN: SVG", "web"),
+    DemoLink("demo-rfc", "https://www.rfc-editor.org/rfc/rfc9110", 25, once,
+        "RFC 9110: HTTP semantics", "web"),
+    DemoLink("demo-spring", f"{CATALOGUE}spring?from=newsletter", 150, once,
+        "Spring catalogue", "catalogue newsletter"),
+    DemoLink("demo-summer", f"{CATALOGUE}summer?from=newsletter", 110, fading,
+        "Summer catalogue", "catalogue newsletter"),
+    DemoLink("demo-winter", f"{CATALOGUE}winter?from=newsletter", 90, new,
+        "Winter catalogue", "catalogue newsletter"),
+    DemoLink("demo-terms", "https://example.com/terms", 2, steady, "Terms and conditions"),
     DemoLink("demo-draft", "https://example.com/drafts/1", 0, steady),
-    DemoLink("demo-poster", "https://example.org/poster", 0, steady),
-    DemoLink("demo-card", "https://example.net/card", 0, steady),
+    DemoLink("demo-poster", "https://example.org/poster", 0, steady,
+        "QR code of the poster", "print"),
+    DemoLink("demo-card", "https://example.net/card", 0, steady,
+        "QR code of the business card", "print"),
 ]
-
-# The title of a link, and its tags with spaces between them.
-LABELS = {
-    "demo-models": ("Django: models", "django"),
-    "demo-f": ("Django: F() expressions", "django concurrency"),
-    "demo-atomic": ("Django: transactions", "django concurrency"),
-    "demo-tests": ("Django: testing", "django"),
-    "demo-mvcc": ("PostgreSQL: concurrency control", "postgresql concurrency"),
-    "demo-locks": ("PostgreSQL: explicit locking", "postgresql concurrency"),
-    "demo-insert": ("PostgreSQL: INSERT and ON CONFLICT", "postgresql"),
-    "demo-explain": ("PostgreSQL: EXPLAIN", "postgresql"),
-    "demo-wal": ("PostgreSQL: write-ahead log", "postgresql"),
-    "demo-python": ("Python: the tutorial", "python"),
-    "demo-asyncio": ("Python: asyncio", "python concurrency"),
-    "demo-threads": ("Python: threads", "python concurrency"),
-    "demo-http": ("MDN: HTTP", "web"),
-    "demo-svg": ("MDN: SVG", "web"),
-    "demo-rfc": ("RFC 9110: HTTP semantics", "web"),
-    "demo-spring": ("Spring catalogue", "catalogue newsletter"),
-    "demo-summer": ("Summer catalogue", "catalogue newsletter"),
-    "demo-winter": ("Winter catalogue", "catalogue newsletter"),
-    "demo-terms": ("Terms and conditions", ""),
-    "demo-poster": ("QR code of the poster", "print"),
-    "demo-card": ("QR code of the business card", "print"),
-}
+# fmt: on
 
 # The values to draw, with their weights.
 REFERRERS = {
@@ -166,7 +161,6 @@ def visits(link: DemoLink, seed: int, until: datetime) -> list[dict[str, Any]]:
 
 
 def draw(random: Random) -> Visit:
-    """Draw the kind of one visit."""
     country = one_of(COUNTRIES, random)
     if random.random() < BOTS_SHARE:
         return Visit("", one_of(BOTS, random), OTHER_FAMILY, OTHER_FAMILY, country, is_bot=True)
@@ -175,6 +169,5 @@ def draw(random: Random) -> Visit:
 
 
 def one_of(weights: Mapping[T, int], random: Random) -> T:
-    """Draw one of the values by their weights."""
     (chosen,) = random.choices(list(weights), list(weights.values()))
     return chosen

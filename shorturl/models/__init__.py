@@ -3,7 +3,6 @@
 from shorturl.models.api_token import NAME_CONSTRAINT as NAME_CONSTRAINT
 from shorturl.models.api_token import USER_CONSTRAINT as USER_CONSTRAINT
 from shorturl.models.api_token import ApiToken as ApiToken
-from shorturl.models.banned_domain import BannedDomain as BannedDomain
 from shorturl.models.events import LinkEvent as LinkEvent
 from shorturl.models.events import Subscription as Subscription
 from shorturl.models.hit_counts import PartialCount as PartialCount
@@ -17,6 +16,7 @@ from shorturl.models.short_url import EXPIRY_UNTOLD as EXPIRY_UNTOLD
 from shorturl.models.short_url import LIMIT_CONSTRAINT as LIMIT_CONSTRAINT
 from shorturl.models.short_url import LIVE as LIVE
 from shorturl.models.short_url import OWNER_CONSTRAINT as OWNER_CONSTRAINT
+from shorturl.models.short_url import BannedDomain as BannedDomain
 from shorturl.models.short_url import LinkState as LinkState
 from shorturl.models.short_url import ShortUrl as ShortUrl
 from shorturl.models.short_url import ShortUrlQuerySet as ShortUrlQuerySet

@@ -62,7 +62,6 @@ class ApiToken(models.Model):
         return f"{self.name} ({self.prefix}…)"
 
     def clean(self) -> None:
-        """Raise ValidationError for a name with a character that a terminal cannot show."""
         if not self.name.isprintable():
             raise ValidationError(
                 {"name": f"{self.name!r} contains a character that cannot be displayed."}
@@ -70,11 +69,9 @@ class ApiToken(models.Model):
 
     @property
     def scopes(self) -> list[str]:
-        """The scopes that the token has."""
         return [scope for scope in self.SCOPES if getattr(self, f"can_{scope}")]
 
     def draw(self) -> None:
-        """Set a new random token; only this object's `text` has it."""
         self.text = self.MARK + secrets.token_urlsafe(32)
         self.prefix, self.digest = self.text[: self.PREFIX_LENGTH], self.digest_of(self.text)
 
@@ -85,7 +82,6 @@ class ApiToken(models.Model):
 
     @staticmethod
     def digest_of(text: str) -> str:
-        """Return the digest of a token's text, in hexadecimal digits."""
         return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 

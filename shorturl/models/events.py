@@ -19,13 +19,8 @@ class Subscription(models.Model):
 
 
 class LinkEventQuerySet(models.QuerySet["LinkEvent"]):
-    """Events that are not delivered yet."""
-
     def due(self, subscription_id: int) -> "LinkEventQuerySet":
-        """Return the receiver's events that may be delivered now.
-
-        They are neither claimed nor postponed, and each is the oldest event of its link.
-        """
+        """Return the receiver's events that are not claimed or postponed: each link's oldest."""
         older = LinkEvent.objects.filter(
             subscription_id=OuterRef("subscription_id"), key=OuterRef("key"), id__lt=OuterRef("id")
         )

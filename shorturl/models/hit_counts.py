@@ -5,14 +5,14 @@ from django.db.models import Q
 
 ANY = "*"  # any value, in a dimension of a VisitCount; no header and no address yields it
 EACH_ONCE = "device <> '*'"  # VisitCount.objects.each_once() in SQL
+DIMENSIONS = ("referrer", "browser", "system", "device", "country")
 
 
 class PartialCount(models.Model):
     """Hits of a short URL that its own row does not include yet; roll_up() moves them there.
 
     A row with a slot is one of a link's slots (`slotted_counter`). A row without a slot is a single
-    hit (`append_only`). The table is empty unless one of these strategies has counted. It always
-    exists, so an operator can change the strategy at any time without losing a hit.
+    hit (`append_only`). No other strategy inserts rows.
     """
 
     # Without a foreign key constraint, whose check would lock the link's row for every hit. Only
@@ -44,10 +44,7 @@ class PartialCount(models.Model):
 
 class VisitCountQuerySet(models.QuerySet["VisitCount"]):
     def each_once(self) -> "VisitCountQuerySet":
-        """Return the rows of one dimension, which include each visit once.
-
-        The dimension is the device, which has the fewest values.
-        """
+        """Return the rows of one dimension, the device, which has the fewest values."""
         return self.exclude(device=ANY)
 
 
@@ -69,8 +66,6 @@ class VisitCount(models.Model):
     """
 
     class Unit(models.TextChoices):
-        """The length of the period that begins at `starts_at`."""
-
         HOUR = "h"
         DAY = "d"
         MONTH = "m"
@@ -101,17 +96,7 @@ class VisitCount(models.Model):
         constraints = [
             # NULLs are distinct, so an hour can have many single visits. A link's page reads by it.
             models.UniqueConstraint(
-                fields=[
-                    "short_url",
-                    "starts_at",
-                    "unit",
-                    "referrer",
-                    "browser",
-                    "system",
-                    "device",
-                    "country",
-                    "is_bot",
-                ],
+                fields=["short_url", "starts_at", "unit", *DIMENSIONS, "is_bot"],
                 name="shorturl_visitcount_kind_uk",
             ),
             models.CheckConstraint(condition=Q(hits__gt=0), name="shorturl_visitcount_hits_ck"),

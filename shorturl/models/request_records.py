@@ -9,10 +9,7 @@ IDEMPOTENCY_KEY_MAX_LENGTH = 255
 
 
 class ReuseClaim(models.Model):
-    """A target that was asked for; the row exists only to be locked.
-
-    Only the strategy reusing.on_conflict inserts rows.
-    """
+    """A target that was asked for: a row of reusing.on_conflict, which exists only to be locked."""
 
     digest = models.BinaryField(primary_key=True)  # of owner and target
 

@@ -1,4 +1,4 @@
-"""The short URL: its key, its target URL, and its hits."""
+"""The short URL: its key, its target URL, and its hits; and the domains where none may lead."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,11 @@ from django.db.models.functions import Coalesce, Now
 from shorturl import exceptions
 from shorturl.links import keys
 from shorturl.links.labels import TAG_MAX_LENGTH, TITLE_MAX_LENGTH
-from shorturl.links.validators import TARGET_URL_MAX_LENGTH, validate_target_url
+from shorturl.links.validators import (
+    HOST_MAX_LENGTH,
+    TARGET_URL_MAX_LENGTH,
+    validate_target_url,
+)
 from shorturl.models.hit_counts import PartialCount, VisitCount
 
 # The name of the CHECK whose violation tells that a limit is below the hits.
@@ -29,7 +33,7 @@ CLOCK: models.Func = models.Func(
     function="statement_timestamp", output_field=models.DateTimeField()
 )
 
-# Of links whose expiry nobody was told of yet, whether it has come or not.
+# Of links whose expiry nobody was told of, whether it has come or not.
 EXPIRY_UNTOLD = Q(deleted_at=None, expires_at__isnull=False) & ~Q(expiry_told=F("expires_at"))
 
 # The condition of live(), for the SQL of strategies.
@@ -39,8 +43,6 @@ LIVE = sql.SQL("""deleted_at IS NULL
 
 
 class LinkState(models.TextChoices):
-    """Whether a short URL leads to its target, or why it does not."""
-
     LIVE = "live"
     EXPIRED = "expired"
     USED_UP = "used up"
@@ -51,11 +53,7 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
     """Short URLs; delete() only marks them as deleted."""
 
     def delete(self) -> tuple[int, dict[str, int]]:
-        """Mark the short URLs as deleted; their rows stay, so their keys stay taken.
-
-        Returns the number of links deleted, in all and by model, as Django's delete() does. Links
-        that were deleted before do not count.
-        """
+        """Mark those not deleted yet, and count them; the rows stay, so the keys stay taken."""
         count = self.filter(deleted_at=None).update(deleted_at=Now())
         return count, {self.model._meta.label: count}
 
@@ -100,10 +98,8 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
 
         With a `key` only the link of that key is returned, and a cluster reads it from one node.
 
-        `total_hits` is the sum of `hits` and the partial counts of `slotted_counter` and
-        `append_only`. One statement reads both from one snapshot, so a hit that roll_up() moves
-        meanwhile is counted once. Each link costs an index lookup. `slotted_counter` leaves at most
-        one row for each slot there, and `append_only` one for each hit since the last roll-up.
+        One statement reads `hits` and the partial counts of `slotted_counter` and `append_only`
+        from one snapshot, so a hit that roll_up() moves meanwhile is counted once.
         """
         links = self if key is None else self.filter(key=key)
         whose = OuterRef("key") if key is None else key
@@ -115,9 +111,8 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
     def erase(self) -> int:
         """Remove the rows, which frees their keys; return how many were removed.
 
-        This is for tests and the lab: a key that was shared must never lead to another target. A
-        hit that is counted meanwhile could be left for the key's next link. Call delete() first to
-        prevent that.
+        This is for tests and the lab: a key that was shared must never lead to another target. Call
+        delete() first, or a hit that is counted meanwhile is left for the key's next link.
         """
         for model in (PartialCount, VisitCount):
             parts = model._base_manager.using(self.db).filter(short_url__in=self.values("key"))
@@ -218,8 +213,15 @@ class ShortUrl(models.Model):
     def delete(
         self, using: str | None = None, keep_parents: bool = False
     ) -> tuple[int, dict[str, int]]:
-        """Mark the short URL as deleted; its row stays, so its key stays taken.
-
-        Returns the number of links deleted, in all and by model; 0 if it was deleted before.
-        """
+        """Mark the short URL as deleted, as the queryset's delete() does."""
         return ShortUrl.objects.using(using).filter(pk=self.pk).delete()
+
+
+class BannedDomain(models.Model):
+    """A domain to which, with its subdomains, no redirect leads; `manage.py ban` adds it."""
+
+    domain = models.CharField(max_length=HOST_MAX_LENGTH, primary_key=True)  # in ASCII
+    banned_at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return self.domain

@@ -7,7 +7,6 @@ from django.template.loader import render_to_string
 
 
 def is_api(path: str) -> bool:
-    """Return whether the path is /api or under it, where each error is JSON."""
     return f"{path}/".startswith("/api/")
 
 

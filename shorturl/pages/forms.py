@@ -1,19 +1,22 @@
-"""The forms that create a short URL and change one."""
+"""The forms that create a short URL, change one, find one again, and choose a range of visits."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 from typing import Any
 
 from django import forms
+from django.core.exceptions import ValidationError
 from django.forms.widgets import Script
 
 from shorturl import operations
 from shorturl.limits import quotas
 from shorturl.links import keys, labels
 from shorturl.links.bans import clean_target_url
+from shorturl.links.overview import LISTS
 from shorturl.links.validators import validate_expiry
-from shorturl.models import ShortUrl
+from shorturl.models import LinkState, ShortUrl
+from shorturl.visits.ranges import Bucket, range_of, read_date
 
 # No phone may capitalise or correct what is typed.
 AS_TYPED = {
@@ -25,26 +28,21 @@ AS_TYPED = {
 
 
 class TagsField(forms.CharField):
-    """Tags, separated by commas."""
-
     def prepare_value(self, value: Any) -> Any:
         return ", ".join(value) if isinstance(value, list) else value
 
     def clean(self, value: Any) -> list[str] | None:
-        """Return the tags as labels.clean_tags() does."""
         return labels.clean_tags(super().clean(value))
 
 
 class LinkForm(forms.Form):
     """The fields that the pages and the admin share.
 
-    No target may lead to `own_host`, the Host of the request.
-
     A form that changes a link has hidden fields with the values that it showed. Only fields that
     differ from these are changed, so a concurrent change of another field is kept.
     """
 
-    own_host: str
+    own_host: str  # the Host of the request, where no target may lead
 
     title = forms.CharField(
         label="Title",
@@ -79,15 +77,12 @@ class LinkForm(forms.Form):
             field.show_hidden_initial = bool(self.initial)
 
     def clean_target_url(self) -> str:
-        """Return the target URL with its scheme; raise ValidationError where no link may lead."""
         return clean_target_url(self.cleaned_data["target_url"], self.own_host)
 
     def clean_title(self) -> str:
-        """Return the title on one line; raise ValidationError for one that is too long."""
         return labels.clean_title(self.cleaned_data["title"])
 
     def clean_expires_at(self) -> datetime | None:
-        """Return the expiry; raise ValidationError for a new one that is invalid."""
         expires_at: datetime | None = self.cleaned_data["expires_at"]
         if expires_at and "expires_at" in self.changed_data:
             return validate_expiry(expires_at)
@@ -95,8 +90,6 @@ class LinkForm(forms.Form):
 
 
 class TargetForm(LinkForm):
-    """What can be changed of a short URL."""
-
     field_order: Sequence[str] = ("target_url", "title", "tags", "max_hits", "expires_at")
 
     # Without a maxlength, at which a browser silently cuts pasted text.
@@ -121,14 +114,11 @@ class TargetForm(LinkForm):
         self.own_host = own_host
 
     def focus_first_error(self) -> None:
-        """Set the autofocus on the first field with an error, or on the target URL."""
         wrong = [name for name in self.fields if name in self.errors]
         self.fields[wrong[0] if wrong else "target_url"].widget.attrs["autofocus"] = True
 
 
 class ShortUrlForm(TargetForm):
-    """The form that creates a short URL."""
-
     field_order = ("target_url", "key", "title", "tags", "max_hits", "expires_at")
 
     key = forms.CharField(
@@ -145,20 +135,86 @@ class ShortUrlForm(TargetForm):
     )
 
     def clean(self) -> None:
-        """Add an error to each option that cannot be combined with `reuse`."""
         for name in ("key", "title", "tags", "max_hits", "expires_at"):
             if self.cleaned_data.get("reuse") and self.cleaned_data.get(name):
                 message = "Leave it empty, or uncheck the box: a reused short URL keeps its own."
                 self.add_error(name, message)
 
     def save(self, spender: str, owner_id: int | None) -> tuple[ShortUrl, bool]:
-        """Return a short URL of this account, and whether it is new; `spender` spends its quotas.
-
-        Raises TooManyCreates, and the errors of operations.create() and operations.reuse().
-        """
+        """Return the short URL, and whether it is new; raise the errors of spend() and reuse()."""
         values: dict[str, Any] = dict(self.cleaned_data)
         values["key"] = values["key"] or None
         if values.pop("reuse") and owner_id:
             return quotas.reuse(spender, values["target_url"], owner_id=owner_id)
         create = partial(operations.create, **values, owner_id=owner_id)
         return quotas.spend(spender, create), True
+
+
+STATES = [LinkState.LIVE, LinkState.EXPIRED, LinkState.USED_UP]
+ORDERS = {
+    "": ("Newest first", "-id"),
+    "oldest": ("Oldest first", "id"),
+    "key": ("By key", "key"),
+}
+
+
+class FilterForm(forms.Form):
+    q = forms.CharField(
+        label="Part of the key, target or title",
+        required=False,
+        widget=forms.TextInput(attrs={"type": "search", **AS_TYPED}),
+    )
+    tags = TagsField(
+        label="Tags",
+        required=False,
+        widget=forms.TextInput(attrs={"list": "used-tags", **AS_TYPED}),
+    )
+    state = forms.ChoiceField(
+        label="State",
+        required=False,
+        choices=[("", "Any"), *((state.value, state.value.capitalize()) for state in STATES)],
+        error_messages={"invalid_choice": "Choose live, expired or used up."},
+    )
+    show = forms.ChoiceField(
+        label="Show",
+        required=False,
+        choices=[
+            *((name, title) for name, (title, _) in ORDERS.items()),
+            *((name, each.title) for name, each in LISTS.items()),
+        ],
+        error_messages={"invalid_choice": "Choose oldest, key, followed, fading or never."},
+    )
+
+
+class DateField(forms.CharField):
+    widget = forms.TextInput(attrs={"type": "date"})
+
+    def clean(self, value: Any) -> date | None:
+        text = super().clean(value)
+        return read_date(text) if text else None
+
+
+class RangeForm(forms.Form):
+    first = DateField(label="From", required=False)
+    last = DateField(label="To", required=False)
+    by = forms.ChoiceField(
+        label="By",
+        required=False,
+        choices=[(unit.value, unit.value) for unit in Bucket],
+        error_messages={"invalid_choice": "Choose hour, day or month."},
+    )
+
+    def add_prefix(self, field_name: str) -> str:
+        return {"first": "from", "last": "to"}.get(field_name, field_name)
+
+    def clean(self) -> dict[str, Any]:
+        given = self.cleaned_data
+        if self.errors:
+            return given
+        by = Bucket(given["by"] or Bucket.DAY)
+        try:
+            chosen = range_of(given["first"], given["last"], by)
+        except ValidationError as error:
+            self.add_error("first" if "from" in error.error_dict else "by", error.messages[0])
+            return given
+        return {"range": chosen, "by": by}

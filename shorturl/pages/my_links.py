@@ -19,15 +19,13 @@ from django.views.decorators.http import require_http_methods, require_safe
 from shorturl import operations
 from shorturl.links import bans, overview
 from shorturl.models import ShortUrl, ShortUrlQuerySet
-from shorturl.pages.filter_form import ORDERS, FilterForm
-from shorturl.pages.forms import TargetForm
+from shorturl.pages.forms import ORDERS, FilterForm, TargetForm
 from shorturl.pages.views import address, refuse_other_encodings, see_other
 
 PER_PAGE = 50
 
 
 def mine(request: HttpRequest) -> ShortUrlQuerySet:
-    """Return the user's links, without the deleted ones."""
     return ShortUrl.objects.filter(owner_id=request.user.pk, deleted_at=None)
 
 
@@ -71,7 +69,6 @@ def index(request: HttpRequest) -> HttpResponse:
 @login_required
 @csrf_protect
 def edit(request: HttpRequest, key: str) -> HttpResponse:
-    """Show the form; on POST change the link."""
     short_url = get_object_or_404(mine(request), key=key)
     form = TargetForm(
         request.POST if request.method == "POST" else None,

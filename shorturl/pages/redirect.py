@@ -26,12 +26,10 @@ kinds = CardinalityLimit()
 
 
 def follow(request: HttpRequest, key: str) -> ShortUrl:
-    """Count a hit, and record its visit unless visits are off; return the short URL of `key`.
+    """Count a hit, and record its visit unless visits are off; raise the errors of resolve().
 
     The server may have counted the hit before Django. Then FOUND in the WSGI environ is the short
     URL, an error, or None if no live link has the key.
-
-    Raises the errors of operations.resolve().
     """
     if FOUND in request.META:
         outcome = request.META[FOUND]
@@ -48,7 +46,6 @@ def follow(request: HttpRequest, key: str) -> ShortUrl:
 
 
 def look(key: str) -> ShortUrl:
-    """Return the short URL of `key` without counting a hit; raise the errors of resolve()."""
     bans.refresh()
     return operations.look_up(key)
 
@@ -56,8 +53,6 @@ def look(key: str) -> ShortUrl:
 def answers_dead_ends(
     view: Callable[[HttpRequest, str], HttpResponse],
 ) -> Callable[[HttpRequest, str], HttpResponse]:
-    """Answer for the short URLs that lead nowhere, which the view raises."""
-
     @wraps(view)
     def answered(request: HttpRequest, key: str) -> HttpResponse:
         try:
@@ -106,7 +101,6 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
 @require_safe
 @answers_dead_ends
 def preview(request: HttpRequest, key: str) -> HttpResponse:
-    """Show where `key` leads, and since when, without counting a hit."""
     short_url = look(key)
     check_ban(short_url)
     context = {"short_url": short_url, "host": target_host(short_url.target_url)}
@@ -114,19 +108,16 @@ def preview(request: HttpRequest, key: str) -> HttpResponse:
 
 
 def dead_end(request: HttpRequest, error: Gone | Banned) -> HttpResponse:
-    """Return a 410 for a short URL that has expired or is used up, or a 403 for a banned target.
-
-    It is a page or JSON. No cache may store it, because a limit can be raised, an expiry moved and
-    a ban lifted.
-    """
+    """Return a page or JSON: 410 for what has expired or is used up, 403 for a banned target."""
     response: HttpResponse
-    status = HTTPStatus.GONE if isinstance(error, Gone) else HTTPStatus.FORBIDDEN
+    status, page = HTTPStatus.FORBIDDEN, "shorturl/banned.html"
+    if isinstance(error, Gone):
+        status, page = HTTPStatus.GONE, "410.html"
     if request.get_preferred_type(["text/html", "application/json"]) == "application/json":
-        response = JsonResponse({"detail": str(error), "state": error.state})
+        response = JsonResponse({"detail": str(error), "state": error.state}, status=status)
     else:
-        page = "410.html" if isinstance(error, Gone) else "shorturl/banned.html"
-        response = HttpResponse(render_to_string(page, {"error": error}))
-    response.status_code = status
+        response = HttpResponse(render_to_string(page, {"error": error}), status=status)
+    # A limit can be raised, an expiry moved and a ban lifted.
     response["Cache-Control"] = "private, no-store"
     patch_vary_headers(response, ["Accept"])
     return response

@@ -44,7 +44,6 @@ REMOVED = "Your account was removed meanwhile; nothing was created."
 @require_http_methods(["GET", "HEAD", "POST"])
 @csrf_protect
 def index(request: HttpRequest) -> HttpResponse:
-    """Show the form; on POST create the short URL and redirect to its page."""
     allowed = settings.SHORTURL_PUBLIC_CREATE or request.user.is_authenticated
     if request.method == "POST":
         if not allowed:
@@ -55,10 +54,7 @@ def index(request: HttpRequest) -> HttpResponse:
 
 
 def submit(request: HttpRequest) -> HttpResponse:
-    """Create a short URL, or show the form again with its errors.
-
-    It answers with a redirect, so reloading the next page does not create a second link.
-    """
+    """Create a short URL, or show the form again with its errors."""
     refuse_other_encodings(request)
     form = ShortUrlForm(request.POST, own_host=request.get_host())
     if not form.is_valid():
@@ -92,20 +88,18 @@ def submit(request: HttpRequest) -> HttpResponse:
 
 
 def log_in_first(request: HttpRequest, reason: str) -> HttpResponse:
-    """Return a 403 page with the reason and a link to log in."""
     context = {"exception": reason, "log_in": True}
     return render(request, "403.html", context, status=HTTPStatus.FORBIDDEN)
 
 
 def see_other(to: str, *args: str) -> HttpResponse:
-    """Return the redirect (303) from a form to the page named `to`."""
+    """Redirect from a form, so that a reload of the next page does not send the form again."""
     response = redirect(to, *args)
     response.status_code = HTTPStatus.SEE_OTHER
     return response
 
 
 def show_form(request: HttpRequest, form: ShortUrlForm | None, status: int) -> HttpResponse:
-    """Return the page with the form, or, without a form, with a link to log in."""
     if form:
         form.focus_first_error()
     context = {"form": form, "host": request.get_host()}
@@ -125,7 +119,6 @@ def refuse_other_encodings(request: HttpRequest) -> None:
 @require_safe
 @never_cache
 def stats(request: HttpRequest, key: str) -> HttpResponse:
-    """Show the target of `key` and the statistics of its visits."""
     links = owners.visible_to(request.user).with_state()
     short_url = get_object_or_404(links, key=key, deleted_at=None)
     visits, status = visit_pages.visits_of(short_url, request.GET)
@@ -146,7 +139,6 @@ def stats(request: HttpRequest, key: str) -> HttpResponse:
 @csrf_exempt
 @require_safe
 def qr_code(request: HttpRequest, key: str) -> HttpResponse:
-    """Return the QR code of the short URL as SVG."""
     get_object_or_404(owners.visible_to(request.user), key=key, deleted_at=None)
     svg = BytesIO()
     code = segno.make(address(request, key), micro=False)
@@ -156,21 +148,16 @@ def qr_code(request: HttpRequest, key: str) -> HttpResponse:
 
 
 def address(request: HttpRequest, key: str) -> str:
-    """Return the short URL with scheme and host."""
     return request.build_absolute_uri(get_script_prefix()) + key
 
 
 def longest_body(path: str) -> int:
-    """Return the largest size of a body to this path, in bytes."""
     bulk = path == BULK_PATH
     return settings.DATA_UPLOAD_MAX_MEMORY_SIZE if bulk else settings.SHORTURL_BODY_MAX
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer a request that cannot be read, with 413 if it is too large, else with 400.
-
-    It is the project's handler400.
-    """
+    """Answer a request that cannot be read, as the project's handler400."""
     status, detail = HTTPStatus.BAD_REQUEST, "The request could not be read."
     if isinstance(exception, RequestDataTooBig):
         status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.http import QueryDict
 
 from shorturl.models import ShortUrl
-from shorturl.pages.range_form import RangeForm
+from shorturl.pages.forms import RangeForm
 from shorturl.visits import statistics
 from shorturl.visits.chart import Chart
 from shorturl.visits.ranges import BUCKETS_MAX, Bucket, Range, range_of
@@ -30,33 +30,24 @@ UNSAID = {Dimension.REFERRER: "none: typed in, or not sent"}
 
 
 class ValueLine(NamedTuple):
-    """A value, its visits, and their share of all visits in percent."""
-
     value: str
     visits: int
-    percent: float
+    percent: float  # of all visits
 
 
 class ValueTable(NamedTuple):
-    """The visits by the values of one dimension."""
-
     title: str
     lines: list[ValueLine]
 
 
 class Preset(NamedTuple):
-    """A link to a range."""
-
     name: str
     query: str
     chosen: bool
 
 
 def visits_of(short_url: ShortUrl, given: QueryDict) -> tuple[dict[str, Any], HTTPStatus]:
-    """Return the context and the status of the page for the range in its address.
-
-    For an invalid range the status is 422, the form has the errors, and there is no chart.
-    """
+    """Return the context and the status of the page; for an invalid range there is no chart."""
     usual = range_of(None, None, Bucket.DAY)
     neither = not given.get("from") and not given.get("to")
     data = {"from": str(usual.first), "to": str(usual.last)} if neither else given.dict()
@@ -73,12 +64,7 @@ def visits_of(short_url: ShortUrl, given: QueryDict) -> tuple[dict[str, Any], HT
     }
     if not valid:
         return context, HTTPStatus.UNPROCESSABLE_ENTITY
-    return context | shown(found, chosen, by), HTTPStatus.OK
-
-
-def shown(found: Statistics, chosen: Range, by: Bucket) -> dict[str, Any]:
-    """Return the context for a valid range."""
-    return {
+    context |= {
         "chosen": chosen,
         "by": by,
         "chart": Chart(found.series(chosen, by)),
@@ -87,6 +73,7 @@ def shown(found: Statistics, chosen: Range, by: Bucket) -> dict[str, Any]:
         "tables": list(tables(found)),
         "csv": query(chosen, by, format="csv"),
     }
+    return context, HTTPStatus.OK
 
 
 def tables(found: Statistics) -> Iterator[ValueTable]:
@@ -94,18 +81,15 @@ def tables(found: Statistics) -> Iterator[ValueTable]:
     for dimension, title in TITLES.items():
         counts = {each.values[dimension] or "": each.people for each in found.of(dimension)}
         if any(value for value, people in counts.items() if people):
-            yield ValueTable(
-                title, lines(counts, found.total.people, UNSAID.get(dimension, "unknown"))
-            )
+            unsaid = UNSAID.get(dimension, "unknown")
+            yield ValueTable(title, lines(counts, found.total.people, unsaid))
     if found.total.bots:
-        counts = {
-            each.values[Dimension.BROWSER] or "": each.bots for each in found.of(Dimension.BROWSER)
-        }
+        browser = Dimension.BROWSER
+        counts = {each.values[browser] or "": each.bots for each in found.of(browser)}
         yield ValueTable("Bots", lines(counts, found.total.bots, "unknown"))
 
 
 def lines(counts: dict[str, int], total: int, unsaid: str) -> list[ValueLine]:
-    """Return the TOP values, most visits first, and one line for the others."""
     first = sorted(filter(counts.get, counts), key=lambda value: (-counts[value], value))[:TOP]
     named = {value or unsaid: counts[value] for value in first}
     if others := total - sum(named.values()):
@@ -135,5 +119,4 @@ def presets(
 
 
 def query(chosen: Range, by: Bucket, **more: str) -> str:
-    """Return the query string of a range."""
     return urlencode({"from": chosen.first, "to": chosen.last, "by": by, **more})

@@ -1,19 +1,23 @@
-"""What the tests of the API and of the admin share: who calls, with what, and the answer."""
+"""What tests share: who calls, with what, and the answer; and each of several strategies."""
 
 import re
+from collections.abc import Iterable
+from io import StringIO
 from typing import Any
 
+import pytest
 from django.contrib.auth.models import Permission, User
+from django.core.management import call_command
 from django.test import Client
 
 from shorturl.models import ApiToken
+from shorturl.strategies import Strategy
 
 TARGET, OTHER = "https://example.com/page", "https://example.org/other"
 JSON = "application/json"
 
 
 def bearer(name: str = "test", **fields: Any) -> dict[str, str]:
-    """Return the headers of a call with a new, valid token."""
     token = ApiToken(name=name, **fields)
     token.draw()
     token.save()
@@ -21,26 +25,22 @@ def bearer(name: str = "test", **fields: Any) -> dict[str, str]:
 
 
 def admitted(token: str) -> bool:
-    """Return whether the API takes this for a valid token."""
     status = Client().get("/api/links", headers={"Authorization": f"Bearer {token}"}).status_code
     assert status in (200, 401)
     return status == 200
 
 
 def user(*permissions: str, staff: bool = False) -> User:
-    """Return a new user with these permissions of this app."""
     person = User.objects.create_user(f"user{User.objects.count()}", is_staff=staff)
     person.user_permissions.set(Permission.objects.filter(codename__in=permissions))
     return person
 
 
 def create(client: Client, body: Any, **kwargs: Any) -> Any:
-    """Post `body`, which may also be bytes that are no JSON, to /api/links."""
     return client.post("/api/links", body, content_type=JSON, **kwargs)
 
 
 def change(client: Client, key: str, body: Any, **kwargs: Any) -> Any:
-    """Send `body` as the change of a link."""
     return client.patch(f"/api/links/{key}", body, content_type=JSON, **kwargs)
 
 
@@ -49,8 +49,14 @@ def fields(response: Any) -> dict[str, str]:
     return {error["field"]: error["code"] for error in response.json()["errors"]}
 
 
+def run(command: str, *arguments: str) -> tuple[str, str]:
+    """Return what a command of manage.py writes to standard output and to standard error."""
+    out, err = StringIO(), StringIO()
+    call_command(command, *arguments, stdout=out, stderr=err, no_color=True)
+    return out.getvalue(), err.getvalue()
+
+
 def text(response: Any) -> str:
-    """Return the words of a page."""
     assert response.status_code == 200
     return " ".join(re.sub(r"<[^>]+>", " ", response.content.decode()).split())
 
@@ -61,3 +67,7 @@ def shown(response: Any) -> dict[str, str]:
     values = dict(re.findall(hidden, response.content.decode()))
     assert values
     return values | {f"initial-{name}": value for name, value in values.items()}
+
+
+def each(strategies: Iterable[Strategy[Any]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("strategy", list(strategies), ids=lambda one: one.name)

@@ -1,12 +1,16 @@
-"""What the tests of the form and of the API share."""
+"""What the tests of the product share."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from threading import Thread
 
 import pytest
+from django.db import connection
+from django.db.backends.utils import CursorWrapper
 from pytest_django import Settings
 
 from shorturl.strategies.resolving import in_memory
+from shorturl.tests.callers import bearer
 
 
 @pytest.fixture(autouse=True)
@@ -19,5 +23,15 @@ def written_when_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def public(settings: Settings) -> None:
-    """Let anybody create."""
     settings.SHORTURL_PUBLIC_CREATE = True
+
+
+@pytest.fixture
+def headers(db: None) -> dict[str, str]:
+    return bearer()
+
+
+@pytest.fixture
+def elsewhere(transactional_db: None) -> Iterator[CursorWrapper]:
+    with closing(connection.copy()) as other, other.cursor() as cursor:
+        yield cursor

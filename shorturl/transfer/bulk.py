@@ -24,22 +24,18 @@ INSERT = sql.SQL("""
 
 
 class Wanted(NamedTuple):
-    """An entry of a bulk create; without a key a random one is drawn.
-
-    `values` are the other columns by name, the same names for all entries.
-    """
+    """An entry of a bulk create."""
 
     target_url: str
-    key: str | None = None
-    values: Mapping[str, Any] = {}
+    key: str | None = None  # None: a random one is drawn
+    values: Mapping[str, Any] = {}  # other columns, of the same names for all entries
 
 
 def insert(rows: Sequence[Mapping[str, Any]]) -> dict[str, ShortUrl]:
     """Insert the rows whose keys are free, and return the new short URLs by key.
 
     Every row has the same columns. The statement waits for another session's uncommitted insert of
-    a key, and returns only rows that it has inserted itself. It inserts the rows in the order of
-    their keys, so two inserts of the same keys cannot deadlock.
+    a key. It inserts the rows in the order of their keys, so two of them cannot deadlock.
     """
     if not rows:
         return {}
@@ -62,10 +58,9 @@ def create_many(
 ) -> list[ShortUrl | ShortUrlError]:
     """Create the wanted short URLs; return for each entry the link, or why there is none.
 
-    `draw` returns the random candidate keys of one entry. An entry gets KeyTaken if its custom key
-    is or was in use or belongs to an earlier entry, and KeySpaceExhausted if no random key was
-    free. With `all_or_nothing` one such entry prevents all creates, and the other entries get
-    LeftOut. Safe inside atomic().
+    An entry gets KeyTaken if its custom key is or was in use or belongs to an earlier entry, and
+    KeySpaceExhausted if no random key was free. With `all_or_nothing` one such entry prevents all
+    creates, and the other entries get LeftOut. Safe inside atomic().
 
     When a drawn key is taken, everything is rolled back, and all rows are inserted again with
     another key for that entry. Inserting only this one row, while the others are locked, would lock

@@ -75,7 +75,6 @@ Record = Mapping[str, Any]
 
 
 def format_of(name: str, given: str | None) -> str:
-    """Return the format of a file: the one given, or the one that its name ends with."""
     found = given or Path(name).suffix.removeprefix(".")
     if found not in FORMATS:
         ways = " or ".join(f"--format {each}" for each in FORMATS)
@@ -106,7 +105,6 @@ def csv_records(lines: Iterable[str]) -> Iterator[tuple[int, Record | Validation
 
 
 def json_records(lines: Iterable[str]) -> Iterator[tuple[int, Record | ValidationError]]:
-    """Yield the number of the line and the object, or its error, for each line of JSON lines."""
     for number, line in enumerate(lines, 1):
         try:
             content = json.loads(line) if line.strip() else []
@@ -138,11 +136,6 @@ def names(fields: Iterable[str]) -> Mapping[str, str]:
 
 
 def row(record: Record, owner_id: Callable[[str], int], now: datetime) -> dict[str, Any]:
-    """Return the columns of a link by a record of any program.
-
-    `owner_id` returns the id of an account by name. `now` is the creation time of a link without
-    one. Raises ValidationError, which names the column and says what would be right.
-    """
     said = {ours: record.get(theirs) for ours, theirs in names(record).items()}
     for name in NOT_HERE:
         if record.get(name):
@@ -174,7 +167,6 @@ def row(record: Record, owner_id: Callable[[str], int], now: datetime) -> dict[s
 
 
 def number(name: str, value: object) -> int | None:
-    """Return a count; None for an empty value."""
     if value is None or value == "":
         return None
     if not re.fullmatch("[0-9]{1,19}", str(value)) or int(str(value)) > HITS_MAX:
@@ -199,10 +191,8 @@ def moment(name: str, value: object) -> datetime | None:
 
 
 def listed(fields: Iterable[str]) -> str:
-    """Return the names of fields, shortened."""
     return shortened(", ".join(map(repr, sorted(fields))) or "no columns")
 
 
 def quoted(value: object) -> str:
-    """Return a value as messages show it: quoted and shortened."""
     return repr(shortened(str(value)))

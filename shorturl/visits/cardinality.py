@@ -16,17 +16,15 @@ MOST = 200_000  # kinds of all links in an hour, in each process: some 20 MB
 
 
 class CardinalityLimit:
-    """The kinds of links' visits that this process has recorded in this hour."""
-
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._begin(0)
+        self.hour = -1
+        self._begin_hour()
 
     def bounded(self, key: str, visit: Visit) -> Visit:
         """Return the kind that a visit of the link may be recorded as.
 
-        It takes no lock. Concurrent requests get the same answer, so a limit may be exceeded by as
-        many kinds as there are requests at the same time.
+        It takes no lock, so a limit may be exceeded by as many kinds as there are requests at once.
         """
         if int(time.time()) // HOUR != self.hour:
             with self.lock:
@@ -38,7 +36,6 @@ class CardinalityLimit:
         return Visit(OTHER, OTHER_FAMILY, OTHER_FAMILY, OTHER_FAMILY, "", visit.is_bot)
 
     def add(self, key: str, visit: Visit) -> None:
-        """Remember the kind of a visit that is recorded."""
         kind = hash((key, visit))
         if kind in self.seen or len(self.seen) >= MOST:
             return
@@ -51,9 +48,6 @@ class CardinalityLimit:
     def _begin_hour(self) -> None:
         hour = int(time.time()) // HOUR
         if hour != self.hour:
-            self._begin(hour)
-
-    def _begin(self, hour: int) -> None:
-        self.hour = hour
-        self.seen: set[int] = set()  # a hash of a link's key and a kind; a key as text takes more
-        self.of_links: Counter[str] = Counter()  # how many of these each link has
+            self.hour = hour
+            self.seen: set[int] = set()  # hashes of a link's key and a kind: text would take more
+            self.of_links: Counter[str] = Counter()  # how many of these each link has

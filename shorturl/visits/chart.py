@@ -13,22 +13,15 @@ from typing import NamedTuple
 TICKS_MAX = 8  # labels below the chart; more of them would touch
 MONTHS_MAX = 13  # labels of months, which are short
 LINES_MAX = 5  # horizontal lines
-BAR_WIDTH = 0.8  # of the space for each bar
-
-Test = Callable[[datetime], bool]
 
 
 class Count(NamedTuple):
-    """The visits of the hour, day or month that begins `at`, in UTC."""
-
-    at: datetime
+    at: datetime  # in UTC: the begin of an hour, a day or a month
     people: int
     bots: int
 
 
-class TimeBar(NamedTuple):
-    """A bar in the chart's units; bots are above people."""
-
+class TimeBar(NamedTuple):  # in the chart's units; bots are above people
     of: Count
     x: int
     people_y: int
@@ -36,14 +29,14 @@ class TimeBar(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """A label at the edge of the chart; `place` is in percent from the left or the top."""
-
     label: str
-    place: float
+    place: float  # in percent from the left or the top
     minor: bool = False  # hidden in a narrow window
 
 
-def every(hours: int = 0, days: int = 0, months: int = 0, years: int = 0) -> Test:
+def every(
+    hours: int = 0, days: int = 0, months: int = 0, years: int = 0
+) -> Callable[[datetime], bool]:
     """Return a test for times at this interval."""
     if hours:
         return lambda at: at.hour % hours == 0
@@ -70,9 +63,7 @@ LONG_STEPS = [
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart of at least one count; the counts have the same unit and are in order."""
-
-    counts: Sequence[Count]
+    counts: Sequence[Count]  # at least one, of the same unit and in order
 
     @cached_property
     def top(self) -> int:
@@ -83,7 +74,6 @@ class Chart:
 
     @cached_property
     def bars(self) -> list[TimeBar]:
-        """The bars that have any height."""
         return [
             TimeBar(each, x, self.top - each.people, self.top - each.people - each.bots)
             for x, each in enumerate(self.counts)
@@ -92,18 +82,15 @@ class Chart:
 
     @property
     def bar_width(self) -> float:
-        """The width of a bar in the chart's units; many bars have no gap between them."""
-        return BAR_WIDTH if len(self.counts) <= 100 else 1
+        return 0.8 if len(self.counts) <= 100 else 1
 
     @property
     def lines(self) -> list[Tick]:
-        """The labels of the horizontal lines, from the bottom."""
         values = range(0, self.top + 1, line_step(self.top))
         return [Tick(short(value), round(100 - 100 * value / self.top, 2)) for value in values]
 
     @property
     def ticks(self) -> list[Tick]:
-        """The labels of times below the chart, each at the middle of its bar."""
         times = [count.at for count in self.counts]
         steps = LONG_STEPS if are_months(times) else STEPS + LONG_STEPS
         few = (at for test, most in steps if 0 < len(at := list(filter(test, times))) <= most)
@@ -139,7 +126,6 @@ def are_months(times: Sequence[datetime]) -> bool:
 
 
 def label(at: datetime, times: Sequence[datetime]) -> str:
-    """Return the label of a time: the hour, the day, the month, or for January the year."""
     if at.hour:
         return f"{at:%H:%M}"
     if not are_months(times) and (times[-1] - times[0]).days <= 120:

@@ -20,7 +20,7 @@ from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import VisitCount
-from shorturl.models.hit_counts import ANY
+from shorturl.models.hit_counts import ANY, DIMENSIONS
 from shorturl.strategies.rolling_up.batches import BATCH
 
 # Kinds of a link in one time. Fewer are read as quickly as what they would become, which for very
@@ -32,7 +32,7 @@ LOOKED_AT = 1_000_000
 
 NAMES = {
     "counts": sql.Identifier(VisitCount._meta.db_table),
-    "dimensions": sql.SQL("referrer, browser, system, device, country"),
+    "dimensions": sql.SQL(", ".join(DIMENSIONS)),
     "any": sql.Literal(ANY),
 }
 KINDS = sql.SQL("{any} NOT IN ({dimensions})").format(**NAMES)  # rows that are not compacted
@@ -113,24 +113,22 @@ def compact(unit: str, into: str, before: datetime, *, calm: int = sys.maxsize) 
     hours that have few kinds each can make a crowded day. The last one is first; after `calm` ones
     without a crowd no earlier one is looked at.
 
-    Safe at any time, any number of times at once, and killed midway, as rolling_up.batches is: what
-    a statement adds is what it has deleted, row by row; where by_key rolls up, so does compaction,
-    in a transaction of two statements. What it skips, as others have it locked, and what comes
-    later, stays in its kinds.
+    Safe at any time, any number of times at once, and killed midway, as rolling_up.batches is. What
+    it skips, as others have it locked, and what comes later, stays in its kinds.
     """
-    return each_time(partial(crowded, unit), move, unit, into, before, calm)
+    return each_time(partial(crowded, FIND, unit), move, unit, into, before, calm)
 
 
 def downsample(before: datetime, *, calm: int) -> int:
     """Move the rows of a day's hours to the day, except those of devices; return how many moved.
 
     Those are of links with more than CROWDED such rows in a day that is over at that moment. No
-    range that is shown begins or ends within a day, so that no number in it changes; of an hour's
-    visits, it is no longer known how many had which referrer, browser, system or country.
-
-    The last day is first, and all else is as in compact().
+    range that is shown begins or ends within a day, so that no number in it changes. All else is as
+    in compact().
     """
-    return each_time(detailed, partial(move, devices="h"), "h", "d", before, calm)
+    return each_time(
+        partial(crowded, FIND_DETAILED), partial(move, devices="h"), "h", "d", before, calm
+    )
 
 
 def each_time(
@@ -141,7 +139,6 @@ def each_time(
     before: datetime,
     calm: int,
 ) -> int:
-    """Move, in time after time, the rows of the links that `find` returns; return how many."""
     taken = without = 0
     for since, until in times(unit, into, before):
         rows = sum(
@@ -167,17 +164,10 @@ def times(unit: str, into: str, before: datetime) -> Iterator[tuple[datetime, da
         before = since
 
 
-def crowded(unit: str, since: datetime, until: datetime) -> list[str]:
-    """Return the keys of the links that have more than CROWDED kinds between two moments."""
+def crowded(statement: Any, *during: Any) -> list[str]:
+    """Return the keys of the links that have more than CROWDED rows for the statement."""
     with connection.cursor() as cursor:
-        cursor.execute(FIND, [unit, since, until, LOOKED_AT, CROWDED])
-        return [key for (key,) in cursor.fetchall()]
-
-
-def detailed(since: datetime, until: datetime) -> list[str]:
-    """Return the keys of the links whose hours have more than CROWDED rows beside the devices."""
-    with connection.cursor() as cursor:
-        cursor.execute(FIND_DETAILED, [since, until, LOOKED_AT, CROWDED])
+        cursor.execute(statement, [*during, LOOKED_AT, CROWDED])
         return [key for (key,) in cursor.fetchall()]
 
 
@@ -191,15 +181,10 @@ def move(
     """
     spans = [SPANS[into], SPANS[devices or into], devices or into, into]
     values: list[Any] = [key, unit, since, until, bool(devices), BATCH, key, *spans]
-    if settings.SHORTURL_ROLLING_UP == "by_key":
-        return move_in_two(values)
-    with connection.cursor() as cursor:
-        cursor.execute(MOVE, values)
-        return int(cursor.fetchone()[0])
-
-
-def move_in_two(values: list[Any]) -> int:
-    """Do what MOVE does in two statements of one transaction, as by_key does."""
+    if settings.SHORTURL_ROLLING_UP != "by_key":
+        with connection.cursor() as cursor:
+            cursor.execute(MOVE, values)
+            return int(cursor.fetchone()[0])
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(TAKE, values)
         if not (found := cursor.fetchall()):
@@ -211,7 +196,6 @@ def move_in_two(values: list[Any]) -> int:
 
 
 def in_batches(batch: Callable[[], int]) -> int:
-    """Move batch after batch until one is not full; return how many rows they took."""
     total = 0
     while True:
         taken = batch()

@@ -37,10 +37,6 @@ def country_of(address: str | None) -> str:
     return country if known and country.isalpha() else ""
 
 
-@cache
+@cache  # for all threads; a new file is read after a restart
 def opened(path: str) -> maxminddb.Reader:
-    """Return the opened database, for all threads; raise OSError or InvalidDatabaseError.
-
-    All processes share its memory. A new file is read after a restart.
-    """
     return maxminddb.open_database(path)

@@ -15,18 +15,14 @@ DEFAULT_DAYS = 30
 
 
 class Bucket(StrEnum):
-    """The length of a bucket."""
-
     HOUR = "hour"
     DAY = "day"
     MONTH = "month"
 
 
 class Range(NamedTuple):
-    """The days from the first to the last, both included."""
-
     first: date
-    last: date
+    last: date  # included
 
     @property
     def begins(self) -> datetime:
@@ -45,18 +41,15 @@ class Range(NamedTuple):
         return days * 24 if unit == Bucket.HOUR else days
 
     def buckets(self, unit: Bucket) -> list[datetime]:
-        """Return the times at which these hours, days or months begin."""
         if unit == Bucket.MONTH:
-            months = (
-                self.first.year * 12 + self.first.month - 1 + n for n in range(self.number(unit))
-            )
+            first = self.first.year * 12 + self.first.month - 1
+            months = range(first, first + self.number(unit))
             return [datetime(month // 12, month % 12 + 1, 1, tzinfo=UTC) for month in months]
         step = timedelta(hours=1) if unit == Bucket.HOUR else timedelta(days=1)
         return [self.begins + step * number for number in range(self.number(unit))]
 
 
 def read_date(value: str) -> date:
-    """Return a date in ISO 8601; raise ValidationError."""
     try:
         return date.fromisoformat(value)
     except ValueError as error:
@@ -65,10 +58,10 @@ def read_date(value: str) -> date:
 
 
 def range_of(first: date | None, last: date | None, by: Bucket | None) -> Range:
-    """Return a range. It ends today by default, and begins DEFAULT_DAYS before its end.
+    """Return a range: by default it ends today, and has DEFAULT_DAYS.
 
-    Raises ValidationError for a range that ends before it begins, or that has more than BUCKETS_MAX
-    of the unit `by`. The key in its error_dict is the wrong input: from or by.
+    Raises ValidationError, in whose error_dict the key is the wrong input, for a range that ends
+    before it begins (from), or has more than BUCKETS_MAX of its unit (by).
     """
     last = last or timezone.now().date()
     first = first or last - min(timedelta(days=DEFAULT_DAYS - 1), last - date.min)

@@ -49,7 +49,6 @@ def roll_up_visits(now: datetime) -> int:
 
 
 def by_shard(keys: list[str]) -> Iterable[list[str]]:
-    """Return the keys of each shard of a cluster, which a statement can change together."""
     with connection.cursor() as cursor:
         cursor.execute(BY_SHARD, [keys, VisitCount._meta.db_table])
         return [of_shard for (of_shard,) in cursor.fetchall()]

@@ -22,8 +22,6 @@ GROUPS_MAX = 10_000  # some 2 MB of JSON
 
 
 class Dimension(StrEnum):
-    """A dimension of visits."""
-
     REFERRER = "referrer"
     BROWSER = "browser"
     SYSTEM = "system"
@@ -34,8 +32,7 @@ class Dimension(StrEnum):
 class VisitGroup(NamedTuple):
     """The visits of a period, of a value, or of both; None in a field means all.
 
-    The period begins at `begins` and lasts a `unit`. The unit is longer than the one that was asked
-    for if the visits are stored only by a longer one.
+    The `unit` is longer than the one that was asked for if visits are stored only by a longer one.
     """
 
     unit: Bucket | None
@@ -60,17 +57,14 @@ class Statistics(NamedTuple):
 
     @property
     def not_recorded(self) -> int | None:
-        """The number of hits without a recorded visit."""
         return None if self.recorded is None else self.hits - self.recorded
 
     def of(self, dimension: Dimension) -> list[VisitGroup]:
         """Return the groups of a dimension that have no period."""
-        return [
-            each for each in self.groups if each.unit is None and each.values[dimension] is not None
-        ]
+        without_period = (each for each in self.groups if each.unit is None)
+        return [each for each in without_period if each.values[dimension] is not None]
 
     def series(self, chosen: Range, by: Bucket) -> list[Count]:
-        """Return the visits of each hour, day or month of the range."""
         found = {each.begins: each for each in self.groups if each.unit == by}
         none = VisitGroup(by, None, {}, 0, 0)
         counts = ((at, found.get(at, none)) for at in chosen.buckets(by))
@@ -136,9 +130,6 @@ def read(
     each of its values of this dimension. With `top` there are also groups without a period, for the
     `top` values of every dimension, of people and of bots. Slightly more than GROUPS_MAX groups
     mean that some were left out.
-
-    `recorded` is added up only if the range begins no later than the short URL, because that reads
-    all of its rows.
     """
     using = connections[router.db_for_read(VisitCount)]
     statement = sql.SQL(STATEMENT).format(
@@ -160,7 +151,7 @@ def read(
         "ends": chosen.ends,
         "by": (by or Bucket.DAY).value,
         "unit": UNITS.index(by or Bucket.DAY),
-        "whole": chosen.first <= short_url.created_at.date(),
+        "whole": chosen.first <= short_url.created_at.date(),  # or it would read all rows
         "in_time": by is not None,
         "top": top,
         "most": GROUPS_MAX + 2 + 2 * top * len(Dimension),
@@ -175,12 +166,10 @@ def read(
 
 
 def listed(names: Iterable[str]) -> Any:
-    """Return the names of columns, separated by commas."""
     return sql.SQL(", ").join(map(sql.Identifier, names))
 
 
 def group(row: Sequence[Any]) -> VisitGroup:
-    """Return a row of the statement as a group."""
     kept, begins, *values, people, bots, _, _, _ = row
     unit = None if kept is None else UNITS[kept]
     return VisitGroup(unit, begins, dict(zip(Dimension, values, strict=True)), people, bots)

@@ -198,7 +198,6 @@ OF_A_SESSION = (
     "test_a_locked_row_is_left_out_and_waited_for_by_resolve",
     "test_a_request_that_is_still_in_progress",
     "test_a_lock_that_the_work_waits_for_is_no_request_in_progress",
-    "test_the_same_keys_in_opposite_orders",
     "test_links_are_in_though_the_table_cannot_be_analyzed",
 )
 

@@ -27,7 +27,6 @@ class Command(DatabaseCommand):
         does.add_argument("--list", action="store_true", help="list the banned domains")
 
     def handle(self, *args: Any, domains: list[str], lift: bool, **options: Any) -> None:
-        """Do so; raise CommandError for what is no domain, and for a ban to lift that is none."""
         if bool(domains) == options["list"]:
             raise CommandError("Name domains, such as example.com, or use --list alone.")
         try:

@@ -17,7 +17,6 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Deliver; end after the requests under way."""
         deliverer = Deliverer()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: deliverer.stopping.set())

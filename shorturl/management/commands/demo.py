@@ -13,7 +13,7 @@ from django.utils import timezone
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from shorturl.management.database_command import DatabaseCommand, user_of
-from shorturl.management.demo_links import DAYS, LABELS, LINKS, DemoLink, visits
+from shorturl.management.demo_links import DAYS, LINKS, DemoLink, visits
 from shorturl.models import ShortUrl, ShortUrlQuerySet, VisitCount
 from shorturl.transfer import bulk
 
@@ -43,25 +43,22 @@ class Command(DatabaseCommand):
         parser.add_argument("--remove", action="store_true", help="remove them, with their visits")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Create or remove the links; raise CommandError in production."""
         if not settings.LOCAL:
             raise CommandError(
                 "This is a production service, whose counters must stay correct: run it where "
                 "SHORTURL_LOCAL is on, with another database."
             )
         if options["remove"]:
-            self.stdout.write(f"{remove()} demo links are removed.")
-        else:
-            owner = options["owner"]
-            self.make(options["seed"], None if owner is None else user_of(owner).pk)
-
-    def make(self, seed: int, owner_id: int | None) -> None:
-        """Create the links that do not exist yet."""
+            there().delete()  # first, so that no visit is recorded between the removals of erase()
+            self.stdout.write(f"{there().erase()} demo links are removed.")
+            return
+        owner = options["owner"]
+        owner_id = None if owner is None else user_of(owner).pk
         made = total = 0
         with tqdm(LINKS, unit=" links", disable=None, leave=False) as bar:
             for link in bar:
                 with transaction.atomic():
-                    hits = make(link, seed, owner_id)
+                    hits = make(link, options["seed"], owner_id)
                 made += hits is not None
                 total += hits or 0
         self.stdout.write(
@@ -77,23 +74,16 @@ def there() -> ShortUrlQuerySet:
     return ShortUrl.objects.filter(key__in=keys, target_url__in=target_urls)
 
 
-def remove() -> int:
-    """Remove the demo links and their visits, and return how many links."""
-    there().delete()  # first, so that no visit is recorded between the removals of erase()
-    return there().erase()
-
-
 def make(link: DemoLink, seed: int, owner_id: int | None) -> int | None:
     """Create a link and its visits; return their number, or None if the key is taken."""
     now = timezone.now()
     rows = visits(link, seed, now)
     hits: int = sum(row["hits"] for row in rows)
-    title, tags = LABELS.get(link.key, ("", ""))
     columns = {
         "key": link.key,
         "target_url": link.target_url,
-        "title": title,
-        "tags": tags.split() or None,
+        "title": link.title,
+        "tags": link.tags.split() or None,
         "hits": hits,
         "owner_id": owner_id,
         "created_at": now - timedelta(days=DAYS),

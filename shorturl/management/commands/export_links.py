@@ -38,7 +38,6 @@ class Command(BaseCommand):
         parser.add_argument("--format", choices=FORMATS, help="where the name does not say it")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Write the links; raise CommandError when they cannot be read or written."""
         name = options["file"]
         written_as = {"csv": csv_writer, "jsonl": json_writer}[format_of(name, options["format"])]
         using = "default"
@@ -73,7 +72,6 @@ class Command(BaseCommand):
 
 
 def csv_writer(file: Any) -> Callable[[dict[str, Any]], object]:
-    """Write the header row; return a function that writes a link as a row."""
     writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
     writer.writeheader()
 
@@ -88,12 +86,10 @@ def csv_writer(file: Any) -> Callable[[dict[str, Any]], object]:
 
 
 def json_writer(file: Any) -> Callable[[dict[str, Any]], object]:
-    """Return a function that writes a link as a JSON object on one line."""
     return lambda link: file.write(json.dumps(link, ensure_ascii=False) + "\n")
 
 
 def export(write: Callable[[dict[str, Any]], object], every: ShortUrlQuerySet) -> int:
-    """Write every link in the order of creation; return how many."""
     links = every.with_total_hits().select_related("owner").order_by("id")
     count = every.count()
     with tqdm(total=count, unit=" links", unit_scale=True, disable=None, leave=False) as bar:
@@ -107,7 +103,6 @@ def export(write: Callable[[dict[str, Any]], object], every: ShortUrlQuerySet) -
 
 
 def columns(link: ShortUrl) -> dict[str, Any]:
-    """Return the columns of a link by name, as a file has them."""
     times = {name: getattr(link, name) for name in TIMES}
     return {
         "key": link.key,

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from django.db.models.functions import Now
 
-from shorturl.management.forgetting import ForgettingCommand
+from shorturl.management.database_command import ForgettingCommand
 from shorturl.models import QuotaUsage
 
 

@@ -47,7 +47,6 @@ class Command(BaseCommand):
         parser.add_argument("--owner", help="the account that gets the links which name none")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Import the links and print a summary; raise CommandError if lines were refused."""
         name = options["file"]
         records_of = {"csv": csv_records, "jsonl": json_records}[format_of(name, options["format"])]
         self.made = self.there = self.refused = 0
@@ -67,7 +66,6 @@ class Command(BaseCommand):
             raise CommandError("Correct these lines and run it again: the others stay as they are.")
 
     def load(self, records: Iterator[tuple[int, Any]], owner: str | None) -> None:
-        """Import all records."""
         account, now = cache(owner_id), timezone.now()
         everybody = owner and account(owner)
         batch: dict[str, tuple[int, Row]] = {}
@@ -93,7 +91,6 @@ class Command(BaseCommand):
             self.stderr.write(f"All links are imported; ANALYZE failed: {str(error).strip()}")
 
     def insert(self, batch: dict[str, tuple[int, Row]]) -> None:
-        """Insert the rows whose keys are free, and compare the other rows with existing links."""
         made = bulk.insert([columns for _, columns in batch.values()])
         self.made += len(made)
         rest = batch.keys() - made.keys()
@@ -107,7 +104,6 @@ class Command(BaseCommand):
                 self.refuse(line, f"{leads}: choose another key in the file.")
 
     def refuse(self, line: int, message: str) -> None:
-        """Print why a line is not imported."""
         self.refused += 1
         if self.refused <= MOST_SHOWN:
             with tqdm.external_write_mode(file=sys.stderr):  # not into the bar
@@ -136,7 +132,6 @@ class Command(BaseCommand):
 
 
 def owner_id(name: str) -> int:
-    """Return the id of the account; raise ValidationError if there is none of this name."""
     accounts = get_user_model().objects.filter(username=name)
     try:
         return accounts.values_list("pk", flat=True).get()

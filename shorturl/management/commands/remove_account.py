@@ -20,6 +20,5 @@ class Command(DatabaseCommand):
         parser.add_argument("username", metavar="USERNAME")
 
     def handle(self, *args: Any, username: str, **options: Any) -> None:
-        """Remove the account; raise CommandError if there is none."""
         links = owners.remove(user_of(username))
         self.stdout.write(f"{username} is removed; {links:,} links have no owner now.")

@@ -21,6 +21,5 @@ class Command(DatabaseCommand):
     what_now = "Nothing is lost: try again."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Roll up, and say how much."""
         self.stdout.write(f"{roll_up():,} hits moved.")
         self.stdout.write(f"{roll_up_visits(timezone.now()):,} rows of visits rolled up.")

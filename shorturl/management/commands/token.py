@@ -48,7 +48,6 @@ class Command(BaseCommand):
         do(**options)
 
     def create(self, name: str, user: str | None, scopes: Sequence[str], **options: Any) -> None:
-        """Create the token `name`; raise CommandError for an invalid name or an unknown user."""
         may = {f"can_{scope}": scope in scopes for scope in ApiToken.SCOPES}
         token = ApiToken(name=name.strip(), user=user_of(user) if user else None, **may)
         token.draw()
@@ -69,7 +68,6 @@ class Command(BaseCommand):
         )
 
     def list(self, **options: Any) -> None:
-        """Print one line per token, oldest first."""
         tokens = ApiToken.objects.select_related("user").order_by("id")
         width = max((len(token.name) for token in tokens), default=0)
         for token in tokens:
@@ -84,7 +82,6 @@ class Command(BaseCommand):
             self.stderr.write("There are no tokens: create one with `token create NAME`.")
 
     def revoke(self, which: str, **options: Any) -> None:
-        """Revoke a token by its name or prefix; raise CommandError unless it is one valid token."""
         found = ApiToken.objects.none()
         if which.isprintable():  # all names are printable, and PostgreSQL refuses a NUL
             found = ApiToken.objects.filter(Q(name=which) | Q(prefix=which.rstrip("…")))

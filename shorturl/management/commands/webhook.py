@@ -38,7 +38,6 @@ class Command(DatabaseCommand):
         do(**options)
 
     def add(self, url: str, **options: Any) -> None:
-        """Add the receiver; raise CommandError for an invalid or known address."""
         try:
             self.stdout.write(subscribe(url).secret)
         except ValidationError as error:
@@ -46,12 +45,10 @@ class Command(DatabaseCommand):
         self.stderr.write("This secret signs each request: docs/webhooks.md says how to verify it.")
 
     def remove(self, url: str, **options: Any) -> None:
-        """Remove the receiver; raise CommandError if there is none."""
         if not unsubscribe(url):
             raise CommandError(f"No receiver is {url!r}: see `webhook list`.")
 
     def list(self, **options: Any) -> None:
-        """Print one line per receiver, oldest first."""
         events = (
             LinkEvent.objects.filter(subscription=OuterRef("pk")).order_by().values("subscription")
         )

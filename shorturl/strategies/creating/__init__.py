@@ -26,8 +26,6 @@ from shorturl.strategies.creating import (
 
 
 class Create(Protocol):
-    """The signature of every strategy."""
-
     def __call__(self, target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl: ...
 
 

@@ -18,8 +18,6 @@ from shorturl.strategies.idempotency import (
 
 
 class Answer(Protocol):
-    """The signature of every strategy."""
-
     def __call__(
         self, caller: str, key: str, fingerprint: str, *, work: Callable[[], dict[str, Any]]
     ) -> IdempotencyRecord: ...

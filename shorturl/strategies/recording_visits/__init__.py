@@ -20,8 +20,6 @@ from shorturl.visits.classification import Visit
 
 
 class Record(Protocol):
-    """The signature of every strategy."""
-
     def __call__(self, key: str, visit: Visit) -> ShortUrl: ...
 
 

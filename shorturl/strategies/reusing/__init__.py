@@ -23,8 +23,6 @@ from shorturl.strategies.reusing import (
 
 
 class Reuse(Protocol):
-    """The signature of every strategy."""
-
     def __call__(
         self, target_url: str, *, owner_id: int | None, create: Callable[[], ShortUrl]
     ) -> tuple[ShortUrl, bool]: ...

@@ -23,8 +23,6 @@ T = TypeVar("T")
 
 
 class Spend(Protocol):
-    """The signature of every strategy."""
-
     def __call__(
         self,
         spender: str,

@@ -47,7 +47,7 @@ def spend(
     cannot be rolled back.
 
     When to use it: by default, where `create` writes to the same database. To spend several quotas,
-    lock their counters in one order, as `reserve()` in limits/reserving.py does.
+    lock their counters in one order, as `reserve()` in limits/quotas.py does.
     """
     values: list[Any] = [spender, period, period, amount, amount, limit, limit]
     with transaction.atomic():

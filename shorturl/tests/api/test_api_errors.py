@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.backends.utils import CursorWrapper
 from django.test import Client
 
 from shorturl import operations
@@ -21,7 +22,6 @@ def _debugging(public: None, settings: Any) -> None:
 
 
 def error(response: Any, status: int) -> str:
-    """Return the detail of an error answer, which must be one."""
     assert response.status_code == status
     assert response["Content-Type"].startswith(JSON)
     content = response.json()
@@ -114,18 +114,15 @@ def test_what_creating_raises(
     assert response.get("Retry-After") == ("5" if status == 503 else None)
 
 
-@pytest.mark.django_db(transaction=True)
-def test_the_database_does_not_answer_in_time(client: Client) -> None:
+def test_the_database_does_not_answer_in_time(
+    client: Client, headers: dict[str, str], elsewhere: CursorWrapper
+) -> None:
     """Somebody else has locked the tokens; test_unavailable.py has the links."""
-    headers = bearer()
-    somebody = connection.copy()
-    try:
-        with somebody.cursor() as cursor, connection.cursor() as mine:
-            cursor.execute("BEGIN; LOCK TABLE shorturl_apitoken")
-            mine.execute("SET lock_timeout = '10ms'")
-            response = client.get("/api/links", headers=headers)
-    finally:
-        somebody.close()
-        connection.close()
+    elsewhere.execute("BEGIN; LOCK TABLE shorturl_apitoken")
+    with connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '10ms'")
+    response = client.get("/api/links", headers=headers)
+    elsewhere.execute("ROLLBACK")
+    connection.close()
     assert error(response, 503) == "Too many requests at the moment."
     assert response["Retry-After"].isdecimal()

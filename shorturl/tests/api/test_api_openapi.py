@@ -1,4 +1,4 @@
-"""/api/openapi.json, which does not ask the database; browser/test_api_docs.py shows it."""
+"""/api/openapi.json, which does not ask the database; browser/test_admin_pages.py shows it."""
 
 from typing import Any
 

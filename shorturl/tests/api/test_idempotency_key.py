@@ -1,13 +1,12 @@
 """The Idempotency-Key of POST /api/…; lab/catalogue has the races of two at once."""
 
 from datetime import timedelta
-from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
-from django.core.management import call_command
 from django.db import OperationalError, connection, transaction
+from django.db.backends.utils import CursorWrapper
 from django.db.models.functions import Now
 from django.test import Client, RequestFactory
 
@@ -18,7 +17,7 @@ from shorturl.models import IdempotencyRecord, ShortUrl
 from shorturl.strategies import Strategy
 from shorturl.strategies.creating import on_conflict
 from shorturl.strategies.idempotency import STRATEGIES, Answer
-from shorturl.tests.callers import OTHER, TARGET, bearer, create, fields
+from shorturl.tests.callers import OTHER, TARGET, bearer, create, each, fields, run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -33,7 +32,6 @@ def send(
 
 
 def seen(response: Any) -> tuple[Any, ...]:
-    """Return what a client sees of an answer."""
     headers = [response.get(name) for name in ("Location", "Content-Type", "Cache-Control")]
     return response.status_code, response.content, headers
 
@@ -45,6 +43,8 @@ def test_the_same_request_gets_the_same_answer_and_is_carried_out_once(client: C
     assert seen(send(client, key='"a-key"')) == seen(first)  # as the draft writes it
     assert ShortUrl.objects.count() == 1
     assert send(client, key="another").json()["key"] != first.json()["key"]
+    again = client.get(first["Location"], headers={"Idempotency-Key": "a-key"})
+    assert (again.status_code, again.json()["hits"]) == (200, 0)  # other methods take no notice
 
 
 def test_an_error_is_not_kept(client: Client) -> None:
@@ -64,9 +64,6 @@ def test_another_request_with_that_key_is_refused(client: Client) -> None:
         response = send(client, other)
         assert (response.status_code, fields(response)) == (422, {"Idempotency-Key": "reused"})
     assert ShortUrl.objects.count() == 1
-
-
-def test_the_same_bytes_of_another_type_are_another_request() -> None:
     types = ["application/json", "application/json; charset=utf-8"]
     sent = [RequestFactory().post("/api/links", b"{}", content_type=each) for each in types]
     assert len({fingerprint(request) for request in sent}) == 2
@@ -84,21 +81,13 @@ def test_a_key_is_its_callers_own(client: Client) -> None:
     assert IdempotencyRecord.objects.count() == 4
 
 
-@pytest.mark.django_db(transaction=True)
-def test_a_request_that_is_still_in_progress(client: Client) -> None:
+def test_a_request_that_is_still_in_progress(client: Client, elsewhere: CursorWrapper) -> None:
     visitor = quotas.spender_of(AnonymousUser(), RequestFactory().post("/"))
-    first, lock = connection.copy(), [f"{visitor} a-key"]
-    try:
-        with first.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", lock)
-            response = send(client)
-            assert (response.status_code, fields(response)) == (
-                409,
-                {"Idempotency-Key": "in_progress"},
-            )
-            cursor.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", lock)
-    finally:
-        first.close()
+    lock = [f"{visitor} a-key"]
+    elsewhere.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", lock)
+    response = send(client)
+    assert (response.status_code, fields(response)) == (409, {"Idempotency-Key": "in_progress"})
+    elsewhere.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", lock)
     assert send(client).status_code == 201
 
 
@@ -113,8 +102,6 @@ def test_a_malformed_key(client: Client, key: str) -> None:
 def test_what_is_not_the_requests_fault_is_not_kept(
     client: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
-    """Nor is anything that was done before it went wrong."""
-
     def create_and_fail(*args: Any, **kwargs: Any) -> ShortUrl:
         on_conflict.create(TARGET, keys=["half"])
         raise ShortUrl.KeySpaceExhausted([])
@@ -129,13 +116,7 @@ def test_what_is_not_the_requests_fault_is_not_kept(
     assert send(client).status_code == 201
 
 
-def test_other_methods_take_no_notice(client: Client) -> None:
-    key = send(client).json()["key"]
-    headers = {"Idempotency-Key": "a-key"}
-    assert client.get(f"/api/links/{key}", headers=headers).json()["hits"] == 0
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
+@each(STRATEGIES.values())
 def test_every_way_keeps_the_first_answer(strategy: Strategy[Answer]) -> None:
     def answer(status: int) -> IdempotencyRecord:
         return strategy.function("me", "key", "0", work=lambda: {"status": status})
@@ -144,26 +125,19 @@ def test_every_way_keeps_the_first_answer(strategy: Strategy[Answer]) -> None:
     assert IdempotencyRecord.objects.get().status == 201
 
 
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
+@each(STRATEGIES.values())
 def test_a_lock_that_the_work_waits_for_is_no_request_in_progress(
-    strategy: Strategy[Answer],
+    strategy: Strategy[Answer], elsewhere: CursorWrapper
 ) -> None:
-    other = connection.copy()
-
     def work() -> dict[str, int]:
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL lock_timeout = '10ms'")
             cursor.execute("SELECT pg_advisory_xact_lock(1)")
         return {"status": 201}
 
-    try:
-        with other.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(1)")
-        with pytest.raises(OperationalError), transaction.atomic():
-            strategy.function("me", "key", "0", work=work)
-    finally:
-        other.close()
+    elsewhere.execute("SELECT pg_advisory_lock(1)")
+    with pytest.raises(OperationalError), transaction.atomic():
+        strategy.function("me", "key", "0", work=work)
 
 
 def test_answers_are_kept_for_a_day(client: Client) -> None:
@@ -172,7 +146,5 @@ def test_answers_are_kept_for_a_day(client: Client) -> None:
     a_day_ago = Now() - timedelta(hours=24)
     IdempotencyRecord.objects.filter(key="old").update(kept_at=a_day_ago - timedelta(seconds=1))
     IdempotencyRecord.objects.filter(key="new").update(kept_at=a_day_ago + timedelta(minutes=1))
-    printed = StringIO()
-    call_command("forget_answers", stdout=printed)
-    assert printed.getvalue() == "1 answers removed.\n"
+    assert run("forget_answers")[0] == "1 answers removed.\n"
     assert IdempotencyRecord.objects.get().key == "new"

@@ -72,8 +72,6 @@ def service(transactional_db: None, settings: Settings, monkeypatch: pytest.Monk
 
 
 class TargetPage(BaseHTTPRequestHandler):
-    """The page of somebody else that a short URL leads to."""
-
     def do_GET(self) -> None:
         body = b"<!doctype html><title>Target</title><link rel=icon href=data:,><h1>Target</h1>"
         self.send_response(200)
@@ -83,12 +81,11 @@ class TargetPage(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *args: Any) -> None:
-        """Keep quiet."""
+        pass
 
 
 @pytest.fixture(scope="module")
 def target_url() -> Iterator[str]:
-    """An address on another host."""
     with ThreadingHTTPServer(("127.0.0.1", 0), TargetPage) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/a/long/page"
@@ -148,14 +145,11 @@ def new_page(
 
 @pytest.fixture
 def page(new_page: NewPage) -> Page:
-    """A page in a window of usual size."""
     return new_page()
 
 
 @pytest.fixture
 def log_in(page: Page, client: Client, live_server: LiveServer, settings: Settings) -> LogIn:
-    """Give the page's window a session of somebody."""
-
     def log_in(user: User) -> None:
         client.force_login(user)
         name = settings.SESSION_COOKIE_NAME
@@ -166,13 +160,11 @@ def log_in(page: Page, client: Client, live_server: LiveServer, settings: Settin
 
 
 def fits(page: Page, width: int) -> None:
-    """Check that nothing on the page is wider than a window of this width."""
     page.set_viewport_size({"width": width, "height": 640})
     assert page.evaluate("document.documentElement.scrollWidth") == width, page.url
 
 
 def barriers(page: Page, **options: Any) -> list[str]:
-    """Return what axe-core finds on the page, however small it is."""
     page.evaluate(AXE)
     found: list[str] = page.evaluate(
         """async options => {

@@ -1,13 +1,16 @@
-"""The admin's pages in a browser, each under the service's own policy."""
+"""The admin's pages and /api/docs in a browser, under the service's own policy."""
 
+import json
 import re
 
 import pytest
 from django.contrib.auth.models import User
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
+from pytest_django import Settings
 
 from shorturl.models import ApiToken, ShortUrl
 from shorturl.tests.browser.conftest import LogIn
+from shorturl.tests.callers import TARGET, bearer, user
 
 OTHER_PAGES = (
     "shorturl/",
@@ -62,3 +65,42 @@ def test_a_token_from_making_it_to_revoking_it_and_every_other_page(
     expect(page.locator("th.field-key")).to_have_text(["three"])
     states.get_by_role("link", name="Deleted", exact=True).click()
     expect(page.locator("th.field-key")).to_have_text(["two", "one"])
+
+
+@pytest.mark.exhaustive
+def test_shows_every_operation_and_calls_it(page: Page, log_in: LogIn, settings: Settings) -> None:
+    def try_out(name: str) -> Locator:
+        operation = page.locator(f"#operations-links-{name}")
+        operation.get_by_role("button", name="Try it out").click()
+        return operation
+
+    def answer(operation: Locator) -> Locator:
+        operation.get_by_role("button", name="Execute").click()
+        return operation.locator(".live-responses-table .response")
+
+    settings.SHORTURL_PUBLIC_CREATE = False
+    log_in(user())
+    page.goto("/api/docs")
+    operations = page.locator(".opblock-summary")
+    expect(operations).to_have_count(7)
+    for operation in operations.all():
+        operation.click()
+    expect(page.get_by_text("Authorization: Bearer <token>")).to_be_visible()
+    expect(page.get_by_text("This counts no hit.")).to_be_visible()
+    page.wait_for_load_state("networkidle")
+
+    create = try_out("create_link")  # as the one who is logged in
+    create.locator("textarea").fill(json.dumps({"target_url": TARGET, "key": "mine"}))
+    expect(answer(create)).to_contain_text('"key": "mine"')
+    assert ShortUrl.objects.get().target_url == TARGET
+
+    page.get_by_role("button", name="Authorize").first.click()
+    value = page.get_by_role("textbox", name="auth-bearer-value")
+    value.fill(bearer()["Authorization"].removeprefix("Bearer "))
+    value.press("Enter")
+    page.get_by_role("button", name="Close", exact=True).first.click()
+    expect(answer(try_out("list_links"))).to_contain_text('"key": "mine"')
+
+    for scheme, colour in ("dark", "rgb(28, 32, 34)"), ("light", "rgba(0, 0, 0, 0)"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        expect(page.locator("html")).to_have_css("background-color", colour)

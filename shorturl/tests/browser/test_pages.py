@@ -1,16 +1,19 @@
-"""A user with a browser: create, copy, follow, see the hit."""
+"""A user with a browser: create, copy, follow, see the hit; and from an invitation to a token."""
 
 import re
 from datetime import UTC, datetime
+from io import StringIO
+from urllib.parse import urlsplit
 
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.test import Client
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from shorturl import operations
 from shorturl.models import ShortUrl
-from shorturl.tests.browser.conftest import LogIn, NewPage
+from shorturl.tests.browser.conftest import LogIn, NewPage, barriers, fits
 from shorturl.tests.links.test_validators import HOSTS
 from shorturl.tests.pages.test_redirect import LOCATIONS
 
@@ -206,3 +209,35 @@ def test_what_the_service_makes_of_a_url_is_what_a_browser_makes_of_it(
         operations.create(target_url, key=str(number))
         location = client.get(f"/{number}")["Location"]
         assert page.evaluate(href, target_url) == page.evaluate(href, location)
+
+
+def test_an_invited_user_chooses_a_password_and_makes_and_revokes_a_token(page: Page) -> None:
+    password = "a new one for today"
+    out = StringIO()
+    call_command("invite", "ann", stdout=out, stderr=StringIO())
+    page.goto(urlsplit(out.getvalue().strip()).path)
+    assert barriers(page) == []
+    page.get_by_label("New password", exact=True).fill(password)
+    page.get_by_label("New password confirmation").fill(password)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Your password is set.")).to_be_visible()
+
+    page.get_by_label("Username").fill("ann")
+    page.get_by_label("Password").fill(password)
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="Account of ann").press("Enter")
+    page.get_by_label("Name").fill("laptop")
+    page.get_by_label("Can delete").press("Space")
+    page.get_by_role("button", name="Make a token").press("Enter")
+    token = page.get_by_label("Token")
+    expect(token).to_have_value(re.compile(r"shorturl_[\w-]{43}"))
+    assert barriers(page) == []
+    fits(page, 320)
+    headers = {"Authorization": f"Bearer {token.input_value()}"}
+    assert page.request.get("/api/links", headers=headers).status == 200
+
+    page.get_by_role("link", name="Account", exact=True).press("Enter")
+    expect(page.get_by_text("may create, read, edit;")).to_be_visible()
+    page.get_by_role("button", name="Revoke laptop").press("Enter")
+    expect(page.get_by_text("The token “laptop” is revoked.")).to_be_visible()
+    assert page.request.get("/api/links", headers=headers).status == 401

@@ -2,12 +2,10 @@
 
 import re
 from datetime import timedelta
-from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
-from django.core.management import call_command
 from django.db.models.functions import Now
 from django.test import Client, RequestFactory
 from pytest_django import Settings
@@ -15,9 +13,9 @@ from pytest_django import Settings
 from shorturl import operations
 from shorturl.limits import quotas
 from shorturl.limits.quotas import DAY, MINUTE
-from shorturl.management.forgetting import forget
-from shorturl.models import ApiToken, IdempotencyRecord, QuotaUsage, ShortUrl
-from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, create, fields, user
+from shorturl.management.database_command import forget
+from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl
+from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, create, fields, run, user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -66,15 +64,13 @@ def test_what_a_429_says_to_programs(client: Client, settings: Settings) -> None
         r"The quota of 1 creates a minute is used up\. Try again in \d+ seconds\.",
         response.json()["detail"],
     )
-    assert spent(), "the day's quota is whole: what it had reserved is given back"
-    assert spent() == [1]
+    assert spent() == [1]  # what the day's quota had reserved is given back
 
 
 @pytest.mark.parametrize("strategy", ["reservation", "conditional_update", "row_lock"])
 def test_who_is_refused_by_one_quota_pays_none(
     client: Client, settings: Settings, strategy: str
 ) -> None:
-    """Whether both are spent by one statement or one after the other."""
     settings.SHORTURL_SPENDING, settings.SHORTURL_CREATES_PER_MINUTE = strategy, 2
     headers = bearer()
     for expected in (201, 201, 429, 429):
@@ -100,8 +96,7 @@ def test_the_form_keeps_what_was_typed_and_says_when(client: Client) -> None:
     assert 'value="mine"' in page
 
 
-def test_a_create_that_fails_costs_nothing(client: Client) -> None:
-    headers = bearer()
+def test_a_create_that_fails_costs_nothing(client: Client, headers: dict[str, str]) -> None:
     for expected in (201, 409, 409, 409):
         response = create(client, {"target_url": TARGET, "key": "mine"}, headers=headers)
         assert response.status_code == expected
@@ -115,16 +110,7 @@ def reuse(client: Client, headers: dict[str, str], target_url: str = TARGET) -> 
 
 @pytest.fixture
 def own_links() -> dict[str, str]:
-    """The headers of a token that has a user."""
-    token = ApiToken(name="reuse", user=user())
-    token.draw()
-    token.save()
-    return {"Authorization": f"Bearer {token.text}"}
-
-
-def test_a_link_that_is_reused_costs_nothing(client: Client, own_links: dict[str, str]) -> None:
-    assert [reuse(client, own_links) for _ in range(4)] == [201, 200, 200, 200]
-    assert spent() == [1]
+    return bearer(user=user())
 
 
 @pytest.mark.parametrize("spent_one", ["SHORTURL_LINKS_PER_DAY", "SHORTURL_CREATES_PER_MINUTE"])
@@ -133,6 +119,7 @@ def test_a_spent_quota_refuses_only_a_reuse_that_would_make_a_link(
 ) -> None:
     setattr(settings, spent_one, 1)
     assert [reuse(client, own_links) for _ in range(3)] == [201, 200, 200]
+    assert spent() == [1]
     assert reuse(client, own_links, OTHER) == 429
     assert reuse(client, {**own_links, "Idempotency-Key": "a"}) == 429
     ShortUrl.objects.all().delete()
@@ -154,7 +141,7 @@ def test_a_spent_quota_lets_the_form_reuse(client: Client, settings: Settings) -
 def test_a_link_that_is_made_meanwhile_is_paid_back(
     client: Client, own_links: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The look before the lock finds none, and that behind it one."""
+    """The look before the lock finds none, the one behind it does."""
     assert reuse(client, own_links) == 201
     monkeypatch.setattr(operations, "reusable", lambda target_url, owner_id: None)
     assert reuse(client, own_links) == 200
@@ -178,29 +165,25 @@ def test_the_quota_bounds_the_answers_that_are_kept(
     assert ShortUrl.objects.count() == 1
 
 
-def test_bulk_spends_a_link_for_each_that_it_makes(client: Client) -> None:
-    headers = bearer()
-
-    def answer(*keys: str | None, atomic: bool) -> Any:
+def test_bulk_spends_a_link_for_each_that_it_makes(client: Client, headers: dict[str, str]) -> None:
+    def post(*keys: str | None, atomic: bool) -> Any:
         body = {"links": [{"target_url": TARGET, "key": key} for key in keys], "atomic": atomic}
         return client.post("/api/links/bulk", body, content_type=JSON, headers=headers)
 
-    def post(*keys: str | None, atomic: bool) -> int:
-        return int(answer(*keys, atomic=atomic).status_code)
-
     for atomic in (True, False):
-        never = answer("a", None, None, None, atomic=atomic)
+        never = post("a", None, None, None, atomic=atomic)
         assert (never.status_code, fields(never)) == (422, {"links": "over_quota"})
         assert "4 links are more than the quota of 3 links a day" in never.json()["detail"]
     assert not ShortUrl.objects.exists()
-    assert post("a", atomic=True) == 201
-    assert post("a", "b", atomic=True) == 409
-    assert spent() == [1]
-    assert post("a", "b", atomic=False) == 207
-    assert spent() == [2]
-    assert post("c", atomic=True) == 201
-    assert post("d", atomic=False) == 429
-    assert spent() == [3] == [ShortUrl.objects.count()]
+    for keys, atomic, status, used in [
+        ("a", True, 201, 1),
+        ("ab", True, 409, 1),
+        ("ab", False, 207, 2),
+        ("c", True, 201, 3),
+        ("d", False, 429, 3),
+    ]:
+        assert post(*keys, atomic=atomic).status_code == status
+        assert spent() == [used] == [ShortUrl.objects.count()]
 
 
 def test_without_limits_nothing_is_counted(
@@ -224,32 +207,29 @@ def test_without_limits_nothing_is_counted(
         ("", "not an address", True),
     ],
 )
-def test_addresses_of_one_network_spend_together(address: str, other: str, same: bool) -> None:
-    spenders = []
-    for each in (address, other):
-        request = RequestFactory().post("/", REMOTE_ADDR=each)
-        spenders.append(quotas.spender_of(AnonymousUser(), request))
-    assert (spenders[0] == spenders[1]) is same
-    assert all(len(one) <= 100 for one in spenders)
+def test_addresses_of_one_network_spend_together(
+    address: str, other: str, same: bool, settings: Settings
+) -> None:
+    def spender(remote: str) -> str:
+        request = RequestFactory().post("/", REMOTE_ADDR=remote)
+        return quotas.spender_of(AnonymousUser(), request)
 
-
-def test_another_secret_key_makes_another_hash(settings: Settings) -> None:
-    request = RequestFactory().post("/")
-    before = quotas.spender_of(AnonymousUser(), request)
+    found = spender(address)
+    assert (found == spender(other)) is same
+    assert len(found) <= 100
     settings.SECRET_KEY = "another"
-    assert quotas.spender_of(AnonymousUser(), request) != before
+    assert spender(address) != found
 
 
 def test_forget_spending_forgets_what_is_older_than_a_day(
     django_assert_num_queries: Any,
 ) -> None:
-    for number, age in enumerate((timedelta(hours=23), timedelta(hours=25), timedelta(days=400))):
+    for hours in (23, 25, 9_600):
+        since = Now() - timedelta(hours=hours)
         for period in (MINUTE, None):
-            QuotaUsage.objects.create(spender=str(number), period=period, since=Now() - age)
-    out = StringIO()
-    call_command("forget_spending", stdout=out)
-    assert out.getvalue() == "4 counters removed.\n"
-    assert set(QuotaUsage.objects.values_list("spender", flat=True)) == {"0"}
+            QuotaUsage.objects.create(spender=str(hours), period=period, since=since)
+    assert run("forget_spending")[0] == "4 counters removed.\n"
+    assert set(QuotaUsage.objects.values_list("spender", flat=True)) == {"23"}
     with django_assert_num_queries(3):  # of at most one row each
         assert forget(QuotaUsage.objects.all(), batch=1) == 2
     assert not QuotaUsage.objects.exists()

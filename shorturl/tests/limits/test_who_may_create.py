@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
+from django.db.backends.utils import CursorWrapper
 from django.test import Client
 from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
@@ -53,27 +54,23 @@ def test_a_user_logs_in_and_creates_and_logs_out(client: Client) -> None:
     assertNotContains(client.get("/"), "somebody")
 
 
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "a-key"}])
-def test_an_account_that_is_removed_meanwhile(client: Client, headers: dict[str, str]) -> None:
+@pytest.mark.parametrize("sent", [{}, {"Idempotency-Key": "a-key"}])
+def test_an_account_that_is_removed_meanwhile(
+    client: Client, sent: dict[str, str], elsewhere: CursorWrapper
+) -> None:
     """Between the look at who it is and the INSERT, whose foreign key is checked at COMMIT."""
-    other = connection.copy()
 
     def remove_first(execute: Any, sql: Any, *rest: Any) -> Any:
         if "INSERT INTO" in str(sql) and "shorturl_shorturl" in str(sql):
-            with other.cursor() as cursor:
-                cursor.execute("DELETE FROM auth_user")
+            elsewhere.execute("DELETE FROM auth_user")
         return execute(sql, *rest)
 
-    try:
-        with connection.execute_wrapper(remove_first):
-            client.force_login(user())
-            response = create(client, {"target_url": TARGET}, headers=headers)
-            assert response.status_code == 401
-            assert "The account was removed meanwhile" in response.json()["detail"]
-            client.force_login(user())
-            page = client.post("/", {"target_url": TARGET})
-            assert (page.status_code, "account was removed" in page.text) == (403, True)
-    finally:
-        other.close()
+    with connection.execute_wrapper(remove_first):
+        client.force_login(user())
+        response = create(client, {"target_url": TARGET}, headers=sent)
+        assert response.status_code == 401
+        assert "The account was removed meanwhile" in response.json()["detail"]
+        client.force_login(user())
+        page = client.post("/", {"target_url": TARGET})
+        assert (page.status_code, "account was removed" in page.text) == (403, True)
     assert not ShortUrl.objects.exists()

@@ -10,18 +10,13 @@ from django.test import Client
 from shorturl import operations
 from shorturl.links.partial_counts import gather, roll_up
 from shorturl.models import CLOCK, PartialCount, ShortUrl
-from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, change, create, fields, shown, user
+from shorturl.tests.callers import JSON, OTHER, TARGET, change, create, fields, shown, user
 from shorturl.transfer import link_files
 
 pytestmark = pytest.mark.django_db
 
 LATER = "2099-12-31T23:59:59Z"
 PAST = "2020-01-01T00:00:00Z"
-
-
-@pytest.fixture
-def headers() -> dict[str, str]:
-    return bearer()
 
 
 def state(client: Client, key: str) -> tuple[int, str]:
@@ -109,30 +104,24 @@ def test_a_roll_up_leaves_alone_what_may_not_fit(client: Client) -> None:
     assert totals == {"full": 3, "other": 1}
 
 
-def test_another_owners_link_gets_no_limit() -> None:
-    link = ShortUrl.objects.create(key="theirs", target_url=TARGET)
-    PartialCount.objects.create(short_url=link, hits=1)
-    found = ShortUrl.objects.filter(key="theirs")
-    assert not operations.change(found.filter(owner_id=1), max_hits=5)
-    assert operations.change(found, max_hits=5)
-    assert not PartialCount.objects.exists()
-
-
-def test_a_link_that_changes_hands_meanwhile_gets_no_limit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It has another owner when its counts are gathered, after the look at its key."""
+def test_another_owners_link_gets_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even when it changes hands after its key was read, before its counts are gathered."""
     mine, yours = user(), user()
-    ShortUrl.objects.create(key="ours", target_url=TARGET, owner=mine)
+    link = ShortUrl.objects.create(key="ours", target_url=TARGET, owner=mine)
+    PartialCount.objects.create(short_url=link, hits=1)
+    assert not operations.change(ShortUrl.objects.filter(owner=yours), max_hits=5)
 
     def handed_over(key: str, limit: int) -> None:
         ShortUrl.objects.filter(key=key).update(owner=yours)
         gather(key, limit)
 
-    monkeypatch.setattr(operations, "gather", handed_over)
-    with transaction.atomic():  # of a request; only the change is undone
+    with monkeypatch.context() as patch, transaction.atomic():  # of a request, which goes on
+        patch.setattr(operations, "gather", handed_over)
         assert not operations.change(ShortUrl.objects.filter(owner=mine), max_hits=5)
     assert ShortUrl.objects.get().max_hits is None
+    assert PartialCount.objects.exists()
+    assert operations.change(ShortUrl.objects.filter(owner=mine), max_hits=5)
+    assert not PartialCount.objects.exists()
 
 
 def test_by_the_form_and_on_the_pages(client: Client) -> None:

@@ -19,7 +19,6 @@ ALL = {f"can_{scope}": "on" for scope in ApiToken.SCOPES}
 
 
 def add_token(admin_client: Client, **also: str) -> str:
-    """Make a token in the admin and return what the page shows."""
     response = admin_client.post(f"{TOKENS}add/", {"name": "backup", **ALL, **also})
     assert "no-store" in response["Cache-Control"]
     shown = re.search(r'<pre id="token">(\S+)</pre>', response.content.decode())

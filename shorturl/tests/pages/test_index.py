@@ -24,7 +24,6 @@ def test_creates_and_goes_to_the_page_of_the_short_url(client: Client) -> None:
 
 
 def test_the_message_belongs_to_its_field(client: Client) -> None:
-    """The browser's test of a taken key looks at the rest."""
     response = client.post("/", {"key": "spring"})
     assertContains(response, "Enter the target URL, for example", status_code=422)
     assertContains(response, "<title>Error: Shorten a URL · shorturl</title>", status_code=422)

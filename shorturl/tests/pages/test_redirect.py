@@ -62,17 +62,16 @@ def test_head_redirects_without_counting(client: Client, short_url: ShortUrl) ->
     assert (response.status_code, response["Location"]) == (302, TARGET_URL)
     assert response["Cache-Control"] == "private, no-store"
     assert len(sent) == 1
-    short_url.refresh_from_db()
-    assert short_url.hits == 0
+    assert ShortUrl.objects.get().hits == 0
 
 
-@pytest.mark.parametrize("path", ["/SPRING", "/spring/", "/spring%0A", "/spr%C3%AFng"])
-def test_unknown(client: Client, short_url: ShortUrl, path: str) -> None:
+def test_unknown(client: Client, short_url: ShortUrl) -> None:
     client.force_login(User.objects.create_user("somebody"))
-    with CaptureQueriesContext(connection) as sent:
-        assertContains(client.get(path), "Page not found", status_code=404)
-    assert len(sent) <= 2  # the second asks why nothing was counted, and none asks for the user
-    assert client.head(path).status_code == 404
+    for path in ("/SPRING", "/spring/", "/spring%0A", "/spr%C3%AFng"):
+        with CaptureQueriesContext(connection) as sent:
+            assertContains(client.get(path), "Page not found", status_code=404)
+        assert len(sent) <= 2  # the second asks why nothing was counted, and none asks for the user
+        assert client.head(path).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -116,13 +115,11 @@ def test_a_link_that_is_live_again_by_the_second_look(
     assert client.get("/once").status_code == 302
 
 
-@pytest.mark.parametrize(("target_url", "location"), LOCATIONS.items())
-def test_location_is_what_a_browser_would_send(
-    client: Client, target_url: str, location: str
-) -> None:
-    operations.create(target_url, key="idn")
-    assert client.get("/idn")["Location"] == location
-    assert ShortUrl.objects.get().target_url == target_url
+def test_location_is_what_a_browser_would_send(client: Client) -> None:
+    for number, (target_url, location) in enumerate(LOCATIONS.items()):
+        operations.create(target_url, key=f"idn{number}")
+        assert client.get(f"/idn{number}")["Location"] == location
+        assert ShortUrl.objects.get(key=f"idn{number}").target_url == target_url
 
 
 def test_contention_is_a_503(

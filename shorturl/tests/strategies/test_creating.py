@@ -1,10 +1,8 @@
 """What every way to create promises; lab/catalogue has the races of two at once."""
 
-from contextlib import suppress
-
 import pytest
 from django.contrib.auth.models import User
-from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
@@ -14,33 +12,28 @@ from shorturl.links import keys
 from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
 from shorturl.strategies.creating import STRATEGIES, Create, permuted_sequence, timestamp_key
+from shorturl.tests.callers import each
 from shorturl.transfer import bulk
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PERSISTENT = [
-    name
-    for name, s in STRATEGIES.items()
-    if s.draws_keys and name not in ("naive", "get_or_create")
+    one
+    for one in STRATEGIES.values()
+    if one.draws_keys and one.name not in ("naive", "get_or_create")
 ]
 MINE, YOURS = "https://mine.example/", "https://yours.example/"
 
 
-def each(*strategies: Strategy[Create]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("strategy", strategies, ids=lambda strategy: strategy.name)
-
-
-every_strategy = each(*STRATEGIES.values())
+every_strategy = each(STRATEGIES.values())
 
 
 @pytest.fixture(autouse=True)
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processes that read the clock at the same moment read the same time."""
     monkeypatch.setattr(timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000)
 
 
 def next_key() -> str:
-    """Return the key that permuted_sequence makes next."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT nextval(pg_get_serial_sequence(%s, 'id'))", [ShortUrl._meta.db_table]
@@ -59,25 +52,22 @@ def take(strategy: Strategy[Create]) -> str:
 
 
 @every_strategy
-def test_returns_the_new_short_url(strategy: Strategy[Create]) -> None:
-    short_url = strategy.function(MINE, keys=["free"])
-    stored = ShortUrl.objects.get()
-    for this in (short_url, stored):
-        assert this.pk == stored.pk
-        assert (this.target_url, this.hits, this.deleted_at) == (MINE, 0, None)
-        assert (this.key == "free") is strategy.draws_keys
-        assert this.created_at == stored.created_at
-
-
-@every_strategy
-def test_the_insert_has_all_values(strategy: Strategy[Create]) -> None:
+def test_returns_the_new_short_url_with_all_values_of_the_insert(
+    strategy: Strategy[Create],
+) -> None:
     """No other statement gives the link its owner: meanwhile it would be nobody's."""
     owner = User.objects.create(username="owner")
-    with CaptureQueriesContext(connection) as sent:
-        short_url = strategy.function(MINE, keys=["free"], owner_id=owner.pk, hits=3)
-    for this in (short_url, ShortUrl.objects.get()):
-        assert (this.owner_id, this.hits) == (owner.pk, 3)
-    assert not [query for query in sent if "UPDATE" in query["sql"]]
+    for values in ({}, {"owner_id": owner.pk, "hits": 3}):
+        ShortUrl.objects.all().erase()
+        with CaptureQueriesContext(connection) as sent:
+            short_url = strategy.function(MINE, keys=["free"], **values)
+        stored = ShortUrl.objects.get()
+        for this in (short_url, stored):
+            assert (this.pk, this.created_at) == (stored.pk, stored.created_at)
+            assert (this.target_url, this.deleted_at) == (MINE, None)
+            assert (this.owner_id, this.hits) == (values.get("owner_id"), values.get("hits", 0))
+            assert (this.key == "free") is strategy.draws_keys
+        assert not [query for query in sent if "UPDATE" in query["sql"]]
 
 
 @every_strategy
@@ -98,7 +88,7 @@ def test_a_taken_key(strategy: Strategy[Create], deleted: bool) -> None:
     assert ShortUrl.objects.get(key=taken).target_url == YOURS
 
 
-@each(*(STRATEGIES[name] for name in PERSISTENT))
+@each(PERSISTENT)
 def test_all_keys_taken(strategy: Strategy[Create]) -> None:
     for key in ("one", "two", "four4"):
         ShortUrl.objects.create(key=key, target_url=YOURS)
@@ -124,7 +114,7 @@ def test_another_violation_is_raised_and_not_retried(strategy: Strategy[Create])
 def test_a_bulk_takes_the_key_behind_the_lock(settings: Settings) -> None:
     """It asks for no lock by name, as everybody else who creates does with advisory_lock."""
     settings.SHORTURL_CREATING = "advisory_lock"
-    result = explore(
+    explore(
         [
             lambda: operations.create(MINE, key="wanted"),
             lambda: bulk.create_many([bulk.Wanted(YOURS, "wanted")], all_or_nothing=False),
@@ -132,40 +122,7 @@ def test_a_bulk_takes_the_key_behind_the_lock(settings: Settings) -> None:
         setup=ShortUrl.objects.all().erase,
         invariant=lambda _: "" if ShortUrl.objects.count() == 1 else "not one link",
         expected=ShortUrl.KeyTaken,
-    )
-    assert result.complete
-    assert not result.violations
-
-
-def usable() -> bool:
-    """Return whether the transaction that is open can go on."""
-    try:
-        with transaction.atomic():
-            return ShortUrl.objects.exists()
-    except DatabaseError:
-        return False
-
-
-@every_strategy
-def test_what_a_collision_leaves_of_the_callers_transaction(strategy: Strategy[Create]) -> None:
-    """The key is taken before the create, or between its look and its insert."""
-
-    def create_and_go_on() -> bool:
-        with transaction.atomic():
-            with suppress(DatabaseError):
-                strategy.function(MINE, keys=["taken", "free"])
-            went_on = usable()
-            transaction.set_rollback(True)
-            return went_on
-
-    result = explore(
-        [create_and_go_on, lambda: take(strategy)],
-        setup=ShortUrl.objects.all().erase,
-        invariant=lambda outcomes: "" if outcomes[0].returned else "it cannot go on",
-    )
-    assert result.complete
-    ends_transaction = {"naive", "check_first", "forgiveness", "timestamp_key"}
-    assert bool(result.violations) is (strategy.name in ends_transaction)
+    ).assert_safe()
 
 
 # As Citus words it; here, half of all keys are on a node that is away.

@@ -1,6 +1,5 @@
 """in_memory: what it answers before it counts, and that its thread ends."""
 
-import os
 import threading
 from typing import Any
 
@@ -51,24 +50,6 @@ def test_a_thread_writes_the_hits_of_half_a_second_and_ends(
     assert len(started) == 3
     assert not any(each.is_alive() for each in started)
     assert left == [None] * 3, "a connection of the thread is left"
-
-
-def test_what_is_in_memory_when_the_process_ends_was_acknowledged_and_is_lost() -> None:
-    link()
-    reader, writer = os.pipe()
-    if not (child := os.fork()):
-        connection.connection = None  # the parent's
-        try:
-            in_memory.resolve("hot")
-            os.write(writer, b"redirected")
-        finally:
-            os._exit(9)  # as by kill -9: nothing is cleaned up
-    os.close(writer)
-    assert os.read(reader, 100) == b"redirected"
-    os.close(reader)
-    os.waitpid(child, 0)
-    assert not in_memory.HITS.waiting
-    assert hits() == 0
 
 
 def test_a_write_that_fails_loses_its_hits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,7 @@
 """What every way to resolve promises; lab/catalogue has the races of two at once."""
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
-from threading import Barrier
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from pginterleave import Outcome, run_schedule
 from shorturl.models import CLOCK, ShortUrl
-from shorturl.strategies import Strategy, Verdict
+from shorturl.strategies import Strategy
 from shorturl.strategies.resolving import (
     STRATEGIES,
     Resolve,
@@ -20,6 +18,7 @@ from shorturl.strategies.resolving import (
     in_memory,
     repeatable_read,
 )
+from shorturl.tests.callers import each
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,12 +26,7 @@ THREADS, TIMEOUT = 6, 30  # seconds, many times what any of this takes
 OLD, NEW = "https://old.example/", "https://new.example/"
 
 
-def each(*strategies: Strategy[Resolve]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("strategy", strategies, ids=lambda strategy: strategy.name)
-
-
-every_strategy = each(*STRATEGIES.values())
-every_nesting_strategy = each(*(s for s in STRATEGIES.values() if s.nests))
+every_strategy = each(STRATEGIES.values())
 
 
 def hot() -> ShortUrl:
@@ -81,33 +75,10 @@ def test_what_makes_a_link_live_is_in_the_strategy(
     assert strategy.function("hot").target_url == OLD
 
 
-@each(*(s for s in STRATEGIES.values() if s.verdict is Verdict.RIGHT))
-def test_threads_never_use_a_link_more_often_than_it_may_be(strategy: Strategy[Resolve]) -> None:
-    setup()
-    ShortUrl.objects.update(max_hits=5)
-    start = Barrier(THREADS)
-
-    def follow() -> int:
-        redirected = 0
-        try:
-            start.wait(TIMEOUT)
-            for _ in range(3):
-                with suppress(ShortUrl.DoesNotExist):
-                    strategy.function("hot")
-                    redirected += 1
-        finally:
-            connection.close()
-        return redirected
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        futures = [pool.submit(follow) for _ in range(THREADS)]
-        assert sum(future.result(TIMEOUT) for future in futures) == hot().hits == 5
-
-
 AT_ONCE = ("select_for_update", "update_returning", "combined")  # look and count under one lock
 
 
-@each(*(STRATEGIES[name] for name in AT_ONCE))
+@each(STRATEGIES[name] for name in AT_ONCE)
 @pytest.mark.parametrize(("ends", "hits"), [("clock_timestamp()", 1), ("'2020-01-01'", 0)])
 def test_who_waits_for_the_end_is_judged_by_when_the_statement_came(
     strategy: Strategy[Resolve], ends: str, hits: int
@@ -137,24 +108,21 @@ def test_who_waits_for_the_end_is_judged_by_when_the_statement_came(
         strategy.function("hot")
 
 
-@every_nesting_strategy
+@every_strategy
 def test_the_callers_transaction_stays_usable(strategy: Strategy[Resolve]) -> None:
+    """Also where the strategy refuses it, before it sends anything."""
     setup()
     with transaction.atomic():
-        strategy.function("hot")
-        with pytest.raises(ShortUrl.DoesNotExist):
-            strategy.function("unknown")
+        if strategy.nests:
+            strategy.function("hot")
+            with pytest.raises(ShortUrl.DoesNotExist):
+                strategy.function("unknown")
+        else:
+            with CaptureQueriesContext(connection) as sent, pytest.raises(RuntimeError):
+                strategy.function("hot")
+            assert len(sent) == 0
         assert ShortUrl.objects.count() == 1
-    assert total() == 1
-
-
-def test_repeatable_read_refuses_the_callers_transaction_before_it_sends_anything() -> None:
-    setup()
-    with transaction.atomic():
-        with CaptureQueriesContext(connection) as sent, pytest.raises(RuntimeError):
-            STRATEGIES["repeatable_read"].function("hot")
-        assert len(sent) == 0
-        assert ShortUrl.objects.count() == 1
+    assert total() == strategy.nests
 
 
 def lose(module: Any, rounds: int, *, then: str = "") -> Outcome:
@@ -170,19 +138,14 @@ def lose(module: Any, rounds: int, *, then: str = "") -> Outcome:
     return schedule.outcomes[0]
 
 
-optimists = pytest.mark.parametrize("module", [compare_and_swap, repeatable_read])
-
-
-@optimists
-def test_an_optimist_tries_again(module: Any) -> None:
+@pytest.mark.parametrize("module", [compare_and_swap, repeatable_read])
+def test_an_optimist_tries_again_and_gives_up_in_the_end(
+    module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As often as its docstring says, which is more often than others can be first by chance."""
     assert f"after {module.ATTEMPTS:,} attempts" in " ".join(module.resolve.__doc__.split())
     last = {compare_and_swap: "111", repeatable_read: "1111"}[module]
     assert lose(module, 10, then=last).returned.hits == hot().hits == 11
-
-
-@optimists
-def test_an_optimist_gives_up_in_the_end(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ATTEMPTS", 2)
     error = lose(module, 2).raised
     assert isinstance(error, ShortUrl.Contended)

@@ -11,10 +11,10 @@ from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains
 
 from shorturl import operations
-from shorturl.models import ApiToken, ShortUrl
+from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
 from shorturl.strategies.reusing import STRATEGIES, Reuse
-from shorturl.tests.callers import OTHER, TARGET, bearer, create, fields, user
+from shorturl.tests.callers import OTHER, TARGET, bearer, create, each, fields, user
 
 pytestmark = pytest.mark.django_db
 
@@ -28,10 +28,7 @@ def owner() -> User:
 
 @pytest.fixture
 def headers(owner: User) -> dict[str, str]:
-    """The headers of a call with a token of the owner's."""
-    headers = bearer()
-    ApiToken.objects.update(user=owner)
-    return headers
+    return bearer(user=owner)
 
 
 def test_the_callers_own_live_link(client: Client, headers: dict[str, str], owner: User) -> None:
@@ -62,7 +59,7 @@ def test_what_cannot_be_reused(client: Client, headers: dict[str, str]) -> None:
     assert not ShortUrl.objects.exists()
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
+@each(STRATEGIES.values())
 @pytest.mark.django_db(transaction=True)
 def test_a_link_that_leads_nowhere_is_not_reused(strategy: Strategy[Reuse]) -> None:
     owner_id = user().pk

@@ -8,22 +8,18 @@ import pytest
 from django.db import DataError, connection, transaction
 from django.db.models import Sum
 
-from shorturl.limits.reserving import reserve
+from shorturl.limits.quotas import reserve
 from shorturl.models import QuotaUsage, ShortUrl
 from shorturl.strategies import Strategy, Verdict
 from shorturl.strategies.spending import STRATEGIES, Spend
+from shorturl.tests.callers import each
 
 # It began in 2024, and ends in 2052.
 PERIOD = timedelta(days=10_000)
 BEFORE = datetime(1997, 5, 19, tzinfo=UTC)
 
 pytestmark = pytest.mark.django_db(transaction=True)
-each = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
-right = pytest.mark.parametrize(
-    "strategy",
-    [one for one in STRATEGIES.values() if one.verdict is Verdict.RIGHT],
-    ids=lambda strategy: strategy.name,
-)
+every_strategy = each(STRATEGIES.values())
 
 
 def spent(spender: str) -> int:
@@ -34,7 +30,7 @@ def fail() -> NoReturn:
     raise ShortUrl.KeyTaken("mine")
 
 
-@each
+@every_strategy
 def test_so_much_and_no_more(strategy: Strategy[Spend]) -> None:
     """Each spender and each period has its own, and a refusal costs nothing."""
     QuotaUsage.objects.create(spender="one", period=PERIOD, since=BEFORE, spent=3)
@@ -47,9 +43,8 @@ def test_so_much_and_no_more(strategy: Strategy[Spend]) -> None:
         assert spent(spender) == (3, 6)[number == 0]
 
 
-@each
+@every_strategy
 def test_more_at_once_than_is_left(strategy: Strategy[Spend]) -> None:
-    """Also where there is no counter yet."""
     for made in (0, 1):
         with pytest.raises(ShortUrl.QuotaExceeded):
             strategy.function("one", fail, limit=3, period=PERIOD, amount=4 - made)
@@ -58,7 +53,6 @@ def test_more_at_once_than_is_left(strategy: Strategy[Spend]) -> None:
 
 
 def test_several_quotas_are_spent_by_one_statement(django_assert_num_queries: Any) -> None:
-    """All or none of them, and the error names the one that is used up."""
     day, minute = timedelta(days=10_000), timedelta(days=5_000)
     spend = partial(reserve, "one", list)
     with django_assert_num_queries(3):  # with BEGIN and COMMIT
@@ -76,7 +70,7 @@ def test_several_quotas_are_spent_by_one_statement(django_assert_num_queries: An
     assert spent == {day: 2, minute: 1}
 
 
-@right
+@each(one for one in STRATEGIES.values() if one.verdict is Verdict.RIGHT)
 def test_what_fails_is_given_back_and_a_callers_transaction_goes_on(
     strategy: Strategy[Spend],
 ) -> None:

@@ -3,11 +3,9 @@
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from io import StringIO
-from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db.models import Sum
 from django.test import Client
 from pytest_django import Settings
@@ -19,13 +17,13 @@ from shorturl.management.commands import demo as command
 from shorturl.management.demo_links import DemoLink, once, visits
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.strategies.recording_visits import upsert
-from shorturl.tests.callers import user
+from shorturl.tests.callers import run, user
 from shorturl.visits.classification import Visit
 
 pytestmark = pytest.mark.django_db
 
 FEW = [
-    DemoLink("demo-few", "https://example.com/few", 3, once),
+    DemoLink("demo-few", "https://example.com/few", 3, once, "Few", "a b"),
     DemoLink("demo-none", "https://example.com/none", 0, once),
 ]
 
@@ -33,14 +31,11 @@ FEW = [
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     monkeypatch.setattr(command, "LINKS", FEW)
-    monkeypatch.setitem(demo_links.LABELS, "demo-few", ("Few", "a b"))
     settings.LOCAL = True
 
 
 def demo(*arguments: str) -> str:
-    output = StringIO()
-    call_command("demo", *arguments, stdout=output)
-    return output.getvalue()
+    return run("demo", *arguments)[0]
 
 
 def test_makes_links_whose_hits_are_their_visits_and_twice_nothing_twice(client: Client) -> None:
@@ -82,11 +77,9 @@ def test_a_visit_meanwhile_is_not_left_to_the_next_demo() -> None:
         assert not VisitCount.objects.exists()
 
     removing = partial(demo, "--remove")
-    result = explore(
+    explore(
         [removing, follow], setup=setup, invariant=nothing_is_left, split_autocommit=True
-    )
-    assert not result.violations, result
-    assert result.complete
+    ).assert_safe()
 
 
 def test_leaves_a_key_alone_that_leads_elsewhere() -> None:
@@ -96,28 +89,21 @@ def test_leaves_a_key_alone_that_leads_elsewhere() -> None:
     assert ShortUrl.objects.get().target_url == "https://example.com/mine"
 
 
-@pytest.mark.parametrize("arguments", [[], ["--remove"]])
-def test_is_refused_in_a_production(settings: Settings, arguments: list[str]) -> None:
-    settings.LOCAL = False
-    with pytest.raises(CommandError, match="This is a production"):
-        demo(*arguments)
-    assert not ShortUrl.objects.exists()
-
-
-def test_an_owner_that_there_is_not() -> None:
+def test_is_refused_in_a_production_and_for_an_owner_that_there_is_not(settings: Settings) -> None:
     with pytest.raises(CommandError, match="There is no user 'nobody"):
         demo("--owner", "nobody\0")
+    settings.LOCAL = False
+    for arguments in ([], ["--remove"]):
+        with pytest.raises(CommandError, match="This is a production"):
+            demo(*arguments)
+    assert not ShortUrl.objects.exists()
 
 
 def test_the_same_seed_draws_the_same() -> None:
     until = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
 
-    def drawn(seed: int) -> list[Any]:
-        return [
-            (row["starts_at"], row["referrer"], row["hits"]) for row in visits(FEW[0], seed, until)
-        ]
-
-    assert drawn(1) == drawn(1) != drawn(2)
-    assert max(at for at, _, _ in drawn(1)) <= until
+    drawn = [visits(FEW[0], seed, until) for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert max(row["starts_at"] for row in drawn[0]) <= until
     keys = [link.key for link in demo_links.LINKS]
     assert len(set(keys)) == len(keys)

@@ -1,12 +1,14 @@
 """Compaction: what is shown of visits stays, whenever they come, in fewer rows."""
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import F, Sum
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -18,11 +20,13 @@ from shorturl.models import ShortUrl, VisitCount
 from shorturl.models.hit_counts import ANY
 from shorturl.visits import classification, compaction, roll_up
 from shorturl.visits.classification import Visit, referrer_of
-from shorturl.visits.compaction import move
+from shorturl.visits.compaction import CROWDED, move
 from shorturl.visits.roll_up import CALM, roll_up_visits
 from shorturl.visits.statistics import Dimension
 
 NOW = datetime(2026, 3, 15, 12, 30, tzinfo=UTC)
+THIS_HOUR = NOW.replace(minute=0)
+MIDNIGHT = THIS_HOUR.replace(hour=0)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
@@ -31,61 +35,61 @@ def link(db: None) -> ShortUrl:
     return ShortUrl.objects.create(key="hot", target_url="https://a.example/", created_at=NOW - DAY)
 
 
-def add(link: ShortUrl, hour: datetime, visit: Visit, hits: int = 1) -> None:
-    """Record visits as upsert does, in an hour of the past."""
-    kind = {"short_url": link, "unit": "h", "starts_at": hour, **visit._asdict()}
-    if not VisitCount.objects.filter(**kind).update(hits=F("hits") + hits):
-        VisitCount.objects.create(**kind, hits=hits)
-    ShortUrl.objects.filter(pk=link.pk).update(hits=F("hits") + hits)
+def add(link: ShortUrl, visits: Mapping[tuple[datetime, Visit], int]) -> None:
+    """Record visits, as upsert does, in hours of the past."""
+    rows = sql.SQL(", ").join([compaction.ROW] * len(visits))
+    values: list[Any] = []
+    for (hour, visit), hits in visits.items():
+        values += [link.key, hour, "h", *visit, hits]
+    with connection.cursor() as cursor:
+        cursor.execute(compaction.ADD.format(**compaction.NAMES, rows=rows), values)
+    ShortUrl.objects.filter(pk=link.pk).update(hits=F("hits") + sum(visits.values()))
 
 
 def numbered(number: int, browser: str = "Firefox") -> Visit:
     return Visit(f"{number}.example", browser, "Linux", "Computer", "DE", is_bot=False)
 
 
-def drawn(random: Random) -> Visit:
-    """Return one of 600 kinds of visits; some values are of people and bots, some empty."""
-    return Visit(
-        random.choice(["", "a.example", "b.example", "other", "c.example"]),
-        random.choice(["Firefox", "Chrome", "Other", ""]),
-        random.choice(["Linux", "", "Other"]),
-        random.choice(["Phone", "Computer", ""]),
-        random.choice(["", "DE", "FR", "US"]),
-        is_bot=random.random() < 0.3,
-    )
-
-
 def record_at_random(link: ShortUrl, random: Random, number: int) -> None:
-    """Record visits in the hours of yesterday and today that are over."""
+    """Record some of 600 kinds of visits in the hours of yesterday and today that are over.
+
+    Some hours are crowded, most are not. Some values are of people and bots, some empty.
+    """
+    visits: Counter[tuple[datetime, Visit]] = Counter()
     for _ in range(number):
-        hours = random.choice([1, 2, 2, random.randrange(1, 37)])  # some crowded, most not
-        hour = NOW.replace(minute=0) - hours * HOUR
-        add(link, hour, drawn(random), random.randrange(1, 4))
+        hours = random.choice([1, 2, 2, random.randrange(1, 37)])
+        visit = Visit(
+            random.choice(["", "a.example", "b.example", "other", "c.example"]),
+            random.choice(["Firefox", "Chrome", "Other", ""]),
+            random.choice(["Linux", "", "Other"]),
+            random.choice(["Phone", "Computer", ""]),
+            random.choice(["", "DE", "FR", "US"]),
+            is_bot=random.random() < 0.3,
+        )
+        visits[THIS_HOUR - hours * HOUR, visit] += random.randrange(1, 4)
+    add(link, visits)
 
 
 def shown(client: Client, *units: str) -> dict[str, Any]:
     """Return what page and API show of the classification, by these units and without one."""
     days = "from=2026-03-01&to=2026-03-31"
+    path = "/api/links/hot/visits"
     found: dict[str, Any] = {}
     for by in units:
         page = client.get(f"/hot/stats?{days}&by={by}").context
         found[f"page by {by}"] = page["tables"], page["chart"].counts
-    for query in [f"by={by}" for by in units] + [
-        f"{by}of={of}" for of in (*Dimension, "bot") for by in ("", *(f"by={by}&" for by in units))
-    ]:
-        path = f"/api/links/hot/visits?{days}&{query}"
-        answer = client.get(path).json()
+    by_unit = [f"by={by}" for by in units]
+    for query in by_unit + [f"{by}&of={of}" for of in (*Dimension, "bot") for by in ("", *by_unit)]:
+        answer = client.get(f"{path}?{days}&{query}").json()
         answer["items"].sort(key=str)  # what is as many has no order
         found[query] = answer
-    found["CSV"] = sorted(client.get(f"{path}&format=csv").content.decode().splitlines())
+    found["CSV"] = sorted(client.get(f"{path}?{days}&{query}&format=csv").text.splitlines())
     # There are visits before this day, and after it.
-    path = "/api/links/hot/visits?from=2026-03-14&to=2026-03-14"
-    found["recorded"] = client.get(path).json()["recorded"]
+    found["recorded"] = client.get(f"{path}?from=2026-03-14&to=2026-03-14").json()["recorded"]
     return found
 
 
 def sums(link: ShortUrl) -> dict[str, Counter[tuple[str, bool]]]:
-    """Return the visits by each value of each dimension, by people and by bots."""
     found = {}
     for dimension in Dimension:
         rows = VisitCount.objects.filter(short_url=link).exclude(**{dimension: ANY})
@@ -146,51 +150,38 @@ def test_what_is_shown_stays_from_hours_to_months(
 
 def test_a_few_kinds_are_left_as_they_are(link: ShortUrl) -> None:
     """Also where the hours of a day have many rows: what counts is how many the day would have."""
-    for hour in range(24):
-        for number in range(3):
-            add(link, NOW.replace(hour=0, minute=0) - 20 * DAY + hour * HOUR, numbered(number))
+    day = MIDNIGHT - 20 * DAY
+    add(link, {(day + hour * HOUR, numbered(n)): 1 for hour in range(24) for n in range(3)})
     quiet = ShortUrl.objects.create(key="quiet", target_url="https://a.example/")
-    for number in range(compaction.CROWDED + 1):
-        add(link, NOW.replace(minute=0) - HOUR, numbered(number))
-        add(link, NOW.replace(minute=0), numbered(number))
-    add(quiet, NOW.replace(minute=0) - HOUR, numbered(1))
-    assert roll_up_visits(NOW) == 3 * 24 + compaction.CROWDED + 1
+    for hour in (THIS_HOUR - HOUR, THIS_HOUR):
+        add(link, {(hour, numbered(number)): 1 for number in range(CROWDED + 1)})
+    add(quiet, {(THIS_HOUR - HOUR, numbered(1)): 1})
+    assert roll_up_visits(NOW) == 3 * 24 + CROWDED + 1
     rows = VisitCount.objects.filter(short_url=link)
     assert rows.filter(unit="d").count() == 3
-    ended = rows.filter(starts_at=NOW.replace(minute=0) - HOUR)
-    assert ended.count() == compaction.CROWDED + 1 + 4
+    assert rows.filter(starts_at=THIS_HOUR - HOUR).count() == CROWDED + 1 + 4
     assert not VisitCount.objects.filter(short_url=quiet, referrer=ANY).exists()
-    assert not rows.filter(starts_at=NOW.replace(minute=0), referrer=ANY).exists()
+    assert not rows.filter(starts_at=THIS_HOUR, referrer=ANY).exists()
 
 
 def test_a_day_can_be_crowded_whose_hours_are_not(link: ShortUrl) -> None:
-    day = NOW.replace(hour=0, minute=0) - 20 * DAY
-    for number in range(compaction.CROWDED + 1):
-        add(link, day + number % 24 * HOUR, numbered(number, f"{number % 2}"))
-    assert roll_up_visits(NOW) == compaction.CROWDED + 1
+    day = MIDNIGHT - 20 * DAY
+    add(link, {(day + n % 24 * HOUR, numbered(n, f"{n % 2}")): 1 for n in range(CROWDED + 1)})
+    assert roll_up_visits(NOW) == CROWDED + 1
     rows = VisitCount.objects.filter(unit="d", starts_at=day)
-    assert rows.count() == VisitCount.objects.count() == compaction.CROWDED + 1 + 2 + 3
+    assert rows.count() == VisitCount.objects.count() == CROWDED + 1 + 2 + 3
     each_is_there_once(link)
 
 
-def hours_of_three_days(link: ShortUrl) -> list[datetime]:
-    """Record visits of a few kinds in each hour; return when the days begin, the last one first."""
-    days = [NOW.replace(hour=0, minute=0) - number * DAY for number in (2, 3, 4)]
-    for day in days:
-        for hour in range(24):
-            for number in range(4):
-                bot = Visit(f"{number}.example", "curl", "Other", "Other", is_bot=True)
-                add(link, day + hour * HOUR, bot if number % 2 else numbered(number))
-    return days
-
-
-@pytest.mark.parametrize("crowded", [3, compaction.CROWDED])
+@pytest.mark.parametrize("crowded", [3, CROWDED])
 def test_hours_of_some_days_ago_keep_their_devices_alone(
     crowded: int, link: ShortUrl, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also those with so few kinds that they are not compacted before."""
     monkeypatch.setattr(compaction, "CROWDED", crowded)
-    days = hours_of_three_days(link)
+    days = [MIDNIGHT - number * DAY for number in (2, 3, 4)]
+    bots = [Visit(f"{number}.example", "curl", "Other", "Other") for number in (1, 3)]
+    kinds = [*bots, numbered(0), numbered(2)]
+    add(link, {(day + h * HOUR, kind): 1 for day in days for h in range(24) for kind in kinds})
     before = shown(client, "hour", "day")
     assert roll_up_visits(NOW) > 0
     after = shown(client, "hour", "day")
@@ -202,20 +193,19 @@ def test_hours_of_some_days_ago_keep_their_devices_alone(
     assert after == before
     each_is_there_once(link)
     rows = VisitCount.objects.filter(short_url=link)
-    assert rows.filter(unit="h").count() == 3 * 24 * 2
-    assert (
-        not rows.filter(unit="h").exclude(referrer=ANY, device__in=["Computer", "Other"]).exists()
-    )
+    hours = rows.filter(unit="h")
+    assert hours.count() == 3 * 24 * 2
+    assert not hours.exclude(referrer=ANY, device__in=["Computer", "Other"]).exists()
     assert set(rows.filter(unit="d").values_list("starts_at", flat=True)) == set(days)
     assert rows.filter(unit="d").count() == 3 * (4 + 2 + 2 + 2)
     assert roll_up_visits(NOW) == 0
 
 
 def test_hours_of_the_last_days_and_days_with_few_rows_stay(link: ShortUrl) -> None:
-    for number in range(compaction.CROWDED):
-        add(link, NOW.replace(hour=number % 24, minute=0) - 2 * DAY, numbered(number))
-        add(link, NOW.replace(hour=number % 24, minute=0) - DAY, numbered(number))
-        add(link, NOW.replace(hour=23, minute=0) - DAY, numbered(number))
+    for number in range(CROWDED):
+        for hour in (MIDNIGHT - 2 * DAY + number % 24 * HOUR, MIDNIGHT - DAY + number % 24 * HOUR):
+            add(link, {(hour, numbered(number)): 1})
+        add(link, {(MIDNIGHT - HOUR, numbered(number)): 1})
     assert roll_up_visits(NOW) == 0
     assert not VisitCount.objects.filter(referrer=ANY).exists()
 
@@ -225,17 +215,13 @@ def test_it_looks_back_until_a_day_of_hours_had_no_crowd(
 ) -> None:
     monkeypatch.setattr(compaction, "CROWDED", 1)
     monkeypatch.setattr(roll_up, "DETAILED_DAYS", 4)
-    hours = [NOW.replace(minute=0) - number * HOUR for number in range(1, 3 * CALM + 2)]
-    for number, hour in enumerate(hours):
-        add(link, hour, numbered(1))
-        if number in (CALM - 1, 2 * CALM - 1, 3 * CALM):
-            add(link, hour, numbered(2))
+    hours = [THIS_HOUR - number * HOUR for number in range(1, 3 * CALM + 2)]
+    add(link, {(hour, numbered(1)): 1 for hour in hours})
+    add(link, {(hours[n], numbered(2)): 1 for n in (CALM - 1, 2 * CALM - 1, 3 * CALM)})
     assert roll_up_visits(NOW) == 4
     compacted = VisitCount.objects.filter(referrer=ANY).order_by("-starts_at")
-    assert list(compacted.values_list("starts_at", flat=True).distinct()) == [
-        hours[CALM - 1],
-        hours[2 * CALM - 1],
-    ]
+    times = compacted.values_list("starts_at", flat=True).distinct()
+    assert list(times) == [hours[CALM - 1], hours[2 * CALM - 1]]
 
 
 def test_it_goes_on_until_a_batch_is_not_full(
@@ -243,28 +229,22 @@ def test_it_goes_on_until_a_batch_is_not_full(
 ) -> None:
     monkeypatch.setattr(compaction, "CROWDED", 2)
     monkeypatch.setattr(compaction, "BATCH", 2)
-    for number in range(5):
-        add(link, NOW.replace(minute=0) - HOUR, numbered(number))
+    add(link, {(THIS_HOUR - HOUR, numbered(number)): 1 for number in range(5)})
     assert roll_up_visits(NOW) == 5
     assert VisitCount.objects.count() == 5 + 4
     each_is_there_once(link)
 
 
-def fading() -> list[dict[str, Any]]:
-    names = ("key", "lost", "recent", "before")
-    return [
-        {name: vars(each)[name] for name in names}
-        for each in overview.fading(ShortUrl.objects.all())
-    ]
-
-
 def test_fading_links_have_the_same_numbers(link: ShortUrl) -> None:
+    def fading() -> list[tuple[Any, ...]]:
+        links: Any = overview.fading(ShortUrl.objects.all())
+        return [(each.key, each.lost, each.recent, each.before) for each in links]
+
     now = timezone.now()
-    add(link, now - 40 * DAY, numbered(0), 500)
-    for number in range(compaction.CROWDED + 1):
-        add(link, now - 20 * DAY, numbered(number), 2)
+    add(link, {(now - 40 * DAY, numbered(0)): 500})
+    add(link, {(now - 20 * DAY, numbered(number)): 2 for number in range(CROWDED + 1)})
     numbers = fading()
-    assert [each["recent"] for each in numbers] == [2 * compaction.CROWDED + 2]
+    assert [recent for _, _, recent, _ in numbers] == [2 * CROWDED + 2]
     assert roll_up_visits(now) > 0
     assert fading() == numbers
 
@@ -275,39 +255,30 @@ def test_it_reads_by_the_indexes(link: ShortUrl) -> None:
         VisitCount(short_url_id=f"k{number}", **kind) for number in range(2_000)
     )
     with CaptureQueriesContext(connection) as sent:
-        compaction.crowded("h", NOW - HOUR, NOW)
+        compaction.crowded(compaction.FIND, "h", NOW - HOUR, NOW)
         move(link.key, "h", "h", NOW - HOUR, NOW)
-        compaction.detailed(NOW - HOUR, NOW)
+        compaction.crowded(compaction.FIND_DETAILED, NOW - HOUR, NOW)
         next(compaction.times("h", "h", NOW), None)
-    plans = []
+    conditions = [
+        "Index Cond: (((unit)::text = 'h'::text) AND (starts_at ",
+        "Index Cond: (((key)::text = ",
+        "Index Cond: (((unit)::text = 'h'::text) AND (starts_at ",
+        "Index Cond: ((unit = 'h'::text) AND (starts_at ",
+    ]
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE shorturl_visitcount")
         cursor.execute("SET LOCAL enable_seqscan = off")
-        for each in sent:
+        for each, condition in zip(sent, conditions, strict=True):
             cursor.execute(f"EXPLAIN {each['sql']}")
-            plans.append("\n".join(line for (line,) in cursor.fetchall()))
-    for plan, condition in zip(
-        plans,
-        [
-            "Index Cond: (((unit)::text = 'h'::text) AND (starts_at ",
-            "Index Cond: (((key)::text = ",
-            "Index Cond: (((unit)::text = 'h'::text) AND (starts_at ",
-            "Index Cond: ((unit = 'h'::text) AND (starts_at ",
-        ],
-        strict=True,
-    ):
-        assert condition in plan, plan
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+            assert condition in plan, plan
 
 
 def test_no_visit_says_any() -> None:
     families = (classification.BROWSERS, classification.BOTS, classification.SYSTEMS)
     listed = {value for each in families for value in each.values()} | classification.COMPUTERS
-    assert ANY not in listed | {
-        classification.PHONE,
-        classification.TABLET,
-        classification.COMPUTER,
-    }
-    assert ANY not in {classification.OTHER, classification.OTHER_FAMILY}
+    listed |= {classification.PHONE, classification.TABLET, classification.COMPUTER}
+    assert ANY not in listed | {classification.OTHER, classification.OTHER_FAMILY}
     for header in (ANY, f"https://{ANY}", f"https://{ANY}/", f"http://{ANY}.", f"//{ANY}"):
         assert referrer_of(header) == classification.OTHER
     assert ANY not in classification.families_of(ANY)[:3]

@@ -1,7 +1,13 @@
-"""What is kept of a visit, whatever its headers say."""
+"""What is kept of a visit, whatever its headers say, and of how many kinds."""
 
 import pytest
+from django.test import Client
 
+from shorturl import operations
+from shorturl.models import VisitCount
+from shorturl.pages import redirect
+from shorturl.visits import cardinality
+from shorturl.visits.cardinality import CardinalityLimit
 from shorturl.visits.classification import Visit, families_of, referrer_of, told_by, visit_of
 
 WINDOWS = (
@@ -70,10 +76,7 @@ LONG = ".".join(["a" * 63] * 3) + "." + "a" * 61  # 253 characters
 )
 def test_of_a_referrer_its_host_is_kept(header: str, referrer: str) -> None:
     assert referrer_of(header) == referrer
-
-
-def test_without_any_header_it_is_a_bot_of_which_nothing_is_known() -> None:
-    assert visit_of({}) == Visit()
+    assert visit_of({"HTTP_REFERER": header}) == Visit(referrer)  # a bot of which no more is known
 
 
 def test_what_is_remembered_of_a_referrer_is_its_host() -> None:
@@ -85,3 +88,55 @@ def test_what_is_remembered_of_a_referrer_is_its_host() -> None:
     for no_host in ("news.example/reset/secret", "/reset/secret", "secret"):
         visit_of({"HTTP_REFERER": no_host, "HTTP_USER_AGENT": WINDOWS})
     assert told_by.cache_info().currsize == 2
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cardinality, "MOST_OF_A_LINK", 3)
+    monkeypatch.setattr(redirect, "kinds", CardinalityLimit())
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("few")
+def test_one_that_is_new_and_too_many_is_other(client: Client) -> None:
+    operations.create("https://example.com/", key="spring")
+    for agent, number in ((WINDOWS, 1), (WINDOWS, 2), ("curl/8", 1), (WINDOWS, 1), ("", 2)):
+        headers = {"Referer": f"https://{number}.example/", "User-Agent": agent}
+        client.get("/spring", headers=headers)
+    for number in range(9):
+        client.get("/spring", headers={"Referer": f"https://more{number}.example/"})
+    shown = VisitCount.objects.values_list("referrer", "browser", "is_bot", "hits")
+    assert set(shown) == {
+        ("1.example", "Chrome", False, 2),
+        ("2.example", "Chrome", False, 1),
+        ("1.example", "curl", True, 1),
+        ("other", "Other", True, 10),
+    }
+
+
+@pytest.mark.usefixtures("few")
+def test_each_link_and_each_hour_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, new = CardinalityLimit(), Visit("new")
+    for host in ("a", "b", "c"):
+        seen.add("one", Visit(host))
+    assert seen.bounded("one", new) == Visit("other", "Other", "Other", "Other", is_bot=True)
+    assert seen.bounded("one", Visit("a")) == Visit("a")
+    assert seen.bounded("two", new) == new
+    monkeypatch.setattr("shorturl.visits.cardinality.time.time", lambda: seen.hour * 3600 + 3600)
+    assert seen.bounded("one", new) == new
+
+
+@pytest.mark.usefixtures("few")
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Links that come after that do not make room for more kinds of those before."""
+    monkeypatch.setattr(cardinality, "MOST", 4)
+    limit = CardinalityLimit()
+    recorded = set()
+    for again in range(2):
+        for number in range(10):
+            for host in (f"a{again}", f"b{again}"):
+                visit = limit.bounded(f"{number}", Visit(host))
+                limit.add(f"{number}", visit)
+                recorded.add((number, visit))
+    assert len(limit.seen) == 4
+    assert len(recorded) == 4 + 10  # and one of OTHER for each link
