@@ -16,8 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from loadtests.faults.experiment import Experiment
-from loadtests.faults.outcome import QUICK, Figure
+from loadtests.faults.experiment import QUICK, Experiment, Figure
 
 SECONDS = 5  # that requests arrive at each rate
 CLIENT_TIMEOUT = 5  # seconds

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from loadtests.harness.own_haproxy import HAPROXY, own_haproxy
+from loadtests.harness.own_proxies import HAPROXY, own_haproxy
 from loadtests.harness.serving import serving
 from loadtests.tests.conftest import LAB
 from loadtests.tests.test_scripts import locust
