@@ -1,6 +1,5 @@
 """The table of faults: what is judged as missed, and that a lost hit is noticed."""
 
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ from loadtests.faults.table import FAULTS
 from loadtests.harness.own_proxies import NotInstalled
 from loadtests.harness.result import ExitCode, LoadResult
 from loadtests.harness.serving import ROOT
+from loadtests.tests.conftest import ended
 
 RIGHT = LoadResult("faults", "service", "service", "right", requests=9, acknowledged=9)
 KEPT = FaultOutcome(7, 8, 9, [Figure("longest wait", 0.5, 1, " s")], RIGHT)
@@ -72,13 +72,7 @@ def test_a_commit_that_is_not_on_the_disk_is_lost_in_a_crash() -> None:
 
     Three times, as on a busy machine it may have been written before the crash.
     """
-    ended = subprocess.run(
-        [sys.executable, "-m", "loadtests.faults", "--async", *["crash_postgres"] * 3],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,  # seconds; it takes some 15
-    )
-    assert ended.returncode == 1, ended.stdout + ended.stderr
-    assert "MISSED: acknowledged ≤ hits ≤ sent, the ledger" in ended.stdout
+    crashes = ["crash_postgres"] * 3
+    told = ended(sys.executable, "-m", "loadtests.faults", "--async", *crashes)
+    assert told.returncode == 1, told.stdout + told.stderr
+    assert "MISSED: acknowledged ≤ hits ≤ sent, the ledger" in told.stdout
