@@ -106,7 +106,7 @@ def _count_creates(result: LoadResult, ledger: Ledger, links: Links, seeds: set[
     for key, owners in ledger.creates.items():
         if key not in links:
             result.missing += len(owners)
-        elif key not in ledger.edits:
+        else:
             result.stolen += sum(target_url != links[key].target_url for target_url in owners)
     unknown = Counter(ledger.unknown_creates)
     for key, link in links.items():
@@ -190,7 +190,7 @@ def _contradictions(ledger: Ledger, links: Links) -> Iterator[list[str]]:
         yield [f"Two redirects of {key} made the counter {number}:", first, second]
     for key, owners in ledger.creates.items():
         others = [owner for owner in owners if key in links and owner != links[key].target_url]
-        if others and key not in ledger.edits:
+        if others:
             owner = links[key].target_url
             yield [f"Two creates were told that {key} is theirs:", owner, others[0]]
     for target_url, kind, message in ledger.refusals:

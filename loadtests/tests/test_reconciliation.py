@@ -317,6 +317,34 @@ def test_an_edit_and_a_redirect_prove_that_it_was_undone() -> None:
     ]
 
 
+def test_creates_that_all_failed_are_a_race() -> None:
+    failed = Ledger(sent=1)
+    failed.errors["500 IntegrityError"] += 1
+    result = reconciled(failed, [], operation="creating", verdict="wrong", seeds=())
+    assert (result.lost, result.of, result.exit_code) == (1, 1, ExitCode.AS_EXPECTED)
+
+
+def test_second_links_to_a_target() -> None:
+    made = Ledger(sent=2)
+    for key in "ab":
+        made.created(key, A)
+    found = [StoredLink(key, A, 0) for key in "ab"]
+    result = reconciled(made, found, operation="reusing", verdict="wrong", seeds=())
+    assert (result.lost, result.of, result.exit_code) == (1, 2, ExitCode.AS_EXPECTED)
+    assert result.proofs == [[f"2 links lead to {A}, and one was asked for:", "a", "b"]]
+
+
+def test_uses_beyond_a_limit_are_those_that_were_acknowledged() -> None:
+    """A hit that is lost lets a use be sold again; one that fails is lost as well."""
+    sold = Ledger(sent=4)
+    for _ in range(3):
+        sold.redirected("a", hits=None, request="")
+    sold.errors["500 IntegrityError"] += 1
+    changes = {"operation": "last_use", "verdict": "wrong", "seeds": ["a"]}
+    result = reconciled(sold, [StoredLink("a", A, 2, max_hits=2)], **changes)
+    assert (result.lost, result.of, result.exit_code) == (2, 4, ExitCode.AS_EXPECTED)
+
+
 def test_links_beyond_a_quota_are_those_in_the_database() -> None:
     """Each spender has its own; a request that a proxy repeated made a link within the quota."""
     made = Ledger(sent=4)
