@@ -32,7 +32,6 @@ class Load:
 
     @property
     def asks_for(self) -> str:
-        """Which keys, in words."""
         keys = "one key" if self.keys == "one" else self.keys
         return keys if self.keys == "new" else f"{keys} of {self.links:,}"
 
@@ -51,11 +50,11 @@ class Reading:
     pgbench: float | None = None
 
     def value(self, name: str) -> float | None:
-        """Return one of the figures in COLUMNS, of the sample or of the reading itself."""
+        """Return one of the figures in COLUMNS."""
         if name == "of_pgbench":
             return self.sample.per_second / self.pgbench if self.pgbench else None
-        found: float | None = getattr(self if hasattr(self, name) else self.sample, name)
-        return found
+        figures: dict[str, float | None] = {**vars(self.sample), **vars(self)}
+        return figures[name]
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,6 @@ class Measurement:
 
     @property
     def failed(self) -> int:
-        """The number of requests that failed, in all rounds."""
         return sum(one.sample.failed for one in self.readings)
 
     def median(self, name: str) -> float | None:
@@ -77,7 +75,6 @@ class Measurement:
         return median(values) if values else None
 
     def cells(self) -> list[str]:
-        """Return a line of the table."""
         medians = [(self.median(name), form) for name, form in COLUMNS.values()]
         told = ["–" if value is None else format(value, form) for value, form in medians]
         connections = str(self.load.connections)
@@ -122,7 +119,6 @@ class Goal(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What is compared, in words."""
         theirs = f"{self.theirs}, {self.their_load.asks_for}" if self.their_load else self.theirs
         ours = f"{self.ours}, {self.load.asks_for}, {self.load.connections} connections"
         return f"{ours} / {theirs}"

@@ -38,7 +38,6 @@ class Report:
         return met and not self.miscounted and not failed
 
     def markdown(self) -> str:
-        """Return everything as Markdown."""
         about = "\n".join(f"- {name}: {value}" for name, value in self.about.items())
         answers = sum(reading.sample.requests for one in self.found for reading in one.readings)
         failed = ", ".join(f"{number:,} {kind}" for kind, number in (+self.errors).items())

@@ -31,7 +31,6 @@ class Sample:
 
     @property
     def failed(self) -> int:
-        """The number of requests that failed."""
         return sum(self.errors.values())
 
     def miscounted(self, counted: int) -> int:

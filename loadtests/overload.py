@@ -35,7 +35,6 @@ TITLES += ["p50", "p99", "longest"]
 
 
 def table(multiples: tuple[int, ...], loads: list[OfferedLoad]) -> str:
-    """Return the curve of the goodput as Markdown."""
     rows = [
         (
             f"{multiple} ×",

@@ -55,7 +55,6 @@ def outcomes(faults: Sequence[Fault], options: str) -> Iterator[tuple[Fault, Res
 
 
 def cells(fault: Fault, outcome: Result) -> list[str]:
-    """Return the row of a table."""
     if isinstance(outcome, NotInstalled):
         return [fault.name, f"skipped: {outcome}", "", "", ""]
     if isinstance(outcome, NotRecovered):
@@ -70,7 +69,6 @@ def cells(fault: Fault, outcome: Result) -> list[str]:
 
 
 def bound(fault: Fault) -> str:
-    """Return the most that a request may wait."""
     return "none" if fault.bound is None else f"{fault.bound:g} s"
 
 
@@ -115,7 +113,6 @@ def arguments() -> argparse.Namespace:
 
 
 def line(cells: Sequence[str]) -> str:
-    """Return the line that is printed when a fault is over."""
     name, counts, wait, most, besides = cells
     held = f"{wait:>8}" + (f" ≤ {most}" if wait and most != "none" else "")
     return f"{name:<19} {counts:<23} {held:<17} {besides}".rstrip()

@@ -23,13 +23,11 @@ BLOCK = bytes(1024 * 1024)
 
 
 def restart(experiment: Experiment, how: Shutdown) -> None:
-    """Stop PostgreSQL, and start it again."""
     experiment.postgres.stop(how)
     experiment.postgres.start()
 
 
 def freeze(experiment: Experiment) -> None:
-    """Stop all processes of PostgreSQL by SIGSTOP, and have them go on by SIGCONT."""
     processes = experiment.postgres.processes()
     for process in processes:
         process.suspend()
@@ -89,28 +87,24 @@ def fill_disk(experiment: Experiment) -> None:
 
 
 def migrate_twice(experiment: Experiment) -> Iterator[Figure]:
-    """Migrate an empty database, on another server, by two processes at the same time."""
     with own_postgres() as empty, ExitStack() as stack:
         both = [stack.enter_context(manage("migrate", empty.url)) for _ in range(2)]
         yield Figure("failed migrations", sum(one.wait(TIMEOUT) != 0 for one in both), 0)
 
 
 def forward_nothing(experiment: Experiment) -> None:
-    """Have the proxy before PostgreSQL forward nothing for a while."""
     experiment.place.tool.forwarding.clear()
     experiment.go_on(GONE)
     experiment.place.tool.forwarding.set()
 
 
 def cut_connections(experiment: Experiment) -> None:
-    """Cut a client's connection 20 times a second, with what is on its way."""
     for _ in range(CUTS):
         experiment.place.tool.cut_one()
         experiment.go_on(CUT_INTERVAL)
 
 
 def kill_pgbouncer(experiment: Experiment) -> None:
-    """Kill PgBouncer, and start another one a second later."""
     experiment.place.tool.kill()
     experiment.go_on(1)
     experiment.place.tool.start()

@@ -164,7 +164,6 @@ def connected(experiment: Experiment, number: int, data: bytes) -> Iterator[list
 
 
 def left_open(experiment: Experiment, data: bytes) -> Iterator[Figure]:
-    """Leave 500 connections open for a while, many more than there are threads."""
 
     def threads() -> int:
         return sum(worker.num_threads() for worker in experiment.master.children())

@@ -67,7 +67,6 @@ class HttpClient:
         return Answer(kind, answer, time.monotonic() - began)
 
     def close(self) -> None:
-        """Close the connection; the next request opens another one."""
         self._connection.close()
 
 

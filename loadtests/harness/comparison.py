@@ -119,7 +119,6 @@ def write(results: list[LoadResult], about: dict[str, Any], directory: Path) -> 
 
 
 def tell(results: list[LoadResult], about: dict[str, Any], directory: Path) -> None:
-    """Print the report."""
     print("", tables(results, "plain"), *about["notes"], sep="\n")
     print(f"\n{conditions(about)}.")
     print(f"In all {about['took']} s. Written to {directory}/: races.md, races.json, and each run.")

@@ -84,7 +84,6 @@ class Hooks:
 
     @property
     def is_worker(self) -> bool:
-        """Whether this process only sends requests, and reports to a master."""
         return isinstance(self.runner, WorkerRunner)
 
     def on_init(self, environment: Any, **kwargs: Any) -> None:
@@ -171,12 +170,10 @@ class Hooks:
     # --- Workers ---------------------------------------------------------------------------------
 
     def on_report_to_master(self, client_id: str, data: dict[str, Any]) -> None:
-        """Send what this worker's users recorded since the last report."""
         data["ledger"] = self.load.ledger.as_data()
         self.load.ledger = Ledger()
 
     def on_worker_report(self, client_id: str, data: dict[str, Any]) -> None:
-        """Merge what a worker's users recorded."""
         self._workers.add(client_id)
         self.load.ledger.merge(Ledger.from_data(data["ledger"]))
 
@@ -189,11 +186,9 @@ class Hooks:
         self.runner.send_message("finished")
 
     def on_finished(self, msg: Any, **kwargs: Any) -> None:
-        """Note a worker that has reported the rest."""
         self._finished.add(msg.node_id)
 
     def finish_workers(self) -> None:
-        """Have all workers drain, and wait for the rest of their ledgers."""
         self._workers |= self.living()
         self.runner.send_message("finish")
         with gevent.Timeout(FINISH_TIMEOUT, False):

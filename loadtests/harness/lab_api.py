@@ -57,7 +57,6 @@ class Lab:
             page = answer["next"]
 
     def close_space(self, space: str) -> None:
-        """Remove `space` with its links."""
         self._call("DELETE", f"/lab/spaces/{space}")
 
     def _call(self, method: str, path: str, content: Any = None) -> dict[str, Any]:
