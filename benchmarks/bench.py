@@ -9,7 +9,8 @@ from pathlib import Path
 
 from django.conf import settings
 
-from benchmarks import database, machine, pgbench, wrk
+from benchmarks import database_in_use as database
+from benchmarks import machine, pgbench, wrk
 from benchmarks.measurements import (
     BASELINE,
     CREATING,

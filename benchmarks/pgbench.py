@@ -11,7 +11,7 @@ from unittest.mock import patch
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from benchmarks import database
+from benchmarks import database_in_use as database
 from embedded_postgres.postgres import programs
 from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy

@@ -26,7 +26,7 @@ from functools import partial
 
 from tabulate import tabulate
 
-from loadtests.faults.experiment import Fault, measure, reported
+from loadtests.faults.experiment import KindOfFault, measure, reported
 from loadtests.faults.open_loop import OfferedLoad, overload
 from loadtests.faults.places import haproxy_before_service
 
@@ -61,9 +61,9 @@ def main() -> int:
     multiples, loads = (1, 5) if chosen.quick else (1, 2, 5, 10), list[OfferedLoad]()
     inject = partial(overload, multiples=multiples, bounded=chosen.haproxy, told=loads.append)
     if chosen.haproxy:
-        fault = Fault("overload", "", "", inject, haproxy_before_service)
+        fault = KindOfFault("overload", "", "", inject, haproxy_before_service)
     else:
-        fault = Fault("overload", "", "", inject, bound=None, probes=False)
+        fault = KindOfFault("overload", "", "", inject, bound=None, probes=False)
     return reported("overload", lambda: measure(fault, lambda: table(multiples, loads)))
 
 

@@ -23,7 +23,7 @@ import psutil
 from tabulate import tabulate
 
 from loadtests.every_strategy import positive
-from loadtests.faults.experiment import Experiment, Fault, Figure, measure, reported
+from loadtests.faults.experiment import Experiment, Figure, KindOfFault, measure, reported
 
 MEGABYTE = 1024 * 1024
 KINDS = {"rss": "RSS, MB", "uss": "USS, MB"}
@@ -52,7 +52,7 @@ def main() -> int:
     chosen, samples = parser.parse_args(), list[list[str]]()
     inject = partial(soak, seconds=60 * chosen.minutes, samples=samples)
     titles = ("memory of the workers", *KINDS.values())
-    fault = Fault("soak", "", "", inject)
+    fault = KindOfFault("soak", "", "", inject)
     return reported("soak", lambda: measure(fault, lambda: tabulate(samples, titles, "pipe")))
 
 

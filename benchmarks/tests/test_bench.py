@@ -10,7 +10,8 @@ import pytest
 from django.db import connection
 from django.db.models import F
 
-from benchmarks import database, pgbench, wrk
+from benchmarks import database_in_use as database
+from benchmarks import pgbench, wrk
 from benchmarks.bench import CONNECTIONS, Bench, Part, Subject, plan
 from benchmarks.measurements import (
     BASELINE,

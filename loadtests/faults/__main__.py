@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 
 from tabulate import tabulate
 
-from loadtests.faults.experiment import Fault, FaultOutcome, NotRecovered, reported
+from loadtests.faults.experiment import FaultOutcome, KindOfFault, NotRecovered, reported
 from loadtests.faults.table import FAULTS
 from loadtests.harness import comparison
 from loadtests.harness.lab_api import LabError
@@ -33,7 +33,7 @@ Result = FaultOutcome | NotInstalled | NotRecovered
 COLUMNS = ("fault", "acknowledged ≤ hits ≤ sent", "longest wait", "bound", "besides")
 
 
-def outcomes(faults: Sequence[Fault], options: str) -> Iterator[tuple[Fault, Result]]:
+def outcomes(faults: Sequence[KindOfFault], options: str) -> Iterator[tuple[KindOfFault, Result]]:
     """Run the faults, and yield the result of each. Neighbours share their place.
 
     `options` are those of the connections to PostgreSQL.
@@ -54,7 +54,7 @@ def outcomes(faults: Sequence[Fault], options: str) -> Iterator[tuple[Fault, Res
             yield waiting.pop(0), NotRecovered(str(error))
 
 
-def cells(fault: Fault, outcome: Result) -> list[str]:
+def cells(fault: KindOfFault, outcome: Result) -> list[str]:
     if isinstance(outcome, NotInstalled):
         return [fault.name, f"skipped: {outcome}", "", "", ""]
     if isinstance(outcome, NotRecovered):
@@ -68,7 +68,7 @@ def cells(fault: Fault, outcome: Result) -> list[str]:
     return [fault.name, counts, longest_wait, bound(fault), "; ".join(besides)]
 
 
-def bound(fault: Fault) -> str:
+def bound(fault: KindOfFault) -> str:
     return "none" if fault.bound is None else f"{fault.bound:g} s"
 
 

@@ -156,7 +156,7 @@ class Experiment:
             raise NotRecovered(str(error)) from error
 
 
-class Fault(NamedTuple):
+class KindOfFault(NamedTuple):
     """A row of the table.
 
     `inject` injects the fault, and yields figures besides the longest wait. `bound` is the most
@@ -232,7 +232,7 @@ def manage(
             process.kill()
 
 
-def measure(fault: Fault, table: Callable[[], str]) -> ExitCode:
+def measure(fault: KindOfFault, table: Callable[[], str]) -> ExitCode:
     """Run `fault`; print the `table`, and the figures that are not in it; return the exit code."""
     where = comparison.machine_and_load()
     with fault.place("") as place:

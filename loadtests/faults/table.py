@@ -5,7 +5,7 @@ from functools import partial
 from loadtests.faults import places
 from loadtests.faults import postgres_faults as postgres
 from loadtests.faults import service_faults as service
-from loadtests.faults.experiment import Fault
+from loadtests.faults.experiment import KindOfFault as Fault
 from loadtests.faults.open_loop import overload
 from loadtests.faults.postgres_faults import REQUEST_TIMEOUT
 from loadtests.faults.service_faults import MARGIN
