@@ -6,6 +6,7 @@ Locust is never imported here: it would patch this very process.
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -51,6 +52,13 @@ def run(host: str, tmp_path: Path, script: str, strategy: str, *arguments: str) 
     *_, last = re.split(r"\n\n(?! )", told.stdout)  # the result comes after Locust's tables
     assert last.lstrip().startswith(f"{script} {strategy}: ")
     return result(tmp_path, script, strategy)
+
+
+def two_processes() -> list[str]:
+    """Return the options; the port is no other run's, whose workers would come to this master."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    return ["--processes", "2", "--master-bind-port", port, "--master-port", port]
 
 
 HARM = ("lost", "doubled", "stolen", "missing", "undone", "failed", "unknown")
@@ -165,7 +173,7 @@ def test_a_crash_between_two_transactions_loses_visits_and_within_one_none(
 def test_the_right_way_loses_none_with_several_workers(host: str, tmp_path: Path) -> None:
     """A master and two workers, whose ledgers are merged."""
     # Locust has the users of other processes begin late, on a busy machine after a second.
-    longer = "--processes", "2", "--run-time", "4s"
+    longer = [*two_processes(), "--run-time", "4s"]
     found = run(host, tmp_path, "lost_update", "update_returning", *longer)
     assert harm(found) == {}
     assert found["requests"] == found["acknowledged"] > 16  # users
@@ -186,8 +194,8 @@ def test_an_invalid_option_gets_one_line(host: str) -> None:
 
 @pytest.mark.exhaustive
 def test_a_worker_that_is_killed_takes_its_ledger_along(host: str, tmp_path: Path) -> None:
-    asked = ["--host", host, "--reports", str(tmp_path), "--run-time", "6s", "--processes", "2"]
-    asked += ["--strategy", "update_returning", "--headless", "--only-summary"]
+    asked = ["--host", host, "--reports", str(tmp_path), "--run-time", "6s"]
+    asked += [*two_processes(), "--strategy", "update_returning", "--headless", "--only-summary"]
     with subprocess.Popen(
         command("lost_update", *asked),
         cwd=ROOT,
@@ -209,7 +217,7 @@ def test_a_worker_that_is_killed_takes_its_ledger_along(host: str, tmp_path: Pat
 @pytest.mark.exhaustive
 def test_workers_end_when_no_run_is_possible(tmp_path: Path) -> None:
     nowhere = ["--host", "http://127.0.0.1:1", "--reports", str(tmp_path)]
-    told = locust("toctou", "--processes", "2", *nowhere)
+    told = locust("toctou", *two_processes(), *nowhere)
     assert told.returncode == 2
     assert "no service answers at http://127.0.0.1:1" in told.stderr
 
