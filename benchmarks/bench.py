@@ -6,15 +6,22 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from urllib.parse import urlencode
 
 from django.conf import settings
-from django.db import connection
 
-from benchmarks import pgbench, processor, wrk
-from benchmarks.goals import BASELINE, CREATING, ONE_LINE, RECORDING, SERVICE
-from benchmarks.link_tables import LinkTables, hits_and_links
-from benchmarks.measurements import LINKS, Load, Measurement, Reading
+from benchmarks import database_in_use as database
+from benchmarks import machine, pgbench, wrk
+from benchmarks.measurements import (
+    BASELINE,
+    CREATING,
+    LINKS,
+    ONE_LINE,
+    RECORDING,
+    SERVICE,
+    Load,
+    Measurement,
+    Reading,
+)
 from loadtests.harness.serving import NO_REFUSALS, ROOT, RunningService, serving
 from shorturl.strategies import Verdict, creating, resolving
 
@@ -83,20 +90,18 @@ def plan(*, quick: bool, largest: int, baseline: Path | None) -> list[Part]:
     ]
     new = [Load(one.connections, "new") for one in many]
     creates = [
-        Subject(name, new, pgbench.creating_script(one), {"SHORTURL_CREATING": name})
+        [Subject(name, new, pgbench.creating_script(one), {"SHORTURL_CREATING": name})]
         for name, one in creating.STRATEGIES.items()
         if one.verdict is Verdict.RIGHT and (not quick or name == settings.SHORTURL_CREATING)
     ]
-    creating_groups = [[one] for one in creates]
-    if baseline:
-        for group in creating_groups:
-            if group[0].name == CREATING:
-                group.append(Subject(BASELINE, new, directory=baseline))
+    for group in creates:
+        if baseline and group[0].name == CREATING:
+            group.append(Subject(BASELINE, new, directory=baseline))
     few, more = (1, 1) if quick else (3, 5)
     return [
         Part(f"The service, which uses {default.name}, and its ceilings", [by_side], more),
         Part("Every right way to resolve", [[one] for one in resolves], few),
-        Part("Every right way to create", creating_groups, few),
+        Part("Every right way to create", creates, few),
     ]
 
 
@@ -107,9 +112,8 @@ class Bench:
     """
 
     def __init__(self, parts: Iterable[Part], *, seconds: float) -> None:
-        groups = [group for part in parts for group in part.groups]
-        loads = [load for group in groups for subject in group for load in subject.loads]
-        self.tables = LinkTables(sorted({load.links for load in loads}))
+        sizes = {load.links for part in parts for _, load in part.found}
+        self.tables = database.LinkTables(sorted(sizes))
         self.seconds, self.miscounted = seconds, 0
 
     def run(self, part: Part, *, progress: Callable[[str], object]) -> None:
@@ -138,13 +142,13 @@ class Bench:
 
     def ask(self, one: Subject, load: Load, service: RunningService) -> Reading:
         """Measure a load once, and compare what was answered with what was counted."""
-        master, counted = service.process.pid, sum(hits_and_links())
-        workers, sessions = processor.of_workers(master), processor.of_sessions()
+        master, before = service.process.pid, database.counted()
+        workers, sessions = machine.used_by_workers(master), machine.used_by_sessions()
         sample = wrk.run(service.url, seconds=self.seconds, **vars(load))
-        workers = processor.of_workers(master) - workers
-        sessions = processor.of_sessions() - sessions
+        workers = machine.used_by_workers(master) - workers
+        sessions = machine.used_by_sessions() - sessions
         if not one.application:
-            self.miscounted += sample.miscounted(sum(hits_and_links()) - counted)
+            self.miscounted += sample.miscounted(database.counted() - before)
         beside = None
         if one.script:
             beside = pgbench.run(one.script, seconds=self.seconds, **vars(load))
@@ -155,13 +159,5 @@ class Bench:
 def served(one: Subject) -> AbstractContextManager[RunningService]:
     """Return the context in which a subject is served."""
     chosen = {"SHORTURL_LAB": "off", "SHORTURL_LAB_LOAD": "off", **NO_REFUSALS, **one.environment}
-    chosen["DATABASE_URL"] = database_url()
+    chosen["DATABASE_URL"] = database.url()
     return serving(one.directory, *filter(None, [one.application]), **chosen)
-
-
-def database_url() -> str:
-    """Return the DATABASE_URL of the database in use, whichever server it is on."""
-    parameters = connection.get_connection_params()
-    name = parameters.pop("dbname")
-    texts = {name: value for name, value in parameters.items() if isinstance(value, (str, int))}
-    return f"postgres:///{name}?{urlencode(texts)}"

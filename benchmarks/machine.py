@@ -1,12 +1,15 @@
-"""The machine, the versions and the settings that the figures depend on."""
+"""The machine, the versions and the settings that the figures depend on, and processor times."""
 
 import os
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+import psutil
 from django.db import connection
 
 from loadtests.harness.comparison import machine
@@ -37,3 +40,32 @@ def commit(checkout: Path) -> str:
     command = ["git", "-C", str(checkout), "log", "-1", "--format=commit %h of %cs"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     return ended.stdout.strip() or "not in Git"
+
+
+# --- Processor time, user and system, that processes have used so far, in seconds ----------------
+
+
+def used(pids: Iterable[int], *, name: str = "") -> "Counter[int]":
+    """Return the time of each process that still is, and whose name begins with `name`."""
+    found: Counter[int] = Counter()
+    for pid in pids:
+        try:
+            process = psutil.Process(pid)
+            if process.name().startswith(name):
+                times = process.cpu_times()
+                found[pid] = times.user + times.system
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def used_by_workers(master: int) -> "Counter[int]":
+    """Return the time of a gunicorn's workers, by the process of its master."""
+    return used(child.pid for child in psutil.Process(master).children())
+
+
+def used_by_sessions() -> "Counter[int]":
+    """Return the time of PostgreSQL's sessions in this database, if they are on this machine."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
+        return used((pid for (pid,) in cursor.fetchall()), name="postgres")

@@ -15,7 +15,6 @@ import argparse
 import os
 import sys
 import time
-from argparse import RawTextHelpFormatter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
@@ -26,6 +25,7 @@ from typing import Any
 import django
 from django.conf import settings
 from django.db import connection
+from django.db.models import QuerySet
 from django.test import Client
 from django.utils import timezone
 
@@ -92,10 +92,7 @@ LIMITS = "RESET statement_timeout; RESET lock_timeout"
 
 
 def make(links: int, small: int, large: int) -> None:
-    """Fill the tables: link 1 has a hundred visits, 2 very many, 3 as many of more kinds.
-
-    `small` and `large` are the ids of the two accounts.
-    """
+    """Fill the tables: link 1 has a hundred visits, 2 very many, 3 as many of more kinds."""
     from shorturl.visits.roll_up import roll_up_visits
 
     # By the hour; the days before, by the day.
@@ -157,40 +154,29 @@ def pages(small: int, large: int) -> Iterator[tuple[str, str, Callable[[], objec
             yield f"{own.count():,} links", each.title, partial(fetched, links), ""
 
 
-def fetched(links: Any) -> list[Any]:
-    """Return what a query finds, asked anew: a query keeps what it found."""
-    return list(links.all())
+def fetched(links: QuerySet[Any]) -> list[Any]:
+    return list(links.all())  # asked anew: a query keeps what it found
 
 
-def fetched_page(client: Client, path: str) -> None:
-    """Have the service answer a request, within this process."""
+def fetch(client: Client, path: str) -> None:
     response = client.get(path)
     if response.status_code != HTTPStatus.OK:
         raise RuntimeError(f"{path} was answered {response.status_code}")
 
 
 def milliseconds(read: Callable[[], object]) -> str:
-    """Return the median time of a call; before, it is called once."""
-    read()
+    """Return the median time of a call, but for the first one."""
     times = []
-    for _ in range(TIMES):
+    for _ in range(1 + TIMES):
         began = time.monotonic()
         read()
         times.append(1000 * (time.monotonic() - began))
-    return f"{median(times):,.1f} ms"
-
-
-def sizes() -> Iterator[list[str]]:
-    """Yield for each table its rows, the size of its heap, and that of its indexes."""
-    with connection.cursor() as cursor:
-        cursor.execute(SIZES)
-        for name, rows, heap, indexes in cursor.fetchall():
-            yield [name, f"{rows:,}", heap, indexes]
+    return f"{median(times[1:]):,.1f} ms"
 
 
 def main() -> None:
     """Make the tables, and print the sizes, and medians of five times."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--links", type=int, default=LINKS)
     links = parser.parse_args().links
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
@@ -203,10 +189,13 @@ def main() -> None:
     with scratch_database():
         small, large = (User.objects.create_user(name).pk for name in ("small", "large"))
         make(links, small, large)
-        print(table(["table", "rows", "heap", "indexes"], sizes()), end="\n\n")
+        with connection.cursor() as cursor:
+            cursor.execute(SIZES)
+            sizes = [[name, f"{rows:,}", *disk] for name, rows, *disk in cursor.fetchall()]
+        print(table(["table", "rows", "heap", "indexes"], sizes), end="\n\n")
         rows, client = [], Client(SERVER_NAME="localhost")
         for of, name, read, path in pages(small, large):
-            page = milliseconds(partial(fetched_page, client, path)) if path else ""
+            page = milliseconds(partial(fetch, client, path)) if path else ""
             rows.append([of, name, milliseconds(read), page])
         print(table(["of", "shown", "statement", "page"], rows))
 

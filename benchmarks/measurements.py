@@ -1,9 +1,9 @@
-"""What the benchmark measured: each service under each load, as a table and as data."""
+"""What the benchmark measured: each service under each load, and what has to hold between them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from tabulate import tabulate
 
@@ -32,7 +32,6 @@ class Load:
 
     @property
     def asks_for(self) -> str:
-        """Which keys, in words."""
         keys = "one key" if self.keys == "one" else self.keys
         return keys if self.keys == "new" else f"{keys} of {self.links:,}"
 
@@ -51,11 +50,11 @@ class Reading:
     pgbench: float | None = None
 
     def value(self, name: str) -> float | None:
-        """Return one of the figures in COLUMNS, of the sample or of the reading itself."""
+        """Return one of the figures in COLUMNS."""
         if name == "of_pgbench":
             return self.sample.per_second / self.pgbench if self.pgbench else None
-        found: float | None = getattr(self if hasattr(self, name) else self.sample, name)
-        return found
+        figures: dict[str, float | None] = {**vars(self.sample), **vars(self)}
+        return figures[name]
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,6 @@ class Measurement:
 
     @property
     def failed(self) -> int:
-        """The number of requests that failed, in all rounds."""
         return sum(one.sample.failed for one in self.readings)
 
     def median(self, name: str) -> float | None:
@@ -77,24 +75,16 @@ class Measurement:
         return median(values) if values else None
 
     def cells(self) -> list[str]:
-        """Return a line of the table."""
         medians = [(self.median(name), form) for name, form in COLUMNS.values()]
         told = ["–" if value is None else format(value, form) for value, form in medians]
-        return [
-            self.subject,
-            self.load.asks_for,
-            str(self.load.connections),
-            *told,
-            f"{self.failed:,}",
-        ]
+        connections = str(self.load.connections)
+        return [self.subject, self.load.asks_for, connections, *told, f"{self.failed:,}"]
 
     def as_data(self) -> dict[str, Any]:
         """Return the measurement as JSON has it, with the requests per second of every round."""
         return {
             "subject": self.subject,
-            "keys": self.load.keys,
-            "links": self.load.links,
-            "connections": self.load.connections,
+            **vars(self.load),
             **{name: self.median(name) for name, _ in COLUMNS.values()},
             "failed": self.failed,
             "rounds": [one.sample.per_second for one in self.readings],
@@ -109,11 +99,74 @@ def table(found: Iterable[Measurement]) -> str:
     return tabulate(lines, titles, "pipe", colalign=alignment, disable_numparse=True)
 
 
-def median_ratio(ours: Sequence[float | None], theirs: Sequence[float | None]) -> float | None:
-    """Return the median of the rounds' ratios, None without any.
+# --- Goals ---------------------------------------------------------------------------------------
 
-    And not the ratio of the medians: the load of the machine changes from round to round.
-    """
-    pairs = zip(ours, theirs, strict=True)
-    ratios = [one / other for one, other in pairs if one is not None and other]
-    return median(ratios) if ratios else None
+SERVICE, ONE_LINE, BASELINE = "service", "one-line ASGI", "baseline"
+RECORDING = "service with visits"  # and SERVICE only counts, as pgbench does beside it
+PGBENCH = "pgbench"  # in the place of another service: with the same statements
+CREATING = "on_conflict"  # the service's default
+HOT, RANDOM, RANDOM_64, NEW = Load(), Load(keys="random"), Load(64, "random"), Load(keys="new")
+
+
+class Goal(NamedTuple):
+    """A service makes so many times the requests per second of another, or more, side by side."""
+
+    ours: str
+    load: Load
+    theirs: str
+    at_least: float
+    their_load: Load | None = None  # if it is not the same
+
+    @property
+    def text(self) -> str:
+        theirs = f"{self.theirs}, {self.their_load.asks_for}" if self.their_load else self.theirs
+        ours = f"{self.ours}, {self.load.asks_for}, {self.load.connections} connections"
+        return f"{ours} / {theirs}"
+
+    def ratio(self, found: dict[tuple[str, Load], Measurement]) -> float | None:
+        """Return the median of the rounds' ratios, None where one of the two was not measured.
+
+        And not the ratio of the medians: the load of the machine changes from round to round.
+        """
+        ours = found.get((self.ours, self.load))
+        other = self.ours if self.theirs == PGBENCH else self.theirs
+        theirs = found.get((other, self.their_load or self.load))
+        if not ours or not theirs:
+            return None
+        name = "pgbench" if self.theirs == PGBENCH else "per_second"
+        pairs = zip(ours.readings, theirs.readings, strict=True)
+        values = [(one.sample.per_second, other.value(name)) for one, other in pairs]
+        ratios = [one / other for one, other in values if other]
+        return median(ratios) if ratios else None
+
+
+GOALS = (
+    Goal(SERVICE, HOT, PGBENCH, 2.0),
+    Goal(SERVICE, Load(64), PGBENCH, 7.0),
+    Goal(SERVICE, RANDOM, PGBENCH, 0.5),
+    Goal(SERVICE, RANDOM_64, PGBENCH, 1.0),
+    Goal(SERVICE, HOT, BASELINE, 2.5),
+    Goal(SERVICE, Load(64), BASELINE, 2.5),
+    Goal(SERVICE, RANDOM, BASELINE, 1.8),
+    Goal(SERVICE, RANDOM_64, BASELINE, 2.2),
+    Goal(CREATING, NEW, BASELINE, 1.4),
+    Goal(SERVICE, Load(keys="random", links=10_000_000), SERVICE, 0.85, RANDOM),
+    Goal(RECORDING, HOT, SERVICE, 0.85),
+    Goal(RECORDING, RANDOM, SERVICE, 0.85),
+)
+
+
+def goals_table(ratios: dict[Goal, float]) -> str:
+    """Return the ratios, and what is required, as a table in Markdown."""
+    lines = [
+        (
+            goal.text,
+            f"{ratio:.2f}",
+            f"{goal.at_least:.2f}",
+            "yes" if ratio >= goal.at_least else "no",
+        )
+        for goal, ratio in ratios.items()
+    ]
+    titles = ["requests per second", "times", "at least", "met"]
+    alignment = ["left", "right", "right", "left"]
+    return tabulate(lines, titles, "pipe", colalign=alignment, disable_numparse=True)

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from benchmarks.link_tables import hits_and_links
+from benchmarks import database_in_use as database
 from embedded_postgres.postgres import programs
 from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
@@ -67,10 +67,8 @@ def resolving_script(strategy: Strategy[Any]) -> str:
 def creating_script(strategy: Strategy[Any]) -> str:
     """Return what `strategy` sends to create a link, as a script for pgbench."""
     with connection.cursor() as cursor:
-        table = ShortUrl._meta.db_table
-        cursor.execute(
-            "SELECT setval(pg_get_serial_sequence(%s, 'id'), %s)", [table, ID - 1]
-        )  # for the strategy that sends an id
+        sequence = "pg_get_serial_sequence('shorturl_shorturl', 'id')"
+        cursor.execute(f"SELECT setval({sequence}, {ID - 1})")  # for the one that sends an id
     statements, made = recorded(lambda: strategy.function(TARGET_URL, keys=[KEY]))
     return "".join(
         f"{line};\n" for line in with_variables(statements, [(made.key, "c:n"), (ID, ":n")])
@@ -100,7 +98,7 @@ def run(text: str, *, keys: str, links: int, connections: int, seconds: float) -
     no loops. None where PostgreSQL does not admit so many clients, or none of them gets anything
     done. Raises CalledProcessError.
     """
-    if connections > free_connections():
+    if connections > database.free_connections():
         return None
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
         file.write(f"\\set n {DRAWN[keys]}\n{text}")
@@ -109,41 +107,18 @@ def run(text: str, *, keys: str, links: int, connections: int, seconds: float) -
         command += [f"--client={connections}", f"--jobs={min(connections, os.cpu_count() or 1)}"]
         time = max(1, round(seconds + connections * CONNECTING))
         command += [f"--time={time}", f"--max-tries={ATTEMPTS}"]
-        before = sum(hits_and_links())
+        before = database.counted()
         ended = subprocess.run(  # noqa: S603 - nothing in it comes from outside
             command,
             capture_output=True,
             text=True,
             check=True,
             timeout=time + OVERTIME,
-            env={**os.environ, **address()},
+            env={**os.environ, **database.environment()},
         )
-    measured = elapsed(ended.stdout)
-    return (sum(hits_and_links()) - before) / measured if measured else None
-
-
-def free_connections() -> int:
-    """Return how many more connections PostgreSQL admits, for a user without privileges."""
-    with connection.cursor() as cursor:
-        cursor.execute("""
-            SELECT current_setting('max_connections')::int - count(*)
-                   - current_setting('superuser_reserved_connections')::int
-            FROM pg_stat_activity WHERE backend_type = 'client backend'
-        """)
-        return int(cursor.fetchone()[0])
-
-
-def elapsed(printed: str) -> float:
-    """Return the seconds that pgbench measured, connecting excluded; 0 without a transaction."""
-    transactions = re.search(r"actually processed: (\d+)", printed)
-    per_second = re.search(r"tps = ([\d.]+) \(without", printed)
-    assert transactions, printed
-    return int(transactions[1]) / float(per_second[1]) if per_second else 0
-
-
-def address() -> dict[str, str]:
-    """Return the environment variables by which PostgreSQL's programs find the database in use."""
-    parameters = connection.get_connection_params()
-    names = {"dbname": "PGDATABASE", "host": "PGHOST", "port": "PGPORT"}
-    names |= {"user": "PGUSER", "password": "PGPASSWORD", "sslmode": "PGSSLMODE"}
-    return {names[key]: str(value) for key, value in parameters.items() if names.get(key) and value}
+    # The seconds that pgbench measured, connecting excluded; there are none without a transaction.
+    transactions = re.search(r"actually processed: (\d+)", ended.stdout)
+    per_second = re.search(r"tps = ([\d.]+) \(without", ended.stdout)
+    assert transactions, ended.stdout
+    measured = int(transactions[1]) / float(per_second[1]) if per_second else 0
+    return (database.counted() - before) / measured if measured else None

@@ -43,9 +43,7 @@ def main() -> int:
         wrk.find()
         django.setup()
         return measure(options)
-    except (
-        wrk.Missing, wrk.NoAnswer, NotServed, ImproperlyConfigured, DatabaseError, OSError
-    ) as error:  # fmt: skip
+    except (wrk.Unusable, NotServed, ImproperlyConfigured, DatabaseError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
     except subprocess.CalledProcessError as error:
         said = (error.stderr.strip() or error.stdout.strip() or "no reason").splitlines()[-1]
@@ -92,8 +90,9 @@ def checkout(text: str) -> Path:
 def measure(options: argparse.Namespace) -> int:
     """Run all parts in a database of their own; print and write the report."""
     # These need Django to be set up.
-    from benchmarks import machine, pgbench, report
+    from benchmarks import machine, pgbench
     from benchmarks.bench import Bench, plan
+    from benchmarks.report import Report
     from lab.scratch_database import scratch_database
 
     began = time.monotonic()
@@ -107,11 +106,11 @@ def measure(options: argparse.Namespace) -> int:
         for part in parts:
             bench.run(part, progress=lambda text: print(f"bench: {text}", file=sys.stderr))
     seconds = time.monotonic() - began
-    done = report.Report(parts, about, miscounted=bench.miscounted, seconds=seconds)
-    done.write()
+    report = Report(parts, about, miscounted=bench.miscounted, seconds=seconds)
+    report.write()
     if options.docs:
-        done.update_documents()
-    return 0 if done.passes else 1
+        report.update_documents()
+    return 0 if report.passes else 1
 
 
 if __name__ == "__main__":

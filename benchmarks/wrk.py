@@ -7,17 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
-MISSING = "wrk is not installed: apt-get install wrk (or brew install wrk)"
 PATIENCE = 20  # seconds that an answer may take, also the last ones, for which wrk waits
 OVERTIME = 10  # seconds that it may take to end after that
 
 
-class Missing(Exception):
-    """A program is not installed. The message says how to get it."""
-
-
-class NoAnswer(Exception):
-    """The service has answered nothing, or wrk has said nothing of it."""
+class Unusable(Exception):
+    """wrk is not installed, or has got no answer. The message says what to do, or why."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +31,6 @@ class Sample:
 
     @property
     def failed(self) -> int:
-        """The number of requests that failed."""
         return sum(self.errors.values())
 
     def miscounted(self, counted: int) -> int:
@@ -52,14 +46,14 @@ class Sample:
 
 
 def find() -> str:
-    """Return wrk's path; raise Missing."""
+    """Return wrk's path; raise Unusable."""
     if path := shutil.which("wrk"):
         return path
-    raise Missing(MISSING)
+    raise Unusable("wrk is not installed: apt-get install wrk (or brew install wrk)")
 
 
 def version() -> str:
-    """Return wrk's name and version; raise Missing."""
+    """Return wrk's name and version; raise Unusable."""
     told = subprocess.run([find(), "-v"], capture_output=True, text=True, check=False)  # noqa: S603
     return " ".join(told.stdout.split()[:2])
 
@@ -68,7 +62,7 @@ def run(url: str, *, keys: str, links: int, connections: int, seconds: float) ->
     """Return what `connections` clients get without pause in `seconds`, and the last ones after it.
 
     They ask for "one", "random" or "Zipf" `keys` of /k1 to /k<links>, or create "new" ones. Raises
-    Missing, NoAnswer, and CalledProcessError when no service is at `url`.
+    Unusable, and CalledProcessError when no service is at `url`.
     """
     longest = round(seconds + PATIENCE)
     command = [find(), "--threads=1", f"--connections={connections}", f"--duration={longest}s"]
@@ -77,16 +71,11 @@ def run(url: str, *, keys: str, links: int, connections: int, seconds: float) ->
     ended = subprocess.run(  # noqa: S603 - nothing in it comes from outside
         command, capture_output=True, text=True, check=True, timeout=longest + OVERTIME
     )
-    return parse(ended.stdout)
-
-
-def parse(printed: str) -> Sample:
-    """Return what the last line says; raise NoAnswer."""
-    line = (printed.strip().splitlines() or [""])[-1]
+    line = (ended.stdout.strip().splitlines() or [""])[-1]
     if not line.startswith("{"):
-        raise NoAnswer(f"wrk does not say what it measured: {line or 'it printed nothing'}")
+        raise Unusable(f"wrk does not say what it measured: {line or 'it printed nothing'}")
     sample = Sample(**json.loads(line))
     if not sample.requests:
         errors = ", ".join(f"{count} {kind}" for kind, count in sample.errors.items() if count)
-        raise NoAnswer(f"wrk got no answer in time ({errors or 'no error either'})")
+        raise Unusable(f"wrk got no answer in time ({errors or 'no error either'})")
     return sample

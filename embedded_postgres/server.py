@@ -23,8 +23,7 @@ from django.db.backends.postgresql.base import DatabaseWrapper
 
 from embedded_postgres import locks, postgres
 
-START_TIMEOUT = 60  # seconds, for crash recovery too, and for an old server to end
-STOP_TIMEOUT = 60  # seconds
+TIMEOUT = 60  # seconds, for crash recovery too, and for an old server to end
 LOG_LINES = 20  # lines of the log in an error
 
 logger = logging.getLogger(__name__)
@@ -47,15 +46,21 @@ class Server:
         Later calls of the process return the same, unless `again` is set after a connection has
         failed. The server runs at least until this process ends.
 
-        Raises:
-            ImproperlyConfigured: the package with PostgreSQL is not installed.
-            OperationalError: the server does not start; has the directory and the end of the log.
+        Raises ImproperlyConfigured when the package with PostgreSQL is not installed, and
+        OperationalError, with the directory and the end of the log, when the server does not start.
         """
         with _this_process:
             if self._running is None or again or database not in {*self._databases, None}:
                 postgres.programs()
                 try:
-                    self._prepare(database)
+                    self.directory.mkdir(parents=True, exist_ok=True)
+                    with locks.exclusive(self.directory / "start.lock", timeout=TIMEOUT):
+                        self._take_hold()
+                        try:
+                            self._prepare(database)
+                        except DatabaseWrapper.Database.OperationalError:
+                            # The server was killed between check and connection.
+                            self._prepare(database)
                 except OSError as error:
                     raise OperationalError(self._failure(error)) from error
             assert self._running is not None
@@ -67,7 +72,7 @@ class Server:
             if self._hold is None:
                 return
             try:
-                with locks.exclusive(self.directory / "start.lock", timeout=STOP_TIMEOUT):
+                with locks.exclusive(self.directory / "start.lock", timeout=TIMEOUT):
                     # Open it again: the directory may have been removed and created again.
                     self._take_hold()
                     if locks.take(self._hold):
@@ -87,24 +92,6 @@ class Server:
         self._hold = self._running = None
         self._databases.clear()
 
-    def _prepare(self, database: str | None) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        with locks.exclusive(self.directory / "start.lock", timeout=START_TIMEOUT):
-            self._take_hold()
-            try:
-                self._look(database)
-            except DatabaseWrapper.Database.OperationalError:
-                self._look(database)  # the server was killed between check and connection
-
-    def _look(self, database: str | None) -> None:
-        if self._ensure_running():
-            self._databases.clear()
-        # Only once, so that a dropped test database is not created again.
-        if database is not None and database not in self._databases:
-            assert self._running is not None
-            postgres.create_database(database, running=self._running)
-            self._databases.add(database)
-
     def _take_hold(self) -> None:
         hold = locks.open_lock(self.directory / "users.lock")
         locks.share(hold)
@@ -112,14 +99,17 @@ class Server:
             os.close(self._hold)
         self._hold = hold
 
-    def _ensure_running(self) -> bool:
-        """Return whether the server had to be started."""
+    def _prepare(self, database: str | None) -> None:
+        self._running = self._ensure_running()
+        # Only once, so that a dropped test database is not created again.
+        if database is not None and database not in self._databases:
+            postgres.create_database(database, running=self._running)
+            self._databases.add(database)
+
+    def _ensure_running(self) -> postgres.Running:
         started = False
-        deadline = time.monotonic() + START_TIMEOUT
-        while True:
-            if (running := postgres.ready(self.data)) is not None:
-                self._running = running
-                return started
+        deadline = time.monotonic() + TIMEOUT
+        while (running := postgres.ready(self.data)) is None:
             alive = locks.open_lock(self.directory / "alive.lock")
             try:
                 # If it is taken, a server is starting, stopping or ending without its postmaster.
@@ -131,11 +121,13 @@ class Server:
             finally:
                 os.close(alive)  # a started server has inherited it, and keeps the lock
             if time.monotonic() > deadline:
-                reason = f"it was not ready, or an old one not gone, within {START_TIMEOUT} s"
+                reason = f"it was not ready, or an old one not gone, within {TIMEOUT} s"
                 raise OperationalError(self._failure(reason, log=True))
             time.sleep(locks.POLL_INTERVAL)
+        return running
 
     def _start(self, alive: int) -> None:
+        self._databases.clear()
         with suppress(FileNotFoundError):
             self.log.replace(self.log.with_suffix(".log.1"))
         try:
@@ -148,24 +140,21 @@ class Server:
         # A second Ctrl-C must not interrupt the stop.
         in_main_thread = threading.current_thread() is threading.main_thread()
         handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
+        told: postgres.Running | None = None
+        deadline = time.monotonic() + TIMEOUT
         try:
-            self._stop_all()
+            while locks.is_taken(self.directory / "alive.lock"):
+                running = postgres.read_pid_file(self.data)
+                if running is not None and (told is None or told.pid != running.pid):
+                    with suppress(ProcessLookupError):
+                        os.kill(running.pid, signal.SIGINT)  # "fast": ends all sessions
+                    told = running
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"it did not stop within {TIMEOUT} s")
+                time.sleep(locks.POLL_INTERVAL)
         finally:
             if in_main_thread:
                 signal.signal(signal.SIGINT, handler)
-
-    def _stop_all(self) -> None:
-        told: postgres.Running | None = None
-        deadline = time.monotonic() + STOP_TIMEOUT
-        while locks.is_taken(self.directory / "alive.lock"):
-            running = postgres.read_pid_file(self.data)
-            if running is not None and (told is None or told.pid != running.pid):
-                with suppress(ProcessLookupError):
-                    os.kill(running.pid, signal.SIGINT)  # "fast": ends all sessions
-                told = running
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"it did not stop within {STOP_TIMEOUT} s")
-            time.sleep(locks.POLL_INTERVAL)
         if told is not None:
             postgres.remove_socket_directory(told.socket_directory)
 

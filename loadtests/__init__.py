@@ -10,6 +10,7 @@
     visit_meanwhile.py   many users make visits that others roll up
     hot_and_cold.py      the service's own endpoints, in a realistic mix
     every_strategy.py    every strategy, one after another, and a table of all: `make races`
+    killed_while_delivering.py   deliverers of events, killed in the middle
     overload.py          more requests than the service can answer
     soak.py              steady traffic for long, and the workers' memory
     faults/              what fails on purpose, and how long a request waits then

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,14 +25,13 @@ from typing import Any, NamedTuple
 from loadtests.harness import comparison, reports
 from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.measured_operations import KILLS, OPERATIONS
-from loadtests.harness.own_pgbouncer import NotInstalled, own_pgbouncer
 from loadtests.harness.own_postgres import own_postgres
+from loadtests.harness.own_proxies import NotInstalled, own_pgbouncer
 from loadtests.harness.result import ExitCode, LoadResult
-from loadtests.harness.serving import NO_REFUSALS, ROOT, NotServed, serving
+from loadtests.harness.serving import NO_REFUSALS, ROOT, NotServed, serving, stop
 
 SECONDS, USERS = 6, 16
 GRACE = 90  # seconds beyond its time after which a run that hangs is ended
-STOP_TIMEOUT = 30  # seconds for an interrupted run to remove its key space
 
 
 class PlannedRun(NamedTuple):
@@ -55,8 +54,12 @@ class Interrupted(Exception):
 def main() -> int:
     """Run everything, print and write the report; return the exit code."""
     asked = arguments()
+
+    def interrupt(*_: Any) -> None:
+        raise Interrupted  # and clean up on the way
+
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
+        signal.signal(number, interrupt)
     try:
         with service(asked.host, pgbouncer=asked.pgbouncer) as host:
             return measure(*host, asked)
@@ -65,11 +68,6 @@ def main() -> int:
     except Interrupted:
         print("races: stopped", file=sys.stderr)
     return ExitCode.INCONCLUSIVE
-
-
-def stop(*_: Any) -> None:
-    """Stop, and clean up on the way."""
-    raise Interrupted
 
 
 def arguments() -> argparse.Namespace:
@@ -105,7 +103,7 @@ def positive(text: str) -> int:
 
 
 @contextmanager
-def service(host: str | None, *, pgbouncer: bool = False) -> Iterator[tuple[str, int]]:
+def service(host: str | None, *, pgbouncer: bool) -> Iterator[tuple[str, int]]:
     """Yield the address of the service, and the process id of its gunicorn.
 
     It is started for the block, unless `host` names a running one: its process id is unknown, 0.
@@ -130,7 +128,7 @@ def measure(host: str, master: int, asked: argparse.Namespace) -> int:
     asked.reports.mkdir(parents=True, exist_ok=True)  # before the runs: it may fail
     opened = lab.open_space(1)  # raises LabError if the service is down or its lab is off
     lab.close_space(opened["space"])
-    runs = chosen(asked.only) * asked.repeat
+    runs = [run for run in PLAN if not asked.only or {*run} & {*asked.only}] * asked.repeat
     if not master:  # no worker can be killed
         runs = [run for run in runs if run.strategy not in KILLS]
     random.Random(asked.seed).shuffle(runs)  # noqa: S311
@@ -155,12 +153,10 @@ def measure(host: str, master: int, asked: argparse.Namespace) -> int:
         about |= {"left": len(runs) - number, "took": round(time.monotonic() - began)}
         about["notes"] = comparison.notes(results)
         comparison.write(results, about, asked.reports)
-    return comparison.tell(results, about, asked.reports)
-
-
-def chosen(only: Sequence[str] | None) -> list[PlannedRun]:
-    """Return the runs whose script or strategy is one of `only`, or all without any."""
-    return [run for run in PLAN if not only or {*run} & {*only}]
+    comparison.tell(results, about, asked.reports)
+    codes = {result.exit_code for result in results}
+    bad = (ExitCode.UNEXPECTED, ExitCode.INCONCLUSIVE)
+    return next((code for code in bad if code in codes), ExitCode.AS_EXPECTED)
 
 
 def one(run: PlannedRun, host: str, master: int, asked: argparse.Namespace) -> LoadResult:
@@ -192,24 +188,14 @@ def one(run: PlannedRun, host: str, master: int, asked: argparse.Namespace) -> L
     ) as process:
         try:
             _, errors = process.communicate(timeout=asked.seconds + GRACE)
-        except BaseException as error:
-            end(process)
-            if not isinstance(error, subprocess.TimeoutExpired):
-                raise
+        except subprocess.TimeoutExpired:
             errors = f"it did not end within {asked.seconds + GRACE} s"
+        finally:
+            stop(process)
     with suppress(FileNotFoundError):
         return reports.read(asked.reports, *run)
     reason = (errors.strip().splitlines() or ["it printed nothing"])[-1]
     return LoadResult(*run, OPERATION_OF[run.script], "unknown", reason=reason)
-
-
-def end(process: "subprocess.Popen[str]") -> None:
-    """Let a run finish its requests and remove its key space; kill it when it does not."""
-    process.terminate()
-    try:
-        process.communicate(timeout=STOP_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        process.kill()
 
 
 if __name__ == "__main__":

@@ -32,9 +32,7 @@ from typing import NamedTuple
 
 from tabulate import tabulate
 
-from loadtests.faults.experiment import manage
-from loadtests.faults.outcome import NotRecovered
-from loadtests.faults.program import reported
+from loadtests.faults.experiment import NotRecovered, manage, reported
 from loadtests.faults.traffic import HttpClient
 from loadtests.harness.own_postgres import own_postgres
 from loadtests.harness.result import ExitCode
@@ -68,7 +66,7 @@ class Deliveries(NamedTuple):
 
 
 class Receiver(ThreadingHTTPServer):
-    """Notes what it acknowledges; some requests end only when their sender has been killed."""
+    """Has the requests of Hook; some end only when their sender has been killed."""
 
     daemon_threads = True
 
@@ -90,7 +88,6 @@ class Hook(BaseHTTPRequestHandler):
     server: Receiver
 
     def do_POST(self) -> None:
-        """Take an event, or have its sender killed first."""
         event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         receiver = self.server
         with receiver.lock:
@@ -107,7 +104,7 @@ class Hook(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *args: object) -> None:
-        """Say nothing."""
+        pass
 
 
 def use_up(url: str, number: int) -> list[Told]:
@@ -125,7 +122,6 @@ def use_up(url: str, number: int) -> list[Told]:
 
 @contextmanager
 def listening() -> Iterator[Receiver]:
-    """Yield a receiver that listens on a free port of the loopback."""
     with Receiver() as receiver:
         threading.Thread(target=receiver.serve_forever).start()
         try:

@@ -23,14 +23,11 @@ from loadtests.harness.users import LedgerUser
 
 LIMIT = 10  # links of each spender
 
-load = LoadRun("spending", limit=LIMIT)
-Hooks(load)
+Hooks(LoadRun("spending", limit=LIMIT))
 
 
 class Spender(LedgerUser):
     """Creates one link after another, for the spender whose turn it is."""
-
-    load = load
 
     @task
     def spend(self) -> None:
@@ -39,4 +36,4 @@ class Spender(LedgerUser):
         spender = self.load.total // (2 * LIMIT)
         content = {"space": self.given["space"], "spender": spender, "limit": LIMIT}
         target_url = f"{self.given['targets']}{spender}/{uuid.uuid4().hex}"
-        self.create(path, target_url, name=path, expected=200, **content)
+        self.create(path, target_url, **content)

@@ -26,20 +26,16 @@ from loadtests.harness.users import LedgerUser
 
 LINKS, LIMIT = 100, 10
 
-
-load = LoadRun("last_use", seeds=LINKS, max_hits=LIMIT)
-Hooks(load)
+Hooks(LoadRun("last_use", seeds=LINKS, max_hits=LIMIT))
 
 
 class UseTaker(LedgerUser):
     """Follows each link in turn, until it is used up."""
 
-    load = load
     at = 0
 
     @task
     def resolve(self) -> None:
-        """Follow the link once."""
         keys = self.given["seeds"]
         if self.at == len(keys):
             raise StopUser

@@ -19,29 +19,23 @@ from typing import Any
 
 from locust import task
 
-from loadtests.harness.hooks import Hooks
-from loadtests.harness.load_run import EDIT, LoadRun
+from loadtests.harness.hooks import EDIT, Hooks
+from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
 
 LOOKS = 4  # times that the editor checks an edit before the next one
 
-
-load = LoadRun("resolving", seeds=1)
-Hooks(load)
+Hooks(LoadRun("resolving", seeds=1))
 
 
 class Follower(LedgerUser):
     """Follows the hot key, again and again."""
 
-    load = load
-
     @task
     def resolve(self) -> None:
-        """Follow the hot key once."""
-        self.look()
+        self.follow_hot()
 
-    def look(self) -> Any:
-        """Follow the hot key, and return the redirect."""
+    def follow_hot(self) -> Any:
         (hot,) = self.given["seeds"]
         path = f"/lab/resolve/{self.strategy}"
         return self.follow(f"{path}/{hot}", hot, name=f"{path}/KEY")
@@ -55,7 +49,6 @@ class Editor(Follower):
 
     @task
     def resolve(self) -> None:
-        """Edit the target, and follow the key a few times."""
         (hot,) = self.given["seeds"]
         self.edits += 1
         target_url = f"{self.given['targets']}edit/{self.edits}"
@@ -71,7 +64,7 @@ class Editor(Follower):
             return
         self.load.ledger.edit(hot, target_url)
         for _ in range(LOOKS):
-            redirect = self.look()
+            redirect = self.follow_hot()
             if redirect is not None and redirect.headers["Location"] != target_url:
                 self.load.ledger.undid(hot, target_url, redirect.headers["Location"])
                 return

@@ -26,18 +26,15 @@ from functools import partial
 
 from tabulate import tabulate
 
-from loadtests.faults import environments
-from loadtests.faults.experiment import KindOfFault
+from loadtests.faults.experiment import KindOfFault, measure, reported
 from loadtests.faults.open_loop import OfferedLoad, overload
-from loadtests.faults.program import measure, reported
+from loadtests.faults.places import haproxy_before_service
 
-ALL, FEW = (1, 2, 5, 10), (1, 5)
 TITLES = ["load", "offered/s", "goodput/s", "at 1 ×", "client", "refused/s", "no answer"]
 TITLES += ["p50", "p99", "longest"]
 
 
 def table(multiples: tuple[int, ...], loads: list[OfferedLoad]) -> str:
-    """Return the curve of the goodput as Markdown."""
     rows = [
         (
             f"{multiple} ×",
@@ -61,11 +58,12 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="1 and 5 times the capacity only")
     parser.add_argument("--haproxy", action="store_true", help="through HAProxy, with its limits")
     chosen = parser.parse_args()
-    multiples, loads = FEW if chosen.quick else ALL, list[OfferedLoad]()
+    multiples, loads = (1, 5) if chosen.quick else (1, 2, 5, 10), list[OfferedLoad]()
     inject = partial(overload, multiples=multiples, bounded=chosen.haproxy, told=loads.append)
-    fault = KindOfFault("overload", "", "", inject, bound=None, probes=False)
     if chosen.haproxy:
-        fault = KindOfFault("overload", "", "", inject, environments.haproxy_before_service)
+        fault = KindOfFault("overload", "", "", inject, haproxy_before_service)
+    else:
+        fault = KindOfFault("overload", "", "", inject, bound=None, probes=False)
     return reported("overload", lambda: measure(fault, lambda: table(multiples, loads)))
 
 

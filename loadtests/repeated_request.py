@@ -23,18 +23,15 @@ from loadtests.harness.users import LedgerUser
 
 SENT = 8  # times each request, half as many as there are users
 
-load = LoadRun("idempotency")
-Hooks(load)
+Hooks(LoadRun("idempotency"))
 
 
 class Sender(LedgerUser):
     """Sends one request after another. All users send the same ones."""
-
-    load = load
 
     @task
     def send(self) -> None:
         """Send the request whose turn it is."""
         target_url = f"{self.given['targets']}{self.load.total // SENT}"
         path, space = f"/lab/answer/{self.strategy}", self.given["space"]
-        self.create(path, target_url, name=path, expected=200, space=space)
+        self.create(path, target_url, space=space)

@@ -35,19 +35,14 @@ USER_AGENTS = (
     "curl/8.14.1",
 )
 
-
-load = LoadRun("recording_visits", seeds=1)
-Hooks(load)
+Hooks(LoadRun("recording_visits", seeds=1))
 
 
 class HourVisitor(LedgerUser):
     """Follows the hot link with one of a few browsers, from one page after another."""
 
-    load = load
-
     @task
     def visit(self) -> None:
-        """Follow the hot link once."""
         (hot,) = self.given["seeds"]
         path = f"/lab/record/{self.strategy}"
         headers = {

@@ -21,18 +21,15 @@ from loadtests.harness.users import LedgerUser
 
 ASKED = 8  # requests for each target, half as many as there are users
 
-load = LoadRun("reusing")
-Hooks(load)
+Hooks(LoadRun("reusing"))
 
 
 class Asker(LedgerUser):
     """Asks for a link to one target after another. All users ask for the same ones."""
-
-    load = load
 
     @task
     def ask_for_one(self) -> None:
         """Ask for a link to the target whose turn it is."""
         target_url = f"{self.given['targets']}{self.load.total // ASKED}"
         path, space = f"/lab/reuse/{self.strategy}", self.given["space"]
-        self.create(path, target_url, name=path, expected=200, space=space)
+        self.create(path, target_url, space=space)

@@ -22,14 +22,11 @@ from functools import partial
 import psutil
 from tabulate import tabulate
 
-from loadtests.faults.experiment import Experiment, KindOfFault
-from loadtests.faults.outcome import Figure
-from loadtests.faults.program import measure, reported
+from loadtests.every_strategy import positive
+from loadtests.faults.experiment import Experiment, Figure, KindOfFault, measure, reported
 
 MEGABYTE = 1024 * 1024
 KINDS = {"rss": "RSS, MB", "uss": "USS, MB"}
-MINUTES = 20
-MOST_MINUTES = 24 * 60
 
 
 def soak(experiment: Experiment, *, seconds: float, samples: list[list[str]]) -> Iterator[Figure]:
@@ -48,17 +45,10 @@ def memory(master: psutil.Process) -> list[str]:
     return [f"{sum(getattr(info, kind) for info in infos) / MEGABYTE:.1f}" for kind in KINDS]
 
 
-def minutes(text: str) -> int:
-    """Return `text` as a whole number from 1 to MOST_MINUTES; raise ArgumentTypeError."""
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_MINUTES:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {MOST_MINUTES}")
-    return int(text)
-
-
 def main() -> int:
     """Run from the command line; return the exit code."""
     parser = argparse.ArgumentParser(description="Steady mixed traffic, and the workers' memory.")
-    parser.add_argument("--minutes", type=minutes, default=MINUTES)
+    parser.add_argument("--minutes", type=positive, default=20)
     chosen, samples = parser.parse_args(), list[list[str]]()
     inject = partial(soak, seconds=60 * chosen.minutes, samples=samples)
     titles = ("memory of the workers", *KINDS.values())

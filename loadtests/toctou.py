@@ -27,28 +27,19 @@ from loadtests.harness.users import LedgerUser
 KEYS = 62  # of one character
 ROUNDS = 4096  # that a key space has
 
-
-load = LoadRun("creating", key_length=1)
-Hooks(load)
+Hooks(LoadRun("creating", key_length=1))
 
 
 class Creator(LedgerUser):
     """Creates one link after another, each to another target."""
 
-    load = load
     target_url = ""
-
-    @property
-    def round(self) -> int:
-        """The round of this process: it changes after as many requests as a round has keys."""
-        return self.load.total // KEYS % ROUNDS
 
     @task
     def draw(self) -> None:
-        """Create a link."""
         self.target_url = f"{self.given['targets']}{uuid.uuid4().hex}"
-        path, space = f"/lab/create/{self.strategy}", self.given["space"]
-        self.create(path, self.target_url, name=path, space=space, round=self.round)
+        content = {"space": self.given["space"], "round": self.load.total // KEYS % ROUNDS}
+        self.create(f"/lab/create/{self.strategy}", self.target_url, expected=201, **content)
 
     def failed(self, response: Any, kind: str) -> None:
         """Record which key was taken."""

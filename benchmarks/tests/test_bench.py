@@ -1,25 +1,41 @@
-"""The rounds: what there is to measure, and whether what is answered is counted."""
+"""What there is to measure, whether what is answered is counted, and when a run passes."""
 
 import os
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.models import F
 
-from benchmarks import bench, pgbench, wrk
-from benchmarks.bench import CONNECTIONS, Bench, Subject, plan
-from benchmarks.goals import BASELINE, GOALS, ONE_LINE, PGBENCH, RECORDING, SERVICE
-from benchmarks.measurements import Load
+from benchmarks import database_in_use as database
+from benchmarks import pgbench, wrk
+from benchmarks.bench import CONNECTIONS, Bench, Part, Subject, plan
+from benchmarks.measurements import (
+    BASELINE,
+    GOALS,
+    HOT,
+    ONE_LINE,
+    PGBENCH,
+    RECORDING,
+    SERVICE,
+    Load,
+    Measurement,
+    Reading,
+)
+from benchmarks.report import Report, with_block
 from benchmarks.wrk import Sample
 from loadtests.harness.serving import ROOT
 from shorturl.models import ShortUrl
 from shorturl.strategies import Verdict, resolving
 
-pytestmark = pytest.mark.django_db(transaction=True)
+TIMEOUT = 60  # seconds
 RIGHT = [name for name, one in resolving.STRATEGIES.items() if one.verdict is not Verdict.WRONG]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_plan_measures_both_sides_of_every_goal() -> None:
     parts = plan(quick=False, largest=10_000_000, baseline=ROOT)
     found = {key: one for part in parts for key, one in part.found.items()}
@@ -35,6 +51,7 @@ def test_the_plan_measures_both_sides_of_every_goal() -> None:
     assert (BASELINE, Load()) not in quick
 
 
+@pytest.mark.django_db(transaction=True)
 def test_what_is_answered_is_compared_with_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """10 answers, 2 of them errors, and 5 hits, or 8; then 5, where nothing is to be counted."""
     counted = 5
@@ -46,7 +63,7 @@ def test_what_is_answered_is_compared_with_what_is_counted(monkeypatch: pytest.M
 
     monkeypatch.setattr(wrk, "run", answer)
     monkeypatch.setattr(pgbench, "run", lambda *_, **__: 18.0)
-    monkeypatch.setattr(bench, "LinkTables", lambda sizes: None)
+    monkeypatch.setattr(database, "LinkTables", lambda sizes: None)
     measured = Bench([], seconds=1)
     ShortUrl.objects.create(key="k1", target_url="https://example.com/", hits=100)
     service: Any = SimpleNamespace(url="", process=SimpleNamespace(pid=os.getpid()))
@@ -59,3 +76,76 @@ def test_what_is_answered_is_compared_with_what_is_counted(monkeypatch: pytest.M
     counted = 5
     measured.ask(Subject(ONE_LINE, [], application="one"), Load(), service)
     assert measured.miscounted == 3
+
+
+@pytest.mark.parametrize(
+    ("errors", "counted", "miscounted"),
+    [
+        ({}, 100, 0),
+        ({}, 99, 1),  # one lost, however many connections there were
+        ({}, 101, 1),  # one twice
+        ({"an error as the answer": 3}, 97, 0),
+        ({"an error as the answer": 3}, 96, 1),
+        ({"an error as the answer": 3}, 100, 0),  # counted before they failed
+        ({"not answered": 3, "not read": 1}, 104, 0),
+        ({"not answered": 3, "not read": 1}, 105, 1),
+        ({"not answered": 3, "not read": 1}, 99, 1),
+        ({"too late": 3}, 100, 0),  # for us, and answered all the same
+        ({"too late": 3}, 99, 1),
+        ({"too late": 3}, 101, 1),
+    ],
+)
+def test_what_is_not_counted(errors: dict[str, int], counted: int, miscounted: int) -> None:
+    sample = Sample(requests=100, per_second=1, p50=1, p99=1, p999=1, errors=errors)
+    assert sample.miscounted(counted) == miscounted
+
+
+@pytest.mark.parametrize(
+    ("per_second", "miscounted", "late", "passes"),
+    [(1_000, 0, 0, True), (1_000, 1, 0, False), (1_000, 0, 1, False), (999, 0, 0, False)],
+)
+def test_what_passes(per_second: float, miscounted: int, late: int, passes: bool) -> None:
+    sample = Sample(1_000, per_second, 1.0, 9.0, 20.04, {"too late": late})
+    enough = 1_000 / GOALS[0].at_least  # of pgbench, for 1,000 requests per second
+    service = Measurement(SERVICE, HOT, [Reading(sample, 250.4, None, enough)])
+    part = Part("Title", [], 1, {(SERVICE, HOT): service})
+    assert Report([part], {}, miscounted=miscounted, seconds=1).passes is passes
+
+
+def test_the_documents_have_a_block_each() -> None:
+    block = "a\n<!-- make bench -->\n{}\n<!-- end -->\nb\n<!-- end -->\n"
+    assert with_block(block.format("old\n\nlines"), r"new \1") == block.format(r"new \1")
+    for path in (ROOT / "README.md", ROOT / "docs" / "benchmarks.md"):
+        assert with_block(path.read_text(), "") != path.read_text()
+
+
+def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT,
+    )
+
+
+def test_without_a_database() -> None:
+    ended = run("-m", "benchmarks.service", DATABASE_URL="postgres://nobody@127.0.0.1:1/none")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("bench: ")
+    assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.django_db
+def test_the_service_uses_the_database_in_use() -> None:
+    """What the test run works in is a database that no DATABASE_URL has named."""
+    script = (
+        "import django; django.setup();"
+        "from django.db import connection as c; c.ensure_connection();"
+        "print(c.connection.info.dbname)"
+    )
+    environment = {"SHORTURL_LOCAL": "on", "DJANGO_SETTINGS_MODULE": "project.settings"}
+    ended = run("-c", script, **environment, DATABASE_URL=database.url())
+    assert ended.stdout.strip() == connection.settings_dict["NAME"], ended.stderr

@@ -1,23 +1,20 @@
 """pgbench sends what a strategy sends."""
 
-from typing import Any
-
 import pytest
 
 from benchmarks import pgbench
 from shorturl import operations
 from shorturl.models import ShortUrl
-from shorturl.strategies import Strategy, Verdict, creating, resolving
+from shorturl.strategies import Verdict, creating, resolving
+
+pytestmark = [pytest.mark.exhaustive, pytest.mark.django_db(transaction=True)]
+RESOLVING, CREATING = (
+    [name for name, strategy in each.STRATEGIES.items() if strategy.verdict is Verdict.RIGHT]
+    for each in (resolving, creating)
+)
 
 
-def right(table: dict[str, Strategy[Any]]) -> list[str]:
-    """Return the names of the right strategies."""
-    return [name for name, strategy in table.items() if strategy.verdict is Verdict.RIGHT]
-
-
-@pytest.mark.exhaustive
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("name", right(resolving.STRATEGIES))
+@pytest.mark.parametrize("name", RESOLVING)
 def test_every_script_counts_hits_of_every_key(name: str) -> None:
     for number in (1, 2, 3):
         operations.create("https://example.com/", key=f"k{number}")
@@ -32,9 +29,7 @@ def test_every_script_counts_hits_of_every_key(name: str) -> None:
     assert hits["k3"] == 0
 
 
-@pytest.mark.exhaustive
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("name", right(creating.STRATEGIES))
+@pytest.mark.parametrize("name", CREATING)
 def test_every_script_creates_links(name: str) -> None:
     assert measured(pgbench.creating_script(creating.STRATEGIES[name]), "new") > 0
 

@@ -1,6 +1,7 @@
 """Models as other projects have them, each with a table for partial counts."""
 
 import uuid
+from typing import Any
 
 from django.db import models
 from django.db.backends.postgresql.psycopg_any import sql
@@ -27,32 +28,10 @@ class Contended(Exception):
     """Others were always first."""
 
 
-class Links(models.QuerySet["Link"]):
-    """What the service's strategies ask a model for, with all that the service has."""
-
-    def live(self) -> "Links":
-        """Return those that lead anywhere."""
-        return self.filter(
-            Q(expires_at=None) | Q(expires_at__gt=CLOCK),
-            Q(max_hits=None) | Q(hits__lt=F("max_hits")),
-            deleted_at=None,
-        )
-
-
-class Bookmarks(models.QuerySet["Bookmark"]):
-    """The same, where all lead somewhere."""
-
-    def live(self) -> "Bookmarks":
-        """Return all."""
-        return self.all()
-
-
-class Pages(models.QuerySet["Page"]):
-    """The same, where some are deleted."""
-
-    def live(self) -> "Pages":
-        """Return those that are not."""
-        return self.filter(deleted_at=None)
+class Rows(models.QuerySet[Any]):
+    def live(self) -> "Rows":
+        """Return those that lead anywhere, which is what the service's strategies ask for."""
+        return self.filter(self.model.LIVE)
 
 
 class Link(models.Model):
@@ -66,29 +45,16 @@ class Link(models.Model):
     max_hits = models.BigIntegerField(null=True)
     expires_at = models.DateTimeField(null=True)
 
+    LIVE = Q(
+        Q(expires_at=None) | Q(expires_at__gt=CLOCK),
+        Q(max_hits=None) | Q(hits__lt=F("max_hits")),
+        deleted_at=None,
+    )
     KeySpaceExhausted, Contended = KeySpaceExhausted, Contended
-    objects = Links.as_manager()
+    objects = Rows.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["key"], name="links_link_key_uk")]
-
-
-class LinkCount(models.Model):
-    """Partial counts of a Link."""
-
-    short_url = models.ForeignKey(
-        Link,
-        models.DO_NOTHING,
-        to_field="key",
-        db_column="key",
-        db_constraint=False,
-        db_index=False,
-    )
-    slot = models.PositiveSmallIntegerField(null=True)
-    hits = models.PositiveBigIntegerField()
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["short_url", "slot"], name="linkcount_uk")]
 
 
 class Bookmark(models.Model):
@@ -100,26 +66,9 @@ class Bookmark(models.Model):
     clicks = models.PositiveIntegerField(default=0)
     added = models.DateTimeField(auto_now_add=True)
 
+    LIVE = Q()
     KeySpaceExhausted, Contended = KeySpaceExhausted, Contended
-    objects = Bookmarks.as_manager()
-
-
-class BookmarkCount(models.Model):
-    """Partial counts of a Bookmark."""
-
-    short_url = models.ForeignKey(
-        Bookmark,
-        models.DO_NOTHING,
-        to_field="slug",
-        db_column="slug",
-        db_constraint=False,
-        db_index=False,
-    )
-    slot = models.PositiveSmallIntegerField(null=True)
-    clicks = models.PositiveBigIntegerField()
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["short_url", "slot"], name="markcount_uk")]
+    objects = Rows.as_manager()
 
 
 class Page(models.Model):
@@ -131,8 +80,9 @@ class Page(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     deleted_at = models.DateTimeField(null=True)
 
+    LIVE = Q(deleted_at=None)
     KeySpaceExhausted, Contended = KeySpaceExhausted, Contended
-    objects = Pages.as_manager()
+    objects = Rows.as_manager()
 
     class Meta:
         constraints = [
@@ -142,10 +92,32 @@ class Page(models.Model):
         ]
 
 
+UNCHECKED: dict[str, Any] = {"on_delete": models.DO_NOTHING, "db_constraint": False}
+UNCHECKED |= {"db_index": False}
+
+
+class LinkCount(models.Model):
+    short_url = models.ForeignKey(Link, to_field="key", db_column="key", **UNCHECKED)
+    slot = models.PositiveSmallIntegerField(null=True)
+    hits = models.PositiveBigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["short_url", "slot"], name="linkcount_uk")]
+
+
+class BookmarkCount(models.Model):
+    short_url = models.ForeignKey(Bookmark, to_field="slug", db_column="slug", **UNCHECKED)
+    slot = models.PositiveSmallIntegerField(null=True)
+    clicks = models.PositiveBigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["short_url", "slot"], name="markcount_uk")]
+
+
 class PageCount(models.Model):
     """Partial counts of a Page, by its id, as its key may become another's."""
 
-    short_url = models.ForeignKey(Page, models.DO_NOTHING, db_constraint=False, db_index=False)
+    short_url = models.ForeignKey(Page, **UNCHECKED)
     slot = models.PositiveSmallIntegerField(null=True)
     hits = models.PositiveBigIntegerField()
 

@@ -48,13 +48,6 @@ for line in sys.stdin:
 """
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
-
-
 class Client:
     """A process that uses the server from its first statement on."""
 
@@ -62,13 +55,11 @@ class Client:
         self.process = process
 
     def tell(self, sql: str) -> None:
-        """Send a statement; do not wait for the answer."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{sql}\n")
         self.process.stdin.flush()
 
     def answer(self) -> Any:
-        """Return the rows of the statement sent last, or the text of the error."""
         assert self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], TIMEOUT)
         assert ready, "no answer"
@@ -81,7 +72,6 @@ class Client:
         return self.answer()
 
     def leave(self) -> None:
-        """Close the input of the process, and wait until it ends."""
         _, errors = self.process.communicate(timeout=TIMEOUT)
         assert (self.process.returncode, errors) == (0, "")
 
@@ -127,13 +117,11 @@ class Embedded:
         return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
 
     def manage(self, *arguments: str) -> str:
-        """Run a command of manage.py, which must succeed with nothing on stderr."""
         done = self.run("-m", "django", *arguments)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
     def is_alive(self) -> bool:
-        """Whether any process of PostgreSQL lives."""
         return self.directory.exists() and locks.is_taken(self.directory / "alive.lock")
 
     def running(self) -> postgres.Running:
@@ -144,7 +132,10 @@ class Embedded:
     def kill_server(self) -> None:
         """Kill the postmaster, and wait until PostgreSQL's other processes have ended."""
         os.kill(self.running().pid, signal.SIGKILL)
-        wait_until(lambda: not self.is_alive())
+        deadline = time.monotonic() + TIMEOUT
+        while self.is_alive():
+            assert time.monotonic() < deadline, "PostgreSQL has not ended"
+            time.sleep(0.01)
 
     def clean_up(self) -> None:
         for client in self.clients:
@@ -179,7 +170,6 @@ def initialised(package: None) -> Iterator[Path]:
 
 @pytest.fixture
 def make() -> Iterator[Callable[[str], Embedded]]:
-    """Return a function that makes an Embedded with a directory of this name, not created yet."""
     made: list[Embedded] = []
     with passable_directory() as parent:
 

@@ -61,7 +61,9 @@ def test_a_path_that_is_long_or_odd(
         assert not sockets.exists()
 
 
-def test_a_server_that_cannot_start_says_why(embedded: Embedded) -> None:
+def test_a_server_that_cannot_start_says_why(
+    embedded: Embedded, make: Callable[[str], Embedded]
+) -> None:
     config = embedded.data / "postgresql.conf"
     config.rename(config.with_suffix(".away"))
     try:
@@ -71,13 +73,10 @@ def test_a_server_that_cannot_start_says_why(embedded: Embedded) -> None:
     assert f"The embedded PostgreSQL in {embedded.directory} did not start: it ended" in message
     assert f"The end of {embedded.directory / 'server.log'}:\n    " in message
     assert "could not access the server configuration file" in message
-
-
-def test_a_directory_that_cannot_be_made_says_why(make: Callable[[str], Embedded]) -> None:
-    embedded = make("file/postgres")
-    embedded.directory.parent.write_text("in the way")
-    message = embedded.client().ask("SELECT 1")
-    assert f"The embedded PostgreSQL in {embedded.directory} did not start" in message
+    nowhere = make("file/postgres")
+    nowhere.directory.parent.write_text("in the way")
+    message = nowhere.client().ask("SELECT 1")
+    assert f"The embedded PostgreSQL in {nowhere.directory} did not start" in message
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another account")

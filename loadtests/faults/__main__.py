@@ -22,17 +22,14 @@ from datetime import UTC, datetime
 
 from tabulate import tabulate
 
-from loadtests.faults.experiment import KindOfFault
-from loadtests.faults.outcome import FaultOutcome, NotRecovered
-from loadtests.faults.program import reported
+from loadtests.faults.experiment import FaultOutcome, KindOfFault, NotRecovered, reported
 from loadtests.faults.table import FAULTS
 from loadtests.harness import comparison
 from loadtests.harness.lab_api import LabError
-from loadtests.harness.own_pgbouncer import NotInstalled
+from loadtests.harness.own_proxies import NotInstalled
 from loadtests.harness.result import ExitCode
 
 Result = FaultOutcome | NotInstalled | NotRecovered
-BY_NAME = {fault.name: fault for fault in FAULTS}
 COLUMNS = ("fault", "acknowledged ≤ hits ≤ sent", "longest wait", "bound", "besides")
 
 
@@ -58,7 +55,6 @@ def outcomes(faults: Sequence[KindOfFault], options: str) -> Iterator[tuple[Kind
 
 
 def cells(fault: KindOfFault, outcome: Result) -> list[str]:
-    """Return the row of a table."""
     if isinstance(outcome, NotInstalled):
         return [fault.name, f"skipped: {outcome}", "", "", ""]
     if isinstance(outcome, NotRecovered):
@@ -73,7 +69,6 @@ def cells(fault: KindOfFault, outcome: Result) -> list[str]:
 
 
 def bound(fault: KindOfFault) -> str:
-    """Return the most that a request may wait."""
     return "none" if fault.bound is None else f"{fault.bound:g} s"
 
 
@@ -95,11 +90,8 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("faults", nargs="*", metavar="FAULT", help="only these; --list has them")
     parser.add_argument("--quick", action="store_true", help="those that take a few seconds")
-    parser.add_argument(
-        "--counts-only",
-        action="store_true",
-        help="fail only for a wrong count or a missing recovery: a busy machine misses times",
-    )
+    text = "fail only for a wrong count or a missing recovery: a busy machine misses times"
+    parser.add_argument("--counts-only", action="store_true", help=text)
     parser.add_argument("--list", action="store_true", help="list the faults, and end")
     parser.add_argument("--markdown", action="store_true", help="print a table for the documents")
     parser.add_argument(
@@ -110,18 +102,17 @@ def arguments() -> argparse.Namespace:
         default="",
         help="let PostgreSQL acknowledge a commit that is not on the disk yet",
     )
-    chosen = parser.parse_args()
+    chosen, by_name = parser.parse_args(), {fault.name: fault for fault in FAULTS}
     for name in chosen.faults:
-        if name not in BY_NAME:
-            known = ", ".join(BY_NAME)
+        if name not in by_name:
+            known = ", ".join(by_name)
             parser.exit(2, f"faults: there is no fault {name!r}; there are {known}\n")
-    named = [BY_NAME[name] for name in chosen.faults]
+    named = [by_name[name] for name in chosen.faults]
     chosen.faults = named or [fault for fault in FAULTS if fault.quick or not chosen.quick]
     return chosen
 
 
 def line(cells: Sequence[str]) -> str:
-    """Return the line that is printed when a fault is over."""
     name, counts, wait, most, besides = cells
     held = f"{wait:>8}" + (f" ≤ {most}" if wait and most != "none" else "")
     return f"{name:<19} {counts:<23} {held:<17} {besides}".rstrip()

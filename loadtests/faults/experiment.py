@@ -1,31 +1,32 @@
-"""An experiment: one fault in a service under load, and what was measured meanwhile."""
+"""An experiment: one fault in a service under load, what was measured, and whether it held."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import psutil
+from django.core.exceptions import ImproperlyConfigured
 
-from loadtests.faults.outcome import (
-    PROBE_BOUND,
-    QUICK,
-    TIMEOUT,
-    FaultOutcome,
-    Figure,
-    NotRecovered,
-)
 from loadtests.faults.traffic import Traffic, running
+from loadtests.harness import comparison
+from loadtests.harness.lab_api import LabError
 from loadtests.harness.own_postgres import OwnPostgres, own_postgres
-from loadtests.harness.serving import ROOT, RunningService, serving
-from loadtests.harness.waiting import wait_until
+from loadtests.harness.own_proxies import NotInstalled
+from loadtests.harness.result import ExitCode, LoadResult
+from loadtests.harness.serving import ROOT, NotServed, RunningService, serving, wait_until
 
 # So many redirects one after another, without an error between them, are a service at work.
 AT_WORK = 100
+TIMEOUT = 60  # seconds, for the load to begin and for the service to recover
+PROBE_BOUND = 1.0  # seconds, of /healthz
+QUICK = 1.0  # seconds for a request that waits for nothing but a thread
 
 # The hits and visits of links differ by so many. Of any one dimension, the rows that have a value
 # have each visit once: see VisitCount.
@@ -39,6 +40,58 @@ DIFFERENCES = """
         ]) AS hits FROM shorturl_visitcount GROUP BY key
     ) AS visits USING (key)
 """
+
+
+class NotRecovered(Exception):
+    """The service did not recover from a fault. The message is one line."""
+
+
+class Figure(NamedTuple):
+    """A measured number, and its bound: the most, the least with `least`, or none with None."""
+
+    what: str
+    measured: float
+    bound: float | None
+    unit: str = ""
+    least: bool = False
+
+    @property
+    def holds(self) -> bool:
+        if self.bound is None:
+            return True
+        return self.measured >= self.bound if self.least else self.measured <= self.bound
+
+    def __str__(self) -> str:
+        digits = ".2f" if self.unit == " s" else ".0f"
+        limit = "" if self.bound is None else f" {'≥' if self.least else '≤'} {self.bound:g}"
+        return f"{self.what} {self.measured:{digits}}{limit}{self.unit}"
+
+
+class FaultOutcome(NamedTuple):
+    """What was measured: redirects as clients and database count them, and figures.
+
+    The first of the figures is the longest time without an answer.
+    """
+
+    acknowledged: int
+    hits: int
+    sent: int
+    figures: list[Figure]
+    result: LoadResult
+
+    def missed(self) -> list[str]:
+        """Return what did not hold."""
+        return [*(str(figure) for figure in self.figures if not figure.holds), *self.miscounted()]
+
+    def miscounted(self) -> list[str]:
+        """Return which counts did not hold; a busy machine is no excuse for these."""
+        told = []
+        if not self.acknowledged <= self.hits <= self.sent:
+            told.append("acknowledged ≤ hits ≤ sent")
+        if self.result.violated or self.result.reason:
+            errors = (f"{number} × {kind}" for kind, number in self.result.errors.items())
+            told.append(": ".join(filter(None, ["the ledger", ", ".join(errors)])))
+        return told
 
 
 @dataclass
@@ -79,7 +132,6 @@ class Experiment:
 
     @property
     def postgres(self) -> OwnPostgres:
-        """The PostgreSQL of the service."""
         return self.place.postgres
 
     @property
@@ -134,7 +186,9 @@ class KindOfFault(NamedTuple):
             traffic.begin_measuring()
             figures = [*(self.inject(experiment) or ())]
             experiment.wait_until_at_work("the load is not answered after the fault")
-        unrecorded = hits_without_visits(place.postgres)
+        with place.postgres.session() as cursor:  # the links are removed by what follows
+            cursor.execute(DIFFERENCES)
+            unrecorded = int(cursor.fetchone()[0])
         hits, result = traffic.reconciled()
         standard = [Figure("longest wait", traffic.longest, self.bound, " s")]
         if self.probes:
@@ -147,13 +201,6 @@ class KindOfFault(NamedTuple):
             standard.append(Figure("requests affected", affected, 1, least=True))
         acknowledged = traffic.ledger.redirects.total()
         return FaultOutcome(acknowledged, hits, traffic.followed, [*standard, *figures], result)
-
-
-def hits_without_visits(postgres: OwnPostgres) -> int:
-    """Return by how much hits and visits of links differ."""
-    with closing(postgres.connect()) as connection, connection.cursor() as cursor:
-        cursor.execute(DIFFERENCES)
-        return int(cursor.fetchone()[0])
 
 
 def found(cursor: Any, query: str) -> bool:
@@ -183,3 +230,39 @@ def manage(
             yield process
         finally:
             process.kill()
+
+
+def measure(fault: KindOfFault, table: Callable[[], str]) -> ExitCode:
+    """Run `fault`; print the `table`, and the figures that are not in it; return the exit code."""
+    where = comparison.machine_and_load()
+    with fault.place("") as place:
+        outcome = fault.run(place)
+    counts = (
+        f"{outcome.acknowledged:,} acknowledged ≤ {outcome.hits:,} hits ≤ {outcome.sent:,} sent"
+    )
+    lines = [f"redirects: {counts}"]
+    lines += [str(figure) for figure in outcome.figures if ":" not in figure.what]
+    lines += [f"MISSED: {each}" for each in outcome.missed()]
+    listed = "\n".join(f"- {line}" for line in lines)
+    print(f"{table()}\n\n{listed}\n\n{datetime.now(UTC):%Y-%m-%d}, on {where}.")
+    return ExitCode.UNEXPECTED if outcome.missed() else ExitCode.AS_EXPECTED
+
+
+def reported(name: str, measure: Callable[[], ExitCode]) -> ExitCode:
+    """Return the exit code of `measure`; print one line, which begins with `name`, of an error.
+
+    On SIGTERM, what it has started is ended before this process is.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    unmeasured = NotInstalled, NotServed, LabError, ImproperlyConfigured
+    code = ExitCode.INCONCLUSIVE
+    try:
+        return measure()
+    except NotRecovered as error:
+        reason, code = str(error), ExitCode.UNEXPECTED
+    except (*unmeasured, OSError, subprocess.SubprocessError) as error:
+        reason = str(error)
+    except KeyboardInterrupt:
+        reason = "stopped"
+    print(f"{name}: {reason}", file=sys.stderr)
+    return code

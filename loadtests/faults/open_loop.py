@@ -16,11 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from loadtests.faults.experiment import Experiment
-from loadtests.faults.outcome import QUICK, Figure
+from loadtests.faults.experiment import QUICK, Experiment, Figure
 
-SECONDS = 5  # that requests arrive at each rate
-CLIENT_TIMEOUT = 5  # seconds
+SECONDS, CLIENT_TIMEOUT = 5, 5  # that requests arrive at each rate, and that a client waits
 LEAST_GOODPUT = 70  # percent of that at the capacity
 FIRST_RATE = 200.0  # requests/s
 OPEN_FILES = 20_000
@@ -53,7 +51,6 @@ class OfferedLoad:
 
     @property
     def rate(self) -> float:
-        """The requests that arrived in a second."""
         return self.sent / self.seconds
 
     @property
@@ -63,7 +60,6 @@ class OfferedLoad:
 
     @property
     def failed(self) -> int:
-        """The requests that were neither answered nor refused."""
         return self.sent - self.statuses["302"] - self.statuses["503"]
 
     def quantile(self, share: float) -> float:

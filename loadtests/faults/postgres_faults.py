@@ -1,15 +1,17 @@
-"""Faults of PostgreSQL, and of the networks before and behind the service."""
+"""Faults of PostgreSQL and of the networks before and behind the service, and killed roll-ups."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
+from functools import partial
+from typing import Any
 
 import psycopg2
 
-from loadtests.faults.experiment import Experiment, manage
-from loadtests.faults.outcome import KEEPALIVE, REQUEST_TIMEOUT, TIMEOUT, Figure
+from loadtests.faults.experiment import TIMEOUT, Experiment, Figure, found, manage
 from loadtests.faults.traffic import HttpClient
 from loadtests.harness.own_postgres import Shutdown, own_postgres
 
+REQUEST_TIMEOUT, KEEPALIVE = 12.0, 30.0  # seconds that docs/deploying.md promises, by its names
 GONE = REQUEST_TIMEOUT + 8  # seconds that PostgreSQL does not answer, longer than a request waits
 UNPLUGGED = 12  # seconds
 CUTS, CUT_INTERVAL = 100, 0.05  # seconds
@@ -21,13 +23,11 @@ BLOCK = bytes(1024 * 1024)
 
 
 def restart(experiment: Experiment, how: Shutdown) -> None:
-    """Stop PostgreSQL, and start it again."""
     experiment.postgres.stop(how)
     experiment.postgres.start()
 
 
 def freeze(experiment: Experiment) -> None:
-    """Stop all processes of PostgreSQL by SIGSTOP, and have them go on by SIGCONT."""
     processes = experiment.postgres.processes()
     for process in processes:
         process.suspend()
@@ -49,12 +49,10 @@ def read_only(experiment: Experiment) -> Iterator[Figure]:
         took = experiment.wait(lambda: client.ask("GET", "/readyz").kind == status, problem)
         return Figure(f"/readyz {status} after", took, NOTICED, " s")
 
-    with closing(experiment.postgres.connect()) as connection, closing(client):
-        connection.autocommit = True
-        with connection.cursor() as cursor:
-            yield until("503", "on")
-            experiment.go_on(READ_ONLY)
-            yield until("200", "off")
+    with experiment.postgres.session(autocommit=True) as cursor, closing(client):
+        yield until("503", "on")
+        experiment.go_on(READ_ONLY)
+        yield until("200", "off")
 
 
 def lock_row(experiment: Experiment) -> Iterator[Figure]:
@@ -67,7 +65,7 @@ def lock_row(experiment: Experiment) -> Iterator[Figure]:
         return (traffic.cold_redirects() - started) / seconds
 
     usual = others(BEFORE)
-    with closing(experiment.postgres.connect()) as connection, connection.cursor() as cursor:
+    with experiment.postgres.session() as cursor:
         cursor.execute("SELECT 1 FROM shorturl_shorturl WHERE key = %s FOR UPDATE", [traffic.hot])
         meanwhile = others(LOCKED)
     yield Figure("other keys", 100 * meanwhile / usual, 80, " %", least=True)
@@ -79,42 +77,34 @@ def fill_disk(experiment: Experiment) -> None:
     with suppress(OSError), ballast.open("wb", buffering=0) as file:
         while file.write(BLOCK):
             pass
-    with (
-        suppress(psycopg2.Error),
-        closing(experiment.postgres.connect()) as connection,
-        connection.cursor() as cursor,
-    ):
+    with suppress(psycopg2.Error), experiment.postgres.session() as cursor:
         for _ in range(100):  # until there is no segment left to write to
             cursor.execute("SELECT pg_switch_wal(), txid_current()")
-            connection.commit()
+            cursor.connection.commit()
     experiment.go_on(FULL)
     ballast.unlink()
     restart(experiment, Shutdown.IMMEDIATE)
 
 
 def migrate_twice(experiment: Experiment) -> Iterator[Figure]:
-    """Migrate an empty database, on another server, by two processes at the same time."""
     with own_postgres() as empty, ExitStack() as stack:
         both = [stack.enter_context(manage("migrate", empty.url)) for _ in range(2)]
         yield Figure("failed migrations", sum(one.wait(TIMEOUT) != 0 for one in both), 0)
 
 
 def forward_nothing(experiment: Experiment) -> None:
-    """Have the proxy before PostgreSQL forward nothing for a while."""
     experiment.place.tool.forwarding.clear()
     experiment.go_on(GONE)
     experiment.place.tool.forwarding.set()
 
 
 def cut_connections(experiment: Experiment) -> None:
-    """Cut a client's connection 20 times a second, with what is on its way."""
     for _ in range(CUTS):
         experiment.place.tool.cut_one()
         experiment.go_on(CUT_INTERVAL)
 
 
 def kill_pgbouncer(experiment: Experiment) -> None:
-    """Kill PgBouncer, and start another one a second later."""
     experiment.place.tool.kill()
     experiment.go_on(1)
     experiment.place.tool.start()
@@ -135,9 +125,96 @@ def unplug(experiment: Experiment) -> Iterator[Figure]:
 
 def dead(experiment: Experiment) -> int:
     """Return how many sessions PostgreSQL has whose connection no worker has."""
-    with closing(experiment.postgres.connect()) as connection, connection.cursor() as cursor:
+    with experiment.postgres.session() as cursor:
         cursor.execute("SELECT client_port FROM pg_stat_activity WHERE client_port > 0")
         ports = {port for (port,) in cursor.fetchall()}
     for worker in experiment.master.children():
         ports -= {each.laddr.port for each in worker.net_connections("tcp")}
     return len(ports)
+
+
+# --- `manage.py roll_up` while hits are appended, and kill -9 of every second one ----------------
+# The session of a killed roll-up goes on in PostgreSQL with the statement that it is in, and may
+# commit it. So the sessions of half of them are ended as well, as when a machine fails.
+
+ROLL_UPS = 8
+# Rows that a roll-up has to lock after it has deleted those that it moves, and an append has not.
+# It is killed while it waits for them. For visits: the hour's row, to which single visits are
+# added. In the first moment of an hour there is none, and the fault is not injected.
+LINKS = "SELECT 1 FROM shorturl_shorturl FOR UPDATE"
+HOURS = "SELECT 1 FROM shorturl_visitcount WHERE unit = 'h' FOR UPDATE"
+# What an earlier roll-up has compacted. Another one adds to it when it has deleted kinds.
+COMPACTED = "SELECT 1 FROM shorturl_visitcount WHERE unit = 'd' AND referrer = '*' FOR UPDATE"
+# A roll-up that waits for a lock. by_key adds in a second statement.
+MIDWAY = r"""
+    SELECT pid FROM pg_stat_activity
+    WHERE wait_event_type = 'Lock'
+        AND query ~ '(free AS MATERIALIZED|^\s*INSERT INTO "?shorturl_visitcount)'
+"""
+END = f"SELECT pg_terminate_backend(pid) FROM ({MIDWAY}) AS midway"  # noqa: S608
+# Makes visits older, so that hours are rolled up to days, and days to months.
+AGE = """
+    UPDATE shorturl_visitcount SET starts_at = starts_at
+        - (CASE unit WHEN 'h' THEN 100 ELSE 1000 END + %s) * interval '1 day'
+    WHERE unit IN ('h', 'd')
+"""
+# Single visits become old, and of up to a hundred kinds: more than a day of a link may have.
+ENOUGH = """
+    SELECT 1 FROM shorturl_visitcount
+    WHERE unit IS NULL GROUP BY key HAVING count(DISTINCT id % 100) > 60
+"""
+CROWD = """
+    UPDATE shorturl_visitcount
+    SET starts_at = starts_at - %s * interval '1 day', referrer = id %% 100 || '.example'
+    WHERE unit IS NULL
+"""
+OLD = 100  # days: more than hours are kept
+RECENT = 3  # days: hours are kept, but of their dimensions only the devices
+
+Prepare = Callable[[Experiment, Any, int], object]
+
+
+def roll_ups(
+    experiment: Experiment, lock: str, prepare: Prepare = lambda *_: None
+) -> Iterator[Figure]:
+    """Roll up, and kill every second one, of an odd number, when it waits for the rows of `lock`.
+
+    `prepare` is called before each, with a cursor and the number.
+    """
+    failed = killed = ended = 0
+    for number in range(ROLL_UPS):
+        with experiment.postgres.session() as cursor:
+            prepare(experiment, cursor, number)
+            cursor.connection.commit()
+            if number % 2:
+                cursor.execute(lock)
+            with manage("roll_up", experiment.postgres.url) as process:
+                if number % 2:
+                    experiment.wait(partial(found, cursor, MIDWAY), "the roll-up does not begin")
+                    killed += 1
+                else:
+                    failed += process.wait(TIMEOUT) != 0
+            if number % 4 == 1:
+                cursor.execute(END)
+                ended += len(cursor.fetchall())
+    yield Figure("failed roll-ups", failed, 0)
+    yield Figure("killed", killed, ROLL_UPS // 2, least=True)
+    yield Figure("sessions ended midway", ended, ROLL_UPS // 4, least=True)
+
+
+def age(experiment: Experiment, cursor: Any, number: int) -> None:
+    """Let visits grow old, but not before a roll-up that is killed, which has to meet HOURS."""
+    if number % 2 == 0:
+        cursor.execute(AGE, [number])
+
+
+def crowd_old(experiment: Experiment, cursor: Any, number: int) -> None:
+    """Make single visits old, when there are enough; each pair of roll-ups has another day."""
+    experiment.wait(partial(found, cursor, ENOUGH), "there are few visits")
+    cursor.execute(CROWD, [OLD + number // 2])
+
+
+def crowd_recent(experiment: Experiment, cursor: Any, number: int) -> None:
+    """Let single visits become some days old, when there are enough."""
+    experiment.wait(partial(found, cursor, ENOUGH), "there are few visits")
+    cursor.execute(CROWD, [RECENT])

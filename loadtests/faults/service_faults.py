@@ -1,23 +1,56 @@
-"""Faults of the service: workers that are killed, and clients that keep it busy."""
+"""Faults of the service: workers that are killed, and clients that keep it busy or do not read."""
 
 import json
 import re
-import threading
+import socket
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
+from urllib.parse import urlsplit
 
 import psutil
 import requests
 
-from loadtests.faults.experiment import Experiment, found
-from loadtests.faults.outcome import Figure
+from loadtests.faults.experiment import QUICK, Experiment, Figure, found
 from loadtests.faults.traffic import HttpClient
+
+# Seconds that docs/deploying.md promises, by the number's name there, and what a machine that is
+# busy with the load may add to them.
+RECEIVE_TIMEOUT, SEND_TIMEOUT, MARGIN = 5.0, 10.0, 0.5
+
+POLL_INTERVAL = 0.1  # seconds
+OPEN = RECEIVE_TIMEOUT + 1  # seconds for which connections stay that the service does not close
+THREADS = 10  # that the load itself may need meanwhile
+HALF_HEADER = b"GET / HTTP/1.1\r\nHost: loc"
+HALF_BODY = (
+    b"POST /api/links HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b'Content-Length: 100\r\n\r\n{"target_url": "https://example.com/'
+)
+LAST_REQUEST = b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n"  # its answer ends the connection
+# 177 KB, more than the buffers between the service and a client have room for.
+BIG_FILE = b"GET /static/ninja/swagger-ui.css HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 GUESSERS, GUESSING = 16, 5  # clients, seconds
 TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
+
+# How to hold a request before its COMMIT, when the work is done: its transaction cannot store the
+# answer. And after it: PostgreSQL waits for a standby before it says that it has committed.
+HOLDS = {
+    "before": (
+        ["BEGIN", "LOCK TABLE shorturl_keptanswer IN SHARE MODE"],
+        "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'keptanswer'",
+        ["ROLLBACK"],
+    ),
+    "after": (
+        ["ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()"],
+        "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'",
+        ["ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"],
+    ),
+}
+LINKS = "SELECT key FROM shorturl_shorturl WHERE target_url = %s"
 
 
 def kill_worker(experiment: Experiment) -> Iterator[Figure]:
@@ -47,42 +80,24 @@ def kill_service(experiment: Experiment) -> None:
         process.kill()
 
 
-# How to hold a request before its COMMIT, when the work is done: its transaction cannot store the
-# answer. And after it: PostgreSQL waits for a standby before it says that it has committed.
-HOLDS = {
-    "before": (
-        ["BEGIN", "LOCK TABLE shorturl_keptanswer IN SHARE MODE"],
-        "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'keptanswer'",
-        ["ROLLBACK"],
-    ),
-    "after": (
-        ["ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()"],
-        "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'",
-        ["ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"],
-    ),
-}
-LINKS = "SELECT key FROM shorturl_shorturl WHERE target_url = %s"
-
-
 def kill_answer(experiment: Experiment) -> Iterator[Figure]:
     """Kill all workers before and after a COMMIT, and repeat each request until it is answered."""
     for when, (hold, held, release) in HOLDS.items():
         target_url, answers = f"https://kill-answer.invalid/{when}", list[str]()
-        with closing(experiment.postgres.connect()) as connection, connection.cursor() as cursor:
-            connection.autocommit = True  # ALTER SYSTEM is no part of a transaction
+        send = partial(create, experiment.place.urls[0], target_url, answers)
+        # ALTER SYSTEM is no part of a transaction.
+        with experiment.postgres.session(autocommit=True) as cursor:
             for statement in hold:
                 cursor.execute(statement)
-            send = partial(create, experiment.place.urls[0], target_url, answers)
-            first = threading.Thread(target=send)
-            first.start()
-            try:
-                experiment.wait(partial(found, cursor, held), "the request does not get so far")
-                for worker in experiment.master.children():
-                    worker.kill()
-            finally:
-                for statement in release:
-                    cursor.execute(statement)
-                first.join()
+            with ThreadPoolExecutor() as pool:
+                pool.submit(send)
+                try:
+                    experiment.wait(partial(found, cursor, held), "the request does not get so far")
+                    for worker in experiment.master.children():
+                        worker.kill()
+                finally:
+                    for statement in release:
+                        cursor.execute(statement)
             yield Figure(f"answered when killed {when} the COMMIT", len(answers), 0)
             experiment.wait(send, "the request is not answered")
             cursor.execute(LINKS, [target_url])
@@ -99,10 +114,97 @@ def create(url: str, target_url: str, answers: list[str]) -> bool:
     with closing(HttpClient([url])) as client:
         content, headers = {"target_url": target_url}, {"Idempotency-Key": target_url}
         answer = client.ask("POST", "/api/links", content, **headers)
-    if answer.kind != "201":
+    if answer.kind == "201":
+        answers.append(json.loads(answer.body)["key"])
+    return answer.kind == "201"
+
+
+# --- Clients -------------------------------------------------------------------------------------
+
+
+class SlowClient(socket.socket):
+    """A client that waits for nothing; `data` is what it sends, `answer` what it has read."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.data, self.answer = data, b""
+
+    def asks(self) -> bool:
+        """Send the data, if there is room for it; return whether the connection is open."""
+        with suppress(BlockingIOError):
+            try:
+                self.send(self.data)
+            except ConnectionError:
+                return False
+        return True
+
+    def reads(self) -> bool:
+        """Read what has come; return whether the connection is open."""
+        try:
+            while data := self.recv(4096):
+                self.answer += data
+        except BlockingIOError:
+            return True
+        except ConnectionError:
+            pass
         return False
-    answers.append(json.loads(answer.body)["key"])
-    return True
+
+
+@contextmanager
+def connected(experiment: Experiment, number: int, data: bytes) -> Iterator[list[SlowClient]]:
+    """Have so many clients for the length of the block, each of which has sent `data`."""
+    address = urlsplit(experiment.place.urls[0])
+    with ExitStack() as opened:
+        clients = [opened.enter_context(SlowClient(data)) for _ in range(number)]
+        for client in clients:
+            client.connect((address.hostname, address.port))
+            client.setblocking(False)
+            client.asks()
+        yield clients
+
+
+def left_open(experiment: Experiment, data: bytes) -> Iterator[Figure]:
+
+    def threads() -> int:
+        return sum(worker.num_threads() for worker in experiment.master.children())
+
+    before = threads()
+    with connected(experiment, 500, data):
+        experiment.go_on(OPEN)
+        yield Figure("more threads", threads() - before, THREADS)
+
+
+def closed(
+    experiment: Experiment,
+    data: bytes,
+    is_open: Callable[[SlowClient], bool] = SlowClient.reads,
+    *,
+    within: float = RECEIVE_TIMEOUT,
+    status: bytes = b"",
+) -> Iterator[Figure]:
+    """Wait until the service has closed 200 connections, which has to be within so many seconds.
+
+    `is_open` is called for each ten times a second. With `status`, each has to have that answer.
+    """
+    with connected(experiment, 200, data) as clients:
+        waiting = clients
+
+        def all_closed() -> bool:
+            nonlocal waiting
+            experiment.go_on(POLL_INTERVAL)
+            waiting = [client for client in waiting if is_open(client)]
+            return not waiting
+
+        took = experiment.wait(all_closed, "the connections are not closed")
+        yield Figure("all closed after", took, within + 2 * MARGIN, " s")
+    if status:
+        others = sum(not client.answer.startswith(b"HTTP/1.1 " + status) for client in clients)
+        yield Figure(f"without a {status.decode()}", others, 0)
+
+
+def unread(experiment: Experiment) -> Iterator[Figure]:
+    """Ask for a file on 200 connections, ten times a second, without reading any of it."""
+    return closed(experiment, BIG_FILE, SlowClient.asks, within=QUICK + SEND_TIMEOUT)
 
 
 def wrong_passwords(experiment: Experiment) -> Iterator[Figure]:
@@ -110,21 +212,16 @@ def wrong_passwords(experiment: Experiment) -> Iterator[Figure]:
 
     To check a password takes half a second of a processor.
     """
-    answers: Counter[int] = Counter()
-    clients = [
-        threading.Thread(target=guess, args=(experiment.place.urls[0], f"user-{number}", answers))
-        for number in range(GUESSERS)
-    ]
-    for client in clients:
-        client.start()
-    for client in clients:
-        client.join()
+    with ThreadPoolExecutor(GUESSERS) as pool:
+        told = pool.map(partial(guess, experiment.place.urls[0]), range(GUESSERS))
+        answers = sum(told, Counter[int]())
     yield Figure("guesses answered", answers.total(), GUESSERS, least=True)
     yield Figure("500s", answers[500], 0)
 
 
-def guess(url: str, name: str, answers: Counter[int]) -> None:
-    """Post wrong passwords for GUESSING seconds, and count the answers by their status."""
+def guess(url: str, number: int) -> Counter[int]:
+    """Post wrong passwords for GUESSING seconds; return the number of answers by their status."""
+    answers: Counter[int] = Counter()
     session, deadline, token = requests.Session(), time.monotonic() + GUESSING, None
     session.trust_env = False  # no proxy
     while time.monotonic() < deadline:
@@ -133,7 +230,8 @@ def guess(url: str, name: str, answers: Counter[int]) -> None:
                 page = session.get(f"{url}/login", timeout=GUESSING)
                 page.raise_for_status()
                 token = TOKEN.findall(page.text)[0]
-            form = {"username": name, "password": "wrong", "csrfmiddlewaretoken": token}
+            form = {"username": f"user-{number}", "password": "wrong", "csrfmiddlewaretoken": token}
             answers[session.post(f"{url}/login", form, timeout=GUESSING).status_code] += 1
         except requests.RequestException as error:
             answers[0 if error.response is None else error.response.status_code] += 1
+    return answers

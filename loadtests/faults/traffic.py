@@ -34,6 +34,11 @@ class Answer(NamedTuple):
     body: bytes
     seconds: float
 
+    @property
+    def sent(self) -> bool:
+        """Whether the request was sent."""
+        return not self.kind.startswith("not sent")
+
 
 class HttpClient:
     """Keeps a connection to the first of `urls` that accepts one."""
@@ -62,7 +67,6 @@ class HttpClient:
         return Answer(kind, answer, time.monotonic() - began)
 
     def close(self) -> None:
-        """Close the connection; the next request opens another one."""
         self._connection.close()
 
 
@@ -141,43 +145,37 @@ class Traffic:
         key = self.keys[max(0, number - 2 - FOLLOWERS // 2)]
         answer = client.ask("GET", f"/{key}")
         with self.lock:
-            if answer.kind == "302":
+            self.followed += answer.sent
+            if self._is_right(answer, "302"):
                 self.ledger.redirected(key, hits=None, request="")
                 self.unbroken += 1
-            elif self._failed(answer):
+            elif leaves_open(answer.kind):
                 self.ledger.unknown_redirects[key] += 1
-            self.followed += not answer.kind.startswith("not sent")
-            self._waited(answer)
 
     def _create(self, client: HttpClient, number: int) -> None:
         target_url = f"{self.targets}{time.monotonic_ns()}"
         answer = client.ask("POST", "/api/links", {"target_url": target_url})
         with self.lock:
-            if answer.kind == "201":
+            if self._is_right(answer, "201"):
                 self.ledger.created(json.loads(answer.body)["key"], target_url)
-            elif self._failed(answer):
+            elif leaves_open(answer.kind):
                 self.ledger.unknown_creates.append(target_url)
-            self._waited(answer)
 
     def _browse(self, client: HttpClient, number: int) -> None:
         path = next(self._pages).format(hot=self.hot, space=self.space)
         answer = client.ask("GET", path)
         with self.lock:
-            if answer.kind == ("404" if path.endswith("-none") else "200"):
+            if self._is_right(answer, "404" if path.endswith("-none") else "200"):
                 self.ledger.other += 1
-            else:
-                self._failed(answer)
-            self._waited(answer)
 
-    def _failed(self, answer: Answer) -> bool:
-        """Record a failed request; return whether it may have taken effect all the same."""
-        self.ledger.errors[answer.kind] += 1
-        self.unbroken = 0
-        return leaves_open(answer.kind)
-
-    def _waited(self, answer: Answer) -> None:
-        self.ledger.sent += not answer.kind.startswith("not sent")
+    def _is_right(self, answer: Answer, expected: str) -> bool:
+        """Record how long the answer took, and an error unless it is the expected one."""
+        self.ledger.sent += answer.sent
         self.longest = max(self.longest, answer.seconds)
+        if answer.kind != expected:
+            self.ledger.errors[answer.kind] += 1
+            self.unbroken = 0
+        return answer.kind == expected
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What ties a load run to Locust: its options, its events, its workers, and its exit code.
+"""What ties a load run to Locust: options, events, workers, the web UI, and the exit code.
 
 Locust runs in one process, or in a master and its workers. Each process with users keeps a ledger,
 and the master merges what the workers report. When a run stops, no user begins another request and
@@ -7,22 +7,23 @@ all requests in flight are waited for, here or in the workers; then the ledger i
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import gevent  # type: ignore[import-untyped]
+import psutil
+from flask import request
 from locust import events
 from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
 from locust.stats import StatsEntry
 
 from loadtests.harness import reports
-from loadtests.harness.crash import kill_workers
 from loadtests.harness.ledger import Ledger
-from loadtests.harness.load_run import EDIT, FINISH_TIMEOUT, POLL_INTERVAL, LoadRun
+from loadtests.harness.load_run import FINISH_TIMEOUT, POLL_INTERVAL, LoadRun
 from loadtests.harness.measured_operations import OPERATIONS
 from loadtests.harness.result import ExitCode
-from loadtests.harness.web_tab import add_tab
 
 # Half as many users as `make run` has threads. With more, the editor would get less of the
 # service's time. docs/load-tests.md has the measurements.
@@ -31,6 +32,8 @@ SECONDS = 8
 STOP_TIMEOUT = 5  # seconds for a request in flight when somebody lowers the number of users
 # Seconds by which a run may be shorter than --run-time, because of the time that a start takes.
 TOLERANCE = 1
+EDIT = "/lab/edit/KEY"  # the requests of one user, which no throughput is measured of
+TAB = "ledger"
 
 
 class Hooks:
@@ -58,11 +61,8 @@ class Hooks:
 
         if names := OPERATIONS[self.load.operation].strategies:
             add("--strategy", "the strategy to run", choices=names, default=names[0])
-        add(
-            "--faults",
-            "faults are injected on purpose: an unavailable service is expected",
-            action="store_true",
-        )
+        text = "faults are injected on purpose: an unavailable service is expected"
+        add("--faults", text, action="store_true")
         only_here: dict[str, Any] = {"include_in_web_ui": False}
         text = "where the result is written as text, JSON and Locust's HTML"
         add("--reports", text, metavar="DIRECTORY", default="reports", **only_here)
@@ -84,15 +84,15 @@ class Hooks:
 
     @property
     def is_worker(self) -> bool:
-        """Whether this process only sends requests, and reports to a master."""
         return isinstance(self.runner, WorkerRunner)
 
     def on_init(self, environment: Any, **kwargs: Any) -> None:
         """Keep the runner; without workers, find out at once whether a run is possible."""
         self.environment, self.runner = environment, environment.runner
+        environment.load = self.load  # where the users find it
         self.load.options = options = environment.parsed_options
         if environment.web_ui:
-            add_tab(environment.web_ui, self.load)
+            self.add_tab(environment.web_ui)
         if self.is_worker:
             self.runner.register_message("finish", self.on_finish, concurrent=True)
             return
@@ -143,16 +143,37 @@ class Hooks:
                 gevent.spawn(self.runner.quit if load.options.headless else self.runner.stop)
         load.begin()
         if load.options.kill_worker_of and not self.is_worker:
-            gevent.spawn(kill_workers, load)
+            gevent.spawn(self.kill_workers)
+
+    def kill_workers(self) -> None:
+        """Kill as many of the service's workers as `options.kills`, evenly spread over the run.
+
+        Each time it is the worker with the most connections: connections stay where they are, and
+        all of them may be those of one worker. The worker is chosen half a pause before it is
+        killed: a search among processes stops all users, and the worker would answer their requests
+        meanwhile.
+        """
+        options = self.load.options
+        pause = options.run_time / (options.kills + 1)
+        try:
+            for _ in range(options.kills):
+                gevent.sleep(pause / 2)
+                workers = psutil.Process(options.kill_worker_of).children()
+                victim = max(workers, key=lambda worker: len(worker.net_connections("tcp")))
+                gevent.sleep(pause / 2)
+                if self.load.stopping:
+                    return
+                victim.kill()
+        except (psutil.Error, ValueError):
+            self.load.problem = "--kill-worker-of is not the process id of a gunicorn with workers"
 
     # --- Workers ---------------------------------------------------------------------------------
 
     def on_report_to_master(self, client_id: str, data: dict[str, Any]) -> None:
-        """Send what this worker's users recorded."""
-        data["ledger"] = self.load.take().as_data()
+        data["ledger"] = self.load.ledger.as_data()
+        self.load.ledger = Ledger()
 
     def on_worker_report(self, client_id: str, data: dict[str, Any]) -> None:
-        """Merge what a worker's users recorded."""
         self._workers.add(client_id)
         self.load.ledger.merge(Ledger.from_data(data["ledger"]))
 
@@ -165,27 +186,21 @@ class Hooks:
         self.runner.send_message("finished")
 
     def on_finished(self, msg: Any, **kwargs: Any) -> None:
-        """Note a worker that has reported the rest."""
         self._finished.add(msg.node_id)
 
     def finish_workers(self) -> None:
-        """Have all workers drain, and wait for the rest of their ledgers."""
         self._workers |= self.living()
         self.runner.send_message("finish")
         with gevent.Timeout(FINISH_TIMEOUT, False):
-            while any(self.is_alive(worker) for worker in self._workers - self._finished):
+            while (self._workers - self._finished) & self.living():
                 gevent.sleep(POLL_INTERVAL)
         if gone := len(self._workers - self._finished):
             self.load.problem = self.load.problem or f"the ledgers of {gone} workers are lost"
 
     def living(self) -> set[str]:
         """Return the workers that this master receives heartbeats from."""
-        return {worker for worker in getattr(self.runner, "clients", ()) if self.is_alive(worker)}
-
-    def is_alive(self, worker: str) -> bool:
-        """Return whether the master still receives heartbeats from that worker."""
-        client = self.runner.clients.get(worker)
-        return client is not None and client.state != STATE_MISSING
+        clients = getattr(self.runner, "clients", {})
+        return {name for name in clients if clients[name].state != STATE_MISSING}
 
     def timing(self) -> dict[str, float]:
         """Return what Locust measured of all requests but edits: seconds, and p… in ms."""
@@ -197,6 +212,42 @@ class Hooks:
         shares = {f"p{percent}": percent / 100 for percent in (50, 95, 99)}
         times = {name: total.get_response_time_percentile(share) for name, share in shares.items()}
         return {"seconds": seconds, **times}
+
+    # --- The web UI ------------------------------------------------------------------------------
+
+    def add_tab(self, web_ui: Any) -> None:
+        """Show the live ledger, by Locust's own extension points.
+
+        https://docs.locust.io/en/stable/extending-locust.html: `template_args` adds the tab and its
+        table, and the rows are sent with the statistics that the page requests every two seconds.
+        """
+
+        def add_rows(response: Any) -> Any:
+            if request.path.endswith("/stats/requests") and response.is_json:
+                data = [{"what": name, "value": value} for name, value in self.tab_rows()]
+                content = {**response.json, "extended_stats": [{"key": TAB, "data": data}]}
+                response.set_data(json.dumps(content))
+            return response
+
+        columns = [{"key": "what", "title": "Ledger"}, {"key": "value", "title": ""}]
+        web_ui.template_args["extended_tabs"] = [{"title": "Ledger", "key": TAB}]
+        web_ui.template_args["extended_tables"] = [{"key": TAB, "structure": columns}]
+        web_ui.app.after_request(add_rows)
+
+    def tab_rows(self) -> list[tuple[str, str]]:
+        """Return the current run so far, or the result of the last one."""
+        load = self.load
+        if not load.result and not load.ledger.sent:
+            return [("outcome", load.problem or "no requests yet: start a run")]
+        result = load.result or load.reconciled()
+        outcome = reports.sentence(result) if load.result else "still running"
+        # The ledger is read before the database. So a hit that is missing there is lost, but a hit
+        # that is not acknowledged yet may belong to a request in flight: it is not shown as counted
+        # twice. A visit that is missing may still come, from a second transaction.
+        hidden = "" if load.result else OPERATIONS[result.operation].doubled
+        shown = [row for row in reports.rows(result) if row[0] != hidden]
+        proofs = [("proof", "; ".join(case)) for case in result.proofs]
+        return [("strategy", result.strategy), ("outcome", outcome), *shown, *proofs]
 
     # --- The end ---------------------------------------------------------------------------------
 

@@ -24,7 +24,11 @@ class StoredLink(NamedTuple):
 
 
 class Lab:
-    """The lab of the service at `host`, for example http://127.0.0.1:8000."""
+    """The lab of the service at `host`, for example http://127.0.0.1:8000.
+
+    Each call raises LabError when there is no service, its endpoints for load tests are off, or it
+    refuses what is asked.
+    """
 
     def __init__(self, host: str) -> None:
         self.host = host.rstrip("/")
@@ -33,8 +37,6 @@ class Lab:
         """Return a new key space, and the service's versions and strategies.
 
         With `own_visits` it has a separate table of visits, which can be rolled up.
-        Raises LabError when there is no service, its endpoints for load tests are off, or the
-        length is out of range.
         """
         content = {"key_length": key_length, "own_visits": own_visits}
         return self._call("POST", "/lab/spaces", content)
@@ -54,9 +56,8 @@ class Lab:
             yield from (StoredLink(*row) for row in answer["links"])
             page = answer["next"]
 
-    def close_space(self, space: str) -> int:
-        """Remove `space` and return how many links it had."""
-        return int(self._call("DELETE", f"/lab/spaces/{space}")["removed"])
+    def close_space(self, space: str) -> None:
+        self._call("DELETE", f"/lab/spaces/{space}")
 
     def _call(self, method: str, path: str, content: Any = None) -> dict[str, Any]:
         url = self.host + path
@@ -64,28 +65,25 @@ class Lab:
             with requests.Session() as session:
                 session.trust_env = False  # a proxy of the environment may not reach the loopback
                 response = session.request(method, url, json=content, timeout=TIMEOUT)
-            if not response.ok:
-                raise LabError(self._reason(response, path))
-            answer: dict[str, Any] = response.json()
-            return answer
-        except (InvalidSchema, InvalidURL, MissingSchema) as error:
-            problem = f"{self.host!r} is not a host: write it like http://127.0.0.1:8000"
-            raise LabError(problem) from error
-        except requests.ConnectionError as error:
-            problem = f"no service answers at {self.host}: start one with `make run`"
-            raise LabError(problem) from error
+            if response.ok:
+                answer: dict[str, Any] = response.json()
+                return answer
         except requests.RequestException as error:
-            problem = f"{self.host} does not answer as the service does: {error}"
+            if isinstance(error, (InvalidSchema, InvalidURL, MissingSchema)):
+                problem = f"{self.host!r} is not a host: write it like http://127.0.0.1:8000"
+            elif isinstance(error, requests.ConnectionError):
+                problem = f"no service answers at {self.host}: start one with `make run`"
+            else:
+                problem = f"{self.host} does not answer as the service does: {error}"
             raise LabError(problem) from error
-
-    def _reason(self, response: requests.Response, path: str) -> str:
         try:
             answer = response.json()
-            return str(answer.get("detail") or answer.get("message"))
+            problem = str(answer.get("detail") or answer.get("message"))
         except ValueError:
+            problem = f"{url} answers {response.status_code}"
             if response.status_code == 404 and path == "/lab/spaces":
-                return (
+                problem = (
                     f"the endpoints for load tests are off at {self.host}: "
                     "start the service with SHORTURL_LAB=on and SHORTURL_LAB_LOAD=on"
                 )
-            return f"{self.host}{path} answers {response.status_code}"
+        raise LabError(problem)

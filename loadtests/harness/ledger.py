@@ -67,8 +67,6 @@ class Ledger:
     refusals: list[list[str]] = field(default_factory=list)
     cpu: dict[str, float] = field(default_factory=dict)
 
-    # --- Recording -------------------------------------------------------------------------------
-
     def redirected(self, key: str, *, hits: str | None, request: str) -> None:
         """Record an acknowledged redirect, and the number of hits that its answer claims."""
         self.redirects[key] += 1
@@ -104,8 +102,6 @@ class Ledger:
         elif len(self.claims) < MAX_CLAIMS:
             self.claims[claim] = request
 
-    # --- Sums ------------------------------------------------------------------------------------
-
     @property
     def acknowledged(self) -> int:
         """The number of requests that were answered as asked."""
@@ -117,8 +113,6 @@ class Ledger:
         """The number of requests whose outcome is unknown."""
         unknown = self.unknown_redirects.total()
         return unknown + len(self.unknown_creates) + len(self.unknown_edits)
-
-    # --- Sending and merging ---------------------------------------------------------------------
 
     def as_data(self) -> dict[str, Any]:
         """Return the ledger as dicts, lists, texts and numbers."""

@@ -6,6 +6,7 @@ import copy
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,53 +25,48 @@ from loadtests.harness.result import LoadResult
 REQUEST_TIMEOUT = 20
 FINISH_TIMEOUT = REQUEST_TIMEOUT + 5
 POLL_INTERVAL = 0.01
-EDIT = "/lab/edit/KEY"  # the requests of one user, which no throughput is measured of
 
 
+@dataclass(eq=False)
 class LoadRun:
     """The runs of one script in this process, one after another.
 
     `operation` is what is measured, a name in OPERATIONS. A new key space has keys of `key_length`
     characters, and `seeds` links with that limit of hits, `max_hits`; the users of every process
     find their keys in `given`. `limit` is the quota of each spender, `users` the least number of
-    users that can race. `options` are those of the command line or of the web form. With
-    `own_visits` the key space has a separate table of visits, for a roll-up. `faults` says that
-    answers of an unavailable service are expected.
+    users that can race. With `own_visits` the key space has a separate table of visits, for a
+    roll-up. `faults` says that answers of an unavailable service are expected.
     """
 
-    def __init__(
-        self,
-        operation: str,
-        *,
-        key_length: int = 3,
-        seeds: int = 0,
-        max_hits: int | None = None,
-        limit: int | None = None,
-        users: int = 2,
-        own_visits: bool = False,
-        faults: bool = False,
-    ) -> None:
-        self.script, self.operation = OPERATIONS[operation].script, operation
-        self.key_length, self.own_visits, self.faults = key_length, own_visits, faults
-        self.seeds, self.max_hits, self.limit, self.users = seeds, max_hits, limit, users
-        self.host, self.options = "", None  # type: str, Any
-        self.given: dict[str, Any] = {}
-        self.ledger = Ledger()
-        self.timing: Callable[[], dict[str, float]] = dict  # what Locust measured
-        self.total = 0  # requests sent by this process
-        self.in_flight = 0
-        self.stopping = True  # no new request may begin
-        self.opened = False
-        self.problem = ""
-        self.result: LoadResult | None = None
-        self._began = self._cpu_began = 0.0
+    operation: str
+    key_length: int = 3
+    seeds: int = 0
+    max_hits: int | None = None
+    limit: int | None = None
+    users: int = 2
+    own_visits: bool = False
+    faults: bool = False
+
+    host: str = ""
+    options: Any = None  # of the command line or of the web form
+    timing: Callable[[], dict[str, float]] = dict  # what Locust measured
+    given: dict[str, Any] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
+    total: int = 0  # requests sent by this process
+    in_flight: int = 0
+    stopping: bool = True  # no new request may begin
+    opened: bool = False
+    problem: str = ""
+    result: LoadResult | None = None
+
+    @property
+    def script(self) -> str:
+        return OPERATIONS[self.operation].script
 
     @property
     def strategy(self) -> str:
         """The strategy's name; the whole service runs those that it is configured for."""
         return str(getattr(self.options, "strategy", "service"))
-
-    # --- Before ----------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Open a key space, and make its links; on failure, `problem` says why."""
@@ -108,17 +104,10 @@ class LoadRun:
         self._began, self._cpu_began = time.time(), cpu_seconds()
         self.stopping = bool(self.problem)
 
-    # --- Meanwhile and after ---------------------------------------------------------------------
-
     @property
     def elapsed(self) -> float:
         """Seconds since the users began."""
         return time.time() - self._began
-
-    def take(self) -> Ledger:
-        """Return what was recorded since the last call, and continue with an empty ledger."""
-        taken, self.ledger = self.ledger, Ledger()
-        return taken
 
     def drain(self, process: str) -> None:
         """Let no new request begin, and wait for those in flight.

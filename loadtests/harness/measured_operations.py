@@ -4,16 +4,15 @@ The scripts know the service by HTTP only, and Locust needs the strategies befor
 ask. So they are listed here; a test compares them with the service's own tables.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class MeasuredOperation:
+class MeasuredOperation(NamedTuple):
     """An operation: the script that makes it race, and the words of its reports.
 
     `unit` is what is measured, `lost` what a race does to it, and `doubled` what took effect twice.
-    `strategies` are names separated by spaces; the first is the script's default. `wrong` are the
-    strategies that the race harms, where the service's own table does not say which.
+    `names` are the strategies, in the order of the service's table; the first is the script's
+    default. `wrong` are those that the race harms, where the service's table does not say which.
     """
 
     title: str
@@ -25,9 +24,8 @@ class MeasuredOperation:
     wrong: tuple[str, ...] = ()
 
     @property
-    def strategies(self) -> tuple[str, ...]:
-        """The names of the strategies, in the order of the service's table."""
-        return tuple(self.names.split())
+    def strategies(self) -> list[str]:
+        return self.names.split()
 
 
 RESOLVING = (
@@ -61,7 +59,8 @@ OPERATIONS = {
     "spending": MeasuredOperation(
         "To spend a quota on a create",
         "creates", "links beyond the quota", "links made twice", "last_link",
-        "count_then_insert read_modify_write f_expression conditional_update row_lock reservation"),
+        "count_then_insert read_modify_write f_expression conditional_update row_lock "
+        "reservation"),
     "recording_visits": MeasuredOperation(
         "To record a visit with its hit",
         "redirects", "visits lost or too many", "hits counted twice", "same_hour",

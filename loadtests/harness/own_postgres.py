@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +20,7 @@ import psutil
 from django.db.backends.postgresql.base import DatabaseWrapper
 
 from embedded_postgres import locks, postgres
-from loadtests.harness.waiting import wait_until
+from loadtests.harness.serving import wait_until
 
 TIMEOUT = 60  # seconds to come up, also from a crash, and to be gone
 DATABASE = "shorturl"
@@ -34,7 +34,10 @@ class Shutdown(Enum):
 
 
 class OwnPostgres:
-    """The server in `directory`. Use own_postgres() to get it."""
+    """The server in `directory`. Use own_postgres() to get it.
+
+    What says where it listens raises ConnectionError while it is down.
+    """
 
     def __init__(self, directory: Path, options: str = "", listen: str = "") -> None:
         self.options = options
@@ -70,6 +73,13 @@ class OwnPostgres:
         wait_until(lambda: not locks.is_taken(self._alive), "PostgreSQL did not stop", TIMEOUT)
 
     @property
+    def running(self) -> postgres.Running:
+        running = postgres.ready(self.data)
+        if running is None:
+            raise ConnectionError("PostgreSQL is not running")
+        return running
+
+    @property
     def url(self) -> str:
         """Its DATABASE_URL, which stays the same when it is started again."""
         parameters = {"host": self.address["host"], "options": self.options}
@@ -81,30 +91,25 @@ class OwnPostgres:
 
     @property
     def address(self) -> dict[str, Any]:
-        """Where the driver finds its Unix socket; raises ConnectionError while it is down."""
-        host, port = str(self._running.socket_directory), self._running.port
+        """Where the driver finds its Unix socket."""
+        host, port = str(self.running.socket_directory), self.running.port
         return {"host": host, "port": port, "user": postgres.USER, "dbname": DATABASE}
-
-    @property
-    def socket(self) -> Path:
-        """The path of its Unix socket; raises ConnectionError while it is down."""
-        return self._running.socket
 
     def connect(self) -> Any:
         """Return a connection; raise the driver's Error, or ConnectionError while it is down."""
         return DatabaseWrapper.Database.connect(**self.address)
 
+    @contextmanager
+    def session(self, *, autocommit: bool = False) -> Iterator[Any]:
+        """Yield a cursor of a connection of its own; raises what connect() does."""
+        with closing(self.connect()) as connection, connection.cursor() as cursor:
+            connection.autocommit = autocommit
+            yield cursor
+
     def processes(self) -> list[psutil.Process]:
         """Return its processes, the postmaster first."""
-        postmaster = psutil.Process(self._running.pid)
+        postmaster = psutil.Process(self.running.pid)
         return [postmaster, *postmaster.children(recursive=True)]
-
-    @property
-    def _running(self) -> postgres.Running:
-        running = postgres.ready(self.data)
-        if running is None:
-            raise ConnectionError("PostgreSQL is not running")
-        return running
 
 
 @contextmanager
@@ -123,13 +128,11 @@ def own_postgres(
         server = OwnPostgres(directory, options, listen)
         try:
             server.start()
-            postgres.create_database(DATABASE, running=server._running)
+            postgres.create_database(DATABASE, running=server.running)
             yield server
         finally:
             server.stop(Shutdown.IMMEDIATE)
-            left = postgres.read_pid_file(server.data)
-            if left is not None:
-                postgres.remove_leftovers(server.data)
+            postgres.remove_leftovers(server.data)
 
 
 @contextmanager
@@ -140,17 +143,16 @@ def own_replica(primary: OwnPostgres) -> Iterator[OwnPostgres]:
     """
     with TemporaryDirectory(prefix="replica-") as name:
         directory = Path(name)
-        owner = primary.data.stat()
+        owner = primary.data.stat()  # the account that runs PostgreSQL
         os.chown(directory, owner.st_uid, owner.st_gid)
         replica = OwnPostgres(directory)
         command = [str(postgres.programs() / "pg_basebackup"), "--write-recovery-conf"]
         command += ["--host", primary.address["host"], "--username", postgres.USER]
         command += ["--pgdata", str(replica.data), "--checkpoint=fast"]
-        # The account that runs PostgreSQL owns its files.
         account = owner.st_uid if os.getuid() == 0 else None
         subprocess.run(command, check=True, capture_output=True, cwd="/", user=account)  # noqa: S603
         # Copied along: the primary has its socket beside its data.
-        (replica.data / f"{primary.socket.name}.lock").unlink(missing_ok=True)
+        (replica.data / f"{primary.running.socket.name}.lock").unlink(missing_ok=True)
         directory.chmod(0o711)
         try:
             replica.start()

@@ -1,18 +1,20 @@
 """Reconciling the ledger with the database: what was lost, counted twice, stolen or undone."""
 
-from __future__ import annotations
-
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 
-from loadtests.harness import proofs
 from loadtests.harness.lab_api import StoredLink
 from loadtests.harness.ledger import UNAVAILABLE, Ledger, is_refusal
 from loadtests.harness.result import LoadResult, wilson
 
 ONE_LINK_EACH = {"reusing", "idempotency"}  # operations that make no second link to a target
 VISITS = {"recording_visits", "rolling_up"}  # operations after which each hit has one visit
+PROOFS = 2  # shown of a run
+TAKEN = re.compile(r"\(key\)=\((.+?)\)")  # as PostgreSQL names the key of a collision
+Links = dict[str, StoredLink]  # by key
 
 
 def reconcile(
@@ -35,49 +37,62 @@ def reconcile(
     With `faults`, which are injected on purpose, answers that the service is unavailable leave the
     result conclusive. `reason` says why the run is inconclusive, if it is.
     """
-    result = LoadResult(script, strategy, operation, verdict)
-    by_key = {link.key: link for link in links}
+    measured = partial(
+        LoadResult,
+        script,
+        strategy,
+        operation,
+        verdict,
+        errors=dict(ledger.errors.most_common()),
+        failed=sum(count for kind, count in ledger.errors.items() if is_refusal(kind)),
+        requests=ledger.sent,
+        acknowledged=ledger.acknowledged,
+        unknown=ledger.unknown,
+        cpu=max(ledger.cpu.values(), default=0.0),
+    )
+    result, by_key = measured(), {link.key: link for link in links}
     _count_hits(result, ledger, by_key)
     _count_creates(result, ledger, by_key, set(seeds))
     _count_edits(result, ledger, by_key)
-    _measure(result, ledger)
     if operation in ONE_LINK_EACH:
-        result.extra = sum(count - 1 for count in proofs.links_by_target(by_key).values())
+        result.extra = sum(count - 1 for count in _links_by_target(by_key).values())
     if limit is not None:
-        result.extra = _beyond(by_key, limit)
+        # Counted in the database: a request that a proxy repeats must not exceed the quota either.
+        made = Counter(link.target_url.split("/")[3] for link in by_key.values())
+        result.extra = sum(max(0, count - limit) for count in made.values())
     if operation in VISITS:
-        _count_visits(result, by_key)
+        # Both numbers are the database's: a request that is repeated or not answered makes one of
+        # each.
+        result.missing += sum(max(0, link.hits - link.visits) for link in by_key.values())
+        result.extra += sum(max(0, link.visits - link.hits) for link in by_key.values())
     result.lost = result.lost_hits + result.stolen + result.missing + result.extra
     result.of = ledger.redirects.total() + sum(map(len, ledger.creates.values()))
-    if operation == "creating":  # where a failure is the loss; a redirect that fails is an error
-        result.lost += result.failed
-        result.of += result.failed
     if operation == "last_use":  # a hit that is lost lets a use be sold again, and is one of these
         result.lost = sum(
             max(0, ledger.redirects[key] - link.max_hits)
             for key, link in by_key.items()
             if link.max_hits
         )
+    if operation in {"creating", "last_use"}:  # where a failure is a loss; elsewhere it is an error
         result.lost += result.failed
         result.of += result.failed
     if operation in VISITS:  # also the hits of requests without an answer
         result.of = sum(link.hits for link in by_key.values())
     result.share = result.lost / result.of if result.of else 0.0
     result.low, result.high = wilson(min(result.lost, result.of), result.of)
-    if operation in ONE_LINK_EACH:
-        cases = proofs.second_links(by_key)
-    elif operation in VISITS:
-        cases = proofs.hits_and_visits(ledger, by_key)
-    else:
-        cases = proofs.contradictions(ledger, by_key)
-    result.proofs = [*islice(cases, proofs.PROOFS)]
     if reason := reason or _inconclusive(result, ledger, faults=faults):
-        result = LoadResult(script, strategy, operation, verdict, reason=reason)
-        _measure(result, ledger)
+        return measured(reason=reason)
+    if operation in ONE_LINK_EACH:
+        cases = _second_links(by_key)
+    elif operation in VISITS:
+        cases = _hits_and_visits(ledger, by_key)
+    else:
+        cases = _contradictions(ledger, by_key)
+    result.proofs = [*islice(cases, PROOFS)]
     return result
 
 
-def _count_hits(result: LoadResult, ledger: Ledger, links: dict[str, StoredLink]) -> None:
+def _count_hits(result: LoadResult, ledger: Ledger, links: Links) -> None:
     # Two answers with the same number prove a lost hit, even if a hit of unknown outcome hides it.
     contradicted = Counter(claim.split(" ")[0] for claim, *_ in ledger.contradictions)
     for key in links.keys() | ledger.redirects.keys():
@@ -87,20 +102,11 @@ def _count_hits(result: LoadResult, ledger: Ledger, links: dict[str, StoredLink]
         result.doubled += max(0, counted - acknowledged - unknown)
 
 
-def _count_visits(result: LoadResult, links: dict[str, StoredLink]) -> None:
-    # Both numbers are the database's: a request that is repeated or not answered makes one of each.
-    for link in links.values():
-        result.missing += max(0, link.hits - link.visits)
-        result.extra += max(0, link.visits - link.hits)
-
-
-def _count_creates(
-    result: LoadResult, ledger: Ledger, links: dict[str, StoredLink], seeds: set[str]
-) -> None:
+def _count_creates(result: LoadResult, ledger: Ledger, links: Links, seeds: set[str]) -> None:
     for key, owners in ledger.creates.items():
         if key not in links:
             result.missing += len(owners)
-        elif key not in ledger.edits:
+        else:
             result.stolen += sum(target_url != links[key].target_url for target_url in owners)
     unknown = Counter(ledger.unknown_creates)
     for key, link in links.items():
@@ -112,13 +118,7 @@ def _count_creates(
             result.doubled += 1  # no answer has told of this link
 
 
-def _beyond(links: dict[str, StoredLink], limit: int) -> int:
-    # Counted in the database: a request that a proxy repeats must not exceed the quota either.
-    made = Counter(link.target_url.split("/")[3] for link in links.values())
-    return sum(max(0, count - limit) for count in made.values())
-
-
-def _count_edits(result: LoadResult, ledger: Ledger, links: dict[str, StoredLink]) -> None:
+def _count_edits(result: LoadResult, ledger: Ledger, links: Links) -> None:
     # An edit without an answer may take effect later, after one that was acknowledged.
     unknown = {*ledger.unknown_edits}
     result.edits = ledger.edited
@@ -126,15 +126,6 @@ def _count_edits(result: LoadResult, ledger: Ledger, links: dict[str, StoredLink
     for key, target_url in ledger.edits.items():
         if target_url and key in links and links[key].target_url not in {target_url, *unknown}:
             result.undone += 1
-
-
-def _measure(result: LoadResult, ledger: Ledger) -> None:
-    result.errors = dict(ledger.errors.most_common())
-    result.failed = sum(count for kind, count in ledger.errors.items() if is_refusal(kind))
-    result.requests = ledger.sent
-    result.acknowledged = ledger.acknowledged
-    result.unknown = ledger.unknown
-    result.cpu = max(ledger.cpu.values(), default=0.0)
 
 
 def _inconclusive(result: LoadResult, ledger: Ledger, *, faults: bool) -> str:
@@ -153,22 +144,64 @@ def _inconclusive(result: LoadResult, ledger: Ledger, *, faults: bool) -> str:
             f"{result.doubled:,} requests took effect twice, as behind a proxy that repeats them: "
             "that shows no race"
         )
-    unexplained = {
-        kind: count
+    kinds = ", ".join(
+        f"{count:,} × {kind}"
         for kind, count in result.errors.items()
         if kind[0].isdecimal() and not is_refusal(kind) and not (faults and kind in UNAVAILABLE)
-    }
-    if unexplained:
-        kinds = ", ".join(f"{count:,} × {kind}" for kind, count in unexplained.items())
+    )
+    if kinds:
         return f"it is unknown what became of the requests with other answers: {kinds}"
     return ""
 
 
 def _unanswered(ledger: Ledger) -> str:
     """Return which requests there were, if all of a kind were without the answer asked for."""
-    creates = sum(map(len, ledger.creates.values()))
     if ledger.unknown_redirects and not ledger.redirects:
         return f"{ledger.unknown_redirects.total():,} redirects"
-    if ledger.unknown_creates and not creates:
+    if ledger.unknown_creates and not ledger.creates:
         return f"{len(ledger.unknown_creates):,} creates"
-    return "" if ledger.redirects or creates else f"{ledger.sent:,} requests"
+    return "" if ledger.redirects or ledger.creates else f"{ledger.sent:,} requests"
+
+
+# --- Proofs: cases as lines, what happened and to which requests ---------------------------------
+
+
+def _links_by_target(links: Links) -> Counter[str]:
+    return Counter(link.target_url for link in links.values())
+
+
+def _second_links(links: Links) -> Iterator[list[str]]:
+    for target_url, count in _links_by_target(links).items():
+        if count > 1:
+            keys = [key for key, link in links.items() if link.target_url == target_url]
+            yield [f"{count} links lead to {target_url}, and one was asked for:", *keys]
+
+
+def _hits_and_visits(ledger: Ledger, links: Links) -> Iterator[list[str]]:
+    failed = [f"{request}: {kind}" for request, kind, _ in ledger.refusals[:PROOFS]]
+    for key, link in links.items():
+        if link.hits != link.visits:
+            yield [f"{key} has {link.hits:,} hits and {link.visits:,} visits.", *failed]
+
+
+def _contradictions(ledger: Ledger, links: Links) -> Iterator[list[str]]:
+    for claim, first, second in ledger.contradictions:
+        key, number = claim.split(" ")
+        yield [f"Two redirects of {key} made the counter {number}:", first, second]
+    for key, owners in ledger.creates.items():
+        others = [owner for owner in owners if key in links and owner != links[key].target_url]
+        if others:
+            owner = links[key].target_url
+            yield [f"Two creates were told that {key} is theirs:", owner, others[0]]
+    for target_url, kind, message in ledger.refusals:
+        taken = TAKEN.search(message)
+        if taken and taken[1] in links:
+            owner = links[taken[1]].target_url
+            yield [f"Two creates drew {taken[1]}:", owner, f"{target_url}, answered {kind}"]
+    for key, edited, seen in ledger.undone_cases:
+        if seen not in ledger.unknown_edits:
+            yield [
+                f"An edit of {key} was undone:",
+                f"it was acknowledged to lead to {edited}",
+                f"and afterwards led to {seen}",
+            ]

@@ -17,7 +17,7 @@ def percent(share: float) -> str:
 
 def sentence(result: LoadResult) -> str:
     """Return the verdict of the strategy's table, and whether the run agrees."""
-    if result.exit_code is ExitCode.INCONCLUSIVE:
+    if result.reason:
         return f"inconclusive: {result.reason}"
     expected = result.exit_code is ExitCode.AS_EXPECTED
     # A wrong strategy whose requests failed without harm has not shown its race.
@@ -97,8 +97,6 @@ def read(directory: Path, script: str, strategy: str) -> LoadResult:
 def write(result: LoadResult, directory: Path) -> None:
     """Write the result to SCRIPT-STRATEGY.json and .txt in `directory`; raise OSError."""
     directory.mkdir(parents=True, exist_ok=True)
-    for suffix, content in {
-        ".json": json.dumps(as_data(result), indent=2),
-        ".txt": text(result),
-    }.items():
+    contents = {".json": json.dumps(as_data(result), indent=2), ".txt": text(result)}
+    for suffix, content in contents.items():
         path(directory, result.script, result.strategy, suffix).write_text(content + "\n")

@@ -1,7 +1,5 @@
 """The result of a run: what a strategy harmed, how sure that is, and the exit code."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import sqrt
@@ -67,7 +65,6 @@ class LoadResult:
 
     @property
     def wrong(self) -> bool:
-        """Whether the strategies' table says that this one violates the invariant."""
         return self.verdict == "wrong"
 
     @property
@@ -81,7 +78,6 @@ class LoadResult:
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code of the run."""
         if self.reason:
             return ExitCode.INCONCLUSIVE
         expected = self.raced if self.wrong else not self.violated

@@ -6,18 +6,20 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 READY = re.compile(r"The URL shortener is at (http://[^/]+)/")
-START_TIMEOUT = 90  # seconds: a first start makes the embedded PostgreSQL and migrates it
 # For a load that must not be refused even on a busy machine: of a refused request nobody knows what
 # became of it.
 NO_REFUSALS = {"QUEUE_TIMEOUT_MS": "20000", "DATABASE_LOCK_TIMEOUT": "10"}
-STOP_TIMEOUT = 30  # seconds: a little longer than gunicorn gives the requests in flight
+# Seconds. A first start makes the embedded PostgreSQL and migrates it. gunicorn gives the requests
+# in flight a little less than STOP_TIMEOUT.
+START_TIMEOUT, STOP_TIMEOUT, POLL_INTERVAL = 90, 30, 0.02
 
 
 class NotServed(Exception):
@@ -42,22 +44,16 @@ def serving(
 
     Raises NotServed, with the last line of its log, when the service does not start.
     """
-    variables = {
-        **os.environ,
-        "SHORTURL_LOCAL": "on",
-        "HOST": "127.0.0.1",
-        "PORT": "0",  # gunicorn says which one it got: a port probed here may be taken by then
-        **environment,
-    }
+    # gunicorn says which port it got: one that is found free here may be taken by then.
+    local = {"SHORTURL_LOCAL": "on", "HOST": "127.0.0.1", "PORT": "0"}
     own = directory / ".venv" / "bin" / "python"
     python = str(own) if directory != ROOT and own.exists() else sys.executable
-    command = [python, "-m", "gunicorn", "-c", "project/gunicorn.py", *arguments]
     with (
         tempfile.TemporaryFile("w+") as log,
         subprocess.Popen(  # noqa: S603 - nothing in it comes from outside
-            command,
+            [python, "-m", "gunicorn", "-c", "project/gunicorn.py", *arguments],
             cwd=directory,
-            env=variables,
+            env={**os.environ, **local, **environment},
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -87,10 +83,20 @@ def address(process: "subprocess.Popen[str]") -> str:
         timer.cancel()
 
 
-def stop(process: "subprocess.Popen[Any]") -> None:
+def stop(process: "subprocess.Popen[str]") -> None:
     """Terminate a process, which may finish its requests in flight; kill it when it does not."""
     process.terminate()
     try:
         process.wait(STOP_TIMEOUT)
     except subprocess.TimeoutExpired:
         process.kill()
+
+
+def wait_until(condition: Callable[[], object], problem: str, timeout: float) -> float:
+    """Wait until `condition`; return the seconds. Raise TimeoutError with `problem`."""
+    began = time.monotonic()
+    while not condition():
+        if time.monotonic() > began + timeout:
+            raise TimeoutError(f"{problem} within {timeout:.0f} s")
+        time.sleep(POLL_INTERVAL)
+    return time.monotonic() - began

@@ -37,10 +37,9 @@ class LedgerUser(FastHttpUser):
     network_timeout = REQUEST_TIMEOUT
     connection_timeout = 5
 
-    load: LoadRun
-
     def __init__(self, environment: Any) -> None:
         super().__init__(environment)
+        self.load: LoadRun = environment.load
         # The numbers of different workers are the same.
         self.number = f"{environment.runner.worker_index}-{next(numbers)}"
         self.sent = 0
@@ -54,7 +53,6 @@ class LedgerUser(FastHttpUser):
 
     @property
     def strategy(self) -> str:
-        """The strategy's name."""
         return self.load.strategy
 
     def ask(
@@ -65,7 +63,7 @@ class LedgerUser(FastHttpUser):
         name: str,
         expected: int,
         or_else: int | None = None,
-        unknown: Callable[[], None],
+        unknown: Callable[[], None] = lambda: None,
         complete: Callable[[Any], bool] = lambda response: True,
         json: Any = None,
         headers: dict[str, str] | None = None,
@@ -140,42 +138,31 @@ class LedgerUser(FastHttpUser):
             f"answered {clock}.{int(now % 1 * 1000):03}"
         )
 
-    def follow(
-        self,
-        path: str,
-        key: str,
-        *,
-        name: str,
-        or_else: int | None = None,
-        headers: dict[str, str] | None = None,
-    ) -> Any:
+    def follow(self, path: str, key: str, *, name: str, **options: Any) -> Any:
         """Follow `key` at `path`; return the response, and record it when it is a redirect."""
         response = self.ask(
             "GET",
             path,
             name=name,
             expected=302,
-            or_else=or_else,
-            headers=headers,
             unknown=lambda: self.load.ledger.unknown_redirects.update([key]),
             # A redirect to elsewhere, such as a network's log-in page, acknowledges nothing.
             complete=lambda response: response.headers.get("Location", "").startswith(
                 self.load.given["targets"]
             ),
+            **options,
         )
         if response is not None and response.status_code == 302:
             hits = response.headers.get("X-Hits")
             self.load.ledger.redirected(key, hits=hits, request=self.label(path))
         return response
 
-    def create(
-        self, path: str, target_url: str, *, name: str, expected: int = 201, **content: Any
-    ) -> None:
+    def create(self, path: str, target_url: str, *, expected: int = 200, **content: Any) -> None:
         """Ask for a link to `target_url` at `path`, with the `content` besides, and record it."""
         response = self.ask(
             "POST",
             path,
-            name=name,
+            name=path,
             expected=expected,
             unknown=lambda: self.load.ledger.unknown_creates.append(target_url),
             complete=lambda response: self.told(response, "target_url") != "",
@@ -186,4 +173,9 @@ class LedgerUser(FastHttpUser):
         if key := self.told(response, "key"):
             self.load.ledger.created(key, target_url)
         else:  # another request for the same target is in progress
+            self.load.ledger.other += 1
+
+    def look(self, method: str, path: str, **options: Any) -> None:
+        """Ask for what takes no effect that anybody counts."""
+        if self.ask(method, path, **options) is not None:
             self.load.ledger.other += 1

@@ -4,8 +4,6 @@ Where the service has one worker with one thread, no race is possible, and no st
 to have had one. With 4 × 4, the losses of a wrong one are still found.
 """
 
-import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,9 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from loadtests.harness.serving import serving
-from loadtests.tests.conftest import LAB
+from loadtests.tests.conftest import LAB, locust, result
 from loadtests.tests.proxy import EVERY, Misdeed, drop, proxied, refuse, repeat, replace, replay
-from loadtests.tests.test_scripts import locust
 
 AT_ONCE = 3  # runs; their users are fewer than may wait for the one thread
 
@@ -70,13 +67,6 @@ MANY = [
 ]
 
 
-@pytest.fixture(scope="module")
-def alone(database_url: str) -> Iterator[str]:
-    """The address of a service with one worker and one thread."""
-    with serving(DATABASE_URL=database_url, WORKERS="1", THREADS="1", **LAB) as service:
-        yield service.url
-
-
 def check(host: str, attacks: list[Attack], reports: Path, **options: str) -> None:
     """Run the attacks, some at the same time, each in a key space of its own."""
 
@@ -85,22 +75,21 @@ def check(host: str, attacks: list[Attack], reports: Path, **options: str) -> No
         with proxied(host, attack.misdeed, of=attack.of, every=attack.every) as url:
             asked = ["--host", url, "--strategy", attack.strategy, "--reports", str(own)]
             given = [f"--{name}={value}" for name, value in options.items()]
-            ended = locust(attack.script, *asked, *given)
-        report = own / f"{attack.script}-{attack.strategy}.json"
-        assert report.exists(), ended.stderr
-        return json.loads(report.read_text())
+            locust(attack.script, *asked, *given)
+        return result(own, attack.script, attack.strategy)
 
     with ThreadPoolExecutor(AT_ONCE) as executor:
         results = list(executor.map(run, attacks))
-    for attack, result in zip(attacks, results, strict=True):
-        assert attack.sentence in result["sentence"], attack
-        assert result["requests"] >= EVERY  # or the misdeed was never done
-        assert (result["lost"] > 0) == (attack.sentence is BROKE)
+    for attack, found in zip(attacks, results, strict=True):
+        assert attack.sentence in found["sentence"], attack
+        assert found["requests"] >= EVERY  # or the misdeed was never done
+        assert (found["lost"] > 0) == (attack.sentence is BROKE)
 
 
 @pytest.mark.exhaustive
-def test_without_a_race_none_is_seen(alone: str, tmp_path: Path) -> None:
-    check(alone, ALONE, tmp_path, **{"users": "2", "run-time": "1s"})
+def test_without_a_race_none_is_seen(database_url: str, tmp_path: Path) -> None:
+    with serving(DATABASE_URL=database_url, WORKERS="1", THREADS="1", **LAB) as service:
+        check(service.url, ALONE, tmp_path, **{"users": "2", "run-time": "1s"})
 
 
 @pytest.mark.exhaustive

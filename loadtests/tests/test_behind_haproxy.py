@@ -12,10 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from loadtests.harness.own_haproxy import HAPROXY, own_haproxy
+from loadtests.harness.own_proxies import HAPROXY, own_haproxy
 from loadtests.harness.serving import serving
-from loadtests.tests.conftest import LAB
-from loadtests.tests.test_scripts import locust
+from loadtests.tests.conftest import LAB, locust, result
 
 pytestmark = pytest.mark.exhaustive
 
@@ -73,7 +72,7 @@ def test_what_is_sold_is_what_there_is(
     asked = ["--host", proxied, "--strategy", strategy, "--reports", str(tmp_path)]
     ended = locust(script, *asked, "--users", "16", "--run-time", "3s")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    found = json.loads((tmp_path / f"{script}-{strategy}.json").read_text())
+    found = result(tmp_path, script, strategy)
     assert found["requests"] > 100
     assert bool(found["lost"]) is violated
 

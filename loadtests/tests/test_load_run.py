@@ -31,26 +31,14 @@ def run(tmp_path: Path, operation: str = "resolving", strategy: str = "naive") -
     return made
 
 
-@pytest.mark.parametrize(
-    ("operation", "strategy", "service", "verdict"),
-    [
-        ("creating", "on_conflict", {}, "right"),
-        ("service", "service", {}, "right"),
-        ("service", "service", {"resolving": "naive"}, "wrong"),
-        ("service", "service", {"creating": "naive"}, "wrong"),
-    ],
-)
-def test_the_verdict_of_the_table(
-    tmp_path: Path, operation: str, strategy: str, service: dict[str, str], verdict: str
-) -> None:
-    opened = {**OPENED, "service": {**OPENED["service"], **service}}
-    assert run(tmp_path, operation, strategy).verdict(opened) == verdict
-
-
-def test_a_strategy_that_the_service_does_not_have(tmp_path: Path) -> None:
-    with pytest.raises(
-        LabError, match="there is no strategy 'nope'; there are naive, f_expression"
-    ):
+def test_the_verdict_of_the_table(tmp_path: Path) -> None:
+    assert run(tmp_path, "creating", "on_conflict").verdict(OPENED) == "right"
+    service = run(tmp_path, "service", "service")
+    assert service.verdict(OPENED) == "right"
+    for operation in ("resolving", "creating"):
+        used = {**OPENED["service"], operation: "naive"}
+        assert service.verdict({**OPENED, "service": used}) == "wrong"
+    with pytest.raises(LabError, match="no strategy 'nope'; there are naive, f_expression"):
         run(tmp_path, strategy="nope").verdict(OPENED)
 
 

@@ -1,10 +1,12 @@
-"""A ledger that agrees with the database, and one that differs in one way."""
+"""A ledger that agrees with the database, and others: what is found, and what that proves."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from loadtests.harness import reports
 from loadtests.harness.lab_api import StoredLink
 from loadtests.harness.ledger import Ledger
 from loadtests.harness.reconciliation import reconcile
@@ -51,69 +53,205 @@ def violations(result: LoadResult) -> dict[str, int]:
     return {name: getattr(result, name) for name in names if getattr(result, name)}
 
 
-def test_a_ledger_that_agrees() -> None:
-    result = reconciled(ledger(), links())
-    assert violations(result) == {}
-    assert (result.violated, result.exit_code) == (False, ExitCode.AS_EXPECTED)
-    assert (result.requests, result.acknowledged, result.edits) == (8, 8, 1)
+HELD = ExitCode.AS_EXPECTED, ExitCode.UNEXPECTED  # of a right and of a wrong strategy
+VIOLATED = ExitCode.UNEXPECTED, ExitCode.AS_EXPECTED
+DOUBLED = ExitCode.UNEXPECTED, ExitCode.INCONCLUSIVE
+NOT_JUDGED = ExitCode.INCONCLUSIVE, ExitCode.INCONCLUSIVE
+
+
+def agreeing(of: Ledger) -> None:
+    pass
+
+
+def unknown_redirect(of: Ledger) -> None:
+    of.unknown_redirects["hot"] += 1
+
+
+def unknown_create(of: Ledger) -> None:
+    of.unknown_creates.append(f"{A}/unknown")
+
+
+def unknown_edit(of: Ledger) -> None:
+    of.unknown_edits.append(f"{HOT}/newer")
+
+
+def replaced(of: Ledger) -> None:
+    """Have a redirect answered by a 500 that is not the lab's."""
+    of.errors["500"] += 1
+    unknown_redirect(of)
+
+
+def same_number(of: Ledger) -> None:
+    """Have two redirects told the same number of hits."""
+    of.redirected("hot", hits="3", request="another request")
+
+
+def same_number_and_one_dropped(of: Ledger) -> None:
+    same_number(of)
+    unknown_redirect(of)
+
+
+def late_edit(of: Ledger) -> None:
+    """Have an edit without an answer come into effect after the next one, which was acknowledged.
+
+    The editor sees it, and at the end it is there.
+    """
+    of.unknown_edits.append(HOT)
+    of.undid("hot", NEW, HOT)
+    of.edit("hot", NEW)
+
+
+def all_redirects_dropped(of: Ledger) -> None:
+    of.redirects.clear()
+    of.unknown_redirects.update(hot=3, a=1)
 
 
 @pytest.mark.parametrize(
-    ("changes", "found"),
+    ("note", "changes", "found", "codes"),
     [
-        ({"hot": (NEW, 2)}, {"lost_hits": 1}),
-        ({"hot": (NEW, 4)}, {"doubled": 1}),
-        ({"b": (B, 1)}, {"doubled": 1}),
-        ({"a": (B, 1), "b": (A, 0)}, {"stolen": 2}),
-        ({"a": None}, {"missing": 1, "lost_hits": 1}),
-        ({"b": None}, {"missing": 1}),
-        ({"d": (A, 0)}, {"doubled": 1}),
-        ({"hot": (HOT, 3)}, {"undone": 1}),
+        (agreeing, {}, {}, HELD),
+        (agreeing, {"hot": (NEW, 2)}, {"lost_hits": 1}, VIOLATED),
+        (agreeing, {"a": (B, 1), "b": (A, 0)}, {"stolen": 2}, VIOLATED),
+        (agreeing, {"a": None}, {"missing": 1, "lost_hits": 1}, VIOLATED),
+        (agreeing, {"b": None}, {"missing": 1}, VIOLATED),
+        (agreeing, {"hot": (HOT, 3)}, {"undone": 1}, VIOLATED),
+        # One lost here is not made up for by one too many there.
+        (agreeing, {"hot": (NEW, 2), "b": (B, 1)}, {"lost_hits": 1, "doubled": 1}, VIOLATED),
+        # Repeated requests: the redirects' alone, an older edit's, and with a hit that was lost.
+        (agreeing, {"hot": (NEW, 4)}, {"doubled": 1}, DOUBLED),
+        (agreeing, {"b": (B, 1)}, {"doubled": 1}, DOUBLED),
+        (agreeing, {"d": (A, 0)}, {"doubled": 1}, DOUBLED),
+        (agreeing, {"hot": (HOT, 4)}, {"doubled": 1, "undone": 1}, DOUBLED),
+        (agreeing, {"hot": (NEW, 4), "b": None}, {"doubled": 1, "missing": 1}, VIOLATED),
+        (same_number, {"hot": (NEW, 5)}, {"lost_hits": 1, "doubled": 1}, VIOLATED),
+        # Answers that were dropped, of requests that took effect or not: as many, and no more.
+        (unknown_redirect, {"hot": (NEW, 4)}, {}, HELD),
+        (unknown_redirect, {}, {}, HELD),
+        (unknown_redirect, {"b": (B, 1)}, {"doubled": 1}, DOUBLED),
+        (unknown_redirect, {"hot": (NEW, 5)}, {"doubled": 1}, DOUBLED),
+        (unknown_redirect, {"hot": (NEW, 2)}, {"lost_hits": 1}, VIOLATED),
+        (unknown_create, {"d": (f"{A}/unknown", 0)}, {}, HELD),
+        (unknown_create, {}, {}, HELD),
+        (unknown_create, {"d": (f"{A}/else", 0)}, {"doubled": 1}, DOUBLED),
+        (unknown_create, {"a": None}, {"missing": 1, "lost_hits": 1}, VIOLATED),
         (
-            # One lost here is not made up for by one too many there.
-            {"hot": (NEW, 2), "b": (B, 1)},
-            {"lost_hits": 1, "doubled": 1},
+            unknown_create,
+            {"d": (f"{A}/unknown", 0), "e": (f"{A}/unknown", 0)},
+            {"doubled": 1},
+            DOUBLED,
         ),
+        (unknown_edit, {"hot": (f"{HOT}/newer", 3)}, {}, HELD),
+        (unknown_edit, {"hot": (HOT, 3)}, {"undone": 1}, VIOLATED),
+        (same_number_and_one_dropped, {"hot": (NEW, 4)}, {"lost_hits": 1}, VIOLATED),
+        (all_redirects_dropped, {}, {}, NOT_JUDGED),
+        (all_redirects_dropped, {"hot": (HOT, 3)}, {}, NOT_JUDGED),
+        # Answers that were replaced.
+        (replaced, {"hot": (NEW, 4)}, {}, NOT_JUDGED),
+        (replaced, {}, {}, NOT_JUDGED),
+        (replaced, {"hot": (NEW, 2)}, {"lost_hits": 1}, VIOLATED),
+        # Delayed edits.
+        (late_edit, {"hot": (HOT, 3)}, {}, HELD),
+        (late_edit, {"hot": (B, 3)}, {"undone": 1}, VIOLATED),
     ],
 )
-def test_each_difference_is_found(changes: dict[str, Row], found: dict[str, int]) -> None:
-    result = reconciled(ledger(), links(**changes))
-    assert violations(result) == found
-    assert (result.violated, result.exit_code) == (True, ExitCode.UNEXPECTED)
-
-
-def unknown_redirect(ledger: Ledger) -> None:
-    ledger.unknown_redirects["hot"] += 1
-
-
-def unknown_create(ledger: Ledger) -> None:
-    ledger.unknown_creates.append(f"{A}/unknown")
-
-
-def unknown_edit(ledger: Ledger) -> None:
-    ledger.unknown_edits.append(f"{HOT}/newer")
-
-
-@pytest.mark.parametrize(
-    ("note", "allowed", "too_much"),
-    [
-        (unknown_redirect, {"hot": (NEW, 4)}, {"b": (B, 1)}),
-        (unknown_redirect, {}, {"hot": (NEW, 5)}),
-        (unknown_redirect, {}, {"hot": (NEW, 2)}),
-        (unknown_create, {"d": (f"{A}/unknown", 0)}, {"d": (f"{A}/else", 0)}),
-        (unknown_create, {}, {"a": None}),
-        (unknown_create, {}, {"d": (f"{A}/unknown", 0), "e": (f"{A}/unknown", 0)}),
-        (unknown_edit, {"hot": (f"{HOT}/newer", 3)}, {"hot": (HOT, 3)}),
-    ],
-)
-def test_the_unknown_is_allowed_for_and_no_more(
-    note: Callable[[Ledger], None], allowed: dict[str, Row], too_much: dict[str, Row]
+def test_each_difference_is_found_and_what_a_proxy_does_proves_nothing(
+    note: Callable[[Ledger], None],
+    changes: dict[str, Row],
+    found: dict[str, int],
+    codes: tuple[ExitCode, ExitCode],
 ) -> None:
     of = ledger()
     note(of)
-    result = reconciled(of, links(**allowed))
-    assert (violations(result), result.unknown) == ({}, 1)
-    assert reconciled(of, links(**too_much)).violated
+    right, wrong = (
+        reconciled(of, links(**changes), verdict=verdict) for verdict in ("right", "wrong")
+    )
+    assert (violations(right), right.violated) == (found, found != {})
+    assert (right.exit_code, wrong.exit_code) == codes
+    assert (right.requests, right.acknowledged) == (8, of.acknowledged)
+    assert (right.unknown, wrong.unknown) == (of.unknown, of.unknown)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "counts", "code"),
+    [
+        ("right", {}, 0),
+        ("right", {"failed": 1}, 1),
+        ("right", {"doubled": 1}, 1),
+        ("wrong", {"lost": 1}, 0),
+        ("wrong", {"undone": 1}, 0),
+        ("wrong", {}, 1),
+        ("wrong", {"failed": 1}, 1),  # a redirect that fails is no race
+        ("wrong", {"doubled": 1, "undone": 1}, 1),  # a repeated request is none, either
+        ("right alone, wrong inside a transaction", {}, 0),
+        ("right alone, wrong inside a transaction", {"lost": 1}, 1),
+    ],
+)
+def test_the_exit_code(verdict: str, counts: dict[str, int], code: int) -> None:
+    result = LoadResult("script", "some", "resolving", verdict)
+    assert replace(result, **counts).exit_code == code  # type: ignore[arg-type]
+
+
+def failing(kind: str) -> Ledger:
+    """Return the ledger with one error of that kind."""
+    of = ledger()
+    of.sent += 1
+    of.errors[kind] += 1
+    return of
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "code_with_faults"),
+    [
+        ("500 IntegrityError", 1, 1),  # the strategy failed, as the lab says
+        ("503 Contended", 1, 1),
+        ("503 OperationalError", 2, 0),
+        ("503", 2, 0),
+        ("500", 2, 2),
+        ("408", 2, 2),
+        ("404", 2, 2),
+        ("302", 2, 2),  # to somewhere else
+        ("no answer: ConnectionResetError", 0, 0),
+        ("not sent: ConnectionRefusedError", 2, 0),
+    ],
+)
+def test_a_request_that_fails(kind: str, code: int, code_with_faults: int) -> None:
+    """Faults that are injected excuse a service that is unavailable, and nothing else."""
+    result = reconciled(failing(kind), links())
+    assert (result.exit_code, result.errors) == (code, {kind: 1})
+    assert result.failed == (code == 1)
+    assert reconciled(failing(kind), links(), faults=True).exit_code == code_with_faults
+
+
+@pytest.mark.parametrize(("kind", "lost"), [("500 IntegrityError", 1), ("500", 0), ("403", 0)])
+def test_a_create_is_lost_when_the_lab_says_that_it_failed(kind: str, lost: int) -> None:
+    result = reconciled(failing(kind), links(), operation="creating", verdict="wrong")
+    assert (result.lost, result.of) == (lost, 8 * lost)
+    assert result.exit_code == (ExitCode.AS_EXPECTED if lost else ExitCode.INCONCLUSIVE)
+
+
+@pytest.mark.parametrize(
+    ("of", "changes", "reason"),
+    [
+        (Ledger(), {}, "no request was sent"),
+        (ledger(), {"reason": "cut short"}, "cut short"),
+        (
+            failing("not sent: ConnectionRefusedError"),
+            {},
+            "the service became unavailable: 1 connections",
+        ),
+        (Ledger(sent=2, unknown_edits=["", ""]), {}, "none of the 2 requests was acknowledged"),
+        (failing("408"), {}, "it is unknown what became of the requests with other answers: 1 × 4"),
+    ],
+)
+def test_an_inconclusive_run_shows_no_loss(
+    of: Ledger, changes: dict[str, Any], reason: str
+) -> None:
+    found = [] if "reason" in changes else links()
+    result = reconciled(of, found, **changes)
+    assert result.exit_code == ExitCode.INCONCLUSIVE
+    assert result.reason.startswith(reason)
+    assert (violations(result), result.lost, result.proofs) == ({}, 0, [])
+    assert "hits lost" not in reports.text(result)
 
 
 @pytest.mark.parametrize(
@@ -177,6 +315,34 @@ def test_an_edit_and_a_redirect_prove_that_it_was_undone() -> None:
             f"and afterwards led to {HOT}",
         ]
     ]
+
+
+def test_creates_that_all_failed_are_a_race() -> None:
+    failed = Ledger(sent=1)
+    failed.errors["500 IntegrityError"] += 1
+    result = reconciled(failed, [], operation="creating", verdict="wrong", seeds=())
+    assert (result.lost, result.of, result.exit_code) == (1, 1, ExitCode.AS_EXPECTED)
+
+
+def test_second_links_to_a_target() -> None:
+    made = Ledger(sent=2)
+    for key in "ab":
+        made.created(key, A)
+    found = [StoredLink(key, A, 0) for key in "ab"]
+    result = reconciled(made, found, operation="reusing", verdict="wrong", seeds=())
+    assert (result.lost, result.of, result.exit_code) == (1, 2, ExitCode.AS_EXPECTED)
+    assert result.proofs == [[f"2 links lead to {A}, and one was asked for:", "a", "b"]]
+
+
+def test_uses_beyond_a_limit_are_those_that_were_acknowledged() -> None:
+    """A hit that is lost lets a use be sold again; one that fails is lost as well."""
+    sold = Ledger(sent=4)
+    for _ in range(3):
+        sold.redirected("a", hits=None, request="")
+    sold.errors["500 IntegrityError"] += 1
+    changes = {"operation": "last_use", "verdict": "wrong", "seeds": ["a"]}
+    result = reconciled(sold, [StoredLink("a", A, 2, max_hits=2)], **changes)
+    assert (result.lost, result.of, result.exit_code) == (2, 4, ExitCode.AS_EXPECTED)
 
 
 def test_links_beyond_a_quota_are_those_in_the_database() -> None:

@@ -66,13 +66,12 @@ def both() -> Iterator[tuple[OwnPostgres, OwnPostgres]]:
 
 
 def tell(server: OwnPostgres, statement: str) -> None:
-    with closing(server.connect()) as connection, connection.cursor() as cursor:
-        connection.autocommit = True
+    with server.session(autocommit=True) as cursor:
         cursor.execute(statement)
 
 
 def ask(server: OwnPostgres, query: str) -> str:
-    with closing(server.connect()) as connection, connection.cursor() as cursor:
+    with server.session() as cursor:
         cursor.execute(query)
         return str(cursor.fetchone()[0])
 

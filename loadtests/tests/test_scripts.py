@@ -6,6 +6,7 @@ Locust is never imported here: it would patch this very process.
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,55 +23,42 @@ import pytest
 
 from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.serving import ROOT, RunningService, serving
-from loadtests.tests.conftest import LAB
+from loadtests.tests.conftest import LAB, TIMEOUT, command, ended, locust, result
 
-TIMEOUT = 90  # seconds, many times what any of this takes
 OTHERS = "f_expression_full_save", "get_or_create", "get_then_create", "watermark", "batches"
 
 
 @pytest.fixture(scope="module")
 def service(database_url: str) -> Iterator[RunningService]:
-    """A service with its lab on."""
     with serving(DATABASE_URL=database_url, WORKERS="2", THREADS="4", **LAB) as service:
         yield service
 
 
 @pytest.fixture(scope="module")
 def host(service: RunningService) -> str:
-    """Its address."""
     return service.url
 
 
 def workers(service: RunningService) -> set[int]:
-    """Return the process ids of the workers that there are."""
     return {child.pid for child in psutil.Process(service.process.pid).children()}
-
-
-def command(script: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "locust", "-f", f"loadtests/{script}.py", *arguments]
-
-
-def locust(script: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run a script headless, with an end to it; return how it ended."""
-    return subprocess.run(
-        command(script, "--headless", "--only-summary", *arguments),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT,
-    )
 
 
 def run(host: str, tmp_path: Path, script: str, strategy: str, *arguments: str) -> Any:
     """Run a script for a second; return its result, which is the one of the table."""
     named = [] if strategy == "service" else ["--strategy", strategy]
     asked = ["--host", host, "--run-time", "1s", "--reports", str(tmp_path), *named, *arguments]
-    ended = locust(script, *asked)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    *_, last = re.split(r"\n\n(?! )", ended.stdout)  # the result comes after Locust's tables
+    told = locust(script, *asked)
+    assert told.returncode == 0, told.stdout + told.stderr
+    *_, last = re.split(r"\n\n(?! )", told.stdout)  # the result comes after Locust's tables
     assert last.lstrip().startswith(f"{script} {strategy}: ")
-    return json.loads((tmp_path / f"{script}-{strategy}.json").read_text())
+    return result(tmp_path, script, strategy)
+
+
+def two_processes() -> list[str]:
+    """Return the options; the port is no other run's, whose workers would come to this master."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    return ["--processes", "2", "--master-bind-port", port, "--master-port", port]
 
 
 HARM = ("lost", "doubled", "stolen", "missing", "undone", "failed", "unknown")
@@ -87,16 +75,10 @@ def races(host: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
     def report(reports: Path, *strategies: str) -> Path:
         asked = ["--host", host, "--reports", str(reports), "--seconds", "2", "--seed", "1"]
-        ended = subprocess.run(
-            [sys.executable, "-m", "loadtests.every_strategy", *asked, "--only", *strategies],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=TIMEOUT,
-        )
-        assert ended.returncode == 0, ended.stdout + ended.stderr
-        assert "runs of 2 s" in ended.stdout
+        races = [sys.executable, "-m", "loadtests.every_strategy", *asked, "--only", *strategies]
+        told = ended(*races)
+        assert told.returncode == 0, told.stdout + told.stderr
+        assert "runs of 2 s" in told.stdout
         return reports
 
     one, other = (tmp_path_factory.mktemp("reports") for _ in range(2))  # not by the threads
@@ -107,9 +89,7 @@ def races(host: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def of(races: list[Path], script: str, strategy: str) -> Any:
     """Return the result of one of them."""
-    runs = [run for each in races for run in json.loads((each / "races.json").read_text())["runs"]]
-    (found,) = (run for run in runs if (run["script"], run["strategy"]) == (script, strategy))
-    return found
+    return result(races[strategy != "naive"], script, strategy)
 
 
 @pytest.mark.exhaustive
@@ -135,33 +115,25 @@ def test_the_naive_way_loses_hits_and_says_which(races: list[Path]) -> None:
 
 
 @pytest.mark.exhaustive
-def test_uses_are_sold_beyond_the_limit(races: list[Path]) -> None:
+def test_uses_are_sold_beyond_the_limit_and_an_edit_is_undone(races: list[Path]) -> None:
     found = of(races, "last_use", "naive")
     # Not all that is lost failed: a lost update lets a use be sold again.
     assert found["lost"] > found["failed"]
     found = of(races, "last_use", "f_expression_full_save")
     assert found["lost"] == found["failed"] == found["errors"]["500 IntegrityError"] > 0
-
-
-@pytest.mark.exhaustive
-def test_an_edit_is_undone(races: list[Path]) -> None:
     found = of(races, "lost_update", "f_expression_full_save")
     assert found["undone"] > 0
     assert found["lost"] == 0
 
 
 @pytest.mark.exhaustive
-def test_the_keys_are_free_again_in_every_round(races: list[Path]) -> None:
+def test_creates_fail_or_get_anothers_link_in_every_round(races: list[Path]) -> None:
     """62 creates that draw from 62 keys: 37 in 100 come too late. In one round nearly all would."""
     found = of(races, "toctou", "naive")
     assert found["failed"] == found["errors"]["500 IntegrityError"]
     assert found["stolen"] == 0
     assert found["acknowledged"] > 62
     assert 0.2 < found["share"] < 0.55
-
-
-@pytest.mark.exhaustive
-def test_a_link_of_another_client(races: list[Path]) -> None:
     found = of(races, "toctou", "get_or_create")
     assert found["stolen"] > 0
     assert found["failed"] == 0
@@ -201,7 +173,7 @@ def test_a_crash_between_two_transactions_loses_visits_and_within_one_none(
 def test_the_right_way_loses_none_with_several_workers(host: str, tmp_path: Path) -> None:
     """A master and two workers, whose ledgers are merged."""
     # Locust has the users of other processes begin late, on a busy machine after a second.
-    longer = "--processes", "2", "--run-time", "4s"
+    longer = [*two_processes(), "--run-time", "4s"]
     found = run(host, tmp_path, "lost_update", "update_returning", *longer)
     assert harm(found) == {}
     assert found["requests"] == found["acknowledged"] > 16  # users
@@ -215,15 +187,15 @@ def test_the_service_itself(host: str, tmp_path: Path) -> None:
 
 
 def test_an_invalid_option_gets_one_line(host: str) -> None:
-    ended = locust("toctou", "--host", host, "--loglevel", "ERROR", "--users", "0")
-    assert ended.returncode == 2
-    assert ended.stderr == "toctou: 0 users cannot race: use --users 2 or more\n"
+    told = locust("toctou", "--host", host, "--loglevel", "ERROR", "--users", "0")
+    assert told.returncode == 2
+    assert told.stderr == "toctou: 0 users cannot race: use --users 2 or more\n"
 
 
 @pytest.mark.exhaustive
 def test_a_worker_that_is_killed_takes_its_ledger_along(host: str, tmp_path: Path) -> None:
-    asked = ["--host", host, "--reports", str(tmp_path), "--run-time", "6s", "--processes", "2"]
-    asked += ["--strategy", "update_returning", "--headless", "--only-summary"]
+    asked = ["--host", host, "--reports", str(tmp_path), "--run-time", "6s"]
+    asked += [*two_processes(), "--strategy", "update_returning", "--headless", "--only-summary"]
     with subprocess.Popen(
         command("lost_update", *asked),
         cwd=ROOT,
@@ -238,20 +210,19 @@ def test_a_worker_that_is_killed_takes_its_ledger_along(host: str, tmp_path: Pat
                 break
         process.communicate(timeout=TIMEOUT)
     assert process.returncode == 2
-    found = json.loads((tmp_path / "lost_update-update_returning.json").read_text())
+    found = result(tmp_path, "lost_update", "update_returning")
     assert found["reason"] == "the ledgers of 1 workers are lost"
 
 
 @pytest.mark.exhaustive
 def test_workers_end_when_no_run_is_possible(tmp_path: Path) -> None:
     nowhere = ["--host", "http://127.0.0.1:1", "--reports", str(tmp_path)]
-    ended = locust("toctou", "--processes", "2", *nowhere)
-    assert ended.returncode == 2
-    assert "no service answers at http://127.0.0.1:1" in ended.stderr
+    told = locust("toctou", *two_processes(), *nowhere)
+    assert told.returncode == 2
+    assert "no service answers at http://127.0.0.1:1" in told.stderr
 
 
 def listening(pid: int) -> Iterator[int]:
-    """Yield the ports that a process listens on."""
     for one in psutil.Process(pid).net_connections("inet"):
         if one.status == psutil.CONN_LISTEN:
             yield one.laddr.port
@@ -347,8 +318,7 @@ def test_no_request_is_sent_twice() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), OneAnswer) as server:
         Thread(target=server.serve_forever).start()
         try:
-            command = [sys.executable, "-c", ASK_TWICE, str(server.server_port)]
-            printed = subprocess.check_output(command, cwd=ROOT, text=True, timeout=TIMEOUT)
+            printed = ended(sys.executable, "-c", ASK_TWICE, str(server.server_port)).stdout
         finally:
             server.shutdown()
     assert (printed, asked) == ("HTTPConnectionClosed\n", ["/first", "/second"])

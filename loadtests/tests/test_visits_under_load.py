@@ -9,17 +9,20 @@ from loadtests.harness.lab_api import StoredLink
 from loadtests.harness.ledger import Ledger
 from loadtests.harness.reconciliation import reconcile
 from loadtests.harness.result import ExitCode, LoadResult
-from loadtests.tests.test_reconciliation import violations
+from loadtests.tests.test_reconciliation import (
+    DOUBLED,
+    HELD,
+    NOT_JUDGED,
+    VIOLATED,
+    agreeing,
+    replaced,
+    violations,
+)
 
-HELD = ExitCode.AS_EXPECTED, ExitCode.UNEXPECTED  # of a right and of a wrong strategy
-VIOLATED = ExitCode.UNEXPECTED, ExitCode.AS_EXPECTED
-DOUBLED = ExitCode.UNEXPECTED, ExitCode.INCONCLUSIVE
-NOT_JUDGED = ExitCode.INCONCLUSIVE, ExitCode.INCONCLUSIVE
-Note = Callable[[Ledger], None]
+REFUSED = ExitCode.UNEXPECTED, ExitCode.UNEXPECTED  # the strategy failed, and harmed nothing
 
 
 def ledger() -> Ledger:
-    """Return the ledger of a run with three redirects of a link and one of another."""
     ledger = Ledger(sent=4)
     for number in "123":
         ledger.redirected("hot", hits=number, request=f"request {number}")
@@ -52,10 +55,6 @@ def reconciled(
     )
 
 
-def untouched(of: Ledger) -> None:
-    pass
-
-
 def unanswered(of: Ledger) -> None:
     """Have one more request, without an answer."""
     of.unknown_redirects["hot"] += 1
@@ -67,12 +66,6 @@ def refused(of: Ledger) -> None:
     of.unknown_redirects["hot"] += 1
     of.errors["500 IntegrityError"] += 1
     of.refused("GET hot, request 5", "500 IntegrityError", "duplicate key value")
-
-
-def replaced(of: Ledger) -> None:
-    """Have one more request, answered by a 500 that is not the lab's."""
-    of.unknown_redirects["hot"] += 1
-    of.errors["500"] += 1
 
 
 @pytest.mark.parametrize(
@@ -101,9 +94,9 @@ def test_each_difference_is_found(
 @pytest.mark.parametrize(
     ("note", "hot", "codes"),
     [
-        (untouched, (3, 3), HELD),
-        (untouched, (3, 2), VIOLATED),
-        (untouched, (3, 4), VIOLATED),
+        (agreeing, (3, 3), HELD),
+        (agreeing, (3, 2), VIOLATED),
+        (agreeing, (3, 4), VIOLATED),
         # Of a request without an answer both are there, or neither; and no more than one of each.
         (unanswered, (3, 3), HELD),
         (unanswered, (4, 4), HELD),
@@ -112,12 +105,12 @@ def test_each_difference_is_found(
         (unanswered, (5, 5), DOUBLED),
         (unanswered, (2, 2), VIOLATED),
         # What a proxy repeats is counted twice and recorded twice: no race, and it hides none.
-        (untouched, (5, 5), DOUBLED),
-        (untouched, (5, 4), VIOLATED),
+        (agreeing, (5, 5), DOUBLED),
+        (agreeing, (5, 4), VIOLATED),
         # Who is refused is counted or not; it was the strategy that failed.
         (refused, (4, 3), VIOLATED),
-        (refused, (3, 3), (ExitCode.UNEXPECTED, ExitCode.UNEXPECTED)),
-        (refused, (4, 4), (ExitCode.UNEXPECTED, ExitCode.UNEXPECTED)),
+        (refused, (3, 3), REFUSED),
+        (refused, (4, 4), REFUSED),
         (refused, (5, 5), DOUBLED),
         (replaced, (4, 4), NOT_JUDGED),
         (replaced, (3, 3), NOT_JUDGED),
@@ -125,7 +118,7 @@ def test_each_difference_is_found(
     ],
 )
 def test_what_is_unknown_explains_as_much_and_hides_nothing(
-    note: Note, hot: tuple[int, int], codes: tuple[ExitCode, ExitCode]
+    note: Callable[[Ledger], None], hot: tuple[int, int], codes: tuple[ExitCode, ExitCode]
 ) -> None:
     of = ledger()
     note(of)

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from loadtests.harness.own_pgbouncer import PGBOUNCER
+from loadtests.harness.own_proxies import PGBOUNCER
 from project.tests.conftest import FILLED_IN
 from project.tests.containers import TIMEOUT, Composed, composed
 

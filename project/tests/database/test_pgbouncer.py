@@ -17,8 +17,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ConnectionHandler
 from django.test import override_settings
 
-from loadtests.harness.own_pgbouncer import PGBOUNCER, own_pgbouncer
 from loadtests.harness.own_postgres import own_postgres
+from loadtests.harness.own_proxies import PGBOUNCER, own_pgbouncer
 from project.tests.conftest import ROOT
 from project.tests.test_settings import Load, load
 

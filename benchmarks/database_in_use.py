@@ -1,0 +1,78 @@
+"""The database in use: tables of links, of which the service has one at a time, and addresses."""
+
+from collections.abc import Iterable
+from urllib.parse import urlencode
+
+from django.db import connection
+from django.db.backends.postgresql.psycopg_any import sql
+
+from shorturl.models import ShortUrl
+
+IN_USE = ShortUrl._meta.db_table
+INSERT = """
+    INSERT INTO {} (key, target_url)
+    SELECT 'k' || number, 'https://example.com/' || number FROM generate_series(1, %s) AS number
+"""
+
+
+class LinkTables:
+    """A table of each of the `sizes`, with the links /k1 to /k<size>, in an empty database."""
+
+    def __init__(self, sizes: Iterable[int]) -> None:
+        self.used = 0  # the size of the one in use; the migrations' own is empty
+        run("SET statement_timeout = 0")
+        for size in sizes:
+            run("CREATE TABLE {} (LIKE {} INCLUDING ALL)", f"links_{size}", IN_USE)
+            run(INSERT, f"links_{size}", values=[size])
+            run("VACUUM (FREEZE, ANALYZE) {}", f"links_{size}")
+        run("CHECKPOINT")
+
+    def use(self, size: int) -> None:
+        """Have the service use the table of `size`, between two of its statements."""
+        run("ALTER TABLE {} RENAME TO {}", IN_USE, f"links_{self.used}")
+        run("ALTER TABLE {} RENAME TO {}", f"links_{size}", IN_USE)
+        self.used = size
+
+
+def run(statement: str, *names: str, values: list[int] | None = None) -> None:
+    """Execute a statement with names in the place of {}."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql.SQL(statement).format(*map(sql.Identifier, names)), values)
+
+
+def counted() -> int:
+    """Return how many hits and links there are in the table in use, in one sum."""
+    with connection.cursor() as cursor:
+        cursor.execute("""
+            SELECT coalesce(sum(hits), 0) + count(*)
+                   + (SELECT coalesce(sum(hits), 0) FROM shorturl_partialcount)
+            FROM shorturl_shorturl
+        """)
+        return int(cursor.fetchone()[0])
+
+
+def free_connections() -> int:
+    """Return how many more connections PostgreSQL admits, for a user without privileges."""
+    with connection.cursor() as cursor:
+        cursor.execute("""
+            SELECT current_setting('max_connections')::int - count(*)
+                   - current_setting('superuser_reserved_connections')::int
+            FROM pg_stat_activity WHERE backend_type = 'client backend'
+        """)
+        return int(cursor.fetchone()[0])
+
+
+def url() -> str:
+    """Return the DATABASE_URL of the database in use, whichever server it is on."""
+    parameters = connection.get_connection_params()
+    name = parameters.pop("dbname")
+    texts = {name: value for name, value in parameters.items() if isinstance(value, (str, int))}
+    return f"postgres:///{name}?{urlencode(texts)}"
+
+
+def environment() -> dict[str, str]:
+    """Return the environment variables by which PostgreSQL's programs find the database in use."""
+    parameters = connection.get_connection_params()
+    names = {"dbname": "PGDATABASE", "host": "PGHOST", "port": "PGPORT"}
+    names |= {"user": "PGUSER", "password": "PGPASSWORD", "sslmode": "PGSSLMODE"}
+    return {names[key]: str(value) for key, value in parameters.items() if names.get(key) and value}
