@@ -64,7 +64,8 @@ def test_a_replica_that_is_too_old_is_not_read(
     asked = replica.Replica()
     replayed = (True, "0/100")
     places = {replica.POSITION: ["0/100"], replica.IDENTITY: (1,), replica.REPLAYED: replayed}
-    monkeypatch.setattr(replica, "row", lambda alias, statement: places[statement])
+    monkeypatch.setattr(replica, "connections", {"default": None, "replica": None})
+    monkeypatch.setattr(replica, "row", lambda _, statement: places[statement])
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now)
     assert asked.has(0)
