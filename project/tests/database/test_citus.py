@@ -14,12 +14,10 @@ from ruamel.yaml import YAML
 
 from project.database import citus, nodes_of_keys
 from project.database.citus_checks import REFUSED, SINGLE_SHARD, TABLES, check_citus
-from project.tests.conftest import ROOT
+from project.tests.conftest import ROOT, Load
 from project.tests.database import citus_walk, on_citus
-from project.tests.test_settings import Load, load
 from shorturl import operations
 
-__all__ = ["load"]  # a fixture
 pytestmark = pytest.mark.django_db
 
 

@@ -19,10 +19,7 @@ from django.test import override_settings
 
 from loadtests.harness.own_pgbouncer import PGBOUNCER, own_pgbouncer
 from loadtests.harness.own_postgres import own_postgres
-from project.tests.conftest import ROOT
-from project.tests.test_settings import Load, load
-
-__all__ = ["load"]  # a fixture
+from project.tests.conftest import ROOT, Load
 
 pytestmark = [
     pytest.mark.skipif(not PGBOUNCER, reason="PgBouncer is not installed"),
