@@ -13,7 +13,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from functools import wraps
 from http import HTTPStatus
@@ -67,9 +67,7 @@ def limited(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponse
 
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        if request.method != "POST":
-            return view(request, *args, **kwargs)
-        with place_to_hash(request):
+        with place_to_hash(request) if request.method == "POST" else nullcontext():
             return view(request, *args, **kwargs)
 
     return wrapped

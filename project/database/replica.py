@@ -54,15 +54,12 @@ class Router:
         return "default"
 
     def db_for_write(self, model: type[Model], **hints: Any) -> str:
-        """Return the primary, also for objects that were read from the replica."""
         return "default"
 
     def allow_relation(self, one: Model, other: Model, **hints: Any) -> bool:
-        """Allow all: it is one database."""
-        return True
+        return True  # it is one database
 
     def allow_migrate(self, database: str, app_label: str, **hints: Any) -> bool:
-        """Return whether to migrate the database: only the primary."""
         return database != "replica"
 
 
