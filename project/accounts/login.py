@@ -127,14 +127,12 @@ def note_login(sender: Any, user: Any, **more: Any) -> None:
 
 
 def busy() -> HttpResponse:
-    """Return the response to one login too many at the same time."""
     detail = "Too many people are logging in at this moment."
     context = {"detail": detail, "busy": True}
     return try_later("503.html", HTTPStatus.SERVICE_UNAVAILABLE, RETRY_AFTER, context)
 
 
 def locked_out(request: HttpRequest, _: Any, credentials: dict[str, Any]) -> HttpResponse:
-    """Return the response to a name that had too many wrong passwords from this address."""
     name, address = credentials["username"], client_address(request)
     failures = AccessAttempt.objects.filter(username=name, ip_address=address)
     last = failures.aggregate(at=Max("attempt_time"))["at"] or timezone.now()
@@ -147,6 +145,5 @@ def locked_out(request: HttpRequest, _: Any, credentials: dict[str, Any]) -> Htt
 def try_later(
     template: str, status: HTTPStatus, seconds: int, context: dict[str, object]
 ) -> HttpResponse:
-    """Return a page that says to try again after so many seconds."""
     page = render_to_string(template, context)
     return HttpResponse(page, status=status, headers={"Retry-After": str(seconds)})

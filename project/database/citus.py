@@ -68,7 +68,6 @@ class NotPossible(Exception):
 
 
 def is_distributed() -> bool:
-    """Return whether the database has Citus, and tables distributed by it."""
     return bool(rows(INSTALLED)) and bool(rows(DISTRIBUTED))
 
 
@@ -89,7 +88,6 @@ def statements(*, undo: bool) -> list[str]:
 
 
 def doing(models: list[type[Model]]) -> Iterator[str]:
-    """Yield what distributes the tables of these models."""
     if ShortUrl in models:
         for (key,) in rows(DUPLICATES):
             raise NotPossible(
@@ -111,7 +109,6 @@ def doing(models: list[type[Model]]) -> Iterator[str]:
 
 
 def undoing(models: list[type[Model]]) -> Iterator[str]:
-    """Yield what makes the tables of these models plain ones again."""
     for model in reversed(models):
         yield UNDISTRIBUTE.format(model._meta.db_table)
     yield from for_primary_keys(models, "id")
@@ -156,7 +153,6 @@ def reference_models() -> list[type[Model]]:
 
 
 def rows(query: str) -> list[tuple[str, ...]]:
-    """Return all rows of a query."""
     with connection.cursor() as cursor:
         cursor.execute(query)
         return list(cursor.fetchall())

@@ -83,7 +83,6 @@ class Replica:
         return recent and position <= self.replayed
 
     def failed(self) -> None:
-        """Do not read it for a while."""
         self._written.clear()
         self._due = time.monotonic() + RETRY_INTERVAL
 
@@ -169,7 +168,6 @@ def patience() -> float:
 
 
 def row(connection: BaseDatabaseWrapper, statement: str, values: Any = None) -> tuple[Any, ...]:
-    """Return the one row of `statement`."""
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         found: tuple[Any, ...] = cursor.fetchone()

@@ -69,7 +69,6 @@ def run_in(
 
 
 def image_sources() -> list[str]:
-    """Return what the Dockerfile copies from the checkout into the production image."""
     stage = (ROOT / "Dockerfile").read_text().split(" AS build\n")[1].split("\nFROM")[0]
     return re.findall(r"^COPY (\S+) \S+$", stage, re.MULTILINE)
 

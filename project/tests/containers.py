@@ -196,14 +196,12 @@ class Composed:
         return told.strip(), body
 
     def log(self, name: str) -> str:
-        """Return what a service printed."""
         return (self.directory / f"{name}.log").read_text()[-2000:]
 
     def has_said(self, name: str, words: str) -> bool:
         return words in self.log(name)
 
     def volume(self, name: str) -> Path:
-        """Return the directory that is a volume."""
         return self.directory / "volumes" / name
 
     def kill(self, name: str) -> None:

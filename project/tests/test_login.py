@@ -23,7 +23,6 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def boss(settings: Any) -> User:
-    """A user of the admin."""
     settings.LOGIN_FAILURES = settings.AXES_FAILURE_LIMIT = 3
     return User.objects.create_superuser("boss", password=PASSWORD)
 

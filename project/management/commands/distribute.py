@@ -21,7 +21,6 @@ class Command(DatabaseCommand):
     what_now = "Nothing was done."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the switches."""
         parser.add_argument("--dry-run", action="store_true", help="print the SQL, and send none")
         parser.add_argument("--undo", action="store_true", help="make them plain tables again")
         parser.add_argument(

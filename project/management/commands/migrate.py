@@ -31,8 +31,6 @@ SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
 
 
 class Command(migrate.Command):
-    """`manage.py migrate`, which the start of a local run calls, too."""
-
     def handle(self, *args: Any, **options: Any) -> None:
         if options["plan"] or options["check_unapplied"]:  # which change nothing
             super().handle(*args, **options)

@@ -20,13 +20,11 @@ ALL = {f"can_{scope}": "on" for scope in ApiToken.SCOPES}
 
 @pytest.fixture
 def person(client: Client) -> Client:
-    """Somebody who is logged in."""
     client.force_login(user())
     return client
 
 
 def make(person: Client, **fields: str) -> str:
-    """Make a token on the page and return it."""
     response = person.post("/account", {"name": "laptop", **ALL, **fields})
     assert "no-store" in response["Cache-Control"]
     shown = re.search(r'<input id="token" value="(\S+)"', response.content.decode())

@@ -12,7 +12,6 @@ from project.tests.conftest import Load
 
 
 def found() -> list[str]:
-    """Return what the checks of the database say."""
     return [each.msg for each in run_checks(tags=[Tags.database], databases=["default"])]
 
 

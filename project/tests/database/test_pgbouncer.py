@@ -34,7 +34,6 @@ Told = Callable[..., list[str]]
 
 @pytest.fixture
 def given() -> dict[str, Any]:
-    """Return where the tests' database is."""
     parameters = {"port": 5432, "user": "", **connection.get_connection_params()}
     if not str(parameters.get("host", "")).startswith("/"):
         pytest.skip("PgBouncer would need a password for PostgreSQL")

@@ -18,8 +18,6 @@ LIMIT = 0.2  # seconds
 
 
 class Near(replica.Replica):
-    """A replica that has everything."""
-
     off = False
 
     def has(self, position: int) -> bool:
