@@ -25,9 +25,9 @@ from loadtests.harness.waiting import wait_until
 from project.tests.conftest import FILLED_IN, IGNORED, ROOT
 
 UID = "10001"
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc")
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", sys.base_prefix, sys.prefix)
 TIMEOUT = 90  # seconds
-PATH = "/venv/bin:/usr/sbin:/usr/bin:/bin"
+PATH = f"{sys.prefix}/bin:/usr/sbin:/usr/bin:/bin"
 ENTRIES = {"prom/prometheus": ["prometheus"]}  # of images that are not built here
 # In a mount namespace of its own: $1 is the new root, $2 /etc/hosts, then what to run there.
 ENTER = r"""
@@ -145,13 +145,9 @@ class Composed:
         for variable, given in service.get("environment", {}).items():
             environment[variable] = "" if given is None else str(given)
         environment["PATH"] = PATH
-        binds = [f"{each}:{each}" for each in (*SYSTEM, sys.base_prefix) if Path(each).exists()]
-        binds += [f"{sys.prefix}:/venv"]
-        for target in ("etc", "venv/bin"):
-            there = (self.directory / target).iterdir()
-            binds += [f"{each}:/{target}/{each.name}" for each in there]
+        binds = [f"tmpfs:{each}" for each in service.get("tmpfs", ())]
+        binds += [f"{each}:{each}" for each in SYSTEM if Path(each).exists()]
         binds += [*image, *self._mounts(service, owned)]
-        binds += [f"tmpfs:{each}" for each in service.get("tmpfs", ())]
         root = self.directory / f"{name}-{number}"
         root.mkdir()
         network = ["ip", "netns", "exec", f"{self._prefix}-{name}"] if number else self._join(name)
@@ -171,15 +167,12 @@ class Composed:
         It is asked again while nobody answers, or with a 503.
         """
         name, _, rest = address.partition(":")
-        command = ["ip", "netns", "exec", self._prefix, "curl", "--silent", "--noproxy", "*"]
-        command += [
-            "--header",
-            "Host: example.com",
-            "--write-out",
-            r"\n%{http_code} %{redirect_url}",
-        ]
-        command += ["--header", f"Content-Type: {kind}", *(["--data", data] if data else [])]
-        command += ["--max-time", "5", f"http://{self._addresses[name]}:{rest}"]
+        command = [
+            "ip", "netns", "exec", self._prefix, "curl", "--silent", "--noproxy", "*",
+            "--max-time", "5", "--write-out", r"\n%{http_code} %{redirect_url}",
+            "--header", "Host: example.com", "--header", f"Content-Type: {kind}",
+            *(["--data", data] if data else []), f"http://{self._addresses[name]}:{rest}",
+        ]  # fmt: skip
         answers: list[str] = []
 
         def is_answered() -> bool:
@@ -197,9 +190,6 @@ class Composed:
 
     def log(self, name: str) -> str:
         return (self.directory / f"{name}.log").read_text()[-2000:]
-
-    def has_said(self, name: str, words: str) -> bool:
-        return words in self.log(name)
 
     def volume(self, name: str) -> Path:
         return self.directory / "volumes" / name
@@ -266,17 +256,9 @@ class Composed:
 
     def _namespace(self, name: str) -> str:
         self._ip("netns", "add", self._prefix + name)
-        self._stack.callback(self._delete, self._prefix + name)
+        self._stack.callback(self._ip, "netns", "del", self._prefix + name)
         self._ip("-n", self._prefix + name, "link", "set", "lo", "up")
         return self._prefix + name
-
-    def _delete(self, namespace: str) -> None:
-        """Remove a network namespace, in which every process has to be ended by now."""
-        inside = self._ip("netns", "pids", namespace).split()
-        running = [each for each in psutil.process_iter() if str(each.pid) in inside]
-        _, left = psutil.wait_procs(running, timeout=10)
-        self._ip("netns", "del", namespace)
-        assert not left, left
 
     def _ip(self, *arguments: str) -> str:
         return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
@@ -319,14 +301,5 @@ def composed(directory: Path, production_copy: Path, **more: str) -> Iterator[Co
     settings = "".join(f"{name}={value}\n" for name, value in more.items())
     (directory / ".env").write_text((production_copy / ".env").read_text() + settings)
     shutil.copytree(production_copy / "staticfiles", directory / "staticfiles")
-    (directory / "etc").mkdir()
-    users = f"{Path('/etc/passwd').read_text()}shorturl:x:{UID}:{UID}::/home/shorturl:/bin/false\n"
-    (directory / "etc" / "passwd").write_text(users)
-    programs = directory / "venv" / "bin"
-    programs.mkdir(parents=True)
-    for name in ("gunicorn", "locust"):  # whose first line names this checkout's Python
-        _, _, rest = Path(sys.prefix, "bin", name).read_text().partition("\n")
-        (programs / name).write_text(f"#!/venv/bin/python\n{rest}")
-        (programs / name).chmod(0o755)
     with ExitStack() as stack:
         yield Composed(directory, FILLED_IN | more, stack)
