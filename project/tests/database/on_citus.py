@@ -1,4 +1,4 @@
-"""What only a Citus cluster can say: test_on_citus.py has pytest run this file on one."""
+"""What only a Citus cluster can say: test_citus.py has pytest run this file on one."""
 
 import asyncio
 import re
