@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.mark.exhaustive
 def test_two_at_once_on_an_empty_database(project_copy: Path) -> None:
     """One applies all migrations, the other waits and then finds none."""
-    with database("shorturl_two_migrations") as url, ThreadPoolExecutor() as pool:
+    with database(f"shorturl_{secrets.token_hex(8)}") as url, ThreadPoolExecutor() as pool:
         where = {"DATABASE_URL": url, "SHORTURL_LOCAL": "on"}
         both = [
             pool.submit(run_in, project_copy, "manage.py", "migrate", **where) for _ in range(2)
