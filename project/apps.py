@@ -19,7 +19,7 @@ class ProjectConfig(AppConfig):
         from django.contrib.auth.signals import user_logged_in
 
         from project.accounts import login
-        from project.database import citus_checks, database_checks, pooler_checks  # noqa: F401
+        from project.database import citus_checks, database_checks  # noqa: F401
 
         # In the place of Django's own, which has the same name and comes later.
         user_logged_in.connect(login.note_login, dispatch_uid="update_last_login")

@@ -141,7 +141,7 @@ def check_database(server: Any) -> None:
 
 def warn_of_missing_migrations(server: Any) -> None:
     """Warn of them; a system check would do so in `migrate`, too, which runs those of databases."""
-    from project.database.pooler_checks import bounded
+    from project.database.database_checks import bounded
     from project.observability.health import missing_migrations
 
     with suppress(Error), bounded():

@@ -15,7 +15,6 @@ from shorturl.api.error_responses import always_json
 
 
 def lab_is_off(request: HttpRequest) -> HttpResponse:
-    """Say how to turn the lab on."""
     return render(request, "lab_is_off.html", status=HTTPStatus.NOT_FOUND)
 
 

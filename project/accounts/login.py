@@ -13,7 +13,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from functools import wraps
 from http import HTTPStatus
@@ -67,9 +67,7 @@ def limited(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponse
 
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        if request.method != "POST":
-            return view(request, *args, **kwargs)
-        with place_to_hash(request):
+        with place_to_hash(request) if request.method == "POST" else nullcontext():
             return view(request, *args, **kwargs)
 
     return wrapped
@@ -129,14 +127,12 @@ def note_login(sender: Any, user: Any, **more: Any) -> None:
 
 
 def busy() -> HttpResponse:
-    """Return the response to one login too many at the same time."""
     detail = "Too many people are logging in at this moment."
     context = {"detail": detail, "busy": True}
     return try_later("503.html", HTTPStatus.SERVICE_UNAVAILABLE, RETRY_AFTER, context)
 
 
 def locked_out(request: HttpRequest, _: Any, credentials: dict[str, Any]) -> HttpResponse:
-    """Return the response to a name that had too many wrong passwords from this address."""
     name, address = credentials["username"], client_address(request)
     failures = AccessAttempt.objects.filter(username=name, ip_address=address)
     last = failures.aggregate(at=Max("attempt_time"))["at"] or timezone.now()
@@ -149,6 +145,5 @@ def locked_out(request: HttpRequest, _: Any, credentials: dict[str, Any]) -> Htt
 def try_later(
     template: str, status: HTTPStatus, seconds: int, context: dict[str, object]
 ) -> HttpResponse:
-    """Return a page that says to try again after so many seconds."""
     page = render_to_string(template, context)
     return HttpResponse(page, status=status, headers={"Retry-After": str(seconds)})

@@ -20,8 +20,6 @@ from shorturl.pages.views import REMOVED, log_in_first, refuse_other_encodings, 
 
 
 class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The form that makes a token."""
-
     class Meta:
         model = ApiToken
         fields = ("name", *(f"can_{scope}" for scope in ApiToken.SCOPES))
@@ -74,7 +72,6 @@ def account(request: HttpRequest) -> HttpResponse:
 @login_required
 @csrf_protect
 def revoke(request: HttpRequest, token: int) -> HttpResponse:
-    """Revoke a token of the user."""
     own = ApiToken.objects.filter(pk=token, user=request.user.pk)
     if not own.filter(revoked_at=None).update(revoked_at=Now()):
         raise Http404

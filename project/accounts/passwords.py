@@ -32,11 +32,6 @@ MAILS_PER_DAY = 3  # to one account: anybody can ask for them
 class PasswordReplaced(Exception):
     """The account has another password by now, or may not log in any more."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "Nothing is changed: the account was changed meanwhile, or the link was used."
-        )
-
 
 class ReplacesOnce(forms.Form):
     """A form that sets a new password in the place of the one that was read."""
@@ -53,23 +48,24 @@ class ReplacesOnce(forms.Form):
         self.user.set_password(self.cleaned_data["new_password1"])
         same = User.objects.filter(pk=self.user.pk, password=before, is_active=True)
         if not same.update(password=self.user.password):
-            raise PasswordReplaced
+            raise PasswordReplaced(
+                "Nothing is changed: the account was changed meanwhile, or the link was used."
+            )
         return self.user
 
 
 class ChangeForm(ReplacesOnce, PasswordChangeForm):
-    """Django's form that asks for the old password, too."""
+    """Of who knows the old password."""
 
 
 class ChooseForm(ReplacesOnce, SetPasswordForm):  # type: ignore[type-arg]
-    """Django's form of who has a link."""
+    """Of who has a link."""
 
 
 class ShowsReplaced:
     """A view that shows its form again for PasswordReplaced."""
 
     def form_valid(self, form: Any) -> HttpResponse:
-        """Return the redirect after the change, or the form with the error."""
         try:
             response: HttpResponse = super().form_valid(form)  # type: ignore[misc]
         except PasswordReplaced as error:

@@ -4,7 +4,7 @@ https://docs.citusdata.com/en/stable/develop/api_udf.html has the functions. All
 transaction, so that what is interrupted has done nothing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from typing import Any
 
@@ -67,19 +67,8 @@ class NotPossible(Exception):
     """The tables cannot be distributed. The message says why, and what would be right."""
 
 
-def is_installed() -> bool:
-    """Return whether the database has the extension."""
-    return bool(rows(INSTALLED))
-
-
 def is_distributed() -> bool:
-    """Return whether the database has Citus, and tables distributed by it."""
-    return is_installed() and bool(rows(DISTRIBUTED))
-
-
-def is_coordinator() -> bool:
-    """Return whether this node of a cluster is the one that all statements go through."""
-    return bool(rows(COORDINATOR))
+    return bool(rows(INSTALLED)) and bool(rows(DISTRIBUTED))
 
 
 def statements(*, undo: bool) -> list[str]:
@@ -88,8 +77,8 @@ def statements(*, undo: bool) -> list[str]:
     Where there is no Citus, that is all that would have to be sent. Raises NotPossible.
     """
     models: list[type[Model]] = [*reference_models(), *BY_KEY]
-    if is_installed():
-        if not is_coordinator():
+    if rows(INSTALLED):
+        if not rows(COORDINATOR):
             raise NotPossible("This is a worker of the cluster: connect to its coordinator")
         done = {name.removeprefix("public.") for (name,) in rows(DISTRIBUTED)}
         models = [model for model in models if (model._meta.db_table in done) is undo]
@@ -99,46 +88,40 @@ def statements(*, undo: bool) -> list[str]:
 
 
 def doing(models: list[type[Model]]) -> Iterator[str]:
-    """Yield what distributes the tables of these models."""
     if ShortUrl in models:
-        for duplicate in rows(DUPLICATES):
+        for (key,) in rows(DUPLICATES):
             raise NotPossible(
-                f"The key {duplicate[0]!r} is there more than once: restore {KEY_CONSTRAINT} first"
+                f"The key {key!r} is there more than once: restore {KEY_CONSTRAINT} first"
             )
-        for referring in rows(REFERRING):
+        for (table,) in rows(REFERRING):
             raise NotPossible(
-                f"The table {referring[0]} refers to a link by its id, and Citus needs the key in "
-                "it"
+                f"The table {table} refers to a link by its id, and Citus needs the key in it"
             )
     yield LOCK.format(", ".join(model._meta.db_table for model in models))
     yield from for_ids(models, TO_SEQUENCE)
     # Before any of them is Citus', which takes fewer kinds of ALTER TABLE.
     yield from for_primary_keys(models, "id, key")
     for model in models:
-        table = model._meta.db_table
         if model not in BY_KEY:
-            yield REFERENCE.format(table)
+            yield REFERENCE.format(model._meta.db_table)
         else:
-            yield DISTRIBUTE.format(table, "" if table == LINKS else BESIDE_IT)
+            yield DISTRIBUTE.format(model._meta.db_table, "" if model is ShortUrl else BESIDE_IT)
 
 
 def undoing(models: list[type[Model]]) -> Iterator[str]:
-    """Yield what makes the tables of these models plain ones again."""
     for model in reversed(models):
         yield UNDISTRIBUTE.format(model._meta.db_table)
     yield from for_primary_keys(models, "id")
     yield from for_ids(models, TO_IDENTITY)
 
 
-def for_primary_keys(models: Iterable[type[Model]], columns: str) -> Iterator[str]:
-    """Yield what gives those of these tables that are distributed by key this primary key."""
+def for_primary_keys(models: list[type[Model]], columns: str) -> Iterator[str]:
     for model in models:
         if model in BY_KEY:
             yield PRIMARY_KEY.format(model._meta.db_table, columns)
 
 
-def for_ids(models: Iterable[type[Model]], templates: list[str]) -> Iterator[str]:
-    """Yield these statements for each of the tables that draws ids."""
+def for_ids(models: list[type[Model]], templates: list[str]) -> Iterator[str]:
     for model in models:
         if field := model._meta.auto_field:
             for template in templates:
@@ -152,31 +135,24 @@ def reference_models() -> list[type[Model]]:
     of a reference table at a time, and two transactions that insert and then update deadlock
     (distributed_execution_locks.c), as two requests with an Idempotency-Key would.
     """
-    left = {
-        model
+    refers_to: dict[type[Model], set[Any]] = {
+        model: {field.related_model for field in model._meta.fields if field.remote_field}
         for model in apps.get_models(include_auto_created=True)
         if model not in BY_KEY and model._meta.managed and not model._meta.proxy
     }
     tied: set[type[Model]] = {get_user_model()}
-    while more := {model for model in left - tied if any(tie(model, other) for other in tied)}:
+    more = tied
+    while more:
+        referring = {model for model, others in refers_to.items() if others & tied}
+        referred = set().union(*(refers_to[model] for model in tied)) & refers_to.keys()
+        more = (referring | referred) - tied
         tied |= more
     by_name = sorted(tied, key=lambda each: each._meta.db_table)
-    needed = {model: refers_to(model) & tied - {model} for model in by_name}
+    needed = {model: refers_to[model] & tied - {model} for model in by_name}
     return list(TopologicalSorter(needed).static_order())
 
 
-def tie(one: type[Model], other: type[Model]) -> bool:
-    """Return whether a foreign key leads from one of them to the other, in either direction."""
-    return other in refers_to(one) or one in refers_to(other)
-
-
-def refers_to(model: type[Model]) -> set[Any]:
-    """Return the models that its foreign keys lead to."""
-    return {field.related_model for field in model._meta.fields if field.remote_field}
-
-
 def rows(query: str) -> list[tuple[str, ...]]:
-    """Return all rows of a query."""
     with connection.cursor() as cursor:
         cursor.execute(query)
         return list(cursor.fetchall())

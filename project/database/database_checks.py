@@ -5,26 +5,110 @@ connections of the service, also where `manage.py` goes past its PgBouncer.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error
+from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as CheckWarning
-from django.db import OperationalError, connections
+from django.db import DatabaseError, OperationalError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.utils import ConnectionHandler
+from psycopg2 import extensions
 
-from project.database import replica
-from project.database.pooler_checks import REFUSING, asks_the_database, bounded, connected
+from project.database import deadlines
+from project.database.replica import IDENTITY, REPLAYED, row
 from project.serving.waiting_hits import ALONE, TOGETHER
 
+LOOKS = 20  # for a session that two connections share
+PATIENCE = 5  # seconds
+CLOCKS_DIFFER = 1.0  # seconds
+# Of one worker: those that count hits, and that of /readyz.
+MORE_THREADS = TOGETHER + ALONE + 1
 # In front of what PostgreSQL keeps for superusers and, from 16 on, for pg_use_reserved_connections.
 LIMITS = """
 SELECT current_setting('max_connections')::int,
        current_setting('superuser_reserved_connections')::int
        + coalesce(current_setting('reserved_connections', true)::int, 0)
 """
-CLOCKS_DIFFER = 1.0  # seconds
-# Of one worker: those that count hits, and that of /readyz.
-MORE_THREADS = TOGETHER + ALONE + 1
+# The limits of a session, and whose default is none.
+UNLIMITED = """
+SELECT string_agg(name, ' and no ' ORDER BY name) FROM pg_settings
+WHERE setting = '0' AND name = ANY (%s)
+"""
+# What a PgBouncer says that takes no settings with a connection.
+REFUSING = "unsupported startup parameter"
+DIFFER = "server or database differ (system_identifier of pg_control_system(), current_database())."
+SEE = "docs/deploying.md, “Behind PgBouncer”, has what it needs."
+# By DATABASE_POOLER, or whatever it is, and what was found.
+POOLING: dict[tuple[str, str], CheckMessage] = {
+    ("none", "refusing"): Error(
+        "DATABASE_URL leads to a PgBouncer, which takes no settings with a connection.",
+        hint=f"Set DATABASE_POOLER=transaction. {SEE}",
+        id="project.E002",
+    ),
+    ("none", "transaction"): Error(
+        "DATABASE_URL leads to a PgBouncer in transaction mode, and DATABASE_POOLER is none: "
+        "cursors would be lost on their way, and the limits of statements are not set.",
+        hint=f"Set DATABASE_POOLER=transaction. {SEE}",
+        id="project.E002",
+    ),
+    ("", "statement"): Error(
+        "DATABASE_URL leads to a PgBouncer in statement mode, which allows no transactions.",
+        hint=f"Set pool_mode = transaction in PgBouncer. {SEE}",
+        id="project.E003",
+    ),
+    ("transaction", "session"): CheckWarning(
+        "DATABASE_URL leads to a PgBouncer in session mode, or all its sessions are busy: with "
+        "DATABASE_POOLER=transaction each thread keeps a session all the same.",
+        hint=f"Set pool_mode = transaction in PgBouncer. {SEE}",
+        id="project.W003",
+    ),
+    ("transaction", "none"): CheckWarning(
+        "DATABASE_POOLER is transaction, and DATABASE_URL leads to PostgreSQL itself: the limits "
+        "of statements are not sent with the connection.",
+        hint="Leave DATABASE_POOLER unset.",
+        id="project.W003",
+    ),
+}
+Check = Callable[[], Iterable[CheckMessage]]
+
+
+def asks_the_database(check: Check) -> Check:
+    """Register a check of the database, which finds nothing where that cannot be asked."""
+
+    @register(Tags.database)
+    def checked(*, databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
+        try:
+            return list(check()) if "default" in (databases or ()) else []
+        except DatabaseError:
+            return []
+
+    return check
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Wait for the database a few seconds at most, as a PgBouncer may have no session free.
+
+    Raises OperationalError in the block.
+    """
+    before = extensions.get_wait_callback()
+    deadlines.install()
+    try:
+        with deadlines.answered_within(PATIENCE):
+            yield
+    finally:
+        extensions.set_wait_callback(before)
+
+
+@contextmanager
+def connected(database: dict[str, Any]) -> Iterator[BaseDatabaseWrapper]:
+    """Have a connection of its own by these settings, bounded(); raise OperationalError."""
+    with bounded(), closing(ConnectionHandler({"default": database})["default"]) as connection:
+        connection.ensure_connection()
+        yield connection
 
 
 @asks_the_database
@@ -36,11 +120,10 @@ def check_answers() -> Iterator[CheckMessage]:
         "DATABASE_REPLICA_URL": connections.settings.get("replica"),
     }
     for name, database in addresses.items():
-        if not database:
-            continue
         try:
-            with bounded(), connected(database):
-                pass
+            if database:
+                with connected(database):
+                    pass
         except OperationalError as error:
             (reason, *_) = str(error).splitlines()
             if name != "DATABASE_URL" or REFUSING not in reason:  # which check_pooler explains
@@ -56,7 +139,7 @@ def check_connections() -> Iterator[CheckMessage]:
     """Warn when all machines together may open more connections than PostgreSQL takes."""
     if settings.DATABASE_POOLER != "none":
         return
-    most, reserved = replica.row("default", LIMITS)
+    most, reserved = row(connections["default"], LIMITS)
     machines, workers, threads = settings.MACHINES, settings.WORKERS, settings.THREADS
     wanted = machines * workers * (threads + MORE_THREADS)
     if wanted > most - reserved:
@@ -74,7 +157,7 @@ def check_clocks() -> Iterator[CheckMessage]:
     """Warn when the clocks of this machine and of the database differ."""
     connections["default"].ensure_connection()
     before = time.time()
-    (there,) = replica.row("default", "SELECT extract(epoch FROM clock_timestamp())::float8")
+    (there,) = row(connections["default"], "SELECT extract(epoch FROM clock_timestamp())::float8")
     differ = max(before - there, there - time.time())
     if differ > CLOCKS_DIFFER:
         yield CheckWarning(
@@ -89,18 +172,84 @@ def check_replica() -> Iterator[CheckMessage]:
     """Refuse a replica of another database, and warn of one that is none."""
     if "replica" not in connections:
         return
-    same = replica.row("default", replica.IDENTITY) == replica.row("replica", replica.IDENTITY)
-    in_recovery, _ = replica.row("replica", replica.REPLAYED)
-    if not same:
+    primary, replica = connections["default"], connections["replica"]
+    if row(primary, IDENTITY) != row(replica, IDENTITY):
         yield Error(
-            "DATABASE_REPLICA_URL is not a replica of DATABASE_URL: server or database differ "
-            "(system_identifier of pg_control_system(), current_database()).",
+            f"DATABASE_REPLICA_URL is not a replica of DATABASE_URL: {DIFFER}",
             hint="Name the same database on a server that was copied with pg_basebackup.",
             id="project.E004",
         )
-    elif not in_recovery:
+    elif not row(replica, REPLAYED)[0]:
         yield CheckWarning(
             "DATABASE_REPLICA_URL leads to a server that is not in recovery: it is never read.",
             hint="Name a streaming replica, or leave DATABASE_REPLICA_URL unset.",
             id="project.W004",
         )
+
+
+@asks_the_database
+def check_direct() -> Iterator[CheckMessage]:
+    """Refuse a DATABASE_DIRECT_URL of another database, on which commands would then work."""
+    if not settings.DIRECT_DATABASE:
+        return
+    with (
+        connected(settings.SERVICE_DATABASE) as service,
+        connected(settings.DIRECT_DATABASE) as direct,
+    ):
+        same = row(service, IDENTITY) == row(direct, IDENTITY)
+    if not same:
+        yield Error(
+            f"DATABASE_DIRECT_URL leads to another database than DATABASE_URL: {DIFFER}",
+            hint="Name the database that the PgBouncer of DATABASE_URL leads to.",
+            id="project.E008",
+        )
+
+
+@asks_the_database
+def check_pooler() -> Iterator[CheckMessage]:
+    """Refuse a PgBouncer that pools in another way than DATABASE_POOLER says, or warn of it."""
+    limits = {
+        "statement_timeout": settings.DATABASE_STATEMENT_TIMEOUT,
+        "lock_timeout": settings.DATABASE_LOCK_TIMEOUT,
+        "idle_in_transaction_session_timeout": settings.DATABASE_IDLE_IN_TRANSACTION_TIMEOUT,
+    }
+    unlimited = None
+    try:
+        database = settings.SERVICE_DATABASE
+        with connected(database) as one, connected(database) as other:
+            found = pooling(one, other)
+            if found in ("session", "transaction"):
+                (unlimited,) = row(one, UNLIMITED, [[name for name in limits if limits[name]]])
+    except OperationalError as error:
+        if REFUSING not in str(error):
+            return
+        found = "refusing"
+    if message := POOLING.get((settings.DATABASE_POOLER, found)) or POOLING.get(("", found)):
+        yield message
+    if unlimited:
+        yield CheckWarning(
+            f"The sessions of the PgBouncer have no {unlimited}: the service cannot set them "
+            "there.",
+            hint=f"Set them with ALTER ROLE, or in transaction mode by its connect_query. {SEE}",
+            id="project.W006",
+        )
+
+
+def pooling(one: BaseDatabaseWrapper, other: BaseDatabaseWrapper) -> str:
+    """Return what a PgBouncer between pools: session, transaction or statement; none without one.
+
+    A session that both connections are given proves that it is not by session. Where all are busy
+    for as long as this looks, they are given different ones all the same.
+    """
+    backend = "SELECT pg_backend_pid()"
+    if row(one, backend) == (one.connection.get_backend_pid(),):
+        return "none"  # a PgBouncer tells its clients a number of its own
+    try:
+        one.set_autocommit(False)
+        row(one, backend)
+        one.rollback()
+        one.set_autocommit(True)
+    except DatabaseError:
+        return "statement"
+    shared = any(row(one, backend) == row(other, backend) for _ in range(LOOKS))
+    return "transaction" if shared else "session"

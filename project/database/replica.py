@@ -17,6 +17,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import Error, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 
@@ -53,15 +54,12 @@ class Router:
         return "default"
 
     def db_for_write(self, model: type[Model], **hints: Any) -> str:
-        """Return the primary, also for objects that were read from the replica."""
         return "default"
 
     def allow_relation(self, one: Model, other: Model, **hints: Any) -> bool:
-        """Allow all: it is one database."""
-        return True
+        return True  # it is one database
 
     def allow_migrate(self, database: str, app_label: str, **hints: Any) -> bool:
-        """Return whether to migrate the database: only the primary."""
         return database != "replica"
 
 
@@ -85,7 +83,6 @@ class Replica:
         return recent and position <= self.replayed
 
     def failed(self) -> None:
-        """Do not read it for a while."""
         self._written.clear()
         self._due = time.monotonic() + RETRY_INTERVAL
 
@@ -96,14 +93,14 @@ class Replica:
         try:
             self._due = time.monotonic() + CHECK_INTERVAL
             now = time.monotonic()
-            [position] = row("default", POSITION)
-            identity = row("default", IDENTITY) if self._is_copy is None else None
+            [position] = row(connections["default"], POSITION)
+            identity = row(connections["default"], IDENTITY) if self._is_copy is None else None
             with deadlines.answered_within(patience()):
                 if identity:
-                    self._is_copy = identity == row("replica", IDENTITY)
+                    self._is_copy = identity == row(connections["replica"], IDENTITY)
                     if not self._is_copy:
                         logger.warning("The replica is not read: it is another database")
-                in_recovery, replayed = row("replica", REPLAYED)
+                in_recovery, replayed = row(connections["replica"], REPLAYED)
             if self._is_copy and in_recovery:
                 self._written.append((now, number(position)))
                 self.replayed = number(replayed)
@@ -145,7 +142,7 @@ class ReplicaMiddleware:
 
 def catches_up() -> bool:
     """Wait at most for the allowed lag; return whether the replica has all written until now."""
-    replica, written = Replica(), number(row("default", POSITION)[0])
+    replica, written = Replica(), number(row(connections["default"], POSITION)[0])
     deadline = time.monotonic() + settings.DATABASE_REPLICA_LAG
     while not replica.has(written):
         if time.monotonic() > deadline:
@@ -157,7 +154,7 @@ def catches_up() -> bool:
 def remember(response: HttpResponse, request: HttpRequest) -> None:
     """Set the cookie with the position of the write-ahead log after the request."""
     try:
-        [position] = row("default", POSITION)
+        [position] = row(connections["default"], POSITION)
     except Error:
         position = UNKNOWN  # the request may have written all the same
     secure = settings.SESSION_COOKIE_SECURE
@@ -170,10 +167,9 @@ def patience() -> float:
     return min(limit for limit in limits if limit)
 
 
-def row(alias: str, statement: str) -> tuple[Any, ...]:
-    """Return the one row of `statement`."""
-    with connections[alias].cursor() as cursor:
-        cursor.execute(statement)
+def row(connection: BaseDatabaseWrapper, statement: str, values: Any = None) -> tuple[Any, ...]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
         found: tuple[Any, ...] = cursor.fetchone()
     return found
 

@@ -86,7 +86,6 @@ def measured(
 
 
 def count_response(path: str, status: str) -> None:
-    """Count a response to a request for this path."""
     to = "redirect" if key_of(path) else "api" if is_api(path) else "page"
     RESPONSES.labels(to, status).inc()
 

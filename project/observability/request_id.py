@@ -40,6 +40,5 @@ class RequestIdFilter(logging.Filter):
     """Adds to a record the id of the request that this thread works on."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Add it, and let the record pass."""
         record.request_id = _current.get()
         return True

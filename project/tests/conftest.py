@@ -2,13 +2,18 @@
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
 
+Load = Callable[..., dict[str, Any]]
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 300  # seconds, many times what the longest takes on an idle machine
 
@@ -22,6 +27,20 @@ FILLED_IN = {
 PRODUCTION = {name: value for name, value in FILLED_IN.items() if name != "POSTGRES_PASSWORD"}
 
 IGNORED = shutil.ignore_patterns("__pycache__", "tests")  # as .dockerignore does
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """Return a function that reads a copy of settings.py with nothing but the given variables."""
+    path = tmp_path / "project" / "settings.py"
+    path.parent.mkdir()
+    shutil.copy(ROOT / "project" / "settings.py", path)
+
+    def load(**variables: str) -> dict[str, Any]:
+        with mock.patch.dict(os.environ, variables, clear=True):
+            return runpy.run_path(str(path))
+
+    return load
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +69,6 @@ def run_in(
 
 
 def image_sources() -> list[str]:
-    """Return what the Dockerfile copies from the checkout into the production image."""
     stage = (ROOT / "Dockerfile").read_text().split(" AS build\n")[1].split("\nFROM")[0]
     return re.findall(r"^COPY (\S+) \S+$", stage, re.MULTILINE)
 

@@ -2,14 +2,10 @@
 
 import os
 import re
-import runpy
-import shutil
 import stat
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -17,40 +13,71 @@ from django.db import connection
 
 from conftest import PATIENT
 from project.apps import check_names
-from project.tests.conftest import PRODUCTION, ROOT, run_in
+from project.tests.conftest import PRODUCTION, ROOT, Load, run_in
 
-Load = Callable[..., dict[str, Any]]
 GUNICORN = {"PORT", "QUEUE_TIMEOUT_MS"}  # which are not Django's settings
+HOSTS = ["example.com", "www.example.com", ".example.org", "127.0.0.1", "[::1]"]
+DOLLAR = "$HOME" + "0123456789" * 5  # which means itself
 
 
-@pytest.fixture
-def load(tmp_path: Path) -> Load:
-    """Return a function that reads a copy of settings.py with nothing but the given variables."""
-    path = tmp_path / "project" / "settings.py"
-    path.parent.mkdir()
-    shutil.copy(ROOT / "project" / "settings.py", path)
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        # A local run needs no variable, and is for this machine alone.
+        ({}, {"LOCAL": True, "DEBUG": False, "ALLOWED_HOSTS": ["127.0.0.1", "localhost", "[::1]"]}),
+        ({}, {"EMAIL_BACKEND": "django.core.mail.backends.console.EmailBackend"}),
+        ({"ALLOWED_HOSTS": "*"}, {"ALLOWED_HOSTS": ["*"]}),
+        # A production is closed, and by HTTPS.
+        (PRODUCTION, dict.fromkeys(["LOCAL", "DEBUG", "SHORTURL_LAB", "SHORTURL_LAB_LOAD"], False)),
+        (PRODUCTION, {"SHORTURL_PUBLIC_CREATE": False, "SHORTURL_PUBLIC_STATS": False}),
+        (PRODUCTION, {"SECURE_SSL_REDIRECT": True, "SESSION_COOKIE_SECURE": True, "EMAIL_URL": ""}),
+        (PRODUCTION | {"SECRET_KEY": DOLLAR}, {"SECRET_KEY": DOLLAR}),
+        (PRODUCTION | {"ALLOWED_HOSTS": ", ".join(HOSTS)}, {"ALLOWED_HOSTS": HOSTS}),
+        # `check --deploy` warns until it is decided, either way.
+        (PRODUCTION, {"SILENCED_SYSTEM_CHECKS": []}),
+        (
+            PRODUCTION | {"HSTS_INCLUDE_SUBDOMAINS": "on"},
+            {"SILENCED_SYSTEM_CHECKS": ["security.W005"], "SECURE_HSTS_INCLUDE_SUBDOMAINS": True},
+        ),
+        (
+            PRODUCTION | {"HSTS_INCLUDE_SUBDOMAINS": "off"},
+            {"SILENCED_SYSTEM_CHECKS": ["security.W005"], "SECURE_HSTS_INCLUDE_SUBDOMAINS": False},
+        ),
+        (
+            PRODUCTION | {"BEHIND_PROXY": "on"},
+            {"SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https")},
+        ),
+        (
+            PRODUCTION
+            | {
+                "EMAIL_URL": "smtp+tls://me:p%40ss@mail.example.com:587",
+                "EMAIL_FROM": "links@example.com",
+            },
+            {
+                "EMAIL_HOST": "mail.example.com",
+                "EMAIL_PORT": 587,
+                "EMAIL_HOST_USER": "me",
+                "EMAIL_HOST_PASSWORD": "p@ss",
+                "EMAIL_USE_TLS": True,
+                "DEFAULT_FROM_EMAIL": "links@example.com",
+                "SHORTURL_ORIGIN": "https://example.com",
+            },
+        ),
+        # A request may wait longer than a statement may take.
+        ({}, {"DATABASE_REQUEST_TIMEOUT": 12}),
+        ({"DATABASE_STATEMENT_TIMEOUT": "30"}, {"DATABASE_REQUEST_TIMEOUT": 32}),
+        ({"DATABASE_STATEMENT_TIMEOUT": "0"}, {"DATABASE_REQUEST_TIMEOUT": 0}),
+    ],
+)
+def test_what_the_variables_do(
+    load: Load, variables: dict[str, str], expected: dict[str, Any]
+) -> None:
+    settings = load(**variables)
+    assert {name: settings[name] for name in expected} == expected
 
-    def load(**variables: str) -> dict[str, Any]:
-        with mock.patch.dict(os.environ, variables, clear=True):
-            return runpy.run_path(str(path))
 
-    return load
-
-
-def test_a_local_run_needs_no_variable_and_is_for_this_machine_alone(load: Load) -> None:
-    settings = load()
-    assert settings["LOCAL"] is True
-    assert settings["DEBUG"] is False
-    assert settings["ALLOWED_HOSTS"] == ["127.0.0.1", "localhost", "[::1]"]
-    assert settings["DATABASES"]["default"]["ENGINE"] == "embedded_postgres"
-
-
-def test_a_production_is_closed_and_by_https(load: Load) -> None:
-    settings = load(**PRODUCTION)
-    assert settings["LOCAL"] is settings["DEBUG"] is settings["SHORTURL_LAB"] is False
-    assert settings["SHORTURL_LAB_LOAD"] is settings["SHORTURL_PUBLIC_CREATE"] is False
-    assert settings["SHORTURL_PUBLIC_STATS"] is False
-    assert settings["SECURE_SSL_REDIRECT"] is settings["SESSION_COOKIE_SECURE"] is True
+def test_the_proxy_is_trusted_only_when_told(load: Load) -> None:
+    assert "SECURE_PROXY_SSL_HEADER" not in load(**PRODUCTION)
 
 
 @pytest.mark.parametrize(
@@ -141,18 +168,6 @@ def test_the_urls_own_settings_come_after_the_services(load: Load) -> None:
     assert re.search(r"statement_timeout=10s .* -c work_mem=8MB$", options["options"])
 
 
-def test_the_hosts_are_listed_with_commas_and_any_host_is_for_a_local_run(load: Load) -> None:
-    hosts = "example.com, www.example.com,.example.org,127.0.0.1,[::1]"
-    listed = load(**{**PRODUCTION, "ALLOWED_HOSTS": hosts})["ALLOWED_HOSTS"]
-    assert ",".join(listed) == hosts.replace(" ", "")
-    assert load(ALLOWED_HOSTS="*")["ALLOWED_HOSTS"] == ["*"]
-
-
-def test_a_secret_key_means_itself(load: Load) -> None:
-    key = "$HOME" + "0123456789" * 5
-    assert load(**{**PRODUCTION, "SECRET_KEY": key})["SECRET_KEY"] == key
-
-
 def test_env_is_honoured_the_environment_wins_and_empty_is_unset(
     load: Load, tmp_path: Path
 ) -> None:
@@ -203,37 +218,6 @@ def test_a_checkout_that_cannot_be_written_says_so(load: Load, tmp_path: Path) -
     with pytest.raises(ImproperlyConfigured, match=r"\.local.*for example SECRET_KEY="):
         load()
     assert load(SECRET_KEY="given")["SECRET_KEY"] == "given"
-
-
-def test_hsts_for_subdomains_is_a_decision(load: Load) -> None:
-    """`check --deploy` warns until it is made, either way."""
-    assert load(**PRODUCTION)["SILENCED_SYSTEM_CHECKS"] == []
-    for decision in ("on", "off"):
-        settings = load(**PRODUCTION, HSTS_INCLUDE_SUBDOMAINS=decision)
-        assert settings["SILENCED_SYSTEM_CHECKS"] == ["security.W005"]
-        assert settings["SECURE_HSTS_INCLUDE_SUBDOMAINS"] is (decision == "on")
-
-
-def test_the_proxy_is_trusted_only_when_told(load: Load) -> None:
-    assert "SECURE_PROXY_SSL_HEADER" not in load(**PRODUCTION)
-    settings = load(**PRODUCTION, BEHIND_PROXY="on")
-    assert settings["SECURE_PROXY_SSL_HEADER"] == ("HTTP_X_FORWARDED_PROTO", "https")
-
-
-def test_e_mail_is_sent_by_a_url_or_not_at_all(load: Load) -> None:
-    assert load(**PRODUCTION)["EMAIL_URL"] == ""
-    assert load()["EMAIL_BACKEND"].endswith("console.EmailBackend")
-    url = "smtp+tls://me:p%40ss@mail.example.com:587"
-    settings = load(**PRODUCTION, EMAIL_URL=url, EMAIL_FROM="links@example.com")
-    assert {
-        "EMAIL_HOST": "mail.example.com",
-        "EMAIL_PORT": 587,
-        "EMAIL_HOST_USER": "me",
-        "EMAIL_HOST_PASSWORD": "p@ss",
-        "EMAIL_USE_TLS": True,
-        "DEFAULT_FROM_EMAIL": "links@example.com",
-        "SHORTURL_ORIGIN": "https://example.com",
-    }.items() <= settings.items()
 
 
 # --- .env.example --------------------------------------------------------------------------------
@@ -308,9 +292,3 @@ def test_postgresql_has_the_limits(settings: Any) -> None:
         "keepalives_idle": seconds,
         "keepalives_interval": seconds,
     }.items() <= given.items()
-
-
-def test_a_request_may_wait_longer_than_a_statement_may_take(load: Load) -> None:
-    assert load()["DATABASE_REQUEST_TIMEOUT"] == 12
-    assert load(DATABASE_STATEMENT_TIMEOUT="30")["DATABASE_REQUEST_TIMEOUT"] == 32
-    assert load(DATABASE_STATEMENT_TIMEOUT="0")["DATABASE_REQUEST_TIMEOUT"] == 0

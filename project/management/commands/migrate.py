@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -18,6 +19,7 @@ from shorturl.outages import driver_error
 # https://www.postgresql.org/docs/18/errcodes-appendix.html
 INSUFFICIENT_PRIVILEGE, LOCK_NOT_AVAILABLE = "42501", "55P03"
 LOCK = "shorturl migrate"
+WAITING = "Another process is migrating this database: waiting for it to finish."
 PAUSE = 0.2  # seconds between two attempts to get it
 # A process that waits for the lock waits as long as another one migrates, and the one that has it
 # is idle in its transaction meanwhile. transaction_timeout is PostgreSQL 17's.
@@ -29,15 +31,13 @@ SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
 
 
 class Command(migrate.Command):
-    """`manage.py migrate`, which the start of a local run calls, too."""
-
     def handle(self, *args: Any, **options: Any) -> None:
         if options["plan"] or options["check_unapplied"]:  # which change nothing
             super().handle(*args, **options)
             return
         try:
             with (
-                alone(options["database"], waiting=self.say_why),
+                alone(options["database"], waiting=partial(self.stderr.write, WAITING)),
                 without_statement_timeout(connections[options["database"]]),
             ):
                 refuse_older(connections[options["database"]])
@@ -55,10 +55,6 @@ class Command(migrate.Command):
                     "DATABASE_LOCK_TIMEOUT, or stop what uses the table."
                 ) from error
             raise
-
-    def say_why(self) -> None:
-        """Say that this process waits for another one."""
-        self.stderr.write("Another process is migrating this database: waiting for it to finish.")
 
 
 def refuse_older(connection: BaseDatabaseWrapper) -> None:
@@ -106,10 +102,10 @@ def alone(alias: str, *, waiting: Callable[[], object]) -> Iterator[BaseDatabase
         keeper.set_autocommit(False)
         with keeper.cursor() as cursor:
             cursor.execute(NO_TIMEOUTS)
+            # Not by a statement that waits: the holder of the lock would wait for it in turn, as
+            # CREATE INDEX CONCURRENTLY does for every statement that began before.
             if not has_lock(cursor):
                 waiting()
-                # Not by a statement that waits: the holder of the lock would wait for it in turn,
-                # as CREATE INDEX CONCURRENTLY does for every statement that began before.
                 while not has_lock(cursor):
                     time.sleep(PAUSE)
         yield keeper

@@ -1,27 +1,28 @@
-"""A walk through the service, as a user and as a program take it: what each step is answered.
-
-On a cluster it is run in a process of its own, which prints what was wrong, by step: citus_walk.py.
-"""
+"""A walk through the service, as a user and as a program take it: what each step is answered."""
 
 import csv
 import html
 import json
-import os
 import re
-import traceback
-from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-import django
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
 from django.test import Client
-from django.test.utils import setup_test_environment
+
+from project.database.prepared import prepared
+from shorturl import operations
+from shorturl.limits import owners
+from shorturl.management.commands import demo
+from shorturl.management.demo_links import LINKS
+from shorturl.models import ShortUrl
+from shorturl.strategies.resolving import combined
 
 TARGET = "https://example.com/walk"
 LOGIN = {"username": "walker", "password": "one step after another"}
@@ -48,11 +49,6 @@ def command(*arguments: str, says: str = "") -> str:
 
 
 def log_in() -> None:
-    from django.contrib.auth.models import User
-
-    from shorturl.limits import owners
-    from shorturl.models import ShortUrl
-
     ShortUrl.objects.filter(key__startswith="walk").erase()
     for left in User.objects.filter(username=LOGIN["username"]):
         owners.remove(left)
@@ -78,10 +74,6 @@ def follow() -> None:
 
 
 def follow_by_a_prepared_statement() -> None:
-    from project.database.prepared import prepared
-    from shorturl import operations
-    from shorturl.strategies.resolving import combined
-
     operations.create(TARGET, key="walk-often")
     connection.close()
     with connection.execute_wrapper(prepared), connection.cursor() as cursor:
@@ -125,8 +117,6 @@ def delete() -> None:
 
 
 def use_the_admin() -> None:
-    from shorturl.models import ShortUrl
-
     says(
         BROWSER.get("/admin/shorturl/shorturl/?q=walk"), 200, "walk-first", "walk-second", "walker"
     )
@@ -180,9 +170,6 @@ def write_and_read_a_file() -> None:
 
 
 def show_what_it_is_like() -> None:
-    from shorturl.management.commands import demo
-    from shorturl.management.demo_links import LINKS
-
     with patch.object(demo, "LINKS", LINKS[-4:-2]):
         command("demo", "--remove")
         command("demo", says="^2 demo links are made")
@@ -201,37 +188,19 @@ def remove_the_account() -> None:
     says(BROWSER.get("/links"), 302)
 
 
-STEPS: list[Callable[[], None]] = [
-    log_in,
-    create,
-    follow,
-    follow_by_a_prepared_statement,
-    see_the_page_of_statistics,
-    list_and_search,
-    edit,
-    delete,
-    use_the_admin,
-    use_the_api,
-    write_and_read_a_file,
-    show_what_it_is_like,
-    forget,
-    remove_the_account,
-]
-
-
-def walk() -> dict[str, str]:
-    """Return what was wrong, by step."""
-    wrong = {}
-    for step in STEPS:
-        try:
-            step()
-        except Exception:
-            wrong[step.__name__] = traceback.format_exc()
-    return wrong
-
-
-if __name__ == "__main__":
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-    django.setup()
-    setup_test_environment()
-    print(json.dumps(walk()))
+def walk() -> None:
+    """Take all steps, each of which finds what those before it have made."""
+    log_in()
+    create()
+    follow()
+    follow_by_a_prepared_statement()
+    see_the_page_of_statistics()
+    list_and_search()
+    edit()
+    delete()
+    use_the_admin()
+    use_the_api()
+    write_and_read_a_file()
+    show_what_it_is_like()
+    forget()
+    remove_the_account()

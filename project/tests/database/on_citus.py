@@ -1,19 +1,45 @@
-"""What a test asks of a Citus cluster, in a process of its own: on_citus.py OPERATION NAME KEY."""
+"""What only a Citus cluster can say: test_citus.py has pytest run this file on one."""
 
 import asyncio
-import json
-import os
 import re
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
+from io import StringIO
 from typing import Any
 
-import django
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.db import connection
+from django.db.models import Sum
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from pytest_django import DjangoDbBlocker, Settings
+
+from project.database import citus
+from project.database.citus_checks import (
+    REFUSED,
+    SINGLE_SHARD,
+    TABLES,
+    check_citus,
+    lock_timeouts,
+)
+from project.database.greenlets import Greenlets
+from project.database.nodes_of_keys import Places
+from project.serving.waiting_hits import Waiting
+from project.tests.database.citus_walk import walk
+from shorturl import operations
+from shorturl.exceptions import InFlight, QuotaExceeded
+from shorturl.models import IdempotencyRecord, PartialCount, QuotaUsage, ShortUrl, VisitCount
+from shorturl.strategies import Verdict
+from shorturl.strategies.creating import on_conflict
+from shorturl.strategies.resolving import in_memory
+from shorturl.visits.classification import Visit
+from shorturl.visits.roll_up import roll_up_visits
 
 THREADS, TIMES = 4, 10
 DUE = THREADS * TIMES
@@ -27,13 +53,59 @@ NODES = """
         SELECT get_shard_id_for_distribution_column(name::regclass, %s::text)
         FROM unnest(%s) AS name)
 """
+COUNTING = [
+    (operation, name)
+    for operation in ("resolving", "recording_visits")
+    for name, strategy in operations.STRATEGIES[operation].items()
+    if strategy.function is not in_memory.resolve
+    and TABLES[operation][name][0] != REFUSED
+    and (operation, name) != ("recording_visits", "get_then_create")
+]
+MAKING = [
+    (operation, name)
+    for operation in ("creating", "reusing", "idempotency", "spending")
+    for name, strategy in operations.STRATEGIES[operation].items()
+    if strategy.verdict is Verdict.RIGHT and TABLES[operation][name][0] != REFUSED
+]
+# What a user does with one link.
+ONE_SHARD: list[tuple[str, str, Any]] = [
+    ("post", "/", {"target_url": TARGET, "key": "made"}),
+    ("get", "/known", None),
+    ("get", "/known/stats", None),
+    ("get", "/known/qr.svg", None),
+    ("post", "/links/known", {"target_url": TARGET, "max_hits": "9"}),
+    ("get", "/api/links/known", None),
+    ("get", "/api/links/known/visits", None),
+    ("patch", "/api/links/known", {"max_hits": 9}),
+    ("post", "/links/known/delete", {}),
+]
+
+
+@pytest.fixture(scope="session")
+def django_db_setup() -> None:
+    """Make no database for the tests: they have the cluster's own."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def distributed(
+    django_db_blocker: DjangoDbBlocker, patient_connections: None
+) -> Iterator[tuple[int, int]]:
+    """Distribute the tables with a link in them, yield its hits and visits then, and undo it."""
+    # Threads queue on the coordinator for what then takes every node.
+    connection.settings_dict["OPTIONS"]["options"] += " -c lock_timeout=60s"
+    with django_db_blocker.unblock():
+        # First, as migrate refuses tables that a run before has left distributed.
+        call_command("distribute", "--undo")
+        call_command("migrate", verbosity=0)
+        follow("recording_visits", "upsert", "before")
+        call_command("distribute")
+        visits = VisitCount.objects.filter(short_url__key="before").get()
+        yield ShortUrl.objects.get(key="before").hits, visits.hits
+        call_command("distribute", "--undo")
 
 
 def call(operation: str, name: str, key: str) -> object:
     """Follow a link by a strategy."""
-    from shorturl import operations
-    from shorturl.visits.classification import Visit
-
     function = operations.STRATEGIES[operation][name].function
     return function(key, Visit(browser="Firefox")) if "visits" in operation else function(key)
 
@@ -55,19 +127,28 @@ def in_threads(work: Callable[[int], object]) -> None:
 
 def emptied(*keys: str) -> None:
     """Leave nothing of the links with these keys."""
-    from shorturl.models import PartialCount, ShortUrl, VisitCount
-
     for model in (PartialCount, VisitCount):
         model._base_manager.filter(short_url__key__in=keys).delete()
     ShortUrl.objects.filter(key__in=keys)._raw_delete("default")
 
 
+def tasks(work: Callable[[], object], matching: str = "") -> tuple[int, list[int]]:
+    """Return how many statements of the tables it sends, and in how many tasks each is done."""
+    with CaptureQueriesContext(connection) as sent:
+        work()
+    statements = [each["sql"] for each in sent if "shorturl_" in each["sql"]]
+    statements = [sql for sql in statements if re.search(matching, sql)]
+    found = set()
+    with connection.cursor() as cursor:
+        for sql in statements:
+            cursor.execute(f"EXPLAIN {sql}")
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+            found |= {int(number) for number in re.findall(r"Task Count: (\d+)", plan)}
+    return len(statements), sorted(found)
+
+
 def follow(operation: str, name: str, key: str) -> tuple[int, int]:
     """Make a link, have threads follow it, and return its hits and its visits."""
-    from django.db.models import Sum
-
-    from shorturl.models import ShortUrl, VisitCount
-
     emptied(key)
     ShortUrl.objects.create(key=key, target_url=TARGET)
     in_threads(lambda _: call(operation, name, key))
@@ -75,19 +156,39 @@ def follow(operation: str, name: str, key: str) -> tuple[int, int]:
     return ShortUrl.objects.with_total_hits(key).get().total_hits, visits or 0
 
 
-def make(operation: str, name: str, key: str) -> tuple[int, int]:
-    """Have threads make links by a strategy; return how many there are, and are to be."""
-    from shorturl import exceptions, operations
-    from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl
-    from shorturl.strategies.creating import on_conflict
+def test_what_was_there_is_kept_and_twice_there_is_nothing_to_do(
+    distributed: tuple[int, int],
+) -> None:
+    assert distributed == (DUE, DUE)
+    said = StringIO()
+    call_command("distribute", stdout=said)
+    assert said.getvalue().strip() == "Nothing to do."
 
+
+@pytest.mark.parametrize(("operation", "name"), COUNTING)
+def test_each_hit_is_counted(operation: str, name: str) -> None:
+    """Several threads follow a link, whose rows are all on one node."""
+    key = f"{operation[:3]}-{name}"[:20]
+    visits = DUE if operation == "recording_visits" else 0
+    assert follow(operation, name, key) == (DUE, visits)
+    with connection.cursor() as cursor:
+        cursor.execute(NODES, [key, [model._meta.db_table for model in citus.BY_KEY]])
+        assert cursor.fetchone() == (1,)
+    if TABLES[operation][name][0] == SINGLE_SHARD:
+        assert tasks(partial(call, operation, name, key))[1] == [1], "each is one node's"
+
+
+@pytest.mark.parametrize(("operation", "name"), MAKING)
+def test_links_are_made(operation: str, name: str) -> None:
+    """Several threads want one key, target or answer, or a quota: none gets what another has."""
     target = f"{TARGET}{operation}/{name}"
     links = ShortUrl.objects.filter(target_url=target)
-    keys = [f"{key[:16]}-{number}" for number in range(DUE)]
+    keys = [f"{operation[:3]}-{name}"[:16] + f"-{number}" for number in range(DUE)]
     emptied(*links.values_list("key", flat=True), *keys)
     IdempotencyRecord.objects.filter(caller=target).delete()
     QuotaUsage.objects.filter(spender=target).delete()
     function: Callable[..., object] = operations.STRATEGIES[operation][name].function
+    day = timedelta(days=1)
 
     def one(number: int) -> ShortUrl:
         return on_conflict.create(target, keys=[keys[number]])
@@ -99,136 +200,21 @@ def make(operation: str, name: str, key: str) -> tuple[int, int]:
     ways: dict[str, tuple[int, Callable[[int], object]]] = {
         "creating": (DUE, lambda _: function(target, keys=keys)),
         "reusing": (1, lambda n: function(target, owner_id=None, create=partial(one, n))),
-        "idempotency": (1, lambda n: function(target, key, "same", work=partial(kept, n))),
-        "spending": (
-            LIMIT,
-            lambda n: function(target, partial(one, n), limit=LIMIT, period=timedelta(days=1)),
-        ),
+        "idempotency": (1, lambda n: function(target, name, "same", work=partial(kept, n))),
+        "spending": (LIMIT, lambda n: function(target, partial(one, n), limit=LIMIT, period=day)),
     }
     due, work = ways[operation]
 
     def unless_refused(number: int) -> None:
-        with suppress(exceptions.InFlight, exceptions.QuotaExceeded):
+        with suppress(InFlight, QuotaExceeded):
             work(number)
 
     in_threads(unless_refused)
-    return links.count(), due
-
-
-def collect() -> dict[str, Any]:
-    """Have the event loop follow links; return their hits and visits, and whose place is known."""
-    from project.database import deadlines
-    from project.database.greenlets import Greenlets
-    from project.database.nodes_of_keys import Places
-    from project.serving.waiting_hits import Waiting
-    from shorturl.models import ShortUrl, VisitCount
-    from shorturl.visits.classification import Visit
-
-    keys = [f"collected-{number}" for number in range(8)]
-    emptied(*keys)
-    ShortUrl.objects.bulk_create(ShortUrl(key=each, target_url=TARGET) for each in keys)
-    places = Places()
-    options: dict[str, Any] = {"most_keys": 64, "patience": 60.0, "place": places.of}
-
-    async def follow() -> None:
-        run = Greenlets().run
-        waiting = Waiting(
-            partial(run, places.look_up), partial(run, places.follow_often), **options
-        )
-        kinds = [Visit(browser=name) for name in ("Firefox", "Lynx")]
-        hits = [waiting.add(each, kinds[n % 2]) for n in range(DUE) for each in keys]
-        await asyncio.gather(*hits)
-
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "on"  # as in a worker
-    deadlines.install()
-    asyncio.run(follow())
-    links = ShortUrl.objects.filter(key__in=keys)
-    visits = VisitCount.objects.filter(short_url__key__in=keys)
-    return {
-        "hits": sorted(links.values_list("hits", flat=True)),
-        "visits": sorted(visits.values_list("hits", flat=True)),
-        "places": [places.of(each) for each in keys],
-    }
-
-
-def many_links() -> dict[str, Any]:
-    """Roll up a visit of each of many links; return the tasks, and how many statements it took."""
-    from django.test.utils import CaptureQueriesContext
-    from django.utils import timezone
-
-    from shorturl.models import VisitCount
-    from shorturl.visits.classification import Visit
-    from shorturl.visits.roll_up import roll_up_visits
-
-    keys, now = [f"many-{number}" for number in range(500)], timezone.now()
-    VisitCount.objects.all().delete()
-    VisitCount.objects.bulk_create(
-        VisitCount(short_url_id=each, unit="h", starts_at=now - timedelta(30), **Visit()._asdict())
-        for each in keys
-    )
-    with CaptureQueriesContext(connection) as sent:
-        roll_up_visits(now)
-    changing = [sql for sql in map(sql_of, sent) if re.search(CHANGES, sql)]
-    days = VisitCount.objects.filter(unit="d").count()
-    return {"days": days, "statements": len(changing), "tasks": tasks(changing)}
-
-
-# What a user does with one link.
-ONE_SHARD: list[tuple[str, str, Any]] = [
-    ("post", "/", {"target_url": TARGET, "key": "made"}),
-    ("get", "/known", None),
-    ("get", "/known/stats", None),
-    ("get", "/known/qr.svg", None),
-    ("post", "/links/known", {"target_url": TARGET, "max_hits": "9"}),
-    ("get", "/api/links/known", None),
-    ("get", "/api/links/known/visits", None),
-    ("patch", "/api/links/known", {"max_hits": 9}),
-    ("post", "/links/known/delete", {}),
-]
-
-
-def pages() -> dict[str, Any]:
-    """Return in how many tasks the statements of each page about one link are done."""
-    from django.contrib.auth.models import User
-    from django.test import Client
-    from django.test.utils import CaptureQueriesContext, setup_test_environment
-
-    from shorturl.models import ShortUrl
-
-    setup_test_environment()
-    emptied("known", "made")
-    User.objects.filter(username="one shard").delete()
-    user, client = User.objects.create_user("one shard"), Client()
-    client.force_login(user)
-    ShortUrl.objects.create(key="known", target_url=TARGET, owner=user)
-    found = {}
-    for method, path, data in ONE_SHARD:
-        options = {"content_type": "application/json"} if method == "patch" else {}
-        with CaptureQueriesContext(connection) as sent:
-            status = getattr(client, method)(path, data, **options).status_code
-        of_links = [sql for sql in map(sql_of, sent) if re.search(BY_KEY, sql)]
-        found[f"{method} {path}"] = [status, tasks(of_links)]
-    return found
-
-
-def lock_timeout() -> list[list[str]]:
-    """Return what the checks say of workers with a lock_timeout, and without one."""
-    from project.database.citus_checks import lock_timeouts
-
-    said = []
-    for command in ("SET lock_timeout = '500ms'", "RESET lock_timeout"):
-        with connection.cursor() as cursor:
-            cursor.execute(f"ALTER ROLE CURRENT_USER {command}")
-        connection.close()
-        said.append([each.msg for each in lock_timeouts()])
-    return said
+    assert links.count() == due
 
 
 def fill(keys: list[str], now: datetime) -> int:
     """Add visits of so many kinds that they are compacted, coarsened and rolled up; return them."""
-    from shorturl.models import VisitCount
-    from shorturl.visits.classification import Visit
-
     hour = now.replace(minute=0, second=0, microsecond=0)
     ages = [timedelta(hours=1), timedelta(days=3), timedelta(days=20), timedelta(days=800)]
     rows = [
@@ -241,79 +227,98 @@ def fill(keys: list[str], now: datetime) -> int:
     return sum(row.hits for row in rows)
 
 
-def roll_up(name: str, key: str) -> dict[str, Any]:
-    """Have threads roll up visits by a strategy; return how many there are, and are to be."""
-    from django.db.models import Sum
-    from django.test.utils import CaptureQueriesContext, override_settings
-    from django.utils import timezone
-
-    from project.database import citus
-    from shorturl.models import PartialCount, VisitCount
-    from shorturl.visits.roll_up import roll_up_visits
-
-    keys, now = [f"{key[:16]}-{number}" for number in range(3)], timezone.now()
+def test_a_roll_up(settings: Settings) -> None:
+    """Several at once compact, coarsen and roll up: each visit is there once, in fewer rows."""
+    settings.SHORTURL_ROLLING_UP = "by_key"
+    keys, now = [f"rolled-up-{number}" for number in range(3)], timezone.now()
     emptied(*keys)
     # What other strategies have counted, and `manage.py roll_up` would move by many keys at once.
     PartialCount.objects.all().delete()
+    due = fill(keys, now)
+    in_threads(lambda _: roll_up_visits(now))
+    due += fill(keys, now)
+    assert tasks(partial(roll_up_visits, now), CHANGES)[1] == [1], "each change is one node's"
     visits = VisitCount.objects.filter(short_url__key__in=keys)
-    with override_settings(SHORTURL_ROLLING_UP=name):
-        due = fill(keys, now)
-        in_threads(lambda _: roll_up_visits(now))
-        due += fill(keys, now)
-        with CaptureQueriesContext(connection) as sent:
-            roll_up_visits(now)
-    found: dict[str, Any] = {
-        "due": due,
-        "visits": visits.each_once().aggregate(visits=Sum("hits"))["visits"],
-        "rows": visits.count(),
-    }
-    if citus.is_distributed():
-        found["tasks"] = tasks([sql for sql in map(sql_of, sent) if re.search(CHANGES, sql)])
-    return found
+    assert visits.each_once().aggregate(visits=Sum("hits"))["visits"] == due
+    # Of three links at four times: sixty referrers, and one value of each other dimension.
+    assert visits.count() == 3 * 4 * (60 + 4)
+    call_command("roll_up")
 
 
-def sql_of(query: dict[str, str]) -> str:
-    return query["sql"]
+def test_many_links_of_a_shard_are_rolled_up_together() -> None:
+    now = timezone.now()
+    VisitCount.objects.all().delete()
+    VisitCount.objects.bulk_create(
+        VisitCount(
+            short_url_id=f"many-{number}",
+            unit="h",
+            starts_at=now - timedelta(30),
+            **Visit()._asdict(),
+        )
+        for number in range(500)
+    )
+    statements, each = tasks(partial(roll_up_visits, now), CHANGES)
+    assert statements <= 2 * 32  # of each shard a WITH that deletes, and an INSERT
+    assert each == [1]
+    assert VisitCount.objects.filter(unit="d").count() == 500
 
 
-def tasks(statements: Iterable[str]) -> list[int]:
-    """Return in how many tasks Citus does each statement."""
-    found = set()
-    with connection.cursor() as cursor:
-        for sql in (sql for sql in statements if "shorturl_" in sql):
-            cursor.execute(f"EXPLAIN {sql}")
-            plan = "\n".join(line for (line,) in cursor.fetchall())
-            found |= {int(number) for number in re.findall(r"Task Count: (\d+)", plan)}
-    return sorted(found)
+def test_hits_are_collected_by_key_and_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [f"collected-{number}" for number in range(8)]
+    emptied(*keys)
+    ShortUrl.objects.bulk_create(ShortUrl(key=each, target_url=TARGET) for each in keys)
+    places = Places()
+    options: dict[str, Any] = {"most_keys": 64, "patience": 60.0, "place": places.of}
+
+    async def collect() -> None:
+        run = Greenlets().run
+        waiting = Waiting(
+            partial(run, places.look_up), partial(run, places.follow_often), **options
+        )
+        kinds = [Visit(browser=name) for name in ("Firefox", "Lynx")]
+        hits = [waiting.add(each, kinds[n % 2]) for n in range(DUE) for each in keys]
+        await asyncio.gather(*hits)
+
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "on")  # as in a worker
+    asyncio.run(collect())
+    links = ShortUrl.objects.filter(key__in=keys)
+    visits = VisitCount.objects.filter(short_url__key__in=keys)
+    assert list(links.values_list("hits", flat=True)) == [DUE] * 8
+    assert list(visits.values_list("hits", flat=True)) == [DUE // 2] * 16
+    assert None not in [places.of(each) for each in keys]
 
 
-def main(operation: str, name: str = "", key: str = "") -> object:
-    """Return what was found, once the tables are distributed, or before."""
-    from django.test.utils import CaptureQueriesContext
+def test_a_page_about_one_link_is_one_nodes_work() -> None:
+    emptied("known", "made")
+    User.objects.filter(username="one shard").delete()
+    user, client = User.objects.create_user("one shard"), Client()
+    client.force_login(user)
+    ShortUrl.objects.create(key="known", target_url=TARGET, owner=user)
+    for method, path, data in ONE_SHARD:
+        options = {"content_type": "application/json"} if method == "patch" else {}
+        statuses: list[int] = []
 
-    from project.database import citus
+        def ask() -> None:
+            answer = getattr(client, method)(path, data, **options)  # noqa: B023 - called at once
+            statuses.append(answer.status_code)  # noqa: B023
 
-    alone = {"collect": collect, "many": many_links, "pages": pages, "limits": lock_timeout}
-    if operation in alone:
-        return alone[operation]()
-    if operation == "rolling_up":
-        return roll_up(name, key)
-    if operation not in ("resolving", "recording_visits"):
-        made, due = make(operation, name, key)
-        return {"made": made, "due": due}
-    hits, visits = follow(operation, name, key)
-    found: dict[str, Any] = {"hits": hits, "visits": visits}
-    if citus.is_distributed():
+        assert tasks(ask, BY_KEY)[1] == [1], path
+        assert statuses[0] in (200, 302, 303), path
+
+
+def test_what_the_checks_say(settings: Settings) -> None:
+    """A role's lock_timeout reaches the workers; a service with DATABASE_CITUS=off is refused."""
+    said = []
+    for command in ("SET lock_timeout = '500ms'", "RESET lock_timeout"):
         with connection.cursor() as cursor:
-            cursor.execute(NODES, [key, [model._meta.db_table for model in citus.BY_KEY]])
-            (found["nodes"],) = cursor.fetchone()
-        with CaptureQueriesContext(connection) as sent:
-            call(operation, name, key)
-        found["tasks"] = tasks(map(sql_of, sent))
-    return found
+            cursor.execute(f"ALTER ROLE CURRENT_USER {command}")
+        connection.close()
+        said.append(list(lock_timeouts()))
+    assert (said[0], len(said[1])) == ([], 1)
+    assert {each.id for each in check_citus()} == {"project.W009"}
+    settings.DATABASE_CITUS = False
+    assert {each.id for each in check_citus()} == {"project.W009", "project.E009"}
 
 
-if __name__ == "__main__":
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-    django.setup()
-    print(json.dumps(main(*sys.argv[1:])))
+def test_a_walk_through_the_service() -> None:
+    walk()

@@ -8,13 +8,10 @@ from django.core.checks import Tags, run_checks
 from django.db import connection
 from django.test import override_settings
 
-from project.tests.test_settings import Load, load
-
-__all__ = ["load"]  # a fixture
+from project.tests.conftest import Load
 
 
 def found() -> list[str]:
-    """Return what the checks of the database say."""
     return [each.msg for each in run_checks(tags=[Tags.database], databases=["default"])]
 
 

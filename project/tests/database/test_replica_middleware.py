@@ -2,24 +2,21 @@
 
 import logging
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, connections
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
-from psycopg2 import extensions
 
 from project.database import deadlines, replica
+from project.database.database_checks import bounded
 from shorturl.models import ShortUrl
 
 LIMIT = 0.2  # seconds
 
 
 class Near(replica.Replica):
-    """A replica that has everything."""
-
     off = False
 
     def has(self, position: int) -> bool:
@@ -47,14 +44,6 @@ def asked(path: str, status: int = 200) -> tuple[list[str], Near]:
     return places, near
 
 
-@pytest.fixture
-def installed() -> Iterator[None]:
-    before = extensions.get_wait_callback()
-    deadlines.install()
-    yield
-    extensions.set_wait_callback(before)
-
-
 @pytest.mark.parametrize(("age", "is_read"), [(9, True), (11, False)])
 def test_a_replica_that_is_too_old_is_not_read(
     monkeypatch: pytest.MonkeyPatch, settings: Any, age: int, is_read: bool
@@ -64,7 +53,8 @@ def test_a_replica_that_is_too_old_is_not_read(
     asked = replica.Replica()
     replayed = (True, "0/100")
     places = {replica.POSITION: ["0/100"], replica.IDENTITY: (1,), replica.REPLAYED: replayed}
-    monkeypatch.setattr(replica, "row", lambda alias, statement: places[statement])
+    monkeypatch.setattr(replica, "connections", {"default": None, "replica": None})
+    monkeypatch.setattr(replica, "row", lambda _, statement: places[statement])
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now)
     assert asked.has(0)
@@ -85,7 +75,6 @@ def test_the_primary_is_asked_again_and_only_an_outage_turns_it_off(status: int,
     assert near.off is off
 
 
-@pytest.mark.usefixtures("installed")
 @pytest.mark.django_db(transaction=True)
 def test_one_that_is_frozen_leaves_the_primary_its_time(settings: Any) -> None:
     settings.DATABASE_CONNECT_TIMEOUT = LIMIT
@@ -101,7 +90,7 @@ def test_one_that_is_frozen_leaves_the_primary_its_time(settings: Any) -> None:
 
     middleware = replica.ReplicaMiddleware(view)
     middleware.replica = near = Near()
-    with deadlines.answered_within(10 * LIMIT):
+    with bounded(), deadlines.answered_within(10 * LIMIT):
         assert middleware(RequestFactory().get("/links")).status_code == 200
     assert near.off
 

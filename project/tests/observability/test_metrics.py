@@ -2,10 +2,8 @@
 
 import re
 import signal
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from http.client import HTTPConnection, HTTPResponse
-from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
@@ -18,17 +16,14 @@ from project.tests.serving.test_gunicorn import database
 from project.tests.serving.test_unavailable import TIMEOUT
 
 TOKEN = "a-token-of-the-test"
-ADMITTED = {"Authorization": f"Bearer {TOKEN}"}
-JSON = {"Content-Type": "application/json"}
-Ask = Callable[..., tuple[HTTPResponse, str]]
 
 
-@pytest.fixture
-def served(transactional_db: None) -> Iterator[tuple[Ask, int]]:
-    """Yield how to ask a service, and the process of its master."""
+def test_all_workers_are_added_up_for_who_has_the_token(transactional_db: None) -> None:
+    settings = {"WORKERS": "2", "SHORTURL_METRICS_TOKEN": TOKEN}
+    link = '{"target_url": "https://a.example/", "key": "a"}'
     with (
         database("shorturl_metrics") as url,
-        serving(DATABASE_URL=url, WORKERS="2", SHORTURL_METRICS_TOKEN=TOKEN) as service,
+        serving(DATABASE_URL=url, **settings) as service,
     ):
 
         def ask(method: str, path: str, body: str = "", **headers: str) -> tuple[HTTPResponse, str]:
@@ -37,66 +32,51 @@ def served(transactional_db: None) -> Iterator[tuple[Ask, int]]:
                 response = http.getresponse()
                 return response, response.read().decode()
 
-        yield ask, service.process.pid
+        def status(method: str, path: str, body: str = "") -> int:
+            return ask(method, path, body, **{"Content-Type": "application/json"})[0].status
 
+        def counted(name: str) -> int:
+            _, text = ask("GET", "/metrics", Authorization=f"Bearer {TOKEN}")
+            found = re.findall(f"^{re.escape(name)} (.*)$", text, re.MULTILINE)
+            return sum(int(float(number)) for number in found)
 
-def counted(ask: Ask, name: str) -> int:
-    """Return the sum of what is counted by that name with these labels."""
-    _, text = ask("GET", "/metrics", **ADMITTED)
-    return sum(int(float(n)) for n in re.findall(f"^{re.escape(name)} (.*)$", text, re.MULTILINE))
+        for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": "Bearer é"}):
+            response, text = ask("GET", "/metrics", **headers)
+            assert response.status == 401
+            assert response.headers["WWW-Authenticate"] == "Bearer"
+            assert text == "Send SHORTURL_METRICS_TOKEN as a bearer token.\n"
 
+        assert status("POST", "/api/links", link) == 201
+        assert {status("GET", "/a") for _ in range(20)} == {302}
+        assert {status("GET", "/b") for _ in range(3)} == {404}
+        assert status("POST", "/api/links", link) == 409
+        redirected = 'shorturl_responses_total{status="302",to="redirect"}'
+        assert counted(redirected) == 20
+        assert counted('shorturl_responses_total{status="404",to="redirect"}') == 3
+        assert counted('shorturl_responses_total{status="201",to="api"}') == 1
+        # Somebody else has the key: the INSERT that adds nothing is the collision.
+        assert counted('shorturl_statements_total{outcome="no rows",verb="INSERT"}') == 1
+        # The statement of a redirect begins with WITH and ends in a SELECT.
+        assert counted('shorturl_statements_total{outcome="rows",verb="SELECT"}') >= 20
+        assert counted("shorturl_connections_in_use") == 0
 
-def test_all_workers_are_added_up_for_who_has_the_token(served: tuple[Ask, int]) -> None:
-    ask, master = served
-    for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": "Bearer é"}):
-        response, text = ask("GET", "/metrics", **headers)
-        assert response.status == 401
-        assert response.headers["WWW-Authenticate"] == "Bearer"
-        assert text == "Send SHORTURL_METRICS_TOKEN as a bearer token.\n"
-
-    assert (
-        ask("POST", "/api/links", '{"target_url": "https://a.example/", "key": "a"}', **JSON)[
-            0
-        ].status
-        == 201
-    )
-    for _ in range(20):
-        assert ask("GET", "/a")[0].status == 302
-    for _ in range(3):
-        assert ask("GET", "/b")[0].status == 404
-    ask("POST", "/api/links", '{"target_url": "https://a.example/", "key": "a"}', **JSON)
-    redirected = 'shorturl_responses_total{status="302",to="redirect"}'
-    assert counted(ask, redirected) == 20
-    assert counted(ask, 'shorturl_responses_total{status="404",to="redirect"}') == 3
-    assert counted(ask, 'shorturl_responses_total{status="201",to="api"}') == 1
-    # Somebody else has the key: the INSERT that adds nothing is the collision.
-    assert counted(ask, 'shorturl_statements_total{outcome="no rows",verb="INSERT"}') == 1
-    # The statement of a redirect begins with WITH and ends in a SELECT.
-    assert counted(ask, 'shorturl_statements_total{outcome="rows",verb="SELECT"}') >= 20
-    assert counted(ask, "shorturl_connections_in_use") == 0
-
-    # A worker that ends takes nothing with it, and leaves the files of the others alone.
-    ended, other = psutil.Process(master).children()
-    ended.send_signal(signal.SIGTERM)
-    psutil.wait_procs([ended])
-    assert ask("GET", "/a")[0].status == 302
-    assert counted(ask, redirected) == 21
-    assert other.is_running()
+        # A worker that ends takes nothing with it, and leaves the files of the others alone.
+        ended, other = psutil.Process(service.process.pid).children()
+        ended.send_signal(signal.SIGTERM)
+        psutil.wait_procs([ended])
+        assert status("GET", "/a") == 302
+        assert counted(redirected) == 21
+        assert other.is_running()
 
 
 def test_the_dashboard_shows_what_there_is() -> None:
     shown = (ROOT / "deploy/grafana/dashboards/shorturl.json").read_text()
-    families = (metrics.RESPONSES, metrics.REFUSED, metrics.STATEMENTS, metrics.SECONDS)
-    there = {sample for each in (*families, metrics.IN_USE) for sample in names(each)}
+    ends = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_sum", "_count"]}
+    kept = (metrics.RESPONSES, metrics.REFUSED, metrics.STATEMENTS, metrics.SECONDS, metrics.IN_USE)
+    families = [family for each in kept for family in each.collect()]
+    there = {family.name + end for family in families for end in ends[family.type]}
     assert set(re.findall("shorturl_[a-z_]+", shown)) <= there
     assert "shorturl_refused_total" in shown
-
-
-def names(metric: Any) -> set[str]:
-    """Return the names under which Prometheus has a metric."""
-    (family,) = metric.collect()
-    ends = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_sum", "_count"]}
-    return {family.name + end for end in ends[family.type]}
 
 
 @pytest.mark.django_db

@@ -1,0 +1,203 @@
+"""Citus where there is none; a cluster that CITUS_URL names runs on_citus.py, too."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError, connection, connections
+from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
+from ruamel.yaml import YAML
+
+from project.database import citus, nodes_of_keys
+from project.database.citus_checks import REFUSED, SINGLE_SHARD, TABLES, check_citus
+from project.tests.conftest import ROOT, Load
+from project.tests.database import citus_walk, on_citus
+from shorturl import operations
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.skipif("CITUS_URL" not in os.environ, reason="it takes a cluster, named by CITUS_URL")
+def test_on_a_cluster() -> None:
+    cluster = {
+        "DATABASE_URL": os.environ["CITUS_URL"],
+        "DATABASE_CITUS": "on",
+        "DATABASE_STATEMENT_TIMEOUT": "60",
+        "SHORTURL_LOCAL": "on",
+    }
+    command = [sys.executable, "-m", "pytest", on_citus.__file__]
+    subprocess.run(command, cwd=ROOT, env={"PATH": os.environ["PATH"], **cluster}, check=True)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_walk_through_the_service_is_answered_without_a_cluster(settings: Settings) -> None:
+    settings.LOCAL, settings.SHORTURL_VISITS = True, "one_transaction"
+    citus_walk.walk()
+
+
+# --- manage.py distribute ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], r"This database has no Citus: .* CREATE EXTENSION citus"),
+        (["--undo"], "no Citus, so none of its tables is distributed"),
+        (["--strategies", "--undo"], "--strategies goes alone, without --dry-run and --undo"),
+        (["--strategies", "--dry-run"], "--strategies goes alone, without --dry-run and --undo"),
+    ],
+)
+def test_what_cannot_be_done_is_told(arguments: list[str], said: str) -> None:
+    with pytest.raises(CommandError, match=said):
+        call_command("distribute", *arguments)
+
+
+def test_without_the_extension_the_sql_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("distribute", "--dry-run")
+    shown = capsys.readouterr()
+    assert shown.err.startswith("This database has no Citus")
+    beside = "'key', colocate_with => 'shorturl_shorturl');"
+    assert [line for line in shown.out.splitlines() if "create_distributed_table" in line] == [
+        "SELECT create_distributed_table('shorturl_shorturl', 'key');",
+        f"SELECT create_distributed_table('shorturl_partialcount', {beside}",
+        f"SELECT create_distributed_table('shorturl_visitcount', {beside}",
+    ]
+    call_command("distribute", "--dry-run", "--undo")
+    undone = capsys.readouterr().out
+    assert undone.count("SELECT undistribute_table") == shown.out.count("SELECT create_")
+
+
+def test_accounts_and_what_is_tied_to_them_are_on_every_node() -> None:
+    """In the order of their foreign keys; what nothing ties to them stays a plain table."""
+    order = [model._meta.db_table for model in citus.reference_models()]
+    assert {"auth_user", "shorturl_apitoken", "django_admin_log"} < {*order}
+    assert {*order}.isdisjoint({"django_session", "shorturl_spending", "shorturl_keptanswer"})
+    assert order.index("auth_user") < order.index("shorturl_apitoken")
+    assert order.index("django_content_type") < order.index("auth_permission")
+
+
+# --- The checks; the cluster's answers are the test's own ----------------------------------------
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    """Have the checks find a coordinator, and settings as they are there by default."""
+    monkeypatch.setattr(citus, "is_distributed", lambda: True)
+    monkeypatch.setattr(citus, "COORDINATOR", "SELECT")
+    settings.DATABASE_CITUS, settings.DATABASE_LOCK_TIMEOUT = True, 0
+    settings.SHORTURL_VISITS, settings.SHORTURL_ROLLING_UP = "one_transaction", "by_key"
+
+
+def found() -> dict[str, str]:
+    return {str(each.id): f"{each.msg} {each.hint}" for each in check_citus()}
+
+
+def test_a_setting_before_its_time(settings: Settings) -> None:
+    assert found() == {}
+    settings.DATABASE_CITUS = True
+    assert "Run manage.py distribute" in found()["project.W007"]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_what_cannot_run_there_is_refused_and_what_is_slow_is_told(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert found() == {}
+    settings.SHORTURL_REUSING = "serializable"
+    settings.SHORTURL_VISITS = "combined"
+    settings.DATABASE_CITUS = False
+    monkeypatch.setitem(connections.settings, "replica", connections.settings["default"])
+    said = found()
+    assert said["project.E005"].startswith("SHORTURL_REUSING='serializable' cannot run on Citus:")
+    assert said["project.W008"].startswith("SHORTURL_VISITS='combined' is slow on Citus:")
+    assert said["project.W008"].endswith("Faster there: one_transaction.")
+    assert "Set DATABASE_CITUS=on." in said["project.E009"]
+    assert "project.E007" in said
+    monkeypatch.setattr(citus, "COORDINATOR", "SELECT WHERE false")
+    assert "DATABASE_URL leads to a worker" in found()["project.E006"]
+
+
+LOCK_TIMEOUTS = """
+    CREATE FUNCTION run_command_on_workers(text)
+    RETURNS TABLE (nodename text, nodeport int, success bool, result text) LANGUAGE sql AS
+    $$ VALUES ('one', 5432, true, '0'), ('two', 5432, true, '500ms'), ('away', 5432, false, '') $$
+"""
+
+
+@pytest.mark.usefixtures("cluster")
+def test_workers_without_a_lock_timeout_are_named_and_the_command(settings: Settings) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(LOCK_TIMEOUTS)
+    role = connection.settings_dict["USER"] or "postgres"
+    assert found() == {}, "no limit is wanted"
+    settings.DATABASE_LOCK_TIMEOUT = 1
+    assert found()["project.W009"] == (
+        f"The role {role} has no lock_timeout on one:5432: who waits for a row there waits "
+        f"until statement_timeout. On the coordinator: ALTER ROLE {role} SET lock_timeout = '500ms'"
+    )
+
+
+def test_every_strategy_has_a_line_in_the_tables() -> None:
+    assert {name: sorted(lines) for name, lines in TABLES.items()} == {
+        name: sorted(strategies) for name, strategies in operations.STRATEGIES.items()
+    }
+
+
+def test_the_profile_chooses_what_is_one_nodes_work(load: Load) -> None:
+    services = YAML(typ="safe", pure=True).load(ROOT / "docker-compose.yml")["services"]
+    environment = services["citus-web"]["environment"]
+    names = ("DATABASE_CITUS", *map(operations.setting, TABLES))
+    chosen = load(**{name: environment[name] for name in names if name in environment})
+    ways = {name: TABLES[name][chosen[operations.setting(name)]][0] for name in TABLES}
+    assert REFUSED not in ways.values()
+    one_node = ("creating", "resolving", "recording_visits", "rolling_up")
+    assert {ways[operation] for operation in one_node} == {SINGLE_SHARD}
+
+
+# --- Where keys are ------------------------------------------------------------------------------
+
+# The catalogue and the function that are asked; here, a key of one letter is on node 1.
+CATALOGUE = """
+    CREATE TEMP TABLE pg_dist_placement AS
+        SELECT node AS shardid, node AS groupid FROM generate_series(1, 2) AS node;
+    CREATE FUNCTION pg_temp.by_length(regclass, text) RETURNS int LANGUAGE sql
+        AS 'SELECT length($2)'
+"""
+
+
+def test_a_place_is_looked_up_once_and_anew_after_a_failure_and_after_some_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asking = nodes_of_keys.LOOK_UP.replace(
+        "get_shard_id_for_distribution_column", "pg_temp.by_length"
+    )
+    monkeypatch.setattr(nodes_of_keys, "LOOK_UP", asking)
+    with connection.cursor() as cursor:
+        cursor.execute(CATALOGUE)
+    known = nodes_of_keys.Places()
+
+    def looks(*keys: str) -> int:
+        with CaptureQueriesContext(connection) as sent:
+            assert known.look_up(dict.fromkeys(keys)) == {}
+        return len(sent)
+
+    assert known.of("a") is None
+    assert looks("a", "bb") == 1
+    assert (known.of("a"), known.of("bb")) == (1, 2)
+    assert looks("a", "bb") == 0
+
+    def fail(*_: object) -> None:
+        raise IntegrityError
+
+    monkeypatch.setattr(operations, "follow_often", fail)
+    with pytest.raises(IntegrityError):
+        known.follow_often("a", [])
+    assert (known.of("a"), known.of("bb")) == (None, 2)
+    assert looks("a", "bb") == 1
+    monkeypatch.setattr(known, "until", time.monotonic() - 1)
+    assert looks("a") == 1
+    assert known.of("bb") is None
