@@ -16,11 +16,11 @@ class Notification(models.Model):
 
 
 class KeySpace(models.Model):
-    """The part of the service's links that belongs to one load run: see key_spaces.py."""
+    """The part of the service's links that belongs to one load run: see load/key_spaces.py."""
 
     name = models.CharField(max_length=20, unique=True)
     key_length = models.PositiveSmallIntegerField()
-    own_visits = models.BooleanField(default=False, db_default=False)  # see own_visits.py
+    own_visits = models.BooleanField(default=False, db_default=False)
     created_at = models.DateTimeField(db_default=Now())
 
     def __str__(self) -> str:

@@ -39,7 +39,7 @@ def run(*arguments: str) -> str:
 @pytest.mark.parametrize("length", [spaces.MIN_KEY_LENGTH, spaces.MAX_KEY_LENGTH])
 def test_the_candidates_are_those_of_the_service_behind_a_prefix(length: int) -> None:
     space = spaces.open_space(length)
-    drawn = [*spaces.SpaceCandidates(space.name, length, 0xFFF)]
+    drawn = [*spaces.SpaceCandidates(space, 0xFFF)]
     prefix = f"{space.name}-fff-"  # of this round: no other has its keys
     assert all(key.startswith(prefix) for key in drawn)
     lengths = Counter(len(key) - len(prefix) for key in drawn)
