@@ -14,7 +14,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from lab.exceptions import MayNotCreateDatabases
+from lab.exceptions import LabRefusal
 
 LOCK = 0x72616365  # "race": the class of the advisory locks that scratch databases are held with
 # On a busy machine a wait that a schedule asks for lasts longer than the service's lock_timeout.
@@ -28,7 +28,7 @@ def scratch_database() -> Iterator[str]:
     Yields its name, which is random. All connections that this process opens within the block lead
     to it. It is dropped at Ctrl-C and SIGTERM too. An advisory lock in the service's database shows
     to all hosts that it is in use. The database of a killed process has no such lock, and the next
-    process drops it. Raises MayNotCreateDatabases.
+    process drops it. Raises LabRefusal to a role that may not create databases.
     """
     own = connection.settings_dict["NAME"]
     test = connection.settings_dict["TEST"]
@@ -67,7 +67,7 @@ def prefix(own: str) -> str:
 
 
 def sweep(keeper: BaseDatabaseWrapper) -> None:
-    """Drop the scratch databases that nobody uses; raise MayNotCreateDatabases."""
+    """Drop the scratch databases that nobody uses; raise LabRefusal to a role that may not."""
     with keeper.cursor() as cursor:
         cursor.execute(
             "SELECT rolcreatedb OR rolsuper, current_user FROM pg_roles "
@@ -75,7 +75,10 @@ def sweep(keeper: BaseDatabaseWrapper) -> None:
         )
         allowed, role = cursor.fetchone()
         if not allowed:
-            raise MayNotCreateDatabases(role)
+            raise LabRefusal(
+                f"The role {role!r} may not create databases, and races need one of their own: "
+                f"ALTER ROLE {role} CREATEDB"
+            )
     for name in scratch_databases(keeper):
         if is_free(keeper, name):
             with suppress(DatabaseError):  # of another role: one that may will drop it

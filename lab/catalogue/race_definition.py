@@ -7,7 +7,7 @@ from functools import partial
 from threading import Thread
 from typing import Any
 
-from lab.exceptions import TakesNoPart
+from lab.exceptions import NotFound
 from pginterleave import MAX_PROCESSES, Exploration, Outcome, Schedule, explore, run_schedule
 from shorturl.strategies import Strategy
 from shorturl.strategies.creating import timestamp_key
@@ -67,18 +67,18 @@ class Race:
     try_again: TryAgain = try_again
 
     def strategy(self, name: str) -> Strategy[Any]:
-        """Return the strategy called `name`; raise TakesNoPart without one."""
+        """Return the strategy called `name`; raise NotFound without one."""
         if name not in self.strategies:
             there_are = ", ".join(self.strategies)
-            raise TakesNoPart(f"{name!r} takes no part in {self.name}; there are {there_are}.")
+            raise NotFound(f"{name!r} takes no part in {self.name}; there are {there_are}.")
         return self.strategies[name]
 
     def number_of_processes(self, wanted: int | None) -> int:
-        """Return how many processes take part, by default the fewest; raise TakesNoPart."""
+        """Return how many processes take part, by default the fewest; raise NotFound."""
         least, most = self.counts[0], MAX_PROCESSES if max(self.counts) > 1 else 1
         if wanted and not least <= wanted <= most:
             between = f"{least} process" if least == most else f"{least} to {most} processes"
-            raise TakesNoPart(f"{self.name} takes {between}, not {wanted}.")
+            raise NotFound(f"{self.name} takes {between}, not {wanted}.")
         return wanted or least
 
     def explore(self, strategy: Strategy[Any], processes: int, **limits: Any) -> Exploration:

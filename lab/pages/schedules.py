@@ -8,6 +8,7 @@ from django.db.models.functions import JSONObject
 from django.utils.safestring import SafeString, mark_safe
 
 from lab.catalogue import EVERY_RACE
+from lab.exceptions import NotFound
 from lab.models import RecordedSchedule, Recording
 from lab.recording.jobs import READ_COMMITTED, Job
 from pginterleave.picture.cells import Sheet
@@ -46,12 +47,12 @@ def read(job: Job, order: str, *, begins: bool = False) -> RecordedExploration |
     """Return what was recorded of `job`, with the schedule `order`; None when no schedule was.
 
     Without an order, the schedule is the counterexample, or else the first one. `begins` asks for
-    the first schedule that begins with `order`. Raises ValueError for an order that was not run.
+    the first schedule that begins with `order`. Raises NotFound for an order that was not run.
 
     All of it is one statement: between two of them, a new recording could take the place of this
     one, and the schedules of this one would be gone.
     """
-    unknown = ValueError(f"There is no recorded schedule {order[:50]!r}.")
+    unknown = NotFound(f"There is no recorded schedule {order[:50]!r}.")
     if order and not order.isalnum():  # it may hold a NUL, which no statement can
         raise unknown
     schedules = RecordedSchedule.objects.filter(recording=OuterRef("pk")).order_by()

@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import OperationalError
 
-from lab.exceptions import MayNotCreateDatabases
+from lab.exceptions import LabRefusal
 from lab.scratch_database import drop, is_free, prefix, scratch_database, scratch_databases, sweep
 from project.docs import ROOT
 from shorturl.models import ShortUrl
@@ -90,7 +90,7 @@ def test_names_of_two_services_never_meet() -> None:
 def test_a_role_that_may_not_create_databases_is_told(host: BaseDatabaseWrapper) -> None:
     with host.cursor() as cursor:
         cursor.execute("SET ROLE pg_read_all_data")
-    with pytest.raises(MayNotCreateDatabases, match="ALTER ROLE pg_read_all_data CREATEDB"):
+    with pytest.raises(LabRefusal, match="ALTER ROLE pg_read_all_data CREATEDB"):
         sweep(host)
 
 
