@@ -21,7 +21,6 @@ from exercises.judging import (
     errors_are_raised,
     in_a_transaction,
     in_threads,
-    links,
     no_link,
     refuse,
     rolls_back,
@@ -88,44 +87,38 @@ def and_a_row(outcomes: list[Outcome]) -> str:
 
 def test_the_first_key_is_free(interleave: Any) -> None:
     first = partial(each_has_a_link, keys=["same"])
-    interleave(makes(1), processes=1, setup=links(), invariant=first)
+    interleave(makes(1), invariant=first)
 
 
 def test_only_the_last_key_is_free(interleave: Any) -> None:
     """A deleted key is taken, too. Nobody else's link changes."""
     last = partial(each_has_a_link, keys=["free"])
-    interleave(makes(1, *TAKEN, "free"), processes=1, setup=links(), invariant=last)
+    interleave(makes(1, *TAKEN, "free"), invariant=last)
 
 
 def test_no_key_is_free(interleave: Any) -> None:
     exhausted = ShortUrl.KeySpaceExhausted
     for keys in (TAKEN, [TAKEN[0]]):
-        interleave(
-            makes(1, *keys),
-            processes=1,
-            setup=links(),
-            expected=exhausted,
-            invariant=lambda outcomes: no_link(outcomes, exhausted) or changed(),
-        )
+        interleave(makes(1, *keys), expected=exhausted, invariant=no_link(exhausted))
 
 
 def test_two_draw_the_same_key(interleave: Any) -> None:
-    interleave(makes(1), makes(2), setup=links(), invariant=each_has_a_link)
+    interleave(makes(1), makes(2), invariant=each_has_a_link)
 
 
 def test_two_draw_the_same_key_twice(interleave: Any) -> None:
     twice = [makes(each, "same", "same", f"own{each}") for each in (1, 2)]
-    interleave(*twice, setup=links(), invariant=each_has_a_link)
+    interleave(*twice, invariant=each_has_a_link)
 
 
 def test_three_draw_the_same_key(interleave: Any) -> None:
-    interleave(makes(1), makes(2), makes(3), setup=links(), invariant=each_has_a_link)
+    interleave(makes(1), makes(2), makes(3), invariant=each_has_a_link)
 
 
 def test_two_draw_it_in_transactions_of_their_callers(interleave: Any) -> None:
     """Which have to go on after a collision: the callers write another row."""
     calls = [with_a_row(makes(each)) for each in (1, 2)]
-    interleave(*calls, setup=links(), invariant=and_a_row)
+    interleave(*calls, invariant=and_a_row)
 
 
 def test_the_one_with_the_key_rolls_back(interleave: Any) -> None:
@@ -137,23 +130,21 @@ def test_the_one_with_the_key_rolls_back(interleave: Any) -> None:
             raise Undone
 
     first = lambda outcomes: each_has_a_link(outcomes[:1])  # noqa: E731
-    interleave(makes(1), gives_up, setup=links(), invariant=first)
+    interleave(makes(1), gives_up, invariant=first)
 
 
 def test_the_callers_transaction_is_rolled_back(interleave: Any) -> None:
-    unchanged = undone(lambda _: changed())
-    call = rolls_back(makes(1, "a", "own1"))
-    interleave(call, processes=1, setup=links(), invariant=unchanged)
+    interleave(rolls_back(makes(1, "a", "own1")), invariant=undone())
 
 
 def test_an_error_of_the_database_is_raised(interleave: Any) -> None:
     """Only a taken key is one; another key helps against nothing else."""
-    errors_are_raised(interleave, makes(1), setup=links(), meant=ShortUrl.KeySpaceExhausted)
+    errors_are_raised(interleave, makes(1), meant=ShortUrl.KeySpaceExhausted)
 
 
 def test_plain_threads_draw_the_same_keys(interleave: Any) -> None:
     """Without the explorer."""
-    interleave(makes(1), processes=1, setup=links(), invariant=each_has_a_link)
+    interleave(makes(1), invariant=each_has_a_link)
     keys = iter(range(10_000))
 
     def made(number: int) -> str:

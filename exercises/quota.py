@@ -9,6 +9,7 @@ As it stands nothing that is spent is lost, and more is spent than there is. Who
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -94,7 +95,7 @@ def in_turn(interleave: Any, *calls: tuple[Any, bool]) -> None:
         got = outcomes[0].returned
         return f"of calls one after the other get something: {got}, due {due}" if got != due else ""
 
-    interleave(run, processes=1, setup=nothing_spent, invariant=as_due)
+    interleave(run, setup=nothing_spent, invariant=as_due)
 
 
 def gets(call: Any) -> bool:
@@ -106,9 +107,8 @@ def gets(call: Any) -> bool:
 
 
 def race(interleave: Any, *calls: Any, setup: Any = nothing_spent, due: int = 1) -> None:
-    one = {"processes": 1} if len(calls) == 1 else {}
-    invariant = lambda outcomes: made(outcomes, due)  # noqa: E731
-    interleave(*calls, setup=setup, invariant=invariant, expected=REFUSED, **one)
+    invariant = partial(made, due=due)
+    interleave(*calls, setup=setup, invariant=invariant, expected=REFUSED)
 
 
 def test_one_spends_a_quota(interleave: Any) -> None:
@@ -177,17 +177,17 @@ def test_three_want_the_last_two(interleave: Any) -> None:
 
 
 def test_one_fails_and_another_has_it(interleave: Any) -> None:
-    def run() -> Any:
-        def fails() -> None:
-            raise ShortUrl.KeyTaken("taken")
+    again = pays(limit=2)
 
+    def fails() -> None:
+        raise ShortUrl.KeyTaken("taken")
+
+    def run() -> Any:
         try:
             pays(fails, limit=2)()
         except (ShortUrl.KeyTaken, REFUSED):
-            return partial_again
+            return again
         return "no error, though the create failed"
-
-    partial_again = pays(limit=2)
 
     def in_the_end(outcomes: list[Outcome]) -> str:
         first, second = outcomes
@@ -209,7 +209,7 @@ def test_the_callers_transaction_is_rolled_back(interleave: Any) -> None:
     def spent(_: list[Outcome]) -> str:
         return "" if gets(pays()) else "what it was to cost is spent"
 
-    interleave(rolls_back(pays()), processes=1, setup=nothing_spent, invariant=undone(spent))
+    interleave(rolls_back(pays()), setup=nothing_spent, invariant=undone(spent))
 
 
 def test_an_error_of_the_database_is_raised(interleave: Any) -> None:

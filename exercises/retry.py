@@ -21,7 +21,7 @@ from unittest.mock import patch
 from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
 from django.db.backends.postgresql.psycopg_any import errors
 
-from exercises.judging import LockNotAvailable, changed, in_a_transaction, links, refuse
+from exercises.judging import LockNotAvailable, changed, in_a_transaction, refuse
 from pginterleave import Outcome
 from shorturl import operations
 from shorturl.models import ShortUrl
@@ -100,7 +100,7 @@ def fails(error: Exception, cause: Exception | None) -> tuple[int, list[float], 
 def test_two_add(interleave: Any) -> None:
     level = "repeatable read"
     with waits_skipped():
-        interleave(adds, setup=links(), invariant=all_have_added, isolation_level=level)
+        interleave(adds, adds, invariant=all_have_added, isolation_level=level)
 
 
 def test_two_meet_in_a_deadlock(interleave: Any) -> None:
@@ -113,19 +113,15 @@ def test_two_meet_in_a_deadlock(interleave: Any) -> None:
         return changed(a={"hits": 2}, b={"hits": 9})
 
     with waits_skipped():
-        interleave(both("a", "b"), both("b", "a"), setup=links(), invariant=all_count)
+        interleave(both("a", "b"), both("b", "a"), invariant=all_count)
 
 
 def test_in_a_transaction_of_the_caller_nothing_can_be_run_again(interleave: Any) -> None:
     """The whole transaction is the caller's, who has to get the error."""
     with waits_skipped():
-        interleave(
-            in_a_transaction(adds),
-            setup=links(),
-            invariant=all_have_added,
-            isolation_level="repeatable read",
-            expected=DatabaseError,
-        )
+        both = [in_a_transaction(adds)] * 2
+        level = "repeatable read"
+        interleave(*both, invariant=all_have_added, isolation_level=level, expected=DatabaseError)
 
 
 def test_it_gives_up_with_the_error(interleave: Any) -> None:

@@ -103,47 +103,47 @@ def has(key: str) -> Any:
 
 
 def test_there_is_none(interleave: Any) -> None:
-    interleave(asks(1), processes=1, setup=links(), invariant=all_have_one)
+    interleave(asks(1), invariant=all_have_one)
 
 
 def test_one_asks_twice(interleave: Any) -> None:
     twice = lambda: [asks(1)(), asks(2)()]  # noqa: E731
     both = lambda outcomes: all_have_one([Outcome(each) for each in outcomes[0].returned])  # noqa: E731
-    interleave(twice, processes=1, setup=links(), invariant=both)
+    interleave(twice, invariant=both)
 
 
 def test_it_has_the_oldest_of_two(interleave: Any) -> None:
-    interleave(asks(1), processes=1, setup=to_the_target({}, {}), invariant=has("there0"))
+    interleave(asks(1), setup=to_the_target({}, {}), invariant=has("there0"))
 
 
 @pytest.mark.parametrize("ended", NOWHERE)
 def test_what_leads_nowhere_is_none(interleave: Any, ended: str) -> None:
     setup = to_the_target(NOWHERE[ended])
-    interleave(asks(1), processes=1, setup=setup, invariant=all_have_one)
+    interleave(asks(1), setup=setup, invariant=all_have_one)
 
 
 def test_nobody_has_somebodys(interleave: Any) -> None:
     owner = somebody()
     setup = to_the_target({"owner_id": owner})
-    interleave(asks(1), processes=1, setup=setup, invariant=all_have_one)
-    interleave(asks(1, owner), processes=1, setup=setup, invariant=has("there0"))
+    interleave(asks(1), setup=setup, invariant=all_have_one)
+    interleave(asks(1, owner), setup=setup, invariant=has("there0"))
 
 
 def test_somebody_has_not_nobodys(interleave: Any) -> None:
     owner, setup = somebody(), to_the_target({})
     own = partial(all_have_one, owner_id=owner)
-    interleave(asks(1, owner), processes=1, setup=setup, invariant=own)
-    interleave(asks(1), processes=1, setup=setup, invariant=has("there0"))
+    interleave(asks(1, owner), setup=setup, invariant=own)
+    interleave(asks(1), setup=setup, invariant=has("there0"))
 
 
 def test_two_ask_at_once(interleave: Any) -> None:
-    interleave(asks(1), asks(2), setup=links(), invariant=all_have_one)
+    interleave(asks(1), asks(2), invariant=all_have_one)
 
 
 def test_two_of_an_account_ask_at_once(interleave: Any) -> None:
     owner = somebody()
     own = partial(all_have_one, owner_id=owner)
-    interleave(asks(1, owner), asks(2, owner), setup=links(), invariant=own)
+    interleave(asks(1, owner), asks(2, owner), invariant=own)
 
 
 def test_two_ask_for_what_was_deleted(interleave: Any) -> None:
@@ -158,17 +158,16 @@ def test_two_ask_for_what_was_deleted(interleave: Any) -> None:
 
 
 def test_three_ask_at_once(interleave: Any) -> None:
-    interleave(asks(1), asks(2), asks(3), setup=links(), invariant=all_have_one)
+    interleave(asks(1), asks(2), asks(3), invariant=all_have_one)
 
 
 def test_two_ask_in_transactions_of_their_callers(interleave: Any) -> None:
     calls = [in_a_transaction(asks(each)) for each in (1, 2)]
-    interleave(*calls, setup=links(), invariant=all_have_one)
+    interleave(*calls, invariant=all_have_one)
 
 
 def test_the_callers_transaction_is_rolled_back(interleave: Any) -> None:
-    unchanged = undone(lambda _: changed())
-    interleave(rolls_back(asks(1)), processes=1, setup=links(), invariant=unchanged)
+    interleave(rolls_back(asks(1)), invariant=undone())
 
 
 def test_a_create_that_fails_is_told(interleave: Any) -> None:
@@ -184,16 +183,16 @@ def test_a_create_that_fails_is_told(interleave: Any) -> None:
     def fails() -> ShortUrl:
         raise ShortUrl.KeyTaken("taken")
 
-    interleave(run, processes=1, setup=links(), invariant=all_have_one)
+    interleave(run, invariant=all_have_one)
 
 
 def test_an_error_of_the_database_is_raised(interleave: Any) -> None:
-    errors_are_raised(interleave, asks(1), setup=links(), meant=ShortUrl.DoesNotExist)
+    errors_are_raised(interleave, asks(1), meant=ShortUrl.DoesNotExist)
 
 
 def test_plain_threads_ask_at_once(interleave: Any) -> None:
     """Without the explorer."""
-    interleave(asks(1), processes=1, setup=links(), invariant=all_have_one)
+    interleave(asks(1), invariant=all_have_one)
     owns = iter(range(10_000))
     answers = in_threads(lambda number: asks(next(owns), target=TARGET.format(number))())
     if errors := [each for each in answers if isinstance(each, Exception)]:

@@ -1,6 +1,6 @@
 """What is handed in: every wrong solution is refused for what it does, and no right one is."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -22,24 +22,23 @@ EXERCISES = {
     "retry": "retried",
 }
 SOLUTIONS = {name: import_module(f"exercises.tests.solutions.{name}") for name in EXERCISES}
-FEW = 2  # of each exercise's solutions are of `make prove`, and all of `make marathon`
 
 
-def handed_in(solutions: list[tuple[Any, ...]]) -> Iterator[Any]:
-    """Yield the solutions of one exercise as parameters."""
+def handed_in(solutions: Iterable[tuple[Any, ...]], few: int) -> Iterator[Any]:
+    """Yield the solutions of one exercise: all for `make marathon`, a few for `make prove`."""
     for number, each in enumerate(solutions):
-        yield pytest.param(*each, marks=[pytest.mark.marathon] if number >= FEW else [])
+        yield pytest.param(*each, marks=[pytest.mark.marathon] * (number >= few))
 
 
 RIGHT = [
     each
     for name, module in SOLUTIONS.items()
-    for each in handed_in([(name, one) for one in module.RIGHT])
+    for each in handed_in([(name, one) for one in module.RIGHT], few=1)
 ]
 WRONG = [
     each
     for name, module in SOLUTIONS.items()
-    for each in handed_in([(name, *pair) for pair in module.WRONG.items()])
+    for each in handed_in([(name, *pair) for pair in module.WRONG.items()], few=2)
 ]
 
 
