@@ -88,7 +88,6 @@ def sweep(keeper: BaseDatabaseWrapper) -> None:
 
 
 def scratch_databases(using: BaseDatabaseWrapper) -> list[str]:
-    """Return the names of the scratch databases of the database that `using` is connected to."""
     with using.cursor() as cursor:
         cursor.execute(
             "SELECT datname FROM pg_database WHERE starts_with(datname, %s)",
@@ -105,7 +104,6 @@ def is_free(keeper: BaseDatabaseWrapper, name: str) -> bool:
 
 
 def drop(using: BaseDatabaseWrapper, name: str) -> None:
-    """Drop the database `name` if it exists, with the sessions of a process that was killed."""
     with using.cursor() as cursor:
         quoted = using.ops.quote_name(name)
         cursor.execute(f"DROP DATABASE IF EXISTS {quoted} WITH (FORCE)")

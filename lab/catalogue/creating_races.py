@@ -14,7 +14,6 @@ from shorturl.strategies import Strategy, creating
 
 
 def target(process: int) -> str:
-    """Return the target URL of `process`."""
     return f"https://{process}.example/"
 
 

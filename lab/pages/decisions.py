@@ -125,7 +125,6 @@ def branch(kept: RecordedExploration, taken: str) -> dict[str, Any]:
 
 
 def current_lines(schedule: RecordedSchedule, taken: int) -> dict[int, str]:
-    """Return by line of the source which processes have sent their last statement from there."""
     at = {step["process"]: step["line"] for step in schedule.steps[:taken] if step["line"]}
     lines: dict[int, list[int]] = {}
     for process, line in sorted(at.items()):

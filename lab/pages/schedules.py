@@ -86,7 +86,6 @@ def read(job: Job, order: str, *, begins: bool = False) -> RecordedExploration |
 
 
 def around(shown: RecordedExploration) -> dict[str, Any]:
-    """Return the schedules before and after the one shown, and the next that is violating."""
     orders, number = shown.orders, shown.schedule.number
     following = orders[number + 1 :] + orders[:number]
     violating = (each.order for each in following if each.verdict.kind != HOLDS)
@@ -107,7 +106,6 @@ class Group(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many they are."""
         return len(self.listed) + len(self.more)
 
 
@@ -185,7 +183,6 @@ def sheet_of(
 
 
 def pictures(sheet: Sheet, described: str) -> list[SafeString]:
-    """Return a sheet in both sizes, as HTML; `described` is for those who cannot see it."""
     return [mark_safe(svg(each, described)) for each in drawings(sheet)]  # noqa: S308 - it escapes
 
 

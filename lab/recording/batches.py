@@ -44,7 +44,6 @@ def unlock(using: str) -> None:
 
 
 def is_locked() -> bool:
-    """Return whether any process explores."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s"
@@ -101,12 +100,10 @@ def _wait(process: "subprocess.Popen[bytes]") -> None:
 
 
 def is_over(batch: Batch) -> bool:
-    """Return whether `batch` has ended, in whichever way."""
     return bool(batch.ended_at) or is_lost(batch)
 
 
 def was_interrupted(batch: Batch) -> bool:
-    """Return whether `batch` ended before it had finished, and not by a failure of its own."""
     return batch.problem.startswith(INTERRUPTED) or is_lost(batch)
 
 

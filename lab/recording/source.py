@@ -25,7 +25,6 @@ class Source:
 
 
 def file_of(strategy: Strategy[Any]) -> Path:
-    """Return the file that a strategy is written in."""
     return Path(inspect.getsourcefile(inspect.unwrap(strategy.function)) or "")
 
 

@@ -80,7 +80,6 @@ def add_unique(model: type[ExhibitModel], *fields: str, nulls_distinct: bool | N
 
 
 def rows_of(*tables: type[ExhibitModel]) -> Callable[[], str]:
-    """Return a function that says what the rows of some models hold."""
 
     def rows() -> str:
         return "; ".join(

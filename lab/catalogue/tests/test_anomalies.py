@@ -6,6 +6,7 @@ The programs are those of Hermitage (github.com/ept/hermitage, postgres.md): row
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from django.db import OperationalError, connection, transaction
 
 from lab.recording.jobs import LEVELS
 from lab.scratch_database import scratch_database
-from pginterleave import Outcome, Schedule, explore
+from pginterleave import Outcome, explore
 
 DOCUMENT = settings.BASE_DIR / "docs" / "isolation-levels.md"
 ABORT = "ABORT"
@@ -128,7 +129,6 @@ def set_up() -> None:
 
 def cell(anomaly: Anomaly, level: str) -> str:
     """Explore it; return in how many of all schedules it occurs, and one is refused."""
-    refused = []
 
     def invariant(outcomes: list[Outcome]) -> str:
         with connection.cursor() as cursor:
@@ -137,21 +137,19 @@ def cell(anomaly: Anomaly, level: str) -> str:
         occurs = anomaly.occurs([each.returned or [] for each in outcomes], rows)
         return f"{anomaly.name} occurs" if occurs else ""
 
-    def each(schedule: Schedule) -> None:
-        refused.extend([1] if any(one.raised for one in schedule.outcomes) else [])
-
-    found = explore(
+    every = partial(
+        explore,
         [runs(statements) for statements in anomaly.transactions],
         setup=set_up,
-        invariant=invariant,
-        expected=OperationalError,
         isolation_level=level,
-        each=each,
+        reduce=True,
     )
+    found = every(invariant=invariant, expected=OperationalError)
+    refused = every(invariant=lambda _: "").raising
     assert found.complete
     shown = f"✗ {found.violating}" if found.violating else "✓ 0"
     text = f"{shown} / {found.schedules}"
-    text += f", ⊘ {len(refused)}" if refused else ""
+    text += f", ⊘ {refused}" if refused else ""
     worst: Any = found.counterexample
     return text + (f", `{worst.order}`" if worst else "")
 

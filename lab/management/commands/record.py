@@ -25,7 +25,6 @@ PATIENCE = 900.0  # seconds to wait for another process that explores
 
 
 def wanted(text: str) -> list[Job]:
-    """Return the explorations that `text` names; raise ArgumentTypeError with the reason."""
     try:
         return jobs_named(text)
     except NotFound as error:
