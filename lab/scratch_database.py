@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
+from unittest.mock import patch
 
 from django.conf import settings
 from django.contrib.contenttypes.models import ContentType
@@ -30,28 +31,22 @@ def scratch_database() -> Iterator[str]:
     to all hosts that it is in use. The database of a killed process has no such lock, and the next
     process drops it. Raises LabRefusal to a role that may not create databases.
     """
-    own = connection.settings_dict["NAME"]
-    test = connection.settings_dict["TEST"]
-    before, name = test["NAME"], prefix(own) + secrets.token_hex(8)
+    own, test, options = (connection.settings_dict[name] for name in ("NAME", "TEST", "OPTIONS"))
+    name, patient = prefix(own) + secrets.token_hex(8), options.get("options", "") + PATIENT
     keeper = connection.copy()  # stays in the service's database, with the lock
-    options = connection.settings_dict["OPTIONS"]
-    given = options.get("options", "")
     with terminated_by_exit():
         try:
             sweep(keeper)
             is_free(keeper, name)
-            test["NAME"] = name
             connection.close()
-            options["options"] = given + PATIENT
-            # Django's test runner makes databases every day; this is its way to do so.
-            connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
-            yield name
+            with patch.dict(test, NAME=name), patch.dict(options, options=patient):
+                # Django's test runner makes databases every day; this is its way to do so.
+                connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+                yield name
         finally:
             connection.close()
-            options["options"] = given
             for each in (connection.settings_dict, settings.DATABASES[DEFAULT_DB_ALIAS]):
                 each["NAME"] = own
-            test["NAME"] = before
             ContentType.objects.clear_cache()  # which holds the ids of the scratch database
             drop(connection, name)
             keeper.close()

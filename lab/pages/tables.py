@@ -1,8 +1,7 @@
 """Recordings as tables for the pages, with a row for each strategy."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.urls import reverse
@@ -15,8 +14,7 @@ from shorturl.operations import STRATEGIES
 from shorturl.strategies import Strategy
 
 
-@dataclass(frozen=True)
-class RecordedCell:
+class RecordedCell(NamedTuple):
     """An exploration with its recording: None when it has not been run yet."""
 
     job: Job
@@ -30,8 +28,7 @@ class RecordedCell:
         return path if standard else f"{path}?{urlencode({'level': job.isolation})}"
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     title: str
     columns: list[str]
     rows: list[tuple[Strategy[Any], list[RecordedCell | None]]]  # None: it takes no part

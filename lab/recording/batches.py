@@ -75,8 +75,8 @@ def start(what: str, total: int, *options: str) -> Batch:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    atexit.register(process.terminate)
-    threading.Thread(target=_wait, args=[process], daemon=True).start()
+    atexit.register(process.terminate)  # which does nothing to a process that has ended
+    threading.Thread(target=process.wait, daemon=True).start()
     return batch
 
 
@@ -92,11 +92,6 @@ def start_the_first() -> None:
     if interrupted or not (Recording.objects.exists() or (newest and newest.problem)):
         with suppress(AlreadyExploring):
             start("all", len(jobs_named("all")), "--missing")
-
-
-def _wait(process: "subprocess.Popen[bytes]") -> None:
-    process.wait()
-    atexit.unregister(process.terminate)
 
 
 def is_over(batch: Batch) -> bool:

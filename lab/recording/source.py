@@ -6,21 +6,19 @@ import hashlib
 import inspect
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 
 from shorturl.strategies import Strategy
 
 
-@dataclass(frozen=True)
-class Source:
-    """A strategy's source: its file (relative to the checkout), and its numbered lines."""
+class Source(NamedTuple):
+    """The lines of a strategy's source, with their numbers."""
 
-    path: str
+    path: str  # relative to the checkout
     lines: list[tuple[int, str]]
 
 
@@ -53,8 +51,7 @@ def source(strategy: Strategy[Any], *, bare: bool = False) -> Source:
     return Source(str(path), numbered)
 
 
-@dataclass(frozen=True)
-class SourcePart:
+class SourcePart(NamedTuple):
     """Lines of a source, its docstring or the rest: number, text, and which processes are there."""
 
     is_docstring: bool
@@ -85,8 +82,7 @@ def docstring(path: Path, function: str) -> tuple[int, int]:
     return 0, 0
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line of a diff; `sign` is "+", "-" or " ", and `number` is None where it is absent."""
 
     sign: str
