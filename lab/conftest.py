@@ -18,14 +18,18 @@ from lab.recording import batches, store
 from lab.recording.jobs import jobs_named
 from lab.scratch_database import scratch_database
 
-WHAT = (
+WHAT = (  # with all that WORKSHOP.md opens
     "lost_update/naive",
     "lost_update/naive/2/serializable",
     "lost_update/select_for_update",
     "lost_update/select_for_update/3",
     "lost_update/update_returning",
+    "lost_update/f_expression",
     "clobbered_edit/f_expression_full_save",
+    "toctou/naive",
     "toctou/check_first",
+    "toctou/table_lock",
+    "toctou/forgiveness",
     "toctou/on_conflict",
     "toctou/get_or_create",
     "toctou_in_a_transaction/forgiveness",

@@ -16,7 +16,7 @@ PATHS = [
     EXPLORATION.format("naive") + "?guess=" + "hits" * 25,
     EXPLORATION.format("select_for_update"),
     EXPLORATION.format("atomic_only"),
-    EXPLORATION.format("f_expression"),  # was not explored
+    EXPLORATION.format("compare_and_swap"),  # was not explored
     "/lab/races/toctou/check_first/2/",  # with an error
     EXPLORATION.format("atomic_only") + "scheduler/?taken=12",
     EXPLORATION.format("select_for_update") + "scheduler/?taken=121122",
