@@ -71,7 +71,6 @@ class Recording(models.Model):
 
     @property
     def wrong(self) -> int:
-        """How many schedules violate the invariant without an error."""
         return self.violating - self.refused
 
 
@@ -101,7 +100,6 @@ class RecordedSchedule(models.Model):
 
     @property
     def whole(self) -> list[dict[str, Any]]:
-        """The steps of the schedule, and then those of the second tries."""
         return [*self.steps, *self.second_tries]
 
 

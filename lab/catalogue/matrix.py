@@ -48,7 +48,6 @@ def cells(processes: int | None = None, **limits: Any) -> Iterator[MatrixCell]:
 
 
 def markdown(cells: list[MatrixCell]) -> str:
-    """Return a table for each operation, with the strategies' notes."""
     found = {(each.strategy, each.race): each for each in cells}
     tables = []
     for operation, strategies in STRATEGIES.items():

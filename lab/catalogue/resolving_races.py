@@ -135,7 +135,6 @@ def hits_by_key() -> dict[str, int]:
 
 
 def not_counted(due: int) -> str:
-    """Return what is wrong with the counters if `a` was followed `due` times, and `b` never."""
     hits = hits_by_key()
     if hits["a"] != due:
         return f"hits = {hits['a']}, not {due}"

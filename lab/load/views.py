@@ -114,7 +114,6 @@ def spend(request: HttpRequest, strategy: Strategy[Any]) -> HttpResponse:
 
 
 def asked(request: HttpRequest) -> tuple[dict[str, Any], KeySpace, str, Callable[[], ShortUrl]]:
-    """Return the body of a create, the space and the target it names, and what makes a link."""
     content = body(request)
     space = key_space(field(content, "space", str), by=key_spaces.remembered)
     target_url = target(content, space)
@@ -232,7 +231,6 @@ def versions() -> dict[str, str]:
 
 @endpoint("DELETE")
 def space(request: HttpRequest, name: str) -> HttpResponse:
-    """Remove a space with all its links, and say how many there were."""
     return JsonResponse({"removed": key_spaces.close(key_space(name))})
 
 

@@ -96,7 +96,6 @@ def moments(steps: list[Step]) -> list[dict[str, Any]]:
 
 
 def about(request: HttpRequest, job: Job, kept: RecordedExploration | None) -> dict[str, Any]:
-    """Return what every page of an exploration says of it."""
     standard = job.isolation == READ_COMMITTED
     return {
         "race": job.race,

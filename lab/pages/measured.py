@@ -21,7 +21,6 @@ class MeasuredLoad(NamedTuple):
 
     @property
     def lost(self) -> str:
-        """How many requests were lost, out of how many."""
         share = f" ({self.run['share']:.1%})" if self.run["lost"] else ""
         return f"{self.run['lost']:,} of {self.run['of']:,}{share}"
 

@@ -25,8 +25,6 @@ LINE, OUTCOME, AROUND, MORE, LINES = 140, 30, 3, 10, 3
 
 
 class Ended(NamedTuple):
-    """The order of a schedule, and how it ends."""
-
     order: str
     verdict: HowItEnds
 

@@ -15,10 +15,8 @@ from shorturl.strategies import Strategy
 
 
 class RecordedCell(NamedTuple):
-    """An exploration with its recording: None when it has not been run yet."""
-
     job: Job
-    recording: Recording | None
+    recording: Recording | None  # None: it was not run yet
 
     @property
     def url(self) -> str:
@@ -35,8 +33,6 @@ class Table(NamedTuple):
 
 
 class Recorded:
-    """Makes the cells of tables from the given recordings."""
-
     def __init__(self, recordings: Iterable[Recording]) -> None:
         self._found = {
             (each.race, each.strategy, each.processes, each.isolation): each for each in recordings

@@ -100,7 +100,6 @@ def explore(request: HttpRequest) -> HttpResponse:
 
 @page
 def batch(request: HttpRequest, number: int) -> HttpResponse:
-    """Show the progress of a batch."""
     found = get_object_or_404(Batch, pk=number)
     cell = None
     with suppress(NotFound):  # for what the catalogue has no longer
@@ -110,5 +109,4 @@ def batch(request: HttpRequest, number: int) -> HttpResponse:
 
 
 def newest(**where: Any) -> Recording | None:
-    """Return the recording that was made last, of those; None when there is none."""
     return Recording.objects.filter(**where).order_by("-recorded_at").first()

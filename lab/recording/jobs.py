@@ -34,7 +34,6 @@ class Job:
         return f"{self.race.name}/{self.strategy.name}/{self.processes}/{level}"
 
     def where(self) -> dict[str, Any]:
-        """Return the fields that identify its recording."""
         return {
             "race": self.race.name,
             "strategy": self.strategy.name,

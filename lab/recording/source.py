@@ -16,8 +16,6 @@ from shorturl.strategies import Strategy
 
 
 class Source(NamedTuple):
-    """The lines of a strategy's source, with their numbers."""
-
     path: str  # relative to the checkout
     lines: list[tuple[int, str]]
 

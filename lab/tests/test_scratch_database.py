@@ -21,7 +21,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def host() -> Iterator[BaseDatabaseWrapper]:
-    """Another session in the service's database, as another host has."""
     session = connection.copy()
     yield session
     session.close()
@@ -56,7 +55,6 @@ def test_one_that_is_used_is_left_alone_by_another_host(host: BaseDatabaseWrappe
 
 
 def test_one_that_nobody_uses_any_more_is_dropped(host: BaseDatabaseWrapper, foreign: str) -> None:
-    """One host holds its lock and ends; another one sweeps before and after."""
     assert is_free(connection, foreign)
     sweep(host)
     assert scratch_databases(host) == [foreign]

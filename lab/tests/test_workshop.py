@@ -24,7 +24,6 @@ MANAGED = [line.split("manage.py ")[1] for line in COMMANDS if "manage.py " in l
 
 
 def test_the_commands_can_be_given() -> None:
-    """Their arguments are taken."""
     assert len(MANAGED) >= 2
     for command in MANAGED:
         name, *arguments = shlex.split(command)

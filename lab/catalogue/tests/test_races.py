@@ -29,7 +29,6 @@ CONDITIONS = {"last_use", "limit_raised", "expiry"}
 
 
 def cells(text: str) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the cells of tables with counts: their corner, column, row and text."""
     corner, columns = "", list[str]()
     for first, rest in re.findall(r"^\| (\w+) \| (.+) \|$", text, re.MULTILINE):
         if first in OPERATIONS or first in EVERY_RACE:
@@ -196,35 +195,29 @@ WRONG = {
 }
 
 LONG = {
-    "toctou/advisory_lock", "toctou/permuted_sequence", "lost_update/compare_and_swap",
-    "lost_update/repeatable_read", "last_use/compare_and_swap", "last_link/row_lock",
-    "same_target_in_a_transaction/advisory_lock", "given_back/count_then_insert",
-    "given_back/row_lock", "two_quotas/conditional_update",
+    "toctou/advisory_lock", "toctou/on_conflict", "toctou/permuted_sequence", "toctou/table_lock",
+    "lost_update/compare_and_swap", "lost_update/repeatable_read", "last_use/compare_and_swap",
+    "limit_raised/repeatable_read", "expiry/advisory_lock", "last_link/row_lock",
+    "same_target_in_a_transaction/advisory_lock", "same_target_in_a_transaction/on_conflict",
+    "given_back/count_then_insert", "given_back/row_lock", "two_quotas/conditional_update",
 }  # fmt: skip
 LONG_RACES = {"toctou_in_a_transaction", "repeated_request", "killed_before_the_answer"}
 # Races whose processes, but for one that edits, are one function: of the schedules that are the
 # same after an exchange of them, one runs.
-ALIKE = {"lost_update", "clobbered_edit", "deleted_meanwhile", "last_use", "limit_raised", "expiry"}
+ALIKE = {
+    "lost_update", "clobbered_edit", "deleted_meanwhile", "last_use", "limit_raised", "expiry",
+    "last_link", "new_period", "two_quotas",
+}  # fmt: skip
 # Of each schedule with a deadlock a member is ended, which takes a while; `atomic_only` has them
 # all. The others have the most schedules.
-LONG_TO_DRAW = (
-    *(
-        f"crossed_locks/{each}/2/read-committed"
-        for each in (
-            "naive", "f_expression", "f_expression_full_save", "compare_and_swap", "advisory_lock",
-        )
-    ),
-    "same_target_in_a_transaction/advisory_lock/",
-    "toctou_in_a_transaction/get_or_create/",
-    "toctou_in_a_transaction/table_lock/",
-    "repeated_request/insert_first/",
-    "repeated_request/look_up_then_store/",
-    "same_hour/get_then_create/",
-    "several_keys/naive/",
-    "several_keys_one_use_left/naive/",
-    "two_workers/naive/",
-    "two_workers/watermark/",
-)  # fmt: skip
+LONG_TO_DRAW = {
+    "crossed_locks/naive", "crossed_locks/f_expression", "crossed_locks/f_expression_full_save",
+    "crossed_locks/compare_and_swap", "crossed_locks/advisory_lock",
+    "same_target_in_a_transaction/advisory_lock", "toctou_in_a_transaction/get_or_create",
+    "toctou_in_a_transaction/table_lock", "repeated_request/insert_first",
+    "repeated_request/look_up_then_store", "same_hour/get_then_create", "several_keys/naive",
+    "several_keys_one_use_left/naive", "two_workers/naive", "two_workers/watermark",
+}  # fmt: skip
 # What is left of 800 pixels below the title and the list of schedules, in the units of a picture.
 LAPTOP = 590
 
@@ -232,12 +225,15 @@ LAPTOP = 590
 def long_to_draw(job: Job) -> bool:
     """Stricter isolation levels violate in the same few ways, and a right strategy not at all."""
     right = job.strategy.verdict is Verdict.RIGHT
-    return right or str(job).startswith(LONG_TO_DRAW) or job.isolation != READ_COMMITTED
+    return right or short(job) in LONG_TO_DRAW or job.isolation != READ_COMMITTED
 
 
 def long_to_count(job: Job) -> bool:
-    short = f"{job.race.name}/{job.strategy.name}"
-    return job.processes == 3 and (short in LONG or job.race.name in LONG_RACES)
+    return job.processes == 3 and (short(job) in LONG or job.race.name in LONG_RACES)
+
+
+def short(job: Job) -> str:
+    return f"{job.race.name}/{job.strategy.name}"
 
 
 def cases(jobs: Iterable[Job], long: Callable[[Job], bool]) -> list[Any]:
@@ -306,4 +302,4 @@ def test_every_violation_is_explained_on_one_screen(
     assert not recording.truncated
     is_counted(job, recording.violating, recording.schedules)
     worst = (recording.counterexample, violations)
-    assert WRONG.get(f"{job.race.name}/{job.strategy.name}", worst) == worst
+    assert WRONG.get(short(job), worst) == worst

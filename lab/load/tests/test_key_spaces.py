@@ -20,17 +20,14 @@ HOUR = timedelta(hours=1)
 
 
 def link(space: str, key: str) -> ShortUrl:
-    """Return a new link of `space`."""
     return ShortUrl.objects.create(key=key, target_url=f"{spaces.targets(space)}{key}")
 
 
 def aged(space: KeySpace, age: timedelta) -> None:
-    """Make `space` one that was opened that long ago."""
     KeySpace.objects.filter(pk=space.pk).update(created_at=timezone.now() - age)
 
 
 def run(*arguments: str) -> str:
-    """Return what `manage.py spaces` prints."""
     output = StringIO()
     call_command("spaces", *arguments, stdout=output)
     return output.getvalue()

@@ -46,13 +46,11 @@ def post(client: Client, path: str, content: Any, content_type: str = "applicati
 
 @pytest.fixture
 def space(client: Client) -> str:
-    """An open key space."""
     return str(post(client, "spaces", {"key_length": 1}).json()["space"])
 
 
 @pytest.fixture
 def own_space(client: Client) -> str:
-    """An open key space with visits of its own."""
     return str(post(client, "spaces", {"key_length": 1, "own_visits": True}).json()["space"])
 
 
@@ -174,7 +172,6 @@ def test_a_space_is_listed_page_by_page_and_removed_with_its_links(
 
 
 def failure(response: Any, status: int, exception: str, verdict: str) -> str:
-    """Return the message of the answer to a request whose strategy raised that."""
     assert response.status_code == status
     answer = response.json()
     assert (answer["exception"], answer["verdict"]) == (exception, verdict)

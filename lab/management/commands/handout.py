@@ -28,8 +28,6 @@ class Prediction(NamedTuple):
 
 
 class Command(BaseCommand):
-    """Explores what is not recorded yet."""
-
     help = "Write the predictions of WORKSHOP.md and their answers as one page of HTML to print."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -27,7 +27,6 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the report of the load runs would be."""
     path = tmp_path / "races.json"
     monkeypatch.setattr(measured, "REPORT", path)
     return path
@@ -35,7 +34,6 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def started(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """What would start a process that explores."""
     started = Mock()
     monkeypatch.setattr(batches, "start", started)
     return started

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.django_db  # else there is no database to explore in
 
 
 def number_of(schedule: RecordedSchedule, process: int, kind: str) -> int:
-    """Return the number of the first step of this kind of a process."""
     return 1 + [(each["process"], each["kind"]) for each in schedule.steps].index((process, kind))
 
 
