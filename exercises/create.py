@@ -14,18 +14,7 @@ from typing import Any
 
 from django.db import transaction
 
-from exercises.judging import (
-    TARGET,
-    Undone,
-    changed,
-    errors_are_raised,
-    in_a_transaction,
-    in_threads,
-    no_link,
-    refuse,
-    rolls_back,
-    undone,
-)
+from exercises import judging as judge
 from lab.models import Notification
 from pginterleave import Outcome
 from shorturl.models import ShortUrl
@@ -46,7 +35,7 @@ TAKEN = ["a", "b", "deleted"]  # by the set-up
 def makes(process: int, *keys: str) -> Any:
     """Return a process that makes a link to its own target, by default with `same` first."""
     tried = keys or ("same", f"own{process}")
-    return lambda: create(TARGET.format(process), keys=list(tried))
+    return lambda: create(judge.TARGET.format(process), keys=list(tried))
 
 
 def with_a_row(call: Any) -> Any:
@@ -57,7 +46,7 @@ def with_a_row(call: Any) -> Any:
         Notification.objects.create(text="the caller's")
         return short_url
 
-    return in_a_transaction(run)
+    return judge.in_a_transaction(run)
 
 
 def each_has_a_link(outcomes: list[Outcome], keys: Any = None) -> str:
@@ -70,10 +59,10 @@ def each_has_a_link(outcomes: list[Outcome], keys: Any = None) -> str:
         if key not in (keys or ("same", f"own{process}")):
             return f"process {process} is returned {key}, which is none of its keys"
         fields = {"hits": 0, "max_hits": None, "expires_at": None, "deleted_at": None}
-        due[key] = {"target_url": TARGET.format(process), "owner_id": None, **fields}
+        due[key] = {"target_url": judge.TARGET.format(process), "owner_id": None, **fields}
         if each.returned.target_url != due[key]["target_url"]:
             return f"process {process} is handed somebody else's link, {key}"
-    return changed(**due)
+    return judge.changed(**due)
 
 
 def and_a_row(outcomes: list[Outcome]) -> str:
@@ -99,7 +88,7 @@ def test_only_the_last_key_is_free(interleave: Any) -> None:
 def test_no_key_is_free(interleave: Any) -> None:
     exhausted = ShortUrl.KeySpaceExhausted
     for keys in (TAKEN, [TAKEN[0]]):
-        interleave(makes(1, *keys), expected=exhausted, invariant=no_link(exhausted))
+        interleave(makes(1, *keys), expected=exhausted, invariant=judge.no_link(exhausted))
 
 
 def test_two_draw_the_same_key(interleave: Any) -> None:
@@ -125,21 +114,21 @@ def test_the_one_with_the_key_rolls_back(interleave: Any) -> None:
     """The other one has a link, whichever key it is."""
 
     def gives_up() -> None:
-        with suppress(Undone), transaction.atomic():
+        with suppress(judge.Undone), transaction.atomic():
             makes(2)()
-            raise Undone
+            raise judge.Undone
 
     first = lambda outcomes: each_has_a_link(outcomes[:1])  # noqa: E731
     interleave(makes(1), gives_up, invariant=first)
 
 
 def test_the_callers_transaction_is_rolled_back(interleave: Any) -> None:
-    interleave(rolls_back(makes(1, "a", "own1")), invariant=undone())
+    interleave(judge.rolls_back(makes(1, "a", "own1")), invariant=judge.undone())
 
 
 def test_an_error_of_the_database_is_raised(interleave: Any) -> None:
     """Only a taken key is one; another key helps against nothing else."""
-    errors_are_raised(interleave, makes(1), meant=ShortUrl.KeySpaceExhausted)
+    judge.errors_are_raised(interleave, makes(1), meant=ShortUrl.KeySpaceExhausted)
 
 
 def test_plain_threads_draw_the_same_keys(interleave: Any) -> None:
@@ -149,10 +138,10 @@ def test_plain_threads_draw_the_same_keys(interleave: Any) -> None:
 
     def made(number: int) -> str:
         own = next(keys)
-        link = create(TARGET.format(own), keys=[f"same{number}", f"own{own}"])
+        link = create(judge.TARGET.format(own), keys=[f"same{number}", f"own{own}"])
         stored = ShortUrl.objects.filter(key=link.key).values_list("target_url", flat=True)
-        return "" if [*stored] == [TARGET.format(own)] else f"{link.key} leads to {[*stored]}"
+        return "" if [*stored] == [judge.TARGET.format(own)] else f"{link.key} leads to {[*stored]}"
 
-    for wrong in in_threads(made):
+    for wrong in judge.in_threads(made):
         if wrong:
-            refuse(f"Threads draw the same keys, and one has no link of its own: {wrong}.")
+            judge.refuse(f"Threads draw the same keys, and one has no link of its own: {wrong}.")

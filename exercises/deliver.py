@@ -15,7 +15,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from exercises.judging import in_threads, refuse
+from exercises import judging as judge
 from lab.catalogue.delivering_races import (
     EVENTS,
     LARGE,
@@ -178,9 +178,9 @@ def test_plain_threads_deliver(interleave: Any) -> None:
         with lock:
             sent.append((event.pk, event.key))
 
-    told = in_threads(lambda _: deliver(RECEIVER, send), times=40)
+    told = judge.in_threads(lambda _: deliver(RECEIVER, send), times=40)
     if errors := [each for each in told if isinstance(each, Exception)]:
-        refuse(f"Threads deliver, and one is told {errors[0]!r}.")
+        judge.refuse(f"Threads deliver, and one is told {errors[0]!r}.")
     outcome = Outcome([(number, *event) for number, event in enumerate(sent)])
     if wrong := each_once_in_order([outcome], due):
-        refuse(f"Threads deliver: {wrong}.")
+        judge.refuse(f"Threads deliver: {wrong}.")
