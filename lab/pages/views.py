@@ -52,7 +52,7 @@ def race(request: HttpRequest, name: str) -> HttpResponse:
         found.strategy(request.GET.get(side, default.name))
         for side, default in (("left", first), ("right", right))
     ]
-    sources = [source(side, bare=True) for side in sides]
+    sources = [source(side) for side in sides]
     context = {
         "race": found,
         "exhibit": MUSEUM.get(name),
