@@ -26,6 +26,7 @@ Check = Callable[[list[Outcome]], str]
 # Of an exploration: a function that never ends is refused within seconds.
 LIMITS: dict[str, Any] = {"max_steps": 100, "step_timeout": 3.0, "reduce": True}
 PATIENCE = 2.0  # seconds
+MANY_SECONDS = 3.0  # for the schedules of three processes
 STUCK = 20.0  # seconds in which none of several threads has ended a call
 LONG_AGO = datetime(2022, 4, 29, tzinfo=UTC)
 TARGET = "https://{}.example/"
@@ -56,14 +57,14 @@ def judged(run: Interleave, *functions: Call, **options: Any) -> None:
     """Explore as `run` does, by default from links(), and say first what is wrong, in a sentence.
 
     Each function is one process. After two seconds it ends at a schedule that violates the
-    invariant. Of three processes it runs as many schedules as there are in three seconds. It skips
-    what the function itself refuses: to be called inside a transaction.
+    invariant. Of three processes it runs as many schedules as MANY_SECONDS allow. It skips what the
+    function itself refuses: to be called inside a transaction.
     """
     __tracebackhide__ = True
     many, alone = len(functions) > 2, len(functions) == 1
     options = {"setup": links(), **options, **({"processes": 1} if alone else {})}
     if many:
-        options["max_seconds"] = 3.0
+        options["max_seconds"] = MANY_SECONDS
     began, violating = time.monotonic(), list[Schedule]()
 
     def each(schedule: Schedule) -> None:
