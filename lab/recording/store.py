@@ -75,7 +75,7 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
         second.extend(alone[0].timeline)
         return alone[0].outcomes[-1]
 
-    def run(most: int, *, reduce: bool) -> Exploration:
+    def run(*, reduce: bool) -> Exploration:
         kept.clear()
         return with_changes(job.race, setup=setup, try_again=try_again).explore(
             job.strategy,
@@ -84,13 +84,13 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
             observe=observe,
             each=keep,
             reduce=reduce,
-            max_schedules=most,
+            max_schedules=MAX_SCHEDULES,
             max_seconds=MAX_SECONDS,
         )
 
-    result = run(FEW, reduce=False)
-    if result.truncated:
-        result = run(MAX_SCHEDULES, reduce=True)
+    result = run(reduce=True)
+    if len(kept) < result.schedules <= FEW:
+        result = run(reduce=False)
     kept.sort(key=lambda schedule: schedule.order)  # those that begin alike stand together
     for number, schedule in enumerate(kept):
         schedule.number = number

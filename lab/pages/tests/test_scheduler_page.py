@@ -122,7 +122,7 @@ def test_equivalence_completes_the_schedules_that_ran(
 ) -> None:
     """As many orders as the explorer has found without reduction, and as many that violate."""
     ran: list[RecordedSchedule] = []
-    monkeypatch.setattr(store, "FEW", 1)
+    monkeypatch.setattr(store, "FEW", 0)
     monkeypatch.setattr(store, "replace", lambda _job, _recording, kept: ran.extend(kept))
     with django_db_blocker.unblock(), scratch_database():
         job = jobs_named(what)[0]

@@ -120,7 +120,6 @@ def test_the_processes_have_the_isolation_level_of_the_job() -> None:
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "scratch_database", nullcontext)
-    monkeypatch.setattr(store, "FEW", 1)
     monkeypatch.setattr(store, "MAX_SCHEDULES", 1)
     record("lost_update/update_returning")
     kept = Recording.objects.get()
