@@ -14,19 +14,7 @@ from typing import Any
 
 from django.db import transaction
 
-from exercises.judging import (
-    TARGET,
-    Undone,
-    changed,
-    errors_are_raised,
-    in_a_transaction,
-    in_threads,
-    links,
-    no_link,
-    refuse,
-    rolls_back,
-    undone,
-)
+from exercises import judging as judge
 from lab.models import Notification
 from pginterleave import Outcome
 from shorturl.models import ShortUrl
@@ -47,7 +35,7 @@ TAKEN = ["a", "b", "deleted"]  # by the set-up
 def makes(process: int, *keys: str) -> Any:
     """Return a process that makes a link to its own target, by default with `same` first."""
     tried = keys or ("same", f"own{process}")
-    return lambda: create(TARGET.format(process), keys=list(tried))
+    return lambda: create(judge.TARGET.format(process), keys=list(tried))
 
 
 def with_a_row(call: Any) -> Any:
@@ -58,7 +46,7 @@ def with_a_row(call: Any) -> Any:
         Notification.objects.create(text="the caller's")
         return short_url
 
-    return in_a_transaction(run)
+    return judge.in_a_transaction(run)
 
 
 def each_has_a_link(outcomes: list[Outcome], keys: Any = None) -> str:
@@ -71,10 +59,10 @@ def each_has_a_link(outcomes: list[Outcome], keys: Any = None) -> str:
         if key not in (keys or ("same", f"own{process}")):
             return f"process {process} is returned {key}, which is none of its keys"
         fields = {"hits": 0, "max_hits": None, "expires_at": None, "deleted_at": None}
-        due[key] = {"target_url": TARGET.format(process), "owner_id": None, **fields}
+        due[key] = {"target_url": judge.TARGET.format(process), "owner_id": None, **fields}
         if each.returned.target_url != due[key]["target_url"]:
             return f"process {process} is handed somebody else's link, {key}"
-    return changed(**due)
+    return judge.changed(**due)
 
 
 def and_a_row(outcomes: list[Outcome]) -> str:
@@ -88,80 +76,72 @@ def and_a_row(outcomes: list[Outcome]) -> str:
 
 def test_the_first_key_is_free(interleave: Any) -> None:
     first = partial(each_has_a_link, keys=["same"])
-    interleave(makes(1), processes=1, setup=links(), invariant=first)
+    interleave(makes(1), invariant=first)
 
 
 def test_only_the_last_key_is_free(interleave: Any) -> None:
     """A deleted key is taken, too. Nobody else's link changes."""
     last = partial(each_has_a_link, keys=["free"])
-    interleave(makes(1, *TAKEN, "free"), processes=1, setup=links(), invariant=last)
+    interleave(makes(1, *TAKEN, "free"), invariant=last)
 
 
 def test_no_key_is_free(interleave: Any) -> None:
     exhausted = ShortUrl.KeySpaceExhausted
     for keys in (TAKEN, [TAKEN[0]]):
-        interleave(
-            makes(1, *keys),
-            processes=1,
-            setup=links(),
-            expected=exhausted,
-            invariant=lambda outcomes: no_link(outcomes, exhausted) or changed(),
-        )
+        interleave(makes(1, *keys), expected=exhausted, invariant=judge.no_link(exhausted))
 
 
 def test_two_draw_the_same_key(interleave: Any) -> None:
-    interleave(makes(1), makes(2), setup=links(), invariant=each_has_a_link)
+    interleave(makes(1), makes(2), invariant=each_has_a_link)
 
 
 def test_two_draw_the_same_key_twice(interleave: Any) -> None:
     twice = [makes(each, "same", "same", f"own{each}") for each in (1, 2)]
-    interleave(*twice, setup=links(), invariant=each_has_a_link)
+    interleave(*twice, invariant=each_has_a_link)
 
 
 def test_three_draw_the_same_key(interleave: Any) -> None:
-    interleave(makes(1), makes(2), makes(3), setup=links(), invariant=each_has_a_link)
+    interleave(makes(1), makes(2), makes(3), invariant=each_has_a_link)
 
 
 def test_two_draw_it_in_transactions_of_their_callers(interleave: Any) -> None:
     """Which have to go on after a collision: the callers write another row."""
     calls = [with_a_row(makes(each)) for each in (1, 2)]
-    interleave(*calls, setup=links(), invariant=and_a_row)
+    interleave(*calls, invariant=and_a_row)
 
 
 def test_the_one_with_the_key_rolls_back(interleave: Any) -> None:
     """The other one has a link, whichever key it is."""
 
     def gives_up() -> None:
-        with suppress(Undone), transaction.atomic():
+        with suppress(judge.Undone), transaction.atomic():
             makes(2)()
-            raise Undone
+            raise judge.Undone
 
     first = lambda outcomes: each_has_a_link(outcomes[:1])  # noqa: E731
-    interleave(makes(1), gives_up, setup=links(), invariant=first)
+    interleave(makes(1), gives_up, invariant=first)
 
 
 def test_the_callers_transaction_is_rolled_back(interleave: Any) -> None:
-    unchanged = undone(lambda _: changed())
-    call = rolls_back(makes(1, "a", "own1"))
-    interleave(call, processes=1, setup=links(), invariant=unchanged)
+    interleave(judge.rolls_back(makes(1, "a", "own1")), invariant=judge.undone())
 
 
 def test_an_error_of_the_database_is_raised(interleave: Any) -> None:
     """Only a taken key is one; another key helps against nothing else."""
-    errors_are_raised(interleave, makes(1), setup=links(), meant=ShortUrl.KeySpaceExhausted)
+    judge.errors_are_raised(interleave, makes(1), meant=ShortUrl.KeySpaceExhausted)
 
 
 def test_plain_threads_draw_the_same_keys(interleave: Any) -> None:
     """Without the explorer."""
-    interleave(makes(1), processes=1, setup=links(), invariant=each_has_a_link)
+    interleave(makes(1), invariant=each_has_a_link)
     keys = iter(range(10_000))
 
     def made(number: int) -> str:
         own = next(keys)
-        link = create(TARGET.format(own), keys=[f"same{number}", f"own{own}"])
+        link = create(judge.TARGET.format(own), keys=[f"same{number}", f"own{own}"])
         stored = ShortUrl.objects.filter(key=link.key).values_list("target_url", flat=True)
-        return "" if [*stored] == [TARGET.format(own)] else f"{link.key} leads to {[*stored]}"
+        return "" if [*stored] == [judge.TARGET.format(own)] else f"{link.key} leads to {[*stored]}"
 
-    for wrong in in_threads(made):
+    for wrong in judge.in_threads(made):
         if wrong:
-            refuse(f"Threads draw the same keys, and one has no link of its own: {wrong}.")
+            judge.refuse(f"Threads draw the same keys, and one has no link of its own: {wrong}.")

@@ -13,17 +13,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from exercises.judging import (
-    changed,
-    errors_are_raised,
-    in_a_transaction,
-    in_threads,
-    links,
-    no_link,
-    refuse,
-    rolls_back,
-    undone,
-)
+from exercises import judging as judge
 from pginterleave import Outcome
 from shorturl import operations
 from shorturl.models import ShortUrl
@@ -50,25 +40,27 @@ def all_have_both(outcomes: list[Outcome]) -> str:
         if tuple(getattr(link, "key", "") for link in listed) != due:
             return f"process {process} asks for {due}, and is returned {each.returned!r}"
     number = len(outcomes)
-    wrong = changed(a={"hits": number}, b={"hits": 7 + number})
+    wrong = judge.changed(a={"hits": number}, b={"hits": 7 + number})
     return f"both were followed by {number}, and {wrong}" if wrong else ""
 
 
 def race(interleave: Any, number: int, wrap: Any = lambda call: call) -> None:
     calls = [wrap(asks(*each)) for each in PAIRS[:number]]
-    interleave(*calls, setup=links(), invariant=all_have_both)
+    interleave(*calls, invariant=all_have_both)
 
 
 def test_one_asks(interleave: Any) -> None:
-    interleave(asks("a", "b"), processes=1, setup=links(), invariant=all_have_both)
+    interleave(asks("a", "b"), invariant=all_have_both)
 
 
 def test_one_asks_for_the_same_twice(interleave: Any) -> None:
     def counted_twice(outcomes: list[Outcome]) -> str:
         keys = [getattr(each, "key", each) for each in outcomes[0].returned]
-        return changed(a={"hits": 2}) if keys == ["a", "a"] else f"{keys} is returned, due a, a"
+        return (
+            judge.changed(a={"hits": 2}) if keys == ["a", "a"] else f"{keys} is returned, due a, a"
+        )
 
-    interleave(asks("a", "a"), processes=1, setup=links(), invariant=counted_twice)
+    interleave(asks("a", "a"), invariant=counted_twice)
 
 
 @pytest.mark.parametrize("keys", [("a", "missing"), ("missing", "a"), ("b", "expired")])
@@ -78,11 +70,11 @@ def test_one_of_them_leads_nowhere(interleave: Any, keys: tuple[str, str]) -> No
 
     def none_counts(outcomes: list[Outcome]) -> str:
         if not isinstance(outcomes[0].raised, gone):
-            return no_link(outcomes, ShortUrl.DoesNotExist)
-        wrong = changed()
+            return judge.no_link(ShortUrl.DoesNotExist)(outcomes)
+        wrong = judge.changed()
         return f"half of the call is counted: {wrong}" if wrong else ""
 
-    interleave(asks(*keys), processes=1, setup=links(), invariant=none_counts, expected=gone)
+    interleave(asks(*keys), invariant=none_counts, expected=gone)
 
 
 def test_two_ask_in_opposite_orders(interleave: Any) -> None:
@@ -94,25 +86,24 @@ def test_three_ask(interleave: Any) -> None:
 
 
 def test_two_ask_in_transactions_of_their_callers(interleave: Any) -> None:
-    race(interleave, 2, in_a_transaction)
+    race(interleave, 2, judge.in_a_transaction)
 
 
 def test_the_callers_transaction_is_rolled_back(interleave: Any) -> None:
-    unchanged = undone(lambda _: changed())
-    interleave(rolls_back(asks("a", "b")), processes=1, setup=links(), invariant=unchanged)
+    interleave(judge.rolls_back(asks("a", "b")), invariant=judge.undone())
 
 
 def test_an_error_of_the_database_is_raised(interleave: Any) -> None:
     gone = ShortUrl.DoesNotExist
     for every in (1, 2):  # and neither of the two counts
-        errors_are_raised(interleave, asks("a", "b"), setup=links(), meant=gone, every=every)
+        judge.errors_are_raised(interleave, asks("a", "b"), meant=gone, every=every)
 
 
 def test_plain_threads_ask(interleave: Any) -> None:
     """Without the explorer."""
-    interleave(asks("a", "b"), processes=1, setup=links(), invariant=all_have_both)
-    links()()
-    told = in_threads(lambda number: resolve_both(*PAIRS[number % 2]))
+    interleave(asks("a", "b"), invariant=all_have_both)
+    judge.links()()
+    told = judge.in_threads(lambda number: resolve_both(*PAIRS[number % 2]))
     number = sum(isinstance(each, tuple | list) for each in told)
-    if wrong := changed(a={"hits": number}, b={"hits": 7 + number}):
-        refuse(f"Threads have asked for both {number} times, and {wrong}.")
+    if wrong := judge.changed(a={"hits": number}, b={"hits": 7 + number}):
+        judge.refuse(f"Threads have asked for both {number} times, and {wrong}.")

@@ -15,7 +15,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from exercises.judging import in_threads, refuse
+from exercises import judging as judge
 from lab.catalogue.delivering_races import (
     EVENTS,
     LARGE,
@@ -90,7 +90,7 @@ def sends(*due: int, rest: tuple[int, ...] = ()) -> Any:
 
 
 def sends_one(interleave: Any, **given: Any) -> None:
-    interleave(worker(function), processes=1, invariant=sends(1, rest=(2, 3)), **given)
+    interleave(worker(function), invariant=sends(1, rest=(2, 3)), **given)
 
 
 def all_are_sent(outcomes: list[Outcome]) -> str:
@@ -115,7 +115,7 @@ def test_one_is_told_whether_there_was_one(interleave: Any) -> None:
         due, told = [True] * 3 + [False], outcomes[0].returned
         return "" if told == due else f"of three events it returns {told}, due {due}"
 
-    interleave(run, processes=1, setup=events(*SOME), invariant=as_due)
+    interleave(run, setup=events(*SOME), invariant=as_due)
 
 
 def test_what_is_claimed_waits_with_the_links_next(interleave: Any) -> None:
@@ -123,7 +123,7 @@ def test_what_is_claimed_waits_with_the_links_next(interleave: Any) -> None:
         events(*SOME)()
         LinkEvent.objects.filter(id=1).update(not_before=FOREVER)
 
-    interleave(worker(function), processes=1, setup=setup, invariant=sends(3, rest=(1, 2)))
+    interleave(worker(function), setup=setup, invariant=sends(3, rest=(1, 2)))
 
 
 def test_a_claim_that_has_ended_is_none(interleave: Any) -> None:
@@ -143,13 +143,8 @@ def test_a_receiver_that_refuses_is_told_again(interleave: Any) -> None:
             return f"send has raised, and process 1 is returned {outcomes[0].returned!r}"
         return "" if left() == [1, 2, 3] else f"send has raised, and {left()} are left"
 
-    interleave(
-        lambda: deliver(RECEIVER, fails),
-        processes=1,
-        setup=events(*SOME),
-        invariant=stays,
-        expected=ValueError,
-    )
+    call = lambda: deliver(RECEIVER, fails)  # noqa: E731
+    interleave(call, setup=events(*SOME), invariant=stays, expected=ValueError)
 
 
 def test_two_deliver_at_once(interleave: Any) -> None:
@@ -183,9 +178,9 @@ def test_plain_threads_deliver(interleave: Any) -> None:
         with lock:
             sent.append((event.pk, event.key))
 
-    told = in_threads(lambda _: deliver(RECEIVER, send), times=40)
+    told = judge.in_threads(lambda _: deliver(RECEIVER, send), times=40)
     if errors := [each for each in told if isinstance(each, Exception)]:
-        refuse(f"Threads deliver, and one is told {errors[0]!r}.")
+        judge.refuse(f"Threads deliver, and one is told {errors[0]!r}.")
     outcome = Outcome([(number, *event) for number, event in enumerate(sent)])
     if wrong := each_once_in_order([outcome], due):
-        refuse(f"Threads deliver: {wrong}.")
+        judge.refuse(f"Threads deliver: {wrong}.")

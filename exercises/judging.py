@@ -16,7 +16,7 @@ from django.db import OperationalError, ProgrammingError, connection, transactio
 from django.db.backends.postgresql.psycopg_any import errors
 
 from lab.models import Notification
-from pginterleave import Exploration, InterleaveError, Outcome, Schedule, StepTimeout
+from pginterleave import InterleaveError, Outcome, Schedule, StepTimeout
 from pginterleave.pytest_plugin import Interleave
 from shorturl.models import ShortUrl
 
@@ -26,6 +26,7 @@ Check = Callable[[list[Outcome]], str]
 # Of an exploration: a function that never ends is refused within seconds.
 LIMITS: dict[str, Any] = {"max_steps": 100, "step_timeout": 3.0, "reduce": True}
 PATIENCE = 2.0  # seconds
+MANY_SECONDS = 3.0  # for the schedules of three processes
 STUCK = 20.0  # seconds in which none of several threads has ended a call
 LONG_AGO = datetime(2022, 4, 29, tzinfo=UTC)
 TARGET = "https://{}.example/"
@@ -53,16 +54,17 @@ class Violating(Exception):
 
 
 def judged(run: Interleave, *functions: Call, **options: Any) -> None:
-    """Explore as `run` does, and say first what is wrong, in a sentence.
+    """Explore as `run` does, by default from links(), and say first what is wrong, in a sentence.
 
-    After two seconds it ends at a schedule that violates the invariant. Of three processes it runs
-    as many schedules as there are in three seconds. It skips what the function itself refuses: to
-    be called inside a transaction.
+    Each function is one process. After two seconds it ends at a schedule that violates the
+    invariant. Of three processes it runs as many schedules as MANY_SECONDS allow. It skips what the
+    function itself refuses: to be called inside a transaction.
     """
     __tracebackhide__ = True
-    many = max(len(functions), options.get("processes", 2)) > 2
+    many, alone = len(functions) > 2, len(functions) == 1
+    options = {"setup": links(), **options, **({"processes": 1} if alone else {})}
     if many:
-        options["max_seconds"] = 3.0
+        options["max_seconds"] = MANY_SECONDS
     began, violating = time.monotonic(), list[Schedule]()
 
     def each(schedule: Schedule) -> None:
@@ -86,14 +88,11 @@ def judged(run: Interleave, *functions: Call, **options: Any) -> None:
         refuse_for(run, error.schedule, "One of the schedules")
     elif run.failures[known:]:
         refuse_for(run, run.failures[-1].counterexample, run.failures[-1].summary)
-    elif not is_enough(run.found[-1], many=many, alone=len(functions) == 1):
-        refuse(said)
-
-
-def is_enough(found: Exploration, *, many: bool, alone: bool) -> bool:
-    """Whether what was not proven may pass: many processes, or one that sends nothing."""
-    nothing_sent = found.orders == ("",)
-    return (alone and nothing_sent) or (many and bool(found.truncated) and not found.unobserved)
+    else:  # nothing is proven, which may pass of many processes, or of one that sends nothing
+        found = run.found[-1]
+        nothing_sent = alone and found.orders == ("",)
+        if not nothing_sent and not (many and found.truncated and not found.unobserved):
+            refuse(said)
 
 
 def refuse_for(run: Interleave, schedule: Schedule, summary: str) -> None:
@@ -129,7 +128,6 @@ def links(**of_a: Any) -> Callable[[], None]:
 
 
 def rows() -> dict[str, dict[str, Any]]:
-    """Return the fields of every short URL, by its key."""
     return {each["key"]: each for each in ShortUrl.objects.values("key", *FIELDS)}
 
 
@@ -148,19 +146,22 @@ def changed(**due: dict[str, Any]) -> str:
     return ""
 
 
-def no_link(outcomes: list[Outcome], which: type[Exception]) -> str:
-    """Return which process was not told `which` by an exception."""
-    for process, each in enumerate(outcomes, 1):
-        if not isinstance(each.raised, which):
-            return f"process {process} is returned {each.returned!r}, due {which.__name__}"
-    return ""
+def no_link(which: type[Exception]) -> Check:
+    """Return the invariant that all processes are told `which`, and that no link changes."""
+
+    def invariant(outcomes: list[Outcome]) -> str:
+        for process, each in enumerate(outcomes, 1):
+            if not isinstance(each.raised, which):
+                return f"process {process} is returned {each.returned!r}, due {which.__name__}"
+        return changed()
+
+    return invariant
 
 
 # How a function is called.
 
 
 def in_a_transaction(call: Call) -> Call:
-    """Return what makes the call inside the caller's atomic()."""
 
     def run() -> Any:
         with transaction.atomic():
@@ -196,7 +197,6 @@ def rolls_back(call: Call) -> Call:
 
 
 def session() -> list[Any]:
-    """Return the settings of the session, and of its transaction."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT name, setting FROM pg_settings"
@@ -206,7 +206,7 @@ def session() -> list[Any]:
     return found
 
 
-def undone(check: Check) -> Check:
+def undone(check: Check = lambda _: changed()) -> Check:
     """Return the invariant after rolls_back(): nothing of it is left."""
 
     def invariant(outcomes: list[Outcome]) -> str:
@@ -230,10 +230,10 @@ def errors_are_raised(
     interleave: Callable[..., None],
     call: Call,
     *,
-    setup: Call,
     meant: type[Exception],
     check: Check = lambda _: changed(),
     every: int = 1,
+    **options: Any,
 ) -> None:
     """Refuse a call that swallows an error of the database, or raises what is `meant` otherwise.
 
@@ -252,7 +252,7 @@ def errors_are_raised(
             said = type(raised).__name__ if raised else f"returned {outcomes[0].returned!r}"
             return f"the database refuses the write ({name}), and process 1 is told {said}"
 
-        interleave(run, processes=1, setup=setup, invariant=is_told, expected=Exception)
+        interleave(run, invariant=is_told, expected=Exception, **options)
 
 
 @contextmanager

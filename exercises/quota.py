@@ -9,6 +9,7 @@ As it stands nothing that is spent is lost, and more is spent than there is. Who
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -16,14 +17,7 @@ from django.contrib.postgres.functions import TransactionNow
 from django.db import IntegrityError
 from django.db.models import F, Func
 
-from exercises.judging import (
-    errors_are_raised,
-    in_a_transaction,
-    in_threads,
-    refuse,
-    rolls_back,
-    undone,
-)
+from exercises import judging as judge
 from pginterleave import Outcome
 from shorturl.models import QuotaUsage, ShortUrl
 
@@ -94,7 +88,7 @@ def in_turn(interleave: Any, *calls: tuple[Any, bool]) -> None:
         got = outcomes[0].returned
         return f"of calls one after the other get something: {got}, due {due}" if got != due else ""
 
-    interleave(run, processes=1, setup=nothing_spent, invariant=as_due)
+    interleave(run, setup=nothing_spent, invariant=as_due)
 
 
 def gets(call: Any) -> bool:
@@ -106,9 +100,8 @@ def gets(call: Any) -> bool:
 
 
 def race(interleave: Any, *calls: Any, setup: Any = nothing_spent, due: int = 1) -> None:
-    one = {"processes": 1} if len(calls) == 1 else {}
-    invariant = lambda outcomes: made(outcomes, due)  # noqa: E731
-    interleave(*calls, setup=setup, invariant=invariant, expected=REFUSED, **one)
+    invariant = partial(made, due=due)
+    interleave(*calls, setup=setup, invariant=invariant, expected=REFUSED)
 
 
 def test_one_spends_a_quota(interleave: Any) -> None:
@@ -122,7 +115,7 @@ def test_a_quota_of_nothing(interleave: Any) -> None:
     refused = pays(lambda: made_all_the_same.append("made"), limit=0)
     in_turn(interleave, (refused, False))
     if made_all_the_same:
-        refuse("The quota is 0, and create is called.")
+        judge.refuse("The quota is 0, and create is called.")
 
 
 def test_an_amount_above_the_limit(interleave: Any) -> None:
@@ -177,17 +170,17 @@ def test_three_want_the_last_two(interleave: Any) -> None:
 
 
 def test_one_fails_and_another_has_it(interleave: Any) -> None:
-    def run() -> Any:
-        def fails() -> None:
-            raise ShortUrl.KeyTaken("taken")
+    again = pays(limit=2)
 
+    def fails() -> None:
+        raise ShortUrl.KeyTaken("taken")
+
+    def run() -> Any:
         try:
             pays(fails, limit=2)()
         except (ShortUrl.KeyTaken, REFUSED):
-            return partial_again
+            return again
         return "no error, though the create failed"
-
-    partial_again = pays(limit=2)
 
     def in_the_end(outcomes: list[Outcome]) -> str:
         first, second = outcomes
@@ -201,7 +194,7 @@ def test_one_fails_and_another_has_it(interleave: Any) -> None:
 
 
 def test_two_want_it_in_transactions_of_their_callers(interleave: Any) -> None:
-    call = in_a_transaction(pays(limit=2))
+    call = judge.in_a_transaction(pays(limit=2))
     race(interleave, call, call, setup=one_left_of(2))
 
 
@@ -209,21 +202,21 @@ def test_the_callers_transaction_is_rolled_back(interleave: Any) -> None:
     def spent(_: list[Outcome]) -> str:
         return "" if gets(pays()) else "what it was to cost is spent"
 
-    interleave(rolls_back(pays()), processes=1, setup=nothing_spent, invariant=undone(spent))
+    interleave(judge.rolls_back(pays()), setup=nothing_spent, invariant=judge.undone(spent))
 
 
 def test_an_error_of_the_database_is_raised(interleave: Any) -> None:
     def spent(_: list[Outcome]) -> str:
         return "" if gets(pays()) else "a write has failed, and what it was to cost is spent"
 
-    errors_are_raised(interleave, pays(), setup=nothing_spent, meant=REFUSED, check=spent)
+    judge.errors_are_raised(interleave, pays(), setup=nothing_spent, meant=REFUSED, check=spent)
 
 
 def test_plain_threads_want_the_last_ones(interleave: Any) -> None:
     """Without the explorer."""
     race(interleave, pays())
-    told = in_threads(lambda _: pays(limit=50)())
+    told = judge.in_threads(lambda _: pays(limit=50)())
     if (number := told.count("made")) != 50:
-        refuse(f"Threads have 50 to spend, and {number} are made.")
+        judge.refuse(f"Threads have 50 to spend, and {number} are made.")
     if errors := [each for each in told if each != "made" and not isinstance(each, REFUSED)]:
-        refuse(f"Threads want the last ones, and one is told {errors[0]!r}.")
+        judge.refuse(f"Threads want the last ones, and one is told {errors[0]!r}.")

@@ -12,20 +12,7 @@ from typing import Any
 
 import pytest
 
-from exercises.judging import (
-    LONG_AGO,
-    NOWHERE,
-    TARGET,
-    changed,
-    errors_are_raised,
-    in_a_transaction,
-    in_threads,
-    links,
-    no_link,
-    refuse,
-    rolls_back,
-    undone,
-)
+from exercises import judging as judge
 from pginterleave import Outcome
 from shorturl.models import ShortUrl
 
@@ -50,40 +37,34 @@ def all_count(outcomes: list[Outcome], **edited: Any) -> str:
     for process, each in enumerate(outcomes[:followed], 1):
         if getattr(each.returned, "key", None) != "a":
             return f"process {process} follows a, and is returned {each.returned!r}"
-    wrong = changed(a={"hits": followed, **edited})
+    wrong = judge.changed(a={"hits": followed, **edited})
     return f"a was followed by {followed}, and {wrong}" if wrong else ""
 
 
 def test_one_follows_a_link(interleave: Any) -> None:
     """The hit is counted, and nothing else changes."""
-    interleave(follow, processes=1, setup=links(), invariant=all_count)
+    interleave(follow, invariant=all_count)
 
 
 def test_one_follows_it_twice(interleave: Any) -> None:
     """What a process remembers of the first time must not spare the second."""
     twice = lambda: [follow(), follow()]  # noqa: E731
-    due = lambda _: changed(a={"hits": 2})  # noqa: E731
-    interleave(twice, processes=1, setup=links(), invariant=due)
+    due = lambda _: judge.changed(a={"hits": 2})  # noqa: E731
+    interleave(twice, invariant=due)
 
 
-@pytest.mark.parametrize("key", ["missing", *NOWHERE])
+@pytest.mark.parametrize("key", ["missing", *judge.NOWHERE])
 def test_a_key_that_leads_nowhere(interleave: Any, key: str) -> None:
     gone = ShortUrl.DoesNotExist
-    interleave(
-        lambda: resolve(key),
-        processes=1,
-        setup=links(),
-        expected=gone,
-        invariant=lambda outcomes: no_link(outcomes, gone) or changed(),
-    )
+    interleave(lambda: resolve(key), expected=gone, invariant=judge.no_link(gone))
 
 
 def test_two_follow_it_at_once(interleave: Any) -> None:
-    interleave(follow, follow, setup=links(), invariant=all_count)
+    interleave(follow, follow, invariant=all_count)
 
 
 def test_three_follow_it_at_once(interleave: Any) -> None:
-    interleave(follow, follow, follow, setup=links(), invariant=all_count)
+    interleave(follow, follow, follow, invariant=all_count)
 
 
 @pytest.mark.parametrize("limit", [1, 2])
@@ -97,28 +78,27 @@ def test_two_want_the_last_uses(interleave: Any, limit: int) -> None:
             return f"a may be followed {limit} times, and {len(got)} of 2 have followed it"
         return all_count(got)
 
-    setup = links(max_hits=limit)
+    setup = judge.links(max_hits=limit)
     interleave(follow, follow, setup=setup, invariant=as_often_as_it_may, expected=gone)
 
 
 def test_two_follow_it_in_transactions_of_their_callers(interleave: Any) -> None:
-    call = in_a_transaction(follow)
-    interleave(call, call, setup=links(), invariant=all_count)
+    call = judge.in_a_transaction(follow)
+    interleave(call, call, invariant=all_count)
 
 
 def test_the_callers_transaction_is_rolled_back(interleave: Any) -> None:
-    unchanged = undone(lambda _: changed())
-    interleave(rolls_back(follow), processes=1, setup=links(), invariant=unchanged)
+    interleave(judge.rolls_back(follow), invariant=judge.undone())
 
 
-@pytest.mark.parametrize("edited", [{"target_url": TARGET.format("new")}, {"max_hits": 9}])
+@pytest.mark.parametrize("edited", [{"target_url": judge.TARGET.format("new")}, {"max_hits": 9}])
 def test_it_is_edited_meanwhile(interleave: Any, edited: dict[str, Any]) -> None:
     """The edit stays, and the hit is counted."""
     edit = partial(ShortUrl.objects.filter(key="a").update, **edited)
-    interleave(follow, edit, setup=links(), invariant=partial(all_count, **edited))
+    interleave(follow, edit, invariant=partial(all_count, **edited))
 
 
-@pytest.mark.parametrize("end", [{"deleted_at": LONG_AGO}, {"expires_at": LONG_AGO}])
+@pytest.mark.parametrize("end", [judge.NOWHERE["deleted"], judge.NOWHERE["expired"]])
 def test_it_ends_meanwhile(interleave: Any, end: dict[str, Any]) -> None:
     """It is followed and counted, or leads nowhere. What is counted at its end is the last word."""
 
@@ -128,22 +108,22 @@ def test_it_ends_meanwhile(interleave: Any, end: dict[str, Any]) -> None:
 
     def none_later(outcomes: list[Outcome]) -> str:
         followed, then = int(outcomes[0].raised is None), outcomes[1].returned
-        wrong = changed(a={"hits": then, **end}) or changed(a={"hits": followed, **end})
+        wrong = judge.changed(a={"hits": then, **end}) or judge.changed(a={"hits": followed, **end})
         return f"a has ended with {then} hits, {followed} followed it, and {wrong}" if wrong else ""
 
     gone = ShortUrl.DoesNotExist
-    interleave(follow, ends, setup=links(), invariant=none_later, expected=gone)
+    interleave(follow, ends, invariant=none_later, expected=gone)
 
 
 def test_an_error_of_the_database_is_raised(interleave: Any) -> None:
-    errors_are_raised(interleave, follow, setup=links(), meant=ShortUrl.DoesNotExist)
+    judge.errors_are_raised(interleave, follow, meant=ShortUrl.DoesNotExist)
 
 
 def test_plain_threads_follow_it(interleave: Any) -> None:
     """Without the explorer."""
-    interleave(follow, processes=1, setup=links(), invariant=all_count)
-    links()()
-    told = in_threads(lambda _: follow())
+    interleave(follow, invariant=all_count)
+    judge.links()()
+    told = judge.in_threads(lambda _: follow())
     followed = sum(isinstance(each, ShortUrl) for each in told)
-    if wrong := changed(a={"hits": followed}):
-        refuse(f"Threads have followed a {followed} times, and {wrong}.")
+    if wrong := judge.changed(a={"hits": followed}):
+        judge.refuse(f"Threads have followed a {followed} times, and {wrong}.")

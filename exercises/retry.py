@@ -21,7 +21,7 @@ from unittest.mock import patch
 from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
 from django.db.backends.postgresql.psycopg_any import errors
 
-from exercises.judging import LockNotAvailable, changed, in_a_transaction, links, refuse
+from exercises import judging as judge
 from pginterleave import Outcome
 from shorturl import operations
 from shorturl.models import ShortUrl
@@ -55,7 +55,7 @@ def adds() -> int:
 def all_have_added(outcomes: list[Outcome]) -> str:
     told = sorted(str(each.returned) for each in outcomes if not each.raised)
     due = [str(number + 1) for number in range(len(told))]
-    wrong = changed(a={"hits": len(told)})
+    wrong = judge.changed(a={"hits": len(told)})
     if told != due or wrong:
         return f"{len(told)} are told that they have added one: {', '.join(told)}. {wrong}"
     return ""
@@ -70,7 +70,7 @@ def waits_skipped(*, exploring: bool = True) -> Iterator[list[float]]:
         if exploring and threading.current_thread() is threading.main_thread():
             sleep(seconds)
         elif connection.in_atomic_block:
-            refuse("It waits with its transaction open, and with the locks of that.")
+            judge.refuse("It waits with its transaction open, and with the locks of that.")
         else:
             waits.append(seconds)
 
@@ -86,7 +86,7 @@ def fails(error: Exception, cause: Exception | None) -> tuple[int, list[float], 
         nonlocal attempts
         attempts += 1
         if attempts > ENOUGH:
-            refuse(f"After {ENOUGH} attempts it still tries: let the loop end.")
+            judge.refuse(f"After {ENOUGH} attempts it still tries: let the loop end.")
         raise error from cause
 
     with waits_skipped(exploring=False) as waits:
@@ -100,7 +100,7 @@ def fails(error: Exception, cause: Exception | None) -> tuple[int, list[float], 
 def test_two_add(interleave: Any) -> None:
     level = "repeatable read"
     with waits_skipped():
-        interleave(adds, setup=links(), invariant=all_have_added, isolation_level=level)
+        interleave(adds, adds, invariant=all_have_added, isolation_level=level)
 
 
 def test_two_meet_in_a_deadlock(interleave: Any) -> None:
@@ -110,31 +110,27 @@ def test_two_meet_in_a_deadlock(interleave: Any) -> None:
     def all_count(outcomes: list[Outcome]) -> str:
         if [each.returned for each in outcomes] != [["a", "b"], ["b", "a"]]:
             return f"they are returned {[each.returned for each in outcomes]}"
-        return changed(a={"hits": 2}, b={"hits": 9})
+        return judge.changed(a={"hits": 2}, b={"hits": 9})
 
     with waits_skipped():
-        interleave(both("a", "b"), both("b", "a"), setup=links(), invariant=all_count)
+        interleave(both("a", "b"), both("b", "a"), invariant=all_count)
 
 
 def test_in_a_transaction_of_the_caller_nothing_can_be_run_again(interleave: Any) -> None:
     """The whole transaction is the caller's, who has to get the error."""
     with waits_skipped():
-        interleave(
-            in_a_transaction(adds),
-            setup=links(),
-            invariant=all_have_added,
-            isolation_level="repeatable read",
-            expected=DatabaseError,
-        )
+        both = [judge.in_a_transaction(adds)] * 2
+        level = "repeatable read"
+        interleave(*both, invariant=all_have_added, isolation_level=level, expected=DatabaseError)
 
 
 def test_it_gives_up_with_the_error(interleave: Any) -> None:
     for cause in (errors.SerializationFailure(), errors.DeadlockDetected()):
         attempts, _, told = fails(OperationalError("refused"), cause)
         if not LEAST <= attempts <= MOST:
-            refuse(f"The work is run {attempts} times, due {LEAST} to {MOST} ({cause!r}).")
+            judge.refuse(f"The work is run {attempts} times, due {LEAST} to {MOST} ({cause!r}).")
         if not isinstance(told, Exception):
-            refuse(f"All attempts have failed, and the caller is returned {told!r}.")
+            judge.refuse(f"All attempts have failed, and the caller is returned {told!r}.")
 
 
 def test_it_waits_longer_each_time(interleave: Any) -> None:
@@ -143,24 +139,28 @@ def test_it_waits_longer_each_time(interleave: Any) -> None:
     samples = [fails(*failure)[1] for _ in range(SAMPLES)]
     attempts = fails(*failure)[0]
     if attempts < LEAST or any(len(each) != attempts - 1 for each in samples):
-        refuse(f"In {attempts} attempts it waits {len(samples[0])} times, due {attempts - 1}.")
+        judge.refuse(
+            f"In {attempts} attempts it waits {len(samples[0])} times, due {attempts - 1}."
+        )
     means = [statistics.mean(each) for each in zip(*samples, strict=True)]
     if means[-1] <= means[0]:
-        refuse(f"It waits {means[0]:.3f} s at first and {means[-1]:.3f} s in the end: due longer.")
+        judge.refuse(
+            f"It waits {means[0]:.3f} s at first and {means[-1]:.3f} s in the end: due longer."
+        )
     if len({tuple(each) for each in samples}) == 1:
-        refuse("Two that were refused at once wait as long, and meet again: due by chance.")
+        judge.refuse("Two that were refused at once wait as long, and meet again: due by chance.")
 
 
 def test_other_errors_are_raised_at_once(interleave: Any) -> None:
     others: list[tuple[Exception, Exception | None]] = [
         (IntegrityError("duplicate key"), errors.UniqueViolation()),
-        (OperationalError("lock timeout"), LockNotAvailable()),
+        (OperationalError("lock timeout"), judge.LockNotAvailable()),
         (OperationalError("the connection is lost"), None),
         (ShortUrl.DoesNotExist("a"), None),
     ]
     for error, cause in others:
         attempts, _, told = fails(error, cause)
         if (attempts, told) != (1, error):
-            refuse(
+            judge.refuse(
                 f"The work is run {attempts} times for {error!r}, and the caller meets {told!r}."
             )

@@ -14,18 +14,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from exercises.judging import (
-    NOWHERE,
-    TARGET,
-    changed,
-    errors_are_raised,
-    in_a_transaction,
-    in_threads,
-    links,
-    refuse,
-    rolls_back,
-    undone,
-)
+from exercises import judging as judge
 from pginterleave import Outcome
 from shorturl.models import ShortUrl
 
@@ -40,7 +29,7 @@ def reuse(target_url: str, *, owner_id: int | None, create: Callable[[], ShortUr
 
 # What judges it. Nothing below is to be changed.
 
-WANTED = TARGET.format("wanted")
+WANTED = judge.TARGET.format("wanted")
 
 
 def asks(process: int, owner_id: int | None = None, target: str = WANTED) -> Any:
@@ -62,7 +51,7 @@ def to_the_target(*given: dict[str, Any]) -> Any:
     def setup() -> None:
         for number, fields in enumerate(given):
             ShortUrl.objects.create(key=f"there{number}", target_url=WANTED, **fields)
-        links()()
+        judge.links()()
 
     return setup
 
@@ -89,7 +78,7 @@ def all_have_one(outcomes: list[Outcome], owner_id: int | None = None) -> str:
         return f"they are returned the links {sorted(keys)}, due one"
     fields = {"target_url": WANTED, "hits": 0, "owner_id": owner_id}
     rest = dict.fromkeys(("max_hits", "expires_at", "deleted_at"))
-    return changed(**{keys.pop(): {**fields, **rest}})
+    return judge.changed(**{keys.pop(): {**fields, **rest}})
 
 
 def has(key: str) -> Any:
@@ -97,53 +86,55 @@ def has(key: str) -> Any:
 
     def invariant(outcomes: list[Outcome]) -> str:
         answer = told(outcomes[0], 1)
-        return changed() if answer == (key, False) else f"{answer} is returned, due {key}, False"
+        return (
+            judge.changed() if answer == (key, False) else f"{answer} is returned, due {key}, False"
+        )
 
     return invariant
 
 
 def test_there_is_none(interleave: Any) -> None:
-    interleave(asks(1), processes=1, setup=links(), invariant=all_have_one)
+    interleave(asks(1), invariant=all_have_one)
 
 
 def test_one_asks_twice(interleave: Any) -> None:
     twice = lambda: [asks(1)(), asks(2)()]  # noqa: E731
     both = lambda outcomes: all_have_one([Outcome(each) for each in outcomes[0].returned])  # noqa: E731
-    interleave(twice, processes=1, setup=links(), invariant=both)
+    interleave(twice, invariant=both)
 
 
 def test_it_has_the_oldest_of_two(interleave: Any) -> None:
-    interleave(asks(1), processes=1, setup=to_the_target({}, {}), invariant=has("there0"))
+    interleave(asks(1), setup=to_the_target({}, {}), invariant=has("there0"))
 
 
-@pytest.mark.parametrize("ended", NOWHERE)
+@pytest.mark.parametrize("ended", judge.NOWHERE)
 def test_what_leads_nowhere_is_none(interleave: Any, ended: str) -> None:
-    setup = to_the_target(NOWHERE[ended])
-    interleave(asks(1), processes=1, setup=setup, invariant=all_have_one)
+    setup = to_the_target(judge.NOWHERE[ended])
+    interleave(asks(1), setup=setup, invariant=all_have_one)
 
 
 def test_nobody_has_somebodys(interleave: Any) -> None:
     owner = somebody()
     setup = to_the_target({"owner_id": owner})
-    interleave(asks(1), processes=1, setup=setup, invariant=all_have_one)
-    interleave(asks(1, owner), processes=1, setup=setup, invariant=has("there0"))
+    interleave(asks(1), setup=setup, invariant=all_have_one)
+    interleave(asks(1, owner), setup=setup, invariant=has("there0"))
 
 
 def test_somebody_has_not_nobodys(interleave: Any) -> None:
     owner, setup = somebody(), to_the_target({})
     own = partial(all_have_one, owner_id=owner)
-    interleave(asks(1, owner), processes=1, setup=setup, invariant=own)
-    interleave(asks(1), processes=1, setup=setup, invariant=has("there0"))
+    interleave(asks(1, owner), setup=setup, invariant=own)
+    interleave(asks(1), setup=setup, invariant=has("there0"))
 
 
 def test_two_ask_at_once(interleave: Any) -> None:
-    interleave(asks(1), asks(2), setup=links(), invariant=all_have_one)
+    interleave(asks(1), asks(2), invariant=all_have_one)
 
 
 def test_two_of_an_account_ask_at_once(interleave: Any) -> None:
     owner = somebody()
     own = partial(all_have_one, owner_id=owner)
-    interleave(asks(1, owner), asks(2, owner), setup=links(), invariant=own)
+    interleave(asks(1, owner), asks(2, owner), invariant=own)
 
 
 def test_two_ask_for_what_was_deleted(interleave: Any) -> None:
@@ -152,23 +143,22 @@ def test_two_ask_for_what_was_deleted(interleave: Any) -> None:
     def setup() -> None:
         asks(0)()
         ShortUrl.objects.all().delete()
-        links()()
+        judge.links()()
 
     interleave(asks(1), asks(2), setup=setup, invariant=all_have_one)
 
 
 def test_three_ask_at_once(interleave: Any) -> None:
-    interleave(asks(1), asks(2), asks(3), setup=links(), invariant=all_have_one)
+    interleave(asks(1), asks(2), asks(3), invariant=all_have_one)
 
 
 def test_two_ask_in_transactions_of_their_callers(interleave: Any) -> None:
-    calls = [in_a_transaction(asks(each)) for each in (1, 2)]
-    interleave(*calls, setup=links(), invariant=all_have_one)
+    calls = [judge.in_a_transaction(asks(each)) for each in (1, 2)]
+    interleave(*calls, invariant=all_have_one)
 
 
 def test_the_callers_transaction_is_rolled_back(interleave: Any) -> None:
-    unchanged = undone(lambda _: changed())
-    interleave(rolls_back(asks(1)), processes=1, setup=links(), invariant=unchanged)
+    interleave(judge.rolls_back(asks(1)), invariant=judge.undone())
 
 
 def test_a_create_that_fails_is_told(interleave: Any) -> None:
@@ -184,20 +174,22 @@ def test_a_create_that_fails_is_told(interleave: Any) -> None:
     def fails() -> ShortUrl:
         raise ShortUrl.KeyTaken("taken")
 
-    interleave(run, processes=1, setup=links(), invariant=all_have_one)
+    interleave(run, invariant=all_have_one)
 
 
 def test_an_error_of_the_database_is_raised(interleave: Any) -> None:
-    errors_are_raised(interleave, asks(1), setup=links(), meant=ShortUrl.DoesNotExist)
+    judge.errors_are_raised(interleave, asks(1), meant=ShortUrl.DoesNotExist)
 
 
 def test_plain_threads_ask_at_once(interleave: Any) -> None:
     """Without the explorer."""
-    interleave(asks(1), processes=1, setup=links(), invariant=all_have_one)
+    interleave(asks(1), invariant=all_have_one)
     owns = iter(range(10_000))
-    answers = in_threads(lambda number: asks(next(owns), target=TARGET.format(number))())
+    answers = judge.in_threads(
+        lambda number: asks(next(owns), target=judge.TARGET.format(number))()
+    )
     if errors := [each for each in answers if isinstance(each, Exception)]:
-        refuse(f"Threads ask for the same links, and one is told {errors[0]!r}.")
+        judge.refuse(f"Threads ask for the same links, and one is told {errors[0]!r}.")
     made = ShortUrl.objects.filter(key__startswith="own").count()
     if made != 20:
-        refuse(f"Threads have asked for links to 20 targets, and {made} are made.")
+        judge.refuse(f"Threads have asked for links to 20 targets, and {made} are made.")

@@ -12,7 +12,7 @@ then process 2, then process 3. A process that starts from the top takes more th
 down what each process has read before you run `pytest exercises/schedule.py`.
 """
 
-from exercises.judging import links, refuse, rows
+from exercises import judging as judge
 from pginterleave import ImpossibleSchedule, run_schedule
 from pginterleave.pytest_plugin import Interleave
 from shorturl.models import ShortUrl
@@ -40,10 +40,10 @@ def test_a_hit_is_lost_though_one_has_noticed_another(interleave: Interleave) ->
 
     def setup() -> None:
         ShortUrl.objects.all().erase()
-        links()()
+        judge.links()()
 
     def lost(_: object) -> str:
-        hits = rows()["a"]["hits"]
+        hits = judge.rows()["a"]["hits"]
         return f"hits = {hits}, due 3" if hits != 3 else ""
 
     order = str(schedule())
@@ -54,9 +54,9 @@ def test_a_hit_is_lost_though_one_has_noticed_another(interleave: Interleave) ->
         wrong = str(error)
     else:
         if not shown.violation:
-            refuse(f"{order} loses no hit. Look for one that does.", shown.draw())
+            judge.refuse(f"{order} loses no hit. Look for one that does.", shown.draw())
         if any(order.count(str(process)) > 4 for process in (1, 2, 3)):
             return
         sentence = f"{order} loses a hit ({shown.violation}), and no process has noticed another."
-        refuse(sentence, shown.draw())
-    refuse(f"{order!r} is not a schedule of this race: {wrong}")
+        judge.refuse(sentence, shown.draw())
+    judge.refuse(f"{order!r} is not a schedule of this race: {wrong}")

@@ -4,8 +4,4 @@ from django.apps import AppConfig
 
 
 class LabConfig(AppConfig):
-    """An app of its own, which the product never imports."""
-
     name = "lab"
-    label = "lab"
-    verbose_name = "Lab"

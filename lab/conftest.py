@@ -18,14 +18,18 @@ from lab.recording import batches, store
 from lab.recording.jobs import jobs_named
 from lab.scratch_database import scratch_database
 
-WHAT = (
+WHAT = (  # with all that WORKSHOP.md opens
     "lost_update/naive",
     "lost_update/naive/2/serializable",
     "lost_update/select_for_update",
     "lost_update/select_for_update/3",
     "lost_update/update_returning",
+    "lost_update/f_expression",
     "clobbered_edit/f_expression_full_save",
+    "toctou/naive",
     "toctou/check_first",
+    "toctou/table_lock",
+    "toctou/forgiveness",
     "toctou/on_conflict",
     "toctou/get_or_create",
     "toctou_in_a_transaction/forgiveness",
@@ -73,7 +77,6 @@ def sent(schedule: RecordedSchedule) -> str:
 
 
 def get(client: Client, path: str) -> str:
-    """Return a page with its white space made even."""
     response = client.get(path)
     assert response.status_code == 200, path
     assert "no-store" in response["Cache-Control"]
@@ -81,7 +84,6 @@ def get(client: Client, path: str) -> str:
 
 
 def race(*arguments: str) -> str:
-    """Return what `manage.py race` prints."""
     output = StringIO()
     call_command("race", *arguments, stdout=output, stderr=StringIO())
     return output.getvalue()
@@ -105,7 +107,6 @@ def explored(
 
 
 def explore_all() -> dict[str, Kept]:
-    """Return the recordings of WHAT, and leave none in the tables."""
     with store.service_connection(), scratch_database():
         made = {what: store.record(jobs_named(what)[0]) for what in WHAT}
     kept = {what: Kept(each) for what, each in made.items()}
@@ -115,7 +116,6 @@ def explore_all() -> dict[str, Kept]:
 
 @pytest.fixture
 def recorded(db: None, explored: dict[str, Kept]) -> dict[str, Kept]:
-    """WHAT, in the tables of the test's database."""
     Recording.objects.bulk_create(each.recording for each in explored.values())
     RecordedSchedule.objects.bulk_create(
         schedule for each in explored.values() for schedule in each.schedules
@@ -131,7 +131,6 @@ def recorded(db: None, explored: dict[str, Kept]) -> dict[str, Kept]:
 
 @pytest.fixture
 def somebody_explores(db: None) -> Iterator[None]:
-    """Another session holds the lock of an exploration."""
     other = connection.copy("other")
     try:
         with other.cursor() as cursor:

@@ -5,18 +5,8 @@ class LabRefusal(Exception):
     """The lab cannot do what it was asked for."""
 
 
-class MayNotCreateDatabases(LabRefusal):
-    """The role may not create databases, and races need one of their own."""
-
-    def __init__(self, role: str) -> None:
-        super().__init__(
-            f"The role {role!r} may not create databases, and races need one of their own: "
-            f"ALTER ROLE {role} CREATEDB"
-        )
-
-
-class TakesNoPart(LabRefusal, ValueError):
-    """A race has no such strategy, or cannot have so many processes."""
+class NotFound(LabRefusal, ValueError):
+    """The lab has no such race, strategy, number of processes, isolation level or schedule."""
 
 
 class AlreadyExploring(LabRefusal):

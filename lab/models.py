@@ -16,11 +16,11 @@ class Notification(models.Model):
 
 
 class KeySpace(models.Model):
-    """The part of the service's links that belongs to one load run: see key_spaces.py."""
+    """The part of the service's links that belongs to one load run: see load/key_spaces.py."""
 
     name = models.CharField(max_length=20, unique=True)
     key_length = models.PositiveSmallIntegerField()
-    own_visits = models.BooleanField(default=False, db_default=False)  # see own_visits.py
+    own_visits = models.BooleanField(default=False, db_default=False)
     created_at = models.DateTimeField(db_default=Now())
 
     def __str__(self) -> str:
@@ -71,7 +71,6 @@ class Recording(models.Model):
 
     @property
     def wrong(self) -> int:
-        """How many schedules violate the invariant without an error."""
         return self.violating - self.refused
 
 
@@ -101,7 +100,6 @@ class RecordedSchedule(models.Model):
 
     @property
     def whole(self) -> list[dict[str, Any]]:
-        """The steps of the schedule, and then those of the second tries."""
         return [*self.steps, *self.second_tries]
 
 

@@ -8,13 +8,14 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
+from unittest.mock import patch
 
 from django.conf import settings
 from django.contrib.contenttypes.models import ContentType
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from lab.exceptions import MayNotCreateDatabases
+from lab.exceptions import LabRefusal
 
 LOCK = 0x72616365  # "race": the class of the advisory locks that scratch databases are held with
 # On a busy machine a wait that a schedule asks for lasts longer than the service's lock_timeout.
@@ -28,32 +29,26 @@ def scratch_database() -> Iterator[str]:
     Yields its name, which is random. All connections that this process opens within the block lead
     to it. It is dropped at Ctrl-C and SIGTERM too. An advisory lock in the service's database shows
     to all hosts that it is in use. The database of a killed process has no such lock, and the next
-    process drops it. Raises MayNotCreateDatabases.
+    process drops it. Raises LabRefusal to a role that may not create databases.
     """
-    own = connection.settings_dict["NAME"]
-    test = connection.settings_dict["TEST"]
-    before, name = test["NAME"], prefix(own) + secrets.token_hex(8)
+    own, test, options = (connection.settings_dict[name] for name in ("NAME", "TEST", "OPTIONS"))
+    name, patient = prefix(own) + secrets.token_hex(8), options.get("options", "") + PATIENT
     keeper = connection.copy()  # stays in the service's database, with the lock
-    options = connection.settings_dict["OPTIONS"]
-    given = options.get("options", "")
     with terminated_by_exit():
         try:
             sweep(keeper)
             is_free(keeper, name)
-            test["NAME"] = name
             connection.close()
-            options["options"] = given + PATIENT
-            # Django's test runner makes databases every day; this is its way to do so.
-            connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
-            yield name
+            with patch.dict(test, NAME=name), patch.dict(options, options=patient):
+                # Django's test runner makes databases every day; this is its way to do so.
+                connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+                yield name
         finally:
             connection.close()
-            options["options"] = given
             for each in (connection.settings_dict, settings.DATABASES[DEFAULT_DB_ALIAS]):
                 each["NAME"] = own
-            test["NAME"] = before
             ContentType.objects.clear_cache()  # which holds the ids of the scratch database
-            drop(connection, name)
+            drop(keeper, name)
             keeper.close()
 
 
@@ -67,15 +62,19 @@ def prefix(own: str) -> str:
 
 
 def sweep(keeper: BaseDatabaseWrapper) -> None:
-    """Drop the scratch databases that nobody uses; raise MayNotCreateDatabases."""
+    """Drop the scratch databases that nobody uses; raise LabRefusal to a role that may not."""
     with keeper.cursor() as cursor:
+        cursor.execute("SET statement_timeout = 0")  # on a busy machine a DROP takes its time
         cursor.execute(
             "SELECT rolcreatedb OR rolsuper, current_user FROM pg_roles "
             "WHERE rolname = current_user"
         )
         allowed, role = cursor.fetchone()
         if not allowed:
-            raise MayNotCreateDatabases(role)
+            raise LabRefusal(
+                f"The role {role!r} may not create databases, and races need one of their own: "
+                f"ALTER ROLE {role} CREATEDB"
+            )
     for name in scratch_databases(keeper):
         if is_free(keeper, name):
             with suppress(DatabaseError):  # of another role: one that may will drop it
@@ -85,7 +84,6 @@ def sweep(keeper: BaseDatabaseWrapper) -> None:
 
 
 def scratch_databases(using: BaseDatabaseWrapper) -> list[str]:
-    """Return the names of the scratch databases of the database that `using` is connected to."""
     with using.cursor() as cursor:
         cursor.execute(
             "SELECT datname FROM pg_database WHERE starts_with(datname, %s)",
@@ -102,7 +100,6 @@ def is_free(keeper: BaseDatabaseWrapper, name: str) -> bool:
 
 
 def drop(using: BaseDatabaseWrapper, name: str) -> None:
-    """Drop the database `name` if it exists, with the sessions of a process that was killed."""
     with using.cursor() as cursor:
         quoted = using.ops.quote_name(name)
         cursor.execute(f"DROP DATABASE IF EXISTS {quoted} WITH (FORCE)")

@@ -4,7 +4,6 @@ from django.conf import settings
 from django.urls import path
 
 from lab.load import views as load
-from lab.load import visit_views as visits
 from lab.pages import exploration_views as explorations
 from lab.pages import views as pages
 
@@ -29,9 +28,9 @@ if settings.SHORTURL_LAB_LOAD:
         path("create/<str:strategy>", load.create),
         path("answer/<str:strategy>", load.answer),
         path("reuse/<str:strategy>", load.reuse),
-        path("record/<str:strategy>/<str:key>", visits.record),
+        path("record/<str:strategy>/<str:key>", load.record),
         path("resolve/<str:strategy>/<str:key>", load.resolve),
-        path("roll_up/<str:strategy>/<str:name>", visits.roll_up),
+        path("roll_up/<str:strategy>/<str:name>", load.roll_up),
         path("spend/<str:strategy>", load.spend),
         path("edit/<str:key>", load.edit),
         path("spaces", load.spaces),

@@ -1,6 +1,6 @@
 """The catalogue of races, in the order of the story, with write skew and the museum."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lab.catalogue import (
     creating_races,
@@ -17,11 +17,8 @@ from lab.catalogue.race_definition import Race
 from lab.catalogue.write_skew import WRITE_SKEW
 
 
-@dataclass(frozen=True)
-class Operation:
-    """An operation as the tables show it; shorturl.operations has its strategies."""
-
-    title: str
+class Operation(NamedTuple):  # shorturl.operations has its strategies
+    title: str  # of its table
     races: tuple[Race, ...]
 
 

@@ -14,7 +14,6 @@ from shorturl.strategies import Strategy, creating
 
 
 def target(process: int) -> str:
-    """Return the target URL of `process`."""
     return f"https://{process}.example/"
 
 
@@ -66,7 +65,6 @@ def everybody_owns_a_link(outcomes: list[Outcome], of_others: int = 0) -> str:
 
 
 def owns_no_link(process: int, returned: object) -> str:
-    """Return what is wrong with the link that `process` is returned, or ""."""
     if not isinstance(returned, ShortUrl):
         return f"process {process} is returned {returned!r}, which is no ShortUrl"
     if returned.target_url != target(process):

@@ -27,7 +27,6 @@ def write_late() -> None:
 
 
 def only(*events: Pair) -> None:
-    """Replace all events by these."""
     LinkEvent.objects.all().delete()
     Subscription.objects.get_or_create(id=RECEIVER, url="https://receiver.example/")
     next_id(1, LinkEvent)

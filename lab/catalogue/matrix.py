@@ -1,26 +1,19 @@
 """Strategies × races: how many schedules of each violate the invariant, out of how many."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lab.catalogue import OPERATIONS, RACES
 from lab.markdown import table
 from shorturl.operations import STRATEGIES
 
 
-@dataclass(frozen=True)
-class MatrixCell:
-    """The result of one race with one strategy.
-
-    Where `complete` is False the search was truncated, and what it did not find proves nothing.
-    """
-
+class MatrixCell(NamedTuple):
     race: str
     strategy: str
     schedules: int
     violating: int
-    complete: bool
+    complete: bool  # or the search was truncated, and what it did not find proves nothing
 
     def __str__(self) -> str:
         count = f"{self.violating} / {self.schedules}"
@@ -48,7 +41,6 @@ def cells(processes: int | None = None, **limits: Any) -> Iterator[MatrixCell]:
 
 
 def markdown(cells: list[MatrixCell]) -> str:
-    """Return the cells as Markdown tables, one for each operation, with the strategies' notes."""
     found = {(each.strategy, each.race): each for each in cells}
     tables = []
     for operation, strategies in STRATEGIES.items():

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from threading import Thread
 from typing import Any
+from unittest.mock import patch
 
-from lab.exceptions import TakesNoPart
+from lab.exceptions import NotFound
 from pginterleave import MAX_PROCESSES, Exploration, Outcome, Schedule, explore, run_schedule
 from shorturl.strategies import Strategy
 from shorturl.strategies.creating import timestamp_key
@@ -29,7 +30,6 @@ def each(one: Callable[[Strategy[Any], int], object]) -> Processes:
 
 
 def try_again(process: int, second_try: Process) -> Outcome:
-    """Run the second try of a process, and return its outcome."""
     try:
         return Outcome(returned=second_try())
     except Exception as error:
@@ -40,25 +40,22 @@ def try_again(process: int, second_try: Process) -> Outcome:
 class Race:
     """A situation in which a strategy can violate an invariant.
 
-    `situation` and `must_hold` are a sentence each, `story` is for a reader who meets the race for
-    the first time. `strategies` are those that take part; `signature` is how they are called.
-    `setup(strategy)` makes the first state, and
-    `processes(strategy, number)` what each of `number` processes does; `invariant(outcomes)`
-    returns what does not hold afterwards, or "", and `observe()` what the rows hold at any time.
+    `setup(strategy)` makes the first state, and `processes(strategy, number)` what each of `number`
+    processes does. `invariant(outcomes)` returns what does not hold afterwards, or "". An exception
+    that a process raises violates it too, unless it is of a class in `expected`. `observe()`
+    returns what the rows hold at any time.
     A process that has to try again returns what it does then. It does so when all have ended, alone
     and before `invariant` is asked, which is handed the outcome of the second try.
-    An exception that a process raises violates it too, unless it is of a class in `expected`.
-    `counts` are the numbers of processes it is explored with.
     """
 
     name: str
     operation: str
     situation: str
     must_hold: str
-    story: str = ""
-    counts: tuple[int, ...] = (2,)
+    story: str
+    counts: tuple[int, ...] = (2,)  # the numbers of processes that it is explored with
     strategies: dict[str, Strategy[Any]]
-    signature: str
+    signature: str  # how a strategy is called
     setup: Callable[[Strategy[Any]], object]
     processes: Processes
     invariant: Callable[[list[Outcome]], str]
@@ -67,42 +64,36 @@ class Race:
     try_again: TryAgain = try_again
 
     def strategy(self, name: str) -> Strategy[Any]:
-        """Return the strategy called `name`; raise TakesNoPart without one."""
         if name not in self.strategies:
             there_are = ", ".join(self.strategies)
-            raise TakesNoPart(f"{name!r} takes no part in {self.name}; there are {there_are}.")
+            raise NotFound(f"{name!r} takes no part in {self.name}; there are {there_are}.")
         return self.strategies[name]
 
     def number_of_processes(self, wanted: int | None) -> int:
-        """Return how many processes take part, by default the fewest; raise TakesNoPart."""
+        """Return how many processes take part, by default the fewest; raise NotFound."""
         least, most = self.counts[0], MAX_PROCESSES if max(self.counts) > 1 else 1
         if wanted and not least <= wanted <= most:
             between = f"{least} process" if least == most else f"{least} to {most} processes"
-            raise TakesNoPart(f"{self.name} takes {between}, not {wanted}.")
+            raise NotFound(f"{self.name} takes {between}, not {wanted}.")
         return wanted or least
 
     def explore(self, strategy: Strategy[Any], processes: int, **limits: Any) -> Exploration:
-        """Run every schedule of this race against `strategy`; `limits` are those of explore()."""
+        """Run every schedule against `strategy`; `limits` are those of pginterleave.explore()."""
         with worst_case():
-            return explore(
-                self.processes(strategy, processes),
-                setup=lambda: self.setup(strategy),
-                invariant=self.judge,
-                expected=self.expected,
-                **limits,
-            )
+            return explore(self.processes(strategy, processes), **self._judged(strategy), **limits)
 
     def run(self, strategy: Strategy[Any], processes: int, order: str) -> Schedule:
         """Run the one schedule written `order`, observing the rows after each step."""
         with worst_case():
-            return run_schedule(
-                order,
-                self.processes(strategy, processes),
-                setup=lambda: self.setup(strategy),
-                invariant=self.judge,
-                expected=self.expected,
-                observe=self.observe,
-            )
+            parts = self.processes(strategy, processes)
+            return run_schedule(order, parts, **self._judged(strategy), observe=self.observe)
+
+    def _judged(self, strategy: Strategy[Any]) -> dict[str, Any]:
+        return {
+            "setup": lambda: self.setup(strategy),
+            "invariant": self.judge,
+            "expected": self.expected,
+        }
 
     def judge(self, outcomes: list[Outcome]) -> str:
         """Let each process try again that has to, and return what does not hold then, or ""."""
@@ -125,17 +116,10 @@ def worst_case() -> Iterator[None]:
     replaced in the modules of the strategies that import them, so that no strategy needs a
     parameter for it.
     """
-    exchanged: list[tuple[Any, str, object]] = [
-        (timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000),
-        (in_memory, "Timer", lambda *_: Thread()),  # one that does nothing
-        (in_memory, "HITS", in_memory.Hits()),  # of a process that ends with the exploration
-        (slotted_counter, "randrange", lambda _: 0),
-    ]
-    before = [getattr(module, name) for module, name, _ in exchanged]
-    for module, name, stand_in in exchanged:
-        setattr(module, name, stand_in)
-    try:
+    with (
+        patch.object(timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000),
+        patch.object(in_memory, "Timer", lambda *_: Thread()),  # one that does nothing
+        patch.object(in_memory, "HITS", in_memory.Hits()),  # of a process that ends with it
+        patch.object(slotted_counter, "randrange", lambda _: 0),
+    ):
         yield
-    finally:
-        for (module, name, _), original in zip(exchanged, before, strict=True):
-            setattr(module, name, original)

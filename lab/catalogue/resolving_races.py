@@ -40,11 +40,10 @@ def uses_for_all(strategy: Strategy[Any]) -> None:
 
 
 def resolve(strategy: Strategy[Any]) -> Process:
-    return lambda: strategy.function("a")
+    return partial(strategy.function, "a")
 
 
 def if_live(process: Process) -> Process:
-    """Return `process`, but with None returned where it raises ShortUrl.DoesNotExist."""
 
     def run() -> object:
         try:
@@ -74,7 +73,6 @@ def delete() -> None:
 
 
 def delete_and_read() -> int:
-    """Delete the link, and return how often it was followed until then."""
     delete()
     return hits_by_key()["a"]
 
@@ -120,7 +118,6 @@ def lock_and_edit() -> None:
 
 
 def not_redirected(outcomes: list[Outcome], resolving: int) -> str:
-    """Return which of the first `resolving` processes was not redirected."""
     for process, outcome in enumerate(outcomes[:resolving], 1):
         leads_to = getattr(outcome.returned, "target_url", None)
         if leads_to not in (OLD, NEW):
@@ -138,7 +135,6 @@ def hits_by_key() -> dict[str, int]:
 
 
 def not_counted(due: int) -> str:
-    """Return what is wrong with the counters if `a` was followed `due` times, and `b` never."""
     hits = hits_by_key()
     if hits["a"] != due:
         return f"hits = {hits['a']}, not {due}"

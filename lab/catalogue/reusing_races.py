@@ -58,7 +58,6 @@ def everybody_has_the_same_new_link(outcomes: list[Outcome]) -> str:
 
 
 def everybody_has_a_link(outcomes: list[Outcome]) -> str:
-    """Return which process has no link to the target in the database, live or deleted since."""
     for process, outcome in enumerate(outcomes, 1):
         match outcome.returned:
             case (ShortUrl() as short_url, bool()):

@@ -9,7 +9,6 @@ from django.db import transaction
 from lab.catalogue.creating_races import next_id
 from lab.catalogue.race_definition import Process, Race
 from lab.catalogue.visit_races import VISIT, counts, disagreement, no_visits
-from pginterleave import Outcome
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.strategies import Strategy, recording_visits, rolling_up
 
@@ -18,7 +17,6 @@ LARGE = 100  # an id
 
 
 def record(by: str) -> ShortUrl:
-    """Record a visit by one of the strategies."""
     function = recording_visits.STRATEGIES[by].function
     short_url: ShortUrl = function("a", VISIT)
     return short_url
@@ -43,20 +41,10 @@ def a_single_visit_with_a_larger_id(strategy: Strategy[Any]) -> None:
 
 
 def hours_to_days(strategy: Strategy[Any]) -> Process:
-    return lambda: strategy.function("h", "d", FOREVER)
-
-
-def single_visits_to_hours(strategy: Strategy[Any]) -> Process:
-    return lambda: strategy.function(None, "h", FOREVER)
-
-
-def each_visit_is_there_once(outcomes: list[Outcome]) -> str:
-    """Compare the sum with the counter, which no roll-up touches."""
-    return disagreement(counts())
+    return partial(strategy.function, "h", "d", FOREVER)
 
 
 def rows() -> str:
-    """Return the visits by the unit of their row."""
     found = VisitCount.objects.order_by("unit", "id").values_list("unit", "hits")
     names = {None: "single", "h": "hour", "d": "day"}
     return ", ".join(f"{names[unit]}: {hits}" for unit, hits in found) or "no visits"
@@ -68,7 +56,7 @@ _race = partial(
     strategies=rolling_up.STRATEGIES,
     signature="roll_up(unit: str | None, into: str, before: datetime) -> int",
     setup=an_hour_with_a_visit,
-    invariant=each_visit_is_there_once,
+    invariant=lambda outcomes: disagreement(counts()),  # no roll-up touches the counter
     observe=rows,
 )
 
@@ -108,7 +96,7 @@ RACES = (
         setup=a_single_visit_with_a_larger_id,
         processes=lambda strategy, number: (
             [partial(record_in_a_transaction, "append_only")]
-            + [single_visits_to_hours(strategy)] * (number - 1)
+            + [partial(strategy.function, None, "h", FOREVER)] * (number - 1)
         ),
     ),
 )

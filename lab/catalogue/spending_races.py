@@ -58,7 +58,6 @@ def spend_two_quotas(strategy: Strategy[Any]) -> ShortUrl:
 
 
 def spend_each_once(limit: int = LIMIT) -> Processes:
-    """Return processes that each make one link."""
     return lambda strategy, number: [partial(spend, strategy, limit=limit)] * number
 
 

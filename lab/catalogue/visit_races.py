@@ -19,15 +19,12 @@ from shorturl.visits.classification import Visit
 VISIT = Visit("news.example", "Firefox", "Linux", "Computer", is_bot=False)
 
 
-class HitsAndVisits(NamedTuple):
-    """The hits of a link and the sum of its visits, read by one statement."""
-
+class HitsAndVisits(NamedTuple):  # read by one statement
     hits: int
     visits: int
 
 
 def counts() -> HitsAndVisits:
-    """Return the counts of the link."""
     link = ShortUrl.objects.filter(key="a").annotate(visits_sum=VISITS)
     return HitsAndVisits(*link.values_list("hits", "visits_sum").get())
 
@@ -44,7 +41,7 @@ def one_use_left(strategy: Strategy[Any]) -> None:
 
 
 def follow(strategy: Strategy[Any]) -> Process:
-    return lambda: strategy.function("a", VISIT)
+    return partial(strategy.function, "a", VISIT)
 
 
 def follow_and_be_killed(strategy: Strategy[Any]) -> Process:
@@ -117,7 +114,6 @@ def hits_of_each_are_its_visits(outcomes: list[Outcome]) -> str:
 
 
 def both_counts() -> list[tuple[str, int, int]]:
-    """Return the hits and the sum of the visits of each link, by its key."""
     links = ShortUrl.objects.annotate(visits_sum=VISITS).order_by("key")
     return list(links.values_list("key", "hits", "visits_sum"))
 

@@ -7,27 +7,31 @@ make keys of their own.
 
 A small space is full in a moment, and where it is full nobody competes for a key any more. So it
 has rounds, in each of which all keys are free again: `lab-x7k2m-0-A`, `lab-x7k2m-1-A`.
+
+A strategy that rolls up takes all rows of the table of visits, of every link: a wrong one would
+lose the visits of others. So a space can have a copy of the empty table, with its indexes and
+constraints, and the strategies' statements are sent as they are, but for the table's name.
 """
 
 import re
 import secrets
 import string
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
+from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
+from django.db.backends.postgresql.psycopg_any import sql
 from django.utils import timezone
 
-from lab.load import own_visits
 from lab.models import KeySpace
 from shorturl.links import keys
-from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl, ShortUrlQuerySet
+from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl, ShortUrlQuerySet, VisitCount
 
-NAME = re.compile(r"lab-[a-z0-9]{5}")
-RANDOM = string.ascii_lowercase + string.digits  # a host's name knows no capitals
-RANDOM_LENGTH = 5
+NAME = re.compile(r"lab-[a-z0-9]{5}")  # a host's name knows no capitals
 KEY = re.compile(rf"({NAME.pattern})-[0-9a-f]{{1,3}}-[{keys.ALPHABET}]+")
 TARGET = r"^https://lab-[a-z0-9]{5}\.invalid/"  # PostgreSQL's regular expressions know no less
 ROUNDS = 0x1000  # as three digits can say
@@ -39,6 +43,8 @@ MAX_KEY_LENGTH = keys.MAX_LENGTH - len("lab-x7k2m-fff-") - keys.LONGER_LENGTHS
 # A load run is over after a few minutes. What is older was forgotten.
 FORGOTTEN_AFTER = timedelta(hours=1)
 
+VISITS_TABLE = VisitCount._meta.db_table
+
 
 @dataclass(frozen=True)
 class SpaceCandidates:
@@ -47,33 +53,56 @@ class SpaceCandidates:
     Iterating draws new keys every time, the same number at the same lengths.
     """
 
-    space: str
-    length: int
+    space: KeySpace
     round: int = 0
 
     def __iter__(self) -> Iterator[str]:
-        for key in keys.Candidates(self.length, self.length + keys.LONGER_LENGTHS):
-            yield f"{self.space}-{self.round:x}-{key}"
+        length = self.space.key_length
+        for key in keys.Candidates(length, length + keys.LONGER_LENGTHS):
+            yield f"{self.space.name}-{self.round:x}-{key}"
 
 
-def open_space(key_length: int, *, with_visits: bool = False) -> KeySpace:
+def open_space(key_length: int, *, own_visits: bool = False) -> KeySpace:
     """Return a new key space; `key_length` is that of its first candidates, without the prefix.
 
-    `with_visits` says whether it has a table of visits of its own.
-
-    Raises ValueError for a length out of range.
+    With `own_visits` it has a table of visits of its own. Raises ValueError for a length out of
+    range.
     """
     if not MIN_KEY_LENGTH <= key_length <= MAX_KEY_LENGTH:
         raise ValueError(
             f"{key_length} is out of range: use {MIN_KEY_LENGTH} to {MAX_KEY_LENGTH} characters"
         )
-    name = "lab-" + "".join(secrets.choice(RANDOM) for _ in range(RANDOM_LENGTH))
+    letters = string.ascii_lowercase + string.digits
     # The one name in 60 million that is in use is refused by the unique constraint.
-    with transaction.atomic():
-        space = KeySpace.objects.create(name=name, key_length=key_length, own_visits=with_visits)
-        if with_visits:
-            own_visits.make(space)
+    name = "lab-" + "".join(secrets.choice(letters) for _ in range(5))
+    with transaction.atomic(), connection.cursor() as cursor:
+        space = KeySpace.objects.create(name=name, key_length=key_length, own_visits=own_visits)
+        if own_visits:
+            like = sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)")
+            cursor.execute(like.format(*map(sql.Identifier, (own_table(space), VISITS_TABLE))))
     return space
+
+
+def own_table(space: KeySpace) -> str:
+    return f"{space.name}-visits"
+
+
+@contextmanager
+def visits_of(space: KeySpace) -> Iterator[None]:
+    """Have this thread work on the visits of `space`: of its own table, if it has one."""
+    if not space.own_visits:
+        yield
+        return
+    names = (VISITS_TABLE, own_table(space))
+    service, own = map(connection.ops.quote_name, names)
+
+    def renamed(execute: Callable[..., Any], statement: Any, *rest: Any) -> Any:
+        if not isinstance(statement, str):  # the driver's own kind
+            statement = statement.as_string(connection.connection)
+        return execute(statement.replace(service, own), *rest)
+
+    with connection.execute_wrapper(renamed):
+        yield
 
 
 def find(name: str) -> KeySpace:
@@ -107,18 +136,17 @@ def targets(name: str) -> str:
 
 
 def links(name: str) -> ShortUrlQuerySet:
-    """Return the links of the space called `name`."""
     return ShortUrl.objects.filter(target_url__startswith=targets(name))
 
 
 def close(space: KeySpace) -> int:
     """Remove `space` with its links, tombstones and all, and counters; return how many links."""
-    with transaction.atomic():
+    with transaction.atomic(), connection.cursor() as cursor:
         count = links(space.name).erase()
         IdempotencyRecord.objects.filter(caller=space.name).delete()
         QuotaUsage.objects.filter(spender__startswith=f"{space.name} ").delete()
         if space.own_visits:
-            own_visits.drop(space)
+            cursor.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(own_table(space))))
         space.delete()
     remembered.cache_clear()
     return count
@@ -129,12 +157,9 @@ def sweep(older_than: timedelta = FORGOTTEN_AFTER) -> tuple[int, int]:
 
     Returns the number of spaces and that of links.
     """
-    forgotten = KeySpace.objects.filter(created_at__lt=timezone.now() - older_than)
-    spaces = list(forgotten)
-    count = sum(close(space) for space in spaces)
-    living = [targets(name) for name in KeySpace.objects.values_list("name", flat=True)]
+    forgotten = [*KeySpace.objects.filter(created_at__lt=timezone.now() - older_than)]
+    count = sum(close(space) for space in forgotten)
     orphans = ShortUrl.objects.filter(target_url__regex=TARGET)
-    for beginning in living:
-        orphans = orphans.exclude(target_url__startswith=beginning)
-    without = orphans.erase()
-    return len(spaces), count + without
+    for name in KeySpace.objects.values_list("name", flat=True):
+        orphans = orphans.exclude(target_url__startswith=targets(name))
+    return len(forgotten), count + orphans.erase()

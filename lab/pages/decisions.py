@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from string import ascii_lowercase
 from typing import Any, NamedTuple
 
+from lab.exceptions import NotFound
 from lab.models import RecordedSchedule, Recording
 from lab.pages.equivalence import begun
 from lab.pages.schedules import RecordedExploration, pictures, read, sheet_of
-from lab.recording.jobs import LEVELS, Job
+from lab.recording.jobs import SERIALIZABLE, Job
 from pginterleave.picture.spans import prefix, waits
 
-SERIALIZABLE = LEVELS[-1]
 MOST = 500  # schedules among which an equivalent one is looked for, at each step of the visitor
 # Where partial-order reduction has left schedules out, and the recording does not tell which.
 EQUIVALENT = "can go too, which leads to the same as an order in which it goes earlier or later"
@@ -34,11 +34,11 @@ def reach(job: Job, taken: str) -> RecordedExploration | None:
     """Return what was recorded of `job`, with a schedule that begins with `taken`.
 
     It is one that ran, or equivalent to one. Returns None when nothing was recorded; raises
-    ValueError when no order begins so.
+    NotFound when no order begins so.
     """
     try:
         return read(job, taken, begins=True)
-    except ValueError:
+    except NotFound:
         kept = read(job, "", begins=True) if "".join(each_step(taken)) == taken else None
         found = kept and next(equivalents(kept.recording, taken), None)
         if not kept or not found:
@@ -125,7 +125,6 @@ def branch(kept: RecordedExploration, taken: str) -> dict[str, Any]:
 
 
 def current_lines(schedule: RecordedSchedule, taken: int) -> dict[int, str]:
-    """Return by line of the source which processes have sent their last statement from there."""
     at = {step["process"]: step["line"] for step in schedule.steps[:taken] if step["line"]}
     lines: dict[int, list[int]] = {}
     for process, line in sorted(at.items()):

@@ -3,15 +3,12 @@
 from typing import Any
 from urllib.parse import urlencode
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
 from lab.models import Recording
 from lab.pages.decisions import branch, reach
-from lab.pages.lock_queue import moments
-from lab.pages.requested import exploring, job_of, number_in
+from lab.pages.requested import exploring, number_in, page
 from lab.pages.schedules import (
     RecordedExploration,
     around,
@@ -21,23 +18,21 @@ from lab.pages.schedules import (
     sheet_of,
     shown,
 )
-from lab.recording.jobs import READ_COMMITTED, Job, jobs_named
+from lab.recording.jobs import READ_COMMITTED, Job, job_named, jobs_named
 from lab.recording.source import digest, parts, source
+from pginterleave.picture.spans import locks, waits
+from pginterleave.picture.wording import Step, words
 
 
-@never_cache
-@require_safe
+@page
 def exploration(request: HttpRequest, name: str, strategy: str, processes: int) -> HttpResponse:
     """Show an exploration: all its schedules, and one of them step by step.
 
     `schedule` names the one; by default it is the counterexample. `predict` hides what follows
     after so many of its steps, and `guess` is the visitor's answer. `level` is the isolation level.
     """
-    job = job_of(request, name, strategy, processes)
-    try:
-        kept = read(job, request.GET.get("schedule", ""))
-    except ValueError as error:
-        raise Http404(str(error)) from error
+    job = job_named(name, strategy, str(processes), request.GET.get("level", ""))
+    kept = read(job, request.GET.get("schedule", ""))
     context = about(request, job, kept)
     if kept:
         hidden_after = number_in(request, "predict", most=len(kept.schedule.steps) - 1)
@@ -48,31 +43,25 @@ def exploration(request: HttpRequest, name: str, strategy: str, processes: int) 
     return render(request, "lab/exploration.html", context)
 
 
-@never_cache
-@require_safe
+@page
 def scheduler(request: HttpRequest, name: str, strategy: str, processes: int) -> HttpResponse:
     """Let the visitor decide who goes next: after the steps `taken`, of recorded schedules."""
-    job = job_of(request, name, strategy, processes)
+    job = job_named(name, strategy, str(processes), request.GET.get("level", ""))
+    return render(request, "lab/scheduler.html", board(request, job))
+
+
+def board(request: HttpRequest, job: Job) -> dict[str, Any]:
+    """Return what the visitor plays with: who may go next, the steps `taken`, and the source."""
     taken = request.GET.get("taken", "")
-    try:
-        kept = reach(job, taken)
-    except ValueError as error:
-        raise Http404(str(error)) from error
+    kept = reach(job, taken)
     context = about(request, job, kept)
     if kept:
-        context |= board(job, kept, taken)
-    return render(request, "lab/scheduler.html", context)
+        context |= branch(kept, taken) | {"schedule": kept.schedule}
+        context["parts"] = parts(job.strategy, told=False, at=context["lines"])
+    return context
 
 
-def board(job: Job, kept: RecordedExploration, taken: str) -> dict[str, Any]:
-    """Return what the visitor plays with: who may go next, the steps so far, and the source."""
-    found = branch(kept, taken)
-    told = parts(job.strategy, told=False, at=found["lines"])
-    return {**found, "schedule": kept.schedule, "parts": told}
-
-
-@never_cache
-@require_safe
+@page
 def queue(request: HttpRequest) -> HttpResponse:
     """Show three processes that queue for a row, and what PostgreSQL says of it."""
     (job,) = jobs_named("queue")
@@ -80,19 +69,33 @@ def queue(request: HttpRequest) -> HttpResponse:
     context = about(request, job, kept)
     if kept:
         schedule = kept.schedule
-        context |= {
-            "schedule": schedule,
-            "moments": moments(schedule.steps),
-            "pictures": pictures(
-                sheet_of(kept.recording, schedule, len(schedule.steps)),
-                f"Schedule {schedule.order}, step by step; the tables below tell the same",
-            ),
-        }
+        sheet = sheet_of(kept.recording, schedule, len(schedule.steps))
+        described = f"Schedule {schedule.order}, step by step; the tables below tell the same"
+        context |= {"schedule": schedule, "moments": moments(schedule.steps)}
+        context["pictures"] = pictures(sheet, described)
     return render(request, "lab/queue.html", context)
 
 
+def moments(steps: list[Step]) -> list[dict[str, Any]]:
+    """Return which locks are held and waited for after each step of a schedule.
+
+    The process that waits longest is first in the `queue`. `pg_locks` are as recorded at that
+    moment; row locks, which PostgreSQL keeps in the rows, follow from the steps.
+    """
+    return [
+        {
+            "number": number,
+            "process": step["process"],
+            "said": said.sent if step["waited_for"] else str(said),
+            "held": [each for each in locks(steps) if each.first <= number < each.last],
+            "queue": [each for each in waits(steps) if each.first <= number < each.last],
+            "pg_locks": step["locks"],
+        }
+        for number, (step, said) in enumerate(zip(steps, words(steps), strict=True), start=1)
+    ]
+
+
 def about(request: HttpRequest, job: Job, kept: RecordedExploration | None) -> dict[str, Any]:
-    """Return what every page of an exploration says of it."""
     standard = job.isolation == READ_COMMITTED
     return {
         "race": job.race,

@@ -2,8 +2,7 @@
 
 import json
 import time
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 
@@ -14,8 +13,7 @@ REPORT = settings.BASE_DIR / "reports" / "races.json"
 LONGEST = 120  # seconds between two results of a command that is still running
 
 
-@dataclass(frozen=True)
-class MeasuredLoad:
+class MeasuredLoad(NamedTuple):
     """A load run, and the exploration of the same race."""
 
     run: dict[str, Any]
@@ -23,7 +21,6 @@ class MeasuredLoad:
 
     @property
     def lost(self) -> str:
-        """How many requests were lost, out of how many."""
         share = f" ({self.run['share']:.1%})" if self.run["lost"] else ""
         return f"{self.run['lost']:,} of {self.run['of']:,}{share}"
 

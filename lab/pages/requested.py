@@ -1,16 +1,35 @@
-"""Reads which exploration or number a request asks for, and says what is being explored."""
+"""What the pages share: what is not there is a 404, who may explore, and what is being explored."""
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from django.conf import settings
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
 
-from lab.catalogue import EVERY_RACE
-from lab.catalogue.race_definition import Race
+from lab.exceptions import NotFound
 from lab.models import Batch
 from lab.recording import batches
-from lab.recording.jobs import LEVELS, READ_COMMITTED, Job, jobs_named
-from shorturl.strategies import Strategy
+from lab.recording.jobs import Job, jobs_named
+
+View = Callable[..., HttpResponse]
+
+
+def page(view: View) -> View:
+    """Let a view only be read, and never kept; a NotFound that it raises is answered by a 404."""
+
+    @never_cache
+    @require_safe
+    @wraps(view)
+    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            return view(request, *args, **kwargs)
+        except NotFound as error:
+            raise Http404(str(error)) from error
+
+    return wrapped
 
 
 def may_explore(request: HttpRequest) -> bool:
@@ -33,39 +52,11 @@ def exploring(request: HttpRequest, job: Job | None = None) -> dict[str, Any]:
     return {"goes_on": newest if goes_on else None, "may_explore": may_explore(request)}
 
 
-def job_of(request: HttpRequest, name: str, strategy: str, processes: int) -> Job:
-    """Return the exploration of an address and its query; raise Http404 where there is none."""
-    found = race_named(name)
-    chosen = strategy_of(found, strategy)
-    level = request.GET.get("level", READ_COMMITTED)
-    if level not in LEVELS:
-        raise Http404(f"The isolation levels are {', '.join(LEVELS)}.")
-    if processes not in found.counts:
-        counts = " or ".join(map(str, found.counts))
-        raise Http404(f"{name} is explored with {counts} processes.")
-    return Job(found, chosen, processes, level)
-
-
-def race_named(name: str) -> Race:
-    """Return the race `name`; raise Http404 without one."""
-    if name not in EVERY_RACE:
-        raise Http404(f"There is no race {name!r}; there are {', '.join(EVERY_RACE)}.")
-    return EVERY_RACE[name]
-
-
-def strategy_of(race: Race, name: str) -> Strategy[Any]:
-    """Return the strategy `name`; raise Http404 when it takes no part."""
-    try:
-        return race.strategy(name)
-    except ValueError as error:
-        raise Http404(str(error)) from error
-
-
 def number_in(request: HttpRequest, name: str, *, most: int) -> int | None:
-    """Return a number of the query, or None without it; raise Http404 when it is out of range."""
+    """Return a number of the query, or None without it; raise NotFound when it is out of range."""
     text = request.GET.get(name, "")
     if not text:
         return None
     if not text.isdecimal() or int(text) > most:
-        raise Http404(f"{name} must be a number from 0 to {most}, not {text[:20]!r}.")
+        raise NotFound(f"{name} must be a number from 0 to {most}, not {text[:20]!r}.")
     return int(text)

@@ -8,6 +8,7 @@ from django.db.models.functions import JSONObject
 from django.utils.safestring import SafeString, mark_safe
 
 from lab.catalogue import EVERY_RACE
+from lab.exceptions import NotFound
 from lab.models import RecordedSchedule, Recording
 from lab.recording.jobs import READ_COMMITTED, Job
 from pginterleave.picture.cells import Sheet
@@ -24,8 +25,6 @@ LINE, OUTCOME, AROUND, MORE, LINES = 140, 30, 3, 10, 3
 
 
 class Ended(NamedTuple):
-    """The order of a schedule, and how it ends."""
-
     order: str
     verdict: HowItEnds
 
@@ -46,12 +45,12 @@ def read(job: Job, order: str, *, begins: bool = False) -> RecordedExploration |
     """Return what was recorded of `job`, with the schedule `order`; None when no schedule was.
 
     Without an order, the schedule is the counterexample, or else the first one. `begins` asks for
-    the first schedule that begins with `order`. Raises ValueError for an order that was not run.
+    the first schedule that begins with `order`. Raises NotFound for an order that was not run.
 
     All of it is one statement: between two of them, a new recording could take the place of this
     one, and the schedules of this one would be gone.
     """
-    unknown = ValueError(f"There is no recorded schedule {order[:50]!r}.")
+    unknown = NotFound(f"There is no recorded schedule {order[:50]!r}.")
     if order and not order.isalnum():  # it may hold a NUL, which no statement can
         raise unknown
     schedules = RecordedSchedule.objects.filter(recording=OuterRef("pk")).order_by()
@@ -85,7 +84,6 @@ def read(job: Job, order: str, *, begins: bool = False) -> RecordedExploration |
 
 
 def around(shown: RecordedExploration) -> dict[str, Any]:
-    """Return the schedules before and after the one shown, and the next that is violating."""
     orders, number = shown.orders, shown.schedule.number
     following = orders[number + 1 :] + orders[:number]
     violating = (each.order for each in following if each.verdict.kind != HOLDS)
@@ -106,7 +104,6 @@ class Group(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many they are."""
         return len(self.listed) + len(self.more)
 
 
@@ -184,7 +181,6 @@ def sheet_of(
 
 
 def pictures(sheet: Sheet, described: str) -> list[SafeString]:
-    """Return a sheet in both sizes, as HTML; `described` is for those who cannot see it."""
     return [mark_safe(svg(each, described)) for each in drawings(sheet)]  # noqa: S308 - it escapes
 
 

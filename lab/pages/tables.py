@@ -1,14 +1,12 @@
 """Recordings as tables for the pages, with a row for each strategy."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.urls import reverse
 
 from lab.catalogue import EVERY_RACE, OPERATIONS
-from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import Race
 from lab.models import Recording
 from lab.recording.jobs import ISOLATED, LEVELS, READ_COMMITTED, Job
@@ -16,34 +14,25 @@ from shorturl.operations import STRATEGIES
 from shorturl.strategies import Strategy
 
 
-@dataclass(frozen=True)
-class RecordedCell:
-    """An exploration with its recording: None when it has not been run yet."""
-
+class RecordedCell(NamedTuple):
     job: Job
-    recording: Recording | None
+    recording: Recording | None  # None: it was not run yet
 
     @property
     def url(self) -> str:
-        """The address of its page."""
         job = self.job
         path = reverse("lab:exploration", args=[job.race.name, job.strategy.name, job.processes])
         standard = job.isolation == READ_COMMITTED
         return path if standard else f"{path}?{urlencode({'level': job.isolation})}"
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table with a title; a cell is None where the strategy takes no part."""
-
+class Table(NamedTuple):
     title: str
     columns: list[str]
-    rows: list[tuple[Strategy[Any], list[RecordedCell | None]]]
+    rows: list[tuple[Strategy[Any], list[RecordedCell | None]]]  # None: it takes no part
 
 
 class Recorded:
-    """Makes the cells of tables from the given recordings."""
-
     def __init__(self, recordings: Iterable[Recording]) -> None:
         self._found = {
             (each.race, each.strategy, each.processes, each.isolation): each for each in recordings
@@ -59,7 +48,6 @@ class Recorded:
         return RecordedCell(job, self._found.get(tuple(job.where().values())))
 
     def matrix(self, operation: str) -> Table:
-        """Return strategies × races of an operation."""
         strategies, races = STRATEGIES[operation], OPERATIONS[operation].races
         return Table(
             operation,
@@ -68,7 +56,6 @@ class Recorded:
         )
 
     def isolation(self) -> list[Table]:
-        """Return strategies × isolation levels, a table for each race."""
         return [
             Table(
                 name,
@@ -82,14 +69,9 @@ class Recorded:
         ]
 
     def of_race(self, race: Race) -> Table:
-        """Return strategies × numbers of processes of a race."""
         columns = [f"{count} process{'es' * (count > 1)}" for count in race.counts]
         rows = [
             (one, [self.cell(race, one.name, count) for count in race.counts])
             for one in race.strategies.values()
         ]
         return Table(race.name, columns, rows)
-
-    def museum(self) -> list[tuple[Any, Table]]:
-        """Return the exhibits, each with its table."""
-        return [(exhibit, self.of_race(exhibit)) for exhibit in MUSEUM.values()]

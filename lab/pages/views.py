@@ -6,36 +6,29 @@ from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_POST
 
 from lab.catalogue import EVERY_RACE, OPERATIONS, RACES
 from lab.catalogue.museum import MUSEUM
-from lab.exceptions import AlreadyExploring
+from lab.exceptions import AlreadyExploring, NotFound
 from lab.models import Batch, Recording
 from lab.pages import measured
-from lab.pages.decisions import reach
-from lab.pages.exploration_views import about, board
-from lab.pages.requested import exploring, may_explore, race_named, strategy_of
+from lab.pages.exploration_views import board
+from lab.pages.requested import exploring, may_explore, page
 from lab.pages.tables import Recorded, RecordedCell
 from lab.recording import batches
-from lab.recording.jobs import ISOLATED, READ_COMMITTED, jobs_named
+from lab.recording.jobs import ISOLATED, READ_COMMITTED, jobs_named, race_named
 from lab.recording.source import diff, source
 from shorturl.strategies import Verdict
 
 
-@never_cache
-@require_safe
+@page
 def index(request: HttpRequest) -> HttpResponse:
     """Show a game, in which a hit is to be lost; the matrix, the races, and the last load test."""
     (game,) = jobs_named("lost_update/naive")
-    taken = request.GET.get("taken", "")
-    try:
-        kept = reach(game, taken)
-    except ValueError as error:
-        raise Http404(str(error)) from error
     recorded = Recorded(Recording.objects.all())
     context = {
+        **board(request, game),
         "races": [each for name, each in EVERY_RACE.items() if name not in MUSEUM],
         "tables": [recorded.matrix(operation) for operation in OPERATIONS],
         "newest": newest(race__in=RACES, isolation=READ_COMMITTED),
@@ -43,13 +36,10 @@ def index(request: HttpRequest) -> HttpResponse:
         "last_run": Batch.objects.order_by("-pk").first(),
         **exploring(request),
     }
-    if kept:
-        context |= {**about(request, game, kept), **board(game, kept, taken), **exploring(request)}
     return render(request, "lab/index.html", context)
 
 
-@never_cache
-@require_safe
+@page
 def race(request: HttpRequest, name: str) -> HttpResponse:
     """Show a race: the situation, the strategies with their results, any two as a diff."""
     found = race_named(name)
@@ -59,14 +49,13 @@ def race(request: HttpRequest, name: str) -> HttpResponse:
     )
     right = next(each for each in others if each.verdict is Verdict.RIGHT)
     sides = [
-        strategy_of(found, request.GET.get(side, default.name))
+        found.strategy(request.GET.get(side, default.name))
         for side, default in (("left", first), ("right", right))
     ]
-    sources = [source(side, bare=True) for side in sides]
-    exhibit = MUSEUM.get(name)
+    sources = [source(side) for side in sides]
     context = {
         "race": found,
-        "exhibit": exhibit,
+        "exhibit": MUSEUM.get(name),
         "table": Recorded(Recording.objects.filter(race=name)).of_race(found),
         **exploring(request),
         "choices": [("left", sides[0].name), ("right", sides[1].name)],
@@ -76,8 +65,7 @@ def race(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "lab/race.html", context)
 
 
-@never_cache
-@require_safe
+@page
 def isolation(request: HttpRequest) -> HttpResponse:
     """Show what the isolation levels change: race × strategy × level."""
     tables = Recorded(Recording.objects.filter(race__in=ISOLATED)).isolation()
@@ -85,11 +73,11 @@ def isolation(request: HttpRequest) -> HttpResponse:
     return render(request, "lab/isolation.html", shown)
 
 
-@never_cache
-@require_safe
+@page
 def museum(request: HttpRequest) -> HttpResponse:
     """Show the museum: races of real URL shorteners."""
-    exhibits = Recorded(Recording.objects.filter(race__in=MUSEUM)).museum()
+    recorded = Recorded(Recording.objects.filter(race__in=MUSEUM))
+    exhibits = [(exhibit, recorded.of_race(exhibit)) for exhibit in MUSEUM.values()]
     shown = {"exhibits": exhibits, "newest": newest(race__in=MUSEUM), **exploring(request)}
     return render(request, "lab/museum.html", shown)
 
@@ -103,25 +91,22 @@ def explore(request: HttpRequest) -> HttpResponse:
     try:
         jobs = jobs_named(what)
         return redirect("lab:batch", batches.start(what, len(jobs)).pk)
-    except ValueError as error:
+    except NotFound as error:
         raise Http404(str(error)) from error
     except AlreadyExploring:
         newest = Batch.objects.order_by("-pk").first()
         return redirect("lab:batch", newest.pk) if newest else redirect("lab:index")
 
 
-@never_cache
-@require_safe
+@page
 def batch(request: HttpRequest, number: int) -> HttpResponse:
-    """Show the progress of a batch."""
     found = get_object_or_404(Batch, pk=number)
     cell = None
-    with suppress(ValueError):  # for what the catalogue has no longer
+    with suppress(NotFound):  # for what the catalogue has no longer
         cell = RecordedCell(jobs_named(found.what)[0], None) if "/" in found.what else None
     context = {"batch": found, "lost": batches.is_lost(found), "cell": cell}
     return render(request, "lab/batch.html", context)
 
 
 def newest(**where: Any) -> Recording | None:
-    """Return the recording that was made last, of those; None when there is none."""
     return Recording.objects.filter(**where).order_by("-recorded_at").first()

@@ -44,7 +44,6 @@ def unlock(using: str) -> None:
 
 
 def is_locked() -> bool:
-    """Return whether any process explores."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s"
@@ -76,8 +75,8 @@ def start(what: str, total: int, *options: str) -> Batch:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    atexit.register(process.terminate)
-    threading.Thread(target=_wait, args=[process], daemon=True).start()
+    atexit.register(process.terminate)  # which does nothing to a process that has ended
+    threading.Thread(target=process.wait, daemon=True).start()
     return batch
 
 
@@ -95,18 +94,11 @@ def start_the_first() -> None:
             start("all", len(jobs_named("all")), "--missing")
 
 
-def _wait(process: "subprocess.Popen[bytes]") -> None:
-    process.wait()
-    atexit.unregister(process.terminate)
-
-
 def is_over(batch: Batch) -> bool:
-    """Return whether `batch` has ended, in whichever way."""
     return bool(batch.ended_at) or is_lost(batch)
 
 
 def was_interrupted(batch: Batch) -> bool:
-    """Return whether `batch` ended before it had finished, and not by a failure of its own."""
     return batch.problem.startswith(INTERRUPTED) or is_lost(batch)
 
 

@@ -9,14 +9,14 @@ from django.conf import settings
 from lab.catalogue import EVERY_RACE, RACES
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import Race
+from lab.exceptions import NotFound
 from shorturl.strategies import Strategy
 
-READ_COMMITTED, *STRICTER = LEVELS = ("read committed", "repeatable read", "serializable")
+READ_COMMITTED, _, SERIALIZABLE = LEVELS = ("read committed", "repeatable read", "serializable")
 # Explored at every level; the last one is no part of the matrix.
 ISOLATED = ("lost_update", "clobbered_edit", "toctou_in_a_transaction", "write_skew")
 GROUPS = ("all", "workshop", "queue", "matrix", "museum", "isolation")  # all: in this order
 OPENED = re.compile(r"/lab/races/(\w+)/(\w+)/(\d)/")  # a page of an exploration, in WORKSHOP.md
-QUEUE = ("lost_update", "select_for_update", "3")  # of the page that shows who waits for whom
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,6 @@ class Job:
         return f"{self.race.name}/{self.strategy.name}/{self.processes}/{level}"
 
     def where(self) -> dict[str, Any]:
-        """Return the fields that identify its recording."""
         return {
             "race": self.race.name,
             "strategy": self.strategy.name,
@@ -46,17 +45,23 @@ class Job:
 def jobs_named(what: str) -> list[Job]:
     """Return the explorations of a group, or the one written as race/strategy/….
 
-    Raises ValueError, which names the valid choices.
+    Raises NotFound, which names the valid choices.
     """
     if what not in GROUPS:
-        return [job_named(*what.split("/"))]
+        race, *rest = what.split("/")
+        if race not in EVERY_RACE:
+            there_are = ", ".join((*GROUPS, *EVERY_RACE))
+            raise NotFound(f"There is nothing called {race!r} to explore; there are {there_are}.")
+        return [job_named(race, *rest)]
     if what == "all":
         every = [job for group in GROUPS[1:] for job in jobs_named(group)]
         return list({str(job): job for job in every}.values())
     if what == "workshop":
-        return [job_named(*each) for each in dict.fromkeys(OPENED.findall(workshop()))]
-    if what == "queue":
-        return [job_named(*QUEUE)]
+        path = settings.BASE_DIR / "WORKSHOP.md"
+        text = path.read_text(encoding="utf-8") if path.exists() else ""  # not in a container
+        return [job_named(*each) for each in dict.fromkeys(OPENED.findall(text))]
+    if what == "queue":  # of the page that shows who waits for whom
+        return [job_named("lost_update", "select_for_update", "3")]
     races = {
         "matrix": RACES.values(),
         "museum": MUSEUM.values(),
@@ -71,25 +76,22 @@ def jobs_named(what: str) -> list[Job]:
     ]
 
 
-def workshop() -> str:
-    """Return the text of WORKSHOP.md; "" where it is not, as in a container."""
-    path = settings.BASE_DIR / "WORKSHOP.md"
-    return path.read_text(encoding="utf-8") if path.exists() else ""
-
-
 def job_named(
-    race: str = "", strategy: str = "", processes: str = "", level: str = "", *rest: str
+    race: str, strategy: str = "", processes: str = "", level: str = "", *rest: str
 ) -> Job:
-    """Return the exploration of these names; raise ValueError, naming the valid choices."""
-    if race not in EVERY_RACE:
-        there_are = ", ".join((*GROUPS, *EVERY_RACE))
-        raise ValueError(f"There is nothing called {race!r} to explore; there are {there_are}.")
-    found = EVERY_RACE[race]
+    """Return the exploration of these names; raise NotFound, naming the valid choices."""
+    found = race_named(race)
     chosen = found.strategy(strategy)
     counts = [str(count) for count in found.counts]
     if (processes or counts[0]) not in counts:
-        raise ValueError(f"{race} takes {' or '.join(counts)} processes, not {processes}.")
+        raise NotFound(f"{race} takes {' or '.join(counts)} processes, not {processes}.")
     isolation = level.replace("-", " ") or READ_COMMITTED
     if isolation not in LEVELS or rest:
-        raise ValueError(f"The isolation levels are {', '.join(LEVELS)}, not {level!r}.")
+        raise NotFound(f"The isolation levels are {', '.join(LEVELS)}, not {level!r}.")
     return Job(found, chosen, int(processes or counts[0]), isolation)
+
+
+def race_named(name: str) -> Race:
+    if name not in EVERY_RACE:
+        raise NotFound(f"There is no race {name!r}; there are {', '.join(EVERY_RACE)}.")
+    return EVERY_RACE[name]

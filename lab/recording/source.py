@@ -6,26 +6,29 @@ import hashlib
 import inspect
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 
 from shorturl.strategies import Strategy
 
 
-@dataclass(frozen=True)
-class Source:
-    """A strategy's source: its file (relative to the checkout), and its numbered lines."""
+class Source(NamedTuple):
+    """The lines of a strategy's source, with their numbers."""
 
-    path: str
+    path: str  # relative to the checkout
     lines: list[tuple[int, str]]
+    docstring: range  # the numbers of the lines that give the outcome away
+
+    @property
+    def bare(self) -> list[tuple[int, str]]:
+        """The lines but those of the docstring."""
+        return [(number, text) for number, text in self.lines if number not in self.docstring]
 
 
 def file_of(strategy: Strategy[Any]) -> Path:
-    """Return the file that a strategy is written in."""
     return Path(inspect.getsourcefile(inspect.unwrap(strategy.function)) or "")
 
 
@@ -34,28 +37,24 @@ def digest(strategy: Strategy[Any]) -> str:
     return hashlib.sha256(file_of(strategy).read_bytes()).hexdigest()
 
 
-def source(strategy: Strategy[Any], *, bare: bool = False) -> Source:
-    """Return the source of a strategy: its file, or its function where the file holds several.
-
-    `bare` leaves out the docstring, which gives the outcome away.
-    """
+def source(strategy: Strategy[Any]) -> Source:
+    """Return the source of a strategy: its file, or its function where the file holds several."""
     function, path = inspect.unwrap(strategy.function), file_of(strategy)
-    if path.stem == strategy.name:
-        lines, first = path.read_text().splitlines(), 1
-    else:
-        block, first = inspect.getsourcelines(function)
-        lines = "".join(block).splitlines()
-    numbered = list(enumerate(lines, start=first))
-    if bare:
-        start, end = docstring(path, function.__name__)
-        numbered = [(number, text) for number, text in numbered if not start <= number <= end]
+    lines, first = path.read_text().splitlines(), 1
+    docstring = range(0)
+    for node in ast.walk(ast.parse("\n".join(lines))):
+        if isinstance(node, ast.FunctionDef) and node.name == function.__name__:
+            if path.stem != strategy.name:
+                lines, first = lines[node.lineno - 1 : node.end_lineno], node.lineno
+            if ast.get_docstring(node):
+                docstring = range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+            break
     if path.is_relative_to(settings.BASE_DIR):
         path = path.relative_to(settings.BASE_DIR)
-    return Source(str(path), numbered)
+    return Source(str(path), [*enumerate(lines, start=first)], docstring)
 
 
-@dataclass(frozen=True)
-class SourcePart:
+class SourcePart(NamedTuple):
     """Lines of a source, its docstring or the rest: number, text, and which processes are there."""
 
     is_docstring: bool
@@ -69,25 +68,16 @@ def parts(
 
     `at` has by line the processes that are there.
     """
-    whole, bare = source(strategy).lines, source(strategy, bare=True).lines
-    grouped = itertools.groupby(whole, key=lambda line: line not in bare)
-    found = [
+    whole = source(strategy)
+    grouped = itertools.groupby(whole.lines, key=lambda line: line[0] in whole.docstring)
+    return [
         SourcePart(is_docstring, [(number, text, at.get(number, "")) for number, text in lines])
         for is_docstring, lines in grouped
+        if told or not is_docstring
     ]
-    return [part for part in found if told or not part.is_docstring]
 
 
-def docstring(path: Path, function: str) -> tuple[int, int]:
-    """Return the first and the last line of a function's docstring; (0, 0) without one."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef) and node.name == function and ast.get_docstring(node):
-            return node.body[0].lineno, node.body[0].end_lineno or 0
-    return 0, 0
-
-
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line of a diff; `sign` is "+", "-" or " ", and `number` is None where it is absent."""
 
     sign: str
@@ -97,15 +87,16 @@ class Line:
 
 
 def diff(left: Source, right: Source) -> list[Line]:
-    """Return every line of both, those they share once."""
-    before, after = ([text for _, text in each.lines] for each in (left, right))
+    """Return every line of both but their docstrings, those they share once."""
+    one, two = left.bare, right.bare
+    before, after = ([text for _, text in each] for each in (one, two))
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     found = []
     for tag, a, b, c, d in matcher.get_opcodes():
         if tag == "equal":
-            pairs = zip(left.lines[a:b], right.lines[c:d], strict=True)
+            pairs = zip(one[a:b], two[c:d], strict=True)
             found += [Line(" ", number, other, text) for (number, text), (other, _) in pairs]
         else:
-            found += [Line("-", number, None, text) for number, text in left.lines[a:b]]
-            found += [Line("+", None, number, text) for number, text in right.lines[c:d]]
+            found += [Line("-", number, None, text) for number, text in one[a:b]]
+            found += [Line("+", None, number, text) for number, text in two[c:d]]
     return found

@@ -68,6 +68,7 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
             [*idle, second_try],
             invariant=lambda _: "",
             expected=Exception,
+            isolation_level=job.isolation,
             observe=observe,
             each=alone.append,
         )
@@ -79,6 +80,7 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
         return with_changes(job.race, setup=setup, try_again=try_again).explore(
             job.strategy,
             job.processes,
+            isolation_level=job.isolation,
             observe=observe,
             each=keep,
             reduce=reduce,
@@ -86,12 +88,6 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
             max_seconds=MAX_SECONDS,
         )
 
-    with connection.cursor() as cursor:
-        name = connection.ops.quote_name(connection.settings_dict["NAME"])
-        # For the sessions that are opened from now on, which are those of the processes.
-        cursor.execute(
-            f"ALTER DATABASE {name} SET default_transaction_isolation = %s", [job.isolation]
-        )
     result = run(reduce=True)
     if len(kept) < result.schedules <= FEW:
         result = run(reduce=False)
@@ -116,7 +112,7 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
 
 
 def note_failure(job: Job, reason: str) -> None:
-    """Keep in the service's database why the exploration of `job` failed, if nothing else is."""
+    """Keep why the exploration of `job` failed, if nothing else is kept of it."""
     if not Recording.objects.using(SERVICE).filter(**job.where()).exists():
         nothing = {"schedules": 0, "explored": 0, "violating": 0, "refused": 0, "seconds": 0.0}
         recording = Recording(**job.where(), **nothing, truncated=reason[:300])
@@ -134,7 +130,6 @@ def replace(job: Job, recording: Recording, schedules: list[RecordedSchedule]) -
 
 
 def version() -> str:
-    """Return PostgreSQL's name and version."""
     with connection.cursor() as cursor:
         cursor.execute("SHOW server_version")
         return f"PostgreSQL {cursor.fetchone()[0].split()[0]}"

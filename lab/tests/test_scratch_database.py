@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import OperationalError
 
-from lab.exceptions import MayNotCreateDatabases
+from lab.exceptions import LabRefusal
 from lab.scratch_database import drop, is_free, prefix, scratch_database, scratch_databases, sweep
 from project.docs import ROOT
 from shorturl.models import ShortUrl
@@ -21,7 +21,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def host() -> Iterator[BaseDatabaseWrapper]:
-    """Another session in the service's database, as another host has."""
     session = connection.copy()
     yield session
     session.close()
@@ -56,7 +55,6 @@ def test_one_that_is_used_is_left_alone_by_another_host(host: BaseDatabaseWrappe
 
 
 def test_one_that_nobody_uses_any_more_is_dropped(host: BaseDatabaseWrapper, foreign: str) -> None:
-    """One host holds its lock and ends; another one sweeps before and after."""
     assert is_free(connection, foreign)
     sweep(host)
     assert scratch_databases(host) == [foreign]
@@ -90,7 +88,7 @@ def test_names_of_two_services_never_meet() -> None:
 def test_a_role_that_may_not_create_databases_is_told(host: BaseDatabaseWrapper) -> None:
     with host.cursor() as cursor:
         cursor.execute("SET ROLE pg_read_all_data")
-    with pytest.raises(MayNotCreateDatabases, match="ALTER ROLE pg_read_all_data CREATEDB"):
+    with pytest.raises(LabRefusal, match="ALTER ROLE pg_read_all_data CREATEDB"):
         sweep(host)
 
 

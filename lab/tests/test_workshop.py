@@ -2,15 +2,12 @@
 
 import re
 import shlex
-import subprocess
-import sys
 from io import StringIO
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.core.management import call_command, get_commands, load_command_class
-from django.db import connection
 from django.test import Client
 
 from project.docs import ROOT
@@ -27,7 +24,6 @@ MANAGED = [line.split("manage.py ")[1] for line in COMMANDS if "manage.py " in l
 
 
 def test_the_commands_can_be_given() -> None:
-    """Their arguments are taken."""
     assert len(MANAGED) >= 2
     for command in MANAGED:
         name, *arguments = shlex.split(command)
@@ -38,17 +34,6 @@ def test_the_commands_can_be_given() -> None:
 EXERCISES = {each.stem for each in (ROOT / "exercises").glob("*.py")}
 EXERCISES -= {"__init__", "conftest", "judging"}
 EXPLORATION = re.compile(r"/lab/races/(\w+)/(\w+)/(\d)/")
-
-
-@pytest.fixture
-def explored(transactional_db: None) -> None:
-    """The explorations that the text opens, recorded."""
-    found = {"/".join(match.groups()) for match in map(EXPLORATION.match, ADDRESSES) if match}
-    assert len(found) > 10
-    here = ["--database", connection.settings_dict["NAME"]]
-    command = [sys.executable, "manage.py", "record", *sorted(found), *here]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
 
 
 # Whether a schedule that the text opens violates the invariant, as the text says.
@@ -69,7 +54,7 @@ VIOLATES = {
 }
 
 
-@pytest.mark.usefixtures("explored")
+@pytest.mark.usefixtures("recorded")
 def test_every_page_opens_and_its_schedule_ends_as_the_text_says(
     client: Client, tmp_path: Path
 ) -> None:

@@ -1,10 +1,11 @@
-"""Solutions of the exercise `create`: RIGHT ones, and WRONG ones with why they are refused."""
+"""Solutions of the exercise `create`."""
 
 import itertools
 from typing import Any
 
-from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
+from django.db import DatabaseError, IntegrityError, OperationalError, transaction
 
+from exercises.tests.solutions import sql
 from shorturl.links.keys import is_collision
 from shorturl.models import ShortUrl
 from shorturl.strategies.creating import on_conflict, savepoint, table_lock
@@ -15,12 +16,6 @@ exhausted = ShortUrl.KeySpaceExhausted
 def insert(key, target_url):
     with transaction.atomic():
         return ShortUrl.objects.create(key=key, target_url=target_url)
-
-
-def sql(text, *values):
-    with connection.cursor() as cursor:
-        cursor.execute(text, values)
-        return cursor.fetchall() if cursor.description else []
 
 
 def first_free(target_url, keys, is_taken=is_collision):

@@ -1,6 +1,5 @@
-"""Solutions of `crossed_locks`: RIGHT ones, and WRONG ones with why they are refused."""
+"""Solutions of the exercise `crossed_locks`."""
 
-import threading
 from typing import Any
 
 from django.db import DatabaseError, OperationalError, transaction
@@ -8,9 +7,6 @@ from django.db.backends.postgresql.psycopg_any import errors
 
 from shorturl import operations
 from shorturl.models import ShortUrl
-
-LOCK = threading.Lock()
-Both = tuple[ShortUrl, ShortUrl]
 
 
 def both(first, second):

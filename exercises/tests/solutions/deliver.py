@@ -1,6 +1,5 @@
-"""Solutions of the exercise `deliver`: RIGHT ones, and WRONG ones with why they are refused."""
+"""Solutions of the exercise `deliver`."""
 
-import threading
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,12 +17,15 @@ from shorturl.strategies.delivering import (
     watermark,
 )
 
-LOCK = threading.Lock()
 MINUTE = timedelta(minutes=1)
 
 
 def _due(subscription_id):
     return LinkEvent.objects.due(subscription_id).order_by("id")
+
+
+def _locked(subscription_id):
+    return _due(subscription_id).select_for_update(skip_locked=True).first()
 
 
 def _finish(event, send):
@@ -47,11 +49,11 @@ def claims_if_still_free(subscription_id, send):
     return False
 
 
-def claims_in_a_short_transaction(subscription_id, send):
+def claims_in_a_short_transaction(subscription_id, send, until=None):
     with transaction.atomic():
-        event = _due(subscription_id).select_for_update(skip_locked=True).first()
+        event = _locked(subscription_id)
         if event:
-            event.not_before = timezone.now() + MINUTE
+            event.not_before = until or timezone.now() + MINUTE
             event.save(update_fields=["not_before"])
     return _finish(event, send)
 
@@ -82,17 +84,12 @@ def out_of_order(subscription_id, send):
 
 
 def claims_for_ever(subscription_id, send):
-    with transaction.atomic():
-        event = _due(subscription_id).select_for_update(skip_locked=True).first()
-        if event:
-            event.not_before = datetime(9999, 1, 1, tzinfo=UTC)
-            event.save(update_fields=["not_before"])
-    return _finish(event, send)
+    return claims_in_a_short_transaction(subscription_id, send, datetime(9999, 1, 1, tzinfo=UTC))
 
 
 def lets_go_too_early(subscription_id, send):
     with transaction.atomic():
-        event = _due(subscription_id).select_for_update(skip_locked=True).first()
+        event = _locked(subscription_id)
     return _finish(event, send)
 
 
@@ -112,7 +109,7 @@ def swallows(subscription_id, send):
 
 def forgets_to_delete(subscription_id, send):
     with transaction.atomic():
-        event = _due(subscription_id).select_for_update(skip_locked=True).first()
+        event = _locked(subscription_id)
         if event:
             send(event)
     return event is not None

@@ -1,20 +1,17 @@
-"""Solutions of the exercise `quota`: RIGHT ones, and WRONG ones with why they are refused."""
+"""Solutions of the exercise `quota`."""
 
-import threading
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.postgres.functions import TransactionNow
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F, Func
 
+from exercises.tests.solutions import sql
 from shorturl.models import QuotaUsage, ShortUrl
 from shorturl.strategies.spending import row_lock
 
-LOCK = threading.Lock()
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-Create = Callable[[], Any]
 
 
 def _since(period):
@@ -132,16 +129,16 @@ def gives_back_what_it_expects(spender, create, *, limit, period, amount=1):
 
 
 def one_more_after_the_first(spender, create, *, limit, period, amount=1):
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(
+    with transaction.atomic():
+        found = sql(
             "INSERT INTO shorturl_spending AS counter (spender, period, since, spent)"
             " VALUES (%s, %s, date_bin(%s, now(), 'epoch'), %s)"
             " ON CONFLICT (spender, period, since) DO UPDATE"
             " SET spent = counter.spent + excluded.spent"
             " WHERE counter.spent + excluded.spent <= %s RETURNING id",
-            [spender, period, period, amount, limit],
+            *(spender, period, period, amount, limit),
         )
-        if not cursor.fetchone():
+        if not found:
             raise _refused(spender, limit, period)
         return create()
 
@@ -161,8 +158,7 @@ def spends_when_refused(spender, create, *, limit, period, amount=1):
 
 def outside_the_callers_transaction(spender, create, **quota):
     made = one_update(spender, create, **quota)
-    with connection.cursor() as cursor:
-        cursor.execute("COMMIT")
+    sql("COMMIT")
     return made
 
 

@@ -1,4 +1,4 @@
-"""Solutions of the exercise `resolve`: RIGHT ones, and WRONG ones with why they are refused."""
+"""Solutions of the exercise `resolve`."""
 
 import inspect
 import os
@@ -14,6 +14,7 @@ from django.db import DatabaseError, IntegrityError, OperationalError, connectio
 from django.db.models import F
 from django.http import Http404
 
+from exercises.tests.solutions import BY_NAME, add_one, sql
 from shorturl.models import ShortUrl
 from shorturl.strategies.resolving import repeatable_read, select_for_update, update_returning
 
@@ -26,17 +27,8 @@ def live(key):
     return ShortUrl.objects.live().filter(key=key)
 
 
-def sql(text, *values):
-    with connection.cursor() as cursor:
-        cursor.execute(text, values)
-        return cursor.fetchall() if cursor.description else []
-
-
 def read_and_write(key):
-    link = live(key).get()
-    link.hits += 1
-    link.save(update_fields=["hits"])
-    return link
+    return add_one(live(key).get())
 
 
 # Right ones, beside the strategies.
@@ -85,7 +77,7 @@ merging = Merging()
 
 def an_advisory_lock(key):
     with transaction.atomic():
-        sql("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", key)
+        sql(BY_NAME, key)
         link = live(key).get()
         if not live(key).update(hits=F("hits") + 1):  # others edit it without this lock
             raise gone(key)
@@ -154,9 +146,10 @@ def remembered(key):
 
 
 def another_exception(key):
-    if not live(key).update(hits=F("hits") + 1):
-        raise Http404
-    return ShortUrl.objects.get(key=key)
+    try:
+        return one_update(key)
+    except gone as error:
+        raise Http404 from error
 
 
 def the_number(key):
@@ -170,10 +163,7 @@ def compared_once(key):
 
 
 def no_transaction(key):
-    link = live(key).select_for_update().get()
-    link.hits += 1
-    link.save(update_fields=["hits"])
-    return link
+    return add_one(live(key).select_for_update().get())
 
 
 def session_lock(key):
@@ -194,10 +184,7 @@ def a_connection_of_its_own(key):
 
 def nowait(key):
     with transaction.atomic():
-        link = live(key).select_for_update(nowait=True).get()
-        link.hits += 1
-        link.save(update_fields=["hits"])
-    return link
+        return add_one(live(key).select_for_update(nowait=True).get())
 
 
 def nowait_for_ever(key):
@@ -210,10 +197,7 @@ def nowait_for_ever(key):
 
 def skip_locked(key):
     with transaction.atomic():
-        link = live(key).select_for_update(skip_locked=True).get()
-        link.hits += 1
-        link.save(update_fields=["hits"])
-    return link
+        return add_one(live(key).select_for_update(skip_locked=True).get())
 
 
 def repeatable_read_without_a_retry(key):
@@ -225,9 +209,7 @@ def repeatable_read_without_a_retry(key):
 def refresh_first(key):
     link = live(key).get()
     link.refresh_from_db()
-    link.hits += 1
-    link.save(update_fields=["hits"])
-    return link
+    return add_one(link)
 
 
 def full_save(key):
@@ -247,17 +229,12 @@ def locked_too_late(key):
     link = live(key).get()
     with transaction.atomic():
         ShortUrl.objects.select_for_update().get(key=key)
-        link.hits += 1
-        link.save(update_fields=["hits"])
-    return link
+        return add_one(link)
 
 
 def autocommit_off(key):
     transaction.set_autocommit(False)
-    link = live(key).select_for_update().get()
-    link.hits += 1
-    link.save(update_fields=["hits"])
-    return link
+    return add_one(live(key).select_for_update().get())
 
 
 def counted_in_python(key):
@@ -301,10 +278,7 @@ def one_attempt(key):
 
 def counts_and_takes_back(key):
     link = live(key).get()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE shorturl_shorturl SET hits = least(hits + 1, max_hits) WHERE key = %s", [key]
-        )
+    sql("UPDATE shorturl_shorturl SET hits = least(hits + 1, max_hits) WHERE key = %s", key)
     return link
 
 

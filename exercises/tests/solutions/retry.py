@@ -1,4 +1,4 @@
-"""Solutions of `retry`: RIGHT ones, and WRONG ones with why they are refused."""
+"""Solutions of the exercise `retry`."""
 
 import random
 import time

@@ -1,18 +1,12 @@
-"""Solutions of the exercise `reuse`: RIGHT ones, and WRONG ones with why they are refused."""
+"""Solutions of the exercise `reuse`."""
 
-import threading
-from collections.abc import Callable
 from typing import Any
 
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 
+from exercises.tests.solutions import BY_NAME, sql
 from shorturl.models import ShortUrl
 from shorturl.strategies.reusing import advisory_lock, on_conflict, serializable
-
-LOCK = threading.Lock()
-BY_NAME = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
-Reused = tuple[ShortUrl, bool]
-Create = Callable[[], ShortUrl]
 
 
 def _links(target_url, owner_id):
@@ -25,11 +19,6 @@ def _find_or_make(target_url, owner_id, create):
     return (found, False) if found else (create(), True)
 
 
-def _lock(text, *values):
-    with connection.cursor() as cursor:
-        cursor.execute(text, values)
-
-
 # Right ones, beside the strategies.
 
 
@@ -38,7 +27,7 @@ def looks_twice(target_url, *, owner_id, create):
     if found:
         return found, False
     with transaction.atomic():
-        _lock(BY_NAME, f"{owner_id} {target_url}")
+        sql(BY_NAME, f"{owner_id} {target_url}")
         return _find_or_make(target_url, owner_id, create)
 
 
@@ -55,7 +44,7 @@ def locks_what_is_there(target_url, *, owner_id, create):
 
 
 def lets_go_too_early(target_url, *, owner_id, create):
-    _lock(BY_NAME, f"{owner_id} {target_url}")
+    sql(BY_NAME, f"{owner_id} {target_url}")
     return _find_or_make(target_url, owner_id, create)
 
 
@@ -64,7 +53,7 @@ def looks_before_it_locks(target_url, *, owner_id, create):
     if found:
         return found, False
     with transaction.atomic():
-        _lock(BY_NAME, f"{owner_id} {target_url}")
+        sql(BY_NAME, f"{owner_id} {target_url}")
         return create(), True
 
 
@@ -81,7 +70,7 @@ def looks_afterwards(target_url, *, owner_id, create):
 
 def serializable_without_a_retry(target_url, *, owner_id, create):
     with transaction.atomic():
-        _lock("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+        sql("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
         return _find_or_make(target_url, owner_id, create)
 
 
@@ -98,7 +87,7 @@ def only_the_link(target_url, *, owner_id, create):
 
 def whoever_is_nobody(target_url, *, owner_id, create):
     with transaction.atomic():
-        _lock(BY_NAME, target_url)
+        sql(BY_NAME, target_url)
         found = ShortUrl.objects.live().filter(target_url=target_url).order_by("id")
         if owner_id:
             found = found.filter(owner_id=owner_id)
@@ -109,27 +98,27 @@ def whoever_is_nobody(target_url, *, owner_id, create):
 def a_lock_for_accounts_only(target_url, *, owner_id, create):
     with transaction.atomic():
         if owner_id:
-            _lock(BY_NAME, f"{owner_id} {target_url}")
+            sql(BY_NAME, f"{owner_id} {target_url}")
         return _find_or_make(target_url, owner_id, create)
 
 
 def a_lock_for_nobody_only(target_url, *, owner_id, create):
     with transaction.atomic():
         if owner_id is None:
-            _lock(BY_NAME, target_url)
+            sql(BY_NAME, target_url)
         return _find_or_make(target_url, owner_id, create)
 
 
 def the_youngest(target_url, *, owner_id, create):
     with transaction.atomic():
-        _lock(BY_NAME, f"{owner_id} {target_url}")
+        sql(BY_NAME, f"{owner_id} {target_url}")
         found = _links(target_url, owner_id).last()
         return (found, False) if found else (create(), True)
 
 
 def tidies_up(target_url, *, owner_id, create):
     with transaction.atomic():
-        _lock(BY_NAME, f"{owner_id} {target_url}")
+        sql(BY_NAME, f"{owner_id} {target_url}")
         found = _links(target_url, owner_id).first()
         ShortUrl.objects.filter(target_url=target_url, owner_id=owner_id).exclude(
             pk=found and found.pk
@@ -139,7 +128,7 @@ def tidies_up(target_url, *, owner_id, create):
 
 def swallows(target_url, *, owner_id, create):
     with transaction.atomic():
-        _lock(BY_NAME, f"{owner_id} {target_url}")
+        sql(BY_NAME, f"{owner_id} {target_url}")
         found = _links(target_url, owner_id).first()
         try:
             with transaction.atomic():

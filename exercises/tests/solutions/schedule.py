@@ -1,4 +1,4 @@
-"""Solutions of the exercise `schedule`: RIGHT ones, and WRONG ones with why they are refused."""
+"""Solutions of the exercise `schedule`."""
 
 from typing import Any
 

@@ -6,7 +6,7 @@ from typing import Any
 from django.db import models
 from django.db.models import F
 
-from lab.catalogue.museum.exhibit import Exhibit, ExhibitModel, make_tables, right, rows_of, wrong
+from lab.catalogue.museum.exhibit import ExhibitModel, exhibit, right, wrong
 from lab.catalogue.race_definition import Process
 from lab.catalogue.resolving_races import NEW, OLD, not_redirected
 from pginterleave import Outcome
@@ -69,7 +69,6 @@ def edit_and_try(strategy: Strategy[Any]) -> Process:
 
 
 def old_link(strategy: Strategy[Any]) -> None:
-    make_tables(ClickedLink)
     ClickedLink.objects.create(id=1, key="a", target_url=OLD, clicks=0)
 
 
@@ -83,7 +82,9 @@ def edit_stays_and_clicks_count(outcomes: list[Outcome]) -> str:
     return "" if link.clicks == due else f"clicks = {link.clicks}, not {due}"
 
 
-EXHIBIT = Exhibit(
+EXHIBIT = exhibit(
+    ClickedLink,
+    prepare=old_link,
     name="bare_save",
     situation="The last process edits a link's target and follows it; the others follow it.",
     must_hold="The edit stays, all are redirected, and each is counted.",
@@ -92,13 +93,11 @@ EXHIBIT = Exhibit(
         wrong(mended_by_half, "F() and a bare save(): the edit is still undone"),
         right(mended, "F() and update_fields"),
     ),
-    setup=old_link,
     processes=lambda strategy, number: [
         *[partial(strategy.function, "a")] * (number - 1),
         edit_and_try(strategy),
     ],
     invariant=edit_stays_and_clicks_count,
-    observe=rows_of(ClickedLink),
     source="django-short-links: ServeURL.get() in links/views.py, clicks += 1 and save()",
     story=(
         "The first thing that everybody writes: get the object, add one, save. It reads as if it "

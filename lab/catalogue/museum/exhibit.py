@@ -39,18 +39,32 @@ class ExhibitModel(models.Model):
         managed = False
 
 
+def exhibit(
+    *tables: type[ExhibitModel],
+    prepare: Callable[[Strategy[Any]], object] = lambda _: None,
+    **fields: Any,
+) -> Exhibit:
+    """Return an exhibit on these tables, where `prepare(strategy)` puts rows and constraints.
+
+    They are made anew before each schedule.
+    """
+
+    def setup(strategy: Strategy[Any]) -> None:
+        make_tables(*tables)
+        prepare(strategy)
+
+    return Exhibit(setup=setup, **{"observe": rows_of(*tables), **fields})
+
+
 def wrong(function: Any, shows: str) -> Strategy[Any]:
-    """Return `function` as a strategy that violates the invariant in some schedule."""
     return Strategy(function.__name__, function, Verdict.WRONG, "–", shows)
 
 
 def right(function: Any, shows: str) -> Strategy[Any]:
-    """Return `function` as a strategy that violates the invariant in no schedule."""
     return Strategy(function.__name__, function, Verdict.RIGHT, "–", shows)
 
 
 def make_tables(*tables: type[ExhibitModel]) -> None:
-    """Make the empty tables of some models, anew if they exist."""
     with connection.schema_editor() as editor:
         for model in tables:
             editor.execute(f"DROP TABLE IF EXISTS {editor.quote_name(model._meta.db_table)}")
@@ -58,7 +72,6 @@ def make_tables(*tables: type[ExhibitModel]) -> None:
 
 
 def add_unique(model: type[ExhibitModel], *fields: str, nulls_distinct: bool | None = None) -> None:
-    """Add a unique constraint to the table of `model`."""
     with connection.schema_editor() as editor:
         name = "_".join([model._meta.db_table, *fields, "uk"])
         editor.add_constraint(
@@ -67,7 +80,6 @@ def add_unique(model: type[ExhibitModel], *fields: str, nulls_distinct: bool | N
 
 
 def rows_of(*tables: type[ExhibitModel]) -> Callable[[], str]:
-    """Return a function that says what the rows of some models hold."""
 
     def rows() -> str:
         return "; ".join(

@@ -6,7 +6,7 @@ from typing import Any
 from django.db import models, transaction
 from django.db.models import F
 
-from lab.catalogue.museum.exhibit import Exhibit, ExhibitModel, make_tables, right, rows_of, wrong
+from lab.catalogue.museum.exhibit import ExhibitModel, exhibit, right, wrong
 from pginterleave import Outcome
 from shorturl.strategies import Strategy, table
 
@@ -62,7 +62,6 @@ def mended_with_a_lock(key: str) -> bool:
 
 
 def one_free_place(strategy: Strategy[Any]) -> None:
-    make_tables(LimitedLink)
     LimitedLink.objects.create(id=1, key="gift", uses=0, max_uses=1)
 
 
@@ -74,7 +73,9 @@ def redeemed_as_often_as_allowed(outcomes: list[Outcome]) -> str:
     return "" if link.uses == redeemed else f"uses = {link.uses}, not {redeemed}"
 
 
-EXHIBIT = Exhibit(
+EXHIBIT = exhibit(
+    LimitedLink,
+    prepare=one_free_place,
     name="limited_use",
     situation="Everybody redeems the same link (LimitedLink), which may be used once.",
     must_hold="One may follow it, the others are told that it is used up, and uses = 1.",
@@ -83,10 +84,8 @@ EXHIBIT = Exhibit(
         right(mended, "one UPDATE … WHERE uses < max_uses"),
         right(mended_with_a_lock, "a row lock before the check"),
     ),
-    setup=one_free_place,
     processes=lambda strategy, number: [partial(strategy.function, "gift")] * number,
     invariant=redeemed_as_often_as_allowed,
-    observe=rows_of(LimitedLink),
     source=(
         "django-link-shortener 1.1: max_uses (max_uses=1 with 16 threads: 5 to 16 redemptions); "
         "Shlink 5.1.5: max-visits"

@@ -1,20 +1,12 @@
 """YOURLS: the next id is read, used and written back, and two creates use the same."""
 
-from functools import partial
 from typing import Any
 
 from django.db import connection, models
 
 from lab.catalogue.creating_races import target
-from lab.catalogue.museum.exhibit import (
-    Exhibit,
-    ExhibitModel,
-    everybody_owns_a,
-    make_tables,
-    right,
-    rows_of,
-    wrong,
-)
+from lab.catalogue.museum.exhibit import ExhibitModel, everybody_owns_a, exhibit, right, wrong
+from lab.catalogue.race_definition import each
 from shorturl.strategies import Strategy, table
 
 
@@ -70,11 +62,13 @@ def mended(target_url: str) -> str:
 
 
 def first_id(strategy: Strategy[Any]) -> None:
-    make_tables(Option, Keyword)
     Option.objects.create(name="next_id", value=1)
 
 
-EXHIBIT = Exhibit(
+EXHIBIT = exhibit(
+    Option,
+    Keyword,
+    prepare=first_id,
     name="next_id_written_back",
     situation="Everybody creates a link, whose keyword is the next id.",
     must_hold="Everybody gets a link that leads to their own target.",
@@ -82,12 +76,8 @@ EXHIBIT = Exhibit(
         wrong(as_found, "read the next id, look, insert, write it back"),
         right(mended, "UPDATE … RETURNING takes the number and moves on"),
     ),
-    setup=first_id,
-    processes=lambda strategy, number: [
-        partial(strategy.function, target(process)) for process in range(1, number + 1)
-    ],
+    processes=each(lambda strategy, process: strategy.function(target(process))),
     invariant=everybody_owns_a(Keyword),
-    observe=rows_of(Option, Keyword),
     source=("YOURLS: next_id and keyword_is_free (its issues 765, 1974, 2538, 2640 and 3666)"),
     story=(
         "The shortest keywords come from counting. The next number stands in a table of options; "

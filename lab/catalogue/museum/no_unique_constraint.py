@@ -1,21 +1,19 @@
 """Kutt: check whether the address is free, insert it, and no constraint that would know better."""
 
-from functools import partial
 from typing import Any
 
 from django.db import connection, models
 
 from lab.catalogue.creating_races import target
 from lab.catalogue.museum.exhibit import (
-    Exhibit,
     ExhibitModel,
     add_unique,
-    make_tables,
+    exhibit,
     one_link_called,
     right,
-    rows_of,
     wrong,
 )
+from lab.catalogue.race_definition import each
 from shorturl.strategies import Strategy, table
 
 
@@ -54,13 +52,14 @@ def mended(address: str, target_url: str) -> bool:
         return cursor.fetchone() is not None
 
 
-def no_links(strategy: Strategy[Any]) -> None:
-    make_tables(Address)
+def add_constraint(strategy: Strategy[Any]) -> None:
     if strategy.name != "as_found":
         add_unique(Address, "address")
 
 
-EXHIBIT = Exhibit(
+EXHIBIT = exhibit(
+    Address,
+    prepare=add_constraint,
     name="no_unique_constraint",
     situation="Everybody asks for the same address.",
     must_hold="One gets it, and the others are told that it is taken.",
@@ -68,12 +67,8 @@ EXHIBIT = Exhibit(
         wrong(as_found, "look, then insert, and no constraint behind it"),
         right(mended, "a unique constraint, and INSERT … ON CONFLICT"),
     ),
-    setup=no_links,
-    processes=lambda strategy, number: [
-        partial(strategy.function, "sale", target(process)) for process in range(1, number + 1)
-    ],
+    processes=each(lambda strategy, process: strategy.function("sale", target(process))),
     invariant=one_link_called("sale", Address),
-    observe=rows_of(Address),
     source="Kutt 3.2.3: generateId in server/utils/utils.js (its issue 513)",
     story=(
         "They check whether the address is free, and insert it. Others do the same, and their "

@@ -1,21 +1,19 @@
 """Shlink: a unique key with a column that may be NULL lets two links in with the same code."""
 
-from functools import partial
 from typing import Any
 
 from django.db import connection, models, transaction
 
 from lab.catalogue.creating_races import target
 from lab.catalogue.museum.exhibit import (
-    Exhibit,
     ExhibitModel,
     add_unique,
-    make_tables,
+    exhibit,
     one_link_called,
     right,
-    rows_of,
     wrong,
 )
+from lab.catalogue.race_definition import each
 from shorturl.strategies import Strategy, table
 
 
@@ -66,14 +64,15 @@ def mended(code: str, target_url: str) -> bool:
         return cursor.fetchone() is not None
 
 
-def no_links(strategy: Strategy[Any]) -> None:
-    make_tables(DomainLink)
+def add_constraint(strategy: Strategy[Any]) -> None:
     # By default, a unique constraint takes each NULL for a value of its own.
     distinct = None if strategy.name == "as_found" else False
     add_unique(DomainLink, "code", "domain_id", nulls_distinct=distinct)
 
 
-EXHIBIT = Exhibit(
+EXHIBIT = exhibit(
+    DomainLink,
+    prepare=add_constraint,
     name="null_in_a_unique_key",
     situation="Everybody asks for the same code on the default domain, whose id is NULL.",
     must_hold="One gets it, and the others are told that it is taken.",
@@ -81,12 +80,8 @@ EXHIBIT = Exhibit(
         wrong(as_found, "SELECT … FOR UPDATE, then INSERT; UNIQUE (code, domain_id)"),
         right(mended, "INSERT … ON CONFLICT; UNIQUE NULLS NOT DISTINCT"),
     ),
-    setup=no_links,
-    processes=lambda strategy, number: [
-        partial(strategy.function, "sale", target(process)) for process in range(1, number + 1)
-    ],
+    processes=each(lambda strategy, process: strategy.function("sale", target(process))),
     invariant=one_link_called("sale", DomainLink),
-    observe=rows_of(DomainLink),
     source="Shlink 5.1.5: how it makes sure that a short code is unique",
     story=(
         "They did two things against this race. They look for the code with SELECT … FOR UPDATE "

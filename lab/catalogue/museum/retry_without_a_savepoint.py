@@ -6,16 +6,8 @@ from typing import Any
 from django.db import IntegrityError, models, transaction
 
 from lab.catalogue.creating_races import target
-from lab.catalogue.museum.exhibit import (
-    Exhibit,
-    ExhibitModel,
-    everybody_owns_a,
-    make_tables,
-    right,
-    rows_of,
-    wrong,
-)
-from lab.catalogue.race_definition import Process
+from lab.catalogue.museum.exhibit import ExhibitModel, everybody_owns_a, exhibit, right, wrong
+from lab.catalogue.race_definition import each
 from shorturl.strategies import Strategy, table
 
 
@@ -60,21 +52,14 @@ def mended(target_url: str, keys: Iterable[str]) -> str:
     raise KeyError("no key was free")
 
 
-def in_a_request(strategy: Strategy[Any], process: int) -> Process:
-    """Return what a request does: create a link in the transaction that ATOMIC_REQUESTS begins."""
-
-    def run() -> object:
-        with transaction.atomic():
-            return strategy.function(target(process), ["same", f"own{process}"])
-
-    return run
+def in_a_request(strategy: Strategy[Any], process: int) -> object:
+    """Create a link in the transaction that ATOMIC_REQUESTS begins."""
+    with transaction.atomic():
+        return strategy.function(target(process), ["same", f"own{process}"])
 
 
-def no_links(strategy: Strategy[Any]) -> None:
-    make_tables(RetriedLink)
-
-
-EXHIBIT = Exhibit(
+EXHIBIT = exhibit(
+    RetriedLink,
     name="retry_without_a_savepoint",
     situation="Everybody creates a link in a transaction, and all draw the same key first.",
     must_hold="Everybody gets a link that leads to their own target.",
@@ -82,12 +67,8 @@ EXHIBIT = Exhibit(
         wrong(as_found, "catches IntegrityError and continues in the same transaction"),
         right(mended, "the same with a savepoint round the INSERT"),
     ),
-    setup=no_links,
-    processes=lambda strategy, number: [
-        in_a_request(strategy, process) for process in range(1, number + 1)
-    ],
+    processes=each(in_a_request),
     invariant=everybody_owns_a(RetriedLink),
-    observe=rows_of(RetriedLink),
     source="django-link-shortener 1.1: create(), 3 tries on IntegrityError without a savepoint",
     story=(
         "They knew that two may draw the same key, left the decision to the unique constraint, and "

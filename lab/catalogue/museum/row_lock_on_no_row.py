@@ -8,10 +8,9 @@ from django.db import connection, models, transaction
 from django.db.models import F
 
 from lab.catalogue.museum.exhibit import (
-    Exhibit,
     ExhibitModel,
     add_unique,
-    make_tables,
+    exhibit,
     right,
     rows_of,
     wrong,
@@ -83,8 +82,7 @@ def mended_with_a_lock(link_id: int, hour: datetime) -> None:
             Visits.objects.create(link_id=link_id, hour=hour, total=1)
 
 
-def no_visits(strategy: Strategy[Any]) -> None:
-    make_tables(VisitedLink, Visits)
+def one_link(strategy: Strategy[Any]) -> None:
     VisitedLink.objects.create(id=1)
     if strategy.name not in ("as_found", "mended_with_a_lock"):
         add_unique(Visits, "link_id", "hour")
@@ -97,7 +95,10 @@ def one_row_counts_all(outcomes: list[Outcome]) -> str:
     return "" if totals == [len(outcomes)] else f"total = {totals[0]}, not {len(outcomes)}"
 
 
-EXHIBIT = Exhibit(
+EXHIBIT = exhibit(
+    VisitedLink,
+    Visits,
+    prepare=one_link,
     name="row_lock_on_no_row",
     situation="Everybody follows a link that nobody has followed in this hour.",
     must_hold="The hour has one row, which counts everybody.",
@@ -106,7 +107,6 @@ EXHIBIT = Exhibit(
         right(mended, "a unique key, and INSERT … ON CONFLICT DO UPDATE"),
         right(mended_with_a_lock, "the same, with a lock on a row that does exist"),
     ),
-    setup=no_visits,
     processes=lambda strategy, number: [partial(strategy.function, 1, NOON)] * number,
     invariant=one_row_counts_all,
     observe=rows_of(Visits),

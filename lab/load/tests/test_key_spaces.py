@@ -20,17 +20,14 @@ HOUR = timedelta(hours=1)
 
 
 def link(space: str, key: str) -> ShortUrl:
-    """Return a new link of `space`."""
     return ShortUrl.objects.create(key=key, target_url=f"{spaces.targets(space)}{key}")
 
 
 def aged(space: KeySpace, age: timedelta) -> None:
-    """Make `space` one that was opened that long ago."""
     KeySpace.objects.filter(pk=space.pk).update(created_at=timezone.now() - age)
 
 
 def run(*arguments: str) -> str:
-    """Return what `manage.py spaces` prints."""
     output = StringIO()
     call_command("spaces", *arguments, stdout=output)
     return output.getvalue()
@@ -39,7 +36,7 @@ def run(*arguments: str) -> str:
 @pytest.mark.parametrize("length", [spaces.MIN_KEY_LENGTH, spaces.MAX_KEY_LENGTH])
 def test_the_candidates_are_those_of_the_service_behind_a_prefix(length: int) -> None:
     space = spaces.open_space(length)
-    drawn = [*spaces.SpaceCandidates(space.name, length, 0xFFF)]
+    drawn = [*spaces.SpaceCandidates(space, 0xFFF)]
     prefix = f"{space.name}-fff-"  # of this round: no other has its keys
     assert all(key.startswith(prefix) for key in drawn)
     lengths = Counter(len(key) - len(prefix) for key in drawn)

@@ -1,25 +1,36 @@
 """The endpoints of load tests: every strategy over HTTP, in a key space, and clear errors."""
 
 import runpy
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from lab import urls
-from lab.load import views, visit_views
+from lab.load import endpoint, key_spaces, views
+from lab.models import KeySpace
 from shorturl.exceptions import RowLocked
 from shorturl.links import keys
-from shorturl.models import QuotaUsage, ShortUrl
+from shorturl.models import QuotaUsage, ShortUrl, VisitCount
 from shorturl.operations import STRATEGIES
-from shorturl.strategies import creating, resolving
+from shorturl.strategies import (
+    Strategy,
+    Verdict,
+    creating,
+    recording_visits,
+    resolving,
+    rolling_up,
+)
 from shorturl.strategies.resolving import compare_and_swap
 
 pytestmark = pytest.mark.django_db
 
-LOAD = {views.__name__, visit_views.__name__}
+HOUR = timedelta(hours=1)
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+HEADERS = {"User-Agent": FIREFOX, "Referer": "https://news.example/today"}
 EXPRESSION = ["f_expression", "f_expression_full_save"]  # their objects do not know the number
 
 
@@ -35,13 +46,27 @@ def post(client: Client, path: str, content: Any, content_type: str = "applicati
 
 @pytest.fixture
 def space(client: Client) -> str:
-    """An open key space."""
     return str(post(client, "spaces", {"key_length": 1}).json()["space"])
+
+
+@pytest.fixture
+def own_space(client: Client) -> str:
+    return str(post(client, "spaces", {"key_length": 1, "own_visits": True}).json()["space"])
 
 
 def create(client: Client, space: str, strategy: str = "on_conflict", **changes: Any) -> Any:
     content = {"space": space, "round": 0, "target_url": f"https://{space}.invalid/a"}
     return post(client, f"create/{strategy}", {**content, **changes})
+
+
+def record(client: Client, key: str, by: str = "upsert") -> Any:
+    return client.get(f"/lab/record/{by}/{key}", headers=HEADERS)
+
+
+def counts(client: Client, space: str) -> list[tuple[int, int]]:
+    """Return hits and visits of each link, as they are listed."""
+    listed = client.get(f"/lab/spaces/{space}/links").json()["links"]
+    return [(hits, visits) for _, _, hits, _, visits in listed]
 
 
 def detail(response: Any, status: int) -> str:
@@ -89,8 +114,23 @@ def test_resolve(client: Client, space: str, strategy: str) -> None:
         assert ShortUrl.objects.get().hits == hits
 
 
+@pytest.mark.parametrize("strategy", recording_visits.STRATEGIES)
+@pytest.mark.django_db(transaction=True)  # combined must be the whole transaction
+def test_record(client: Client, space: str, strategy: str) -> None:
+    key = create(client, space).json()["key"]
+    for hits in (1, 2):
+        response = record(client, key, strategy)
+        assert response.status_code == 302
+        assert response["Location"] == f"https://{space}.invalid/a"
+        assert response["Cache-Control"] == "private, no-store"
+        assert response["X-Hits"] == str(hits)
+        assert counts(client, space) == [(hits, hits)]
+    visit = VisitCount.objects.values_list("referrer", "browser", "system", "is_bot").first()
+    assert visit == ("news.example", "Firefox", "Linux", False)
+
+
 def test_each_operation_is_one_statement_as_in_the_service(
-    client: Client, space: str, django_assert_num_queries: DjangoAssertNumQueries
+    client: Client, space: str, own_space: str, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     key = create(client, space).json()["key"]
     with django_assert_num_queries(1):
@@ -102,6 +142,9 @@ def test_each_operation_is_one_statement_as_in_the_service(
     assert (short_url.target_url, short_url.hits) == (f"https://{space}.invalid/b", 1)
     with django_assert_num_queries(1):
         create(client, space, round=1)
+    for each in (key, create(client, own_space).json()["key"]):
+        with django_assert_num_queries(1):
+            record(client, each)
 
 
 def test_a_space_is_listed_page_by_page_and_removed_with_its_links(
@@ -129,7 +172,6 @@ def test_a_space_is_listed_page_by_page_and_removed_with_its_links(
 
 
 def failure(response: Any, status: int, exception: str, verdict: str) -> str:
-    """Return the message of the answer to a request whose strategy raised that."""
     assert response.status_code == status
     answer = response.json()
     assert (answer["exception"], answer["verdict"]) == (exception, verdict)
@@ -153,28 +195,116 @@ def test_a_resolve_fails(client: Client, space: str, monkeypatch: pytest.MonkeyP
     failure(response, 503, "Contended", "right")
     ShortUrl.objects.get().delete()  # f_expression sees the tombstone too
     failure(client.get(f"/lab/resolve/update_returning/{key}"), 404, "DoesNotExist", "right")
-    assert views.failure(RowLocked(key), resolving.STRATEGIES["naive"]).status_code == 503
-    down = views.failure(OperationalError("gone\n"), resolving.STRATEGIES["naive"])
+    assert endpoint.failure(RowLocked(key), resolving.STRATEGIES["naive"]).status_code == 503
+    down = endpoint.failure(OperationalError("gone\n"), resolving.STRATEGIES["naive"])
     assert down.status_code == 503
     assert b'"message": "gone"' in down.content
 
 
+def test_visits_of_all_times_are_added_up(client: Client, space: str) -> None:
+    """Of an hour and the next one, of those that were rolled up, and single ones."""
+    key = create(client, space).json()["key"]
+    for unit, age in (("h", HOUR), ("d", HOUR), (None, 0 * HOUR), ("h", 0 * HOUR)):
+        record(client, key)
+        row = VisitCount.objects.latest("id")
+        VisitCount.objects.filter(pk=row.pk).update(unit=unit, starts_at=row.starts_at - age)
+    create(client, space, round=1)
+    assert VisitCount.objects.count() == 4
+    assert counts(client, space) == [(4, 4), (0, 0)]
+    assert client.delete(f"/lab/spaces/{space}").json() == {"removed": 2}
+    assert not VisitCount.objects.exists()
+
+
+@pytest.mark.parametrize("strategy", rolling_up.STRATEGIES)
+@pytest.mark.django_db(transaction=True)
+def test_a_roll_up_takes_the_visits_of_the_space_and_no_others(
+    client: Client, space: str, own_space: str, strategy: str
+) -> None:
+    keys = [create(client, each).json()["key"] for each in (space, own_space)]
+    for key in (*keys, keys[1]):
+        record(client, key)
+    response = post(client, f"roll_up/{strategy}/{own_space}", {})
+    assert (response.status_code, response.json()) == (200, {"taken": 1})
+    assert post(client, f"roll_up/{strategy}/{own_space}", {}).json() == {"taken": 0}
+    assert counts(client, own_space) == [(2, 2)]
+    assert counts(client, space) == [(1, 1)]
+    assert [*VisitCount.objects.values_list("unit", "hits")] == [("h", 1)]
+    with key_spaces.visits_of(KeySpace.objects.get(name=own_space)):
+        assert [*VisitCount.objects.values_list("unit", "hits")] == [("d", 2)]
+    client.delete(f"/lab/spaces/{own_space}")
+    assert f"{own_space}-visits" not in connection.introspection.table_names()
+
+
+def test_a_roll_up_without_visits_of_its_own_is_refused(client: Client, space: str) -> None:
+    record(client, create(client, space).json()["key"])
+    text = detail(post(client, f"roll_up/watermark/{space}", {}), 409)
+    assert text == (
+        f"'{space}' has no visits of its own, and a roll-up takes those of all links: open a space "
+        'with "own_visits": true.'
+    )
+    assert VisitCount.objects.get().unit == "h"
+
+
+def test_a_role_that_may_not_make_tables(client: Client) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE ROLE lab_without_tables")  # which the test's rollback removes
+        cursor.execute("GRANT INSERT, SELECT ON lab_keyspace TO lab_without_tables")
+        cursor.execute("SET LOCAL ROLE lab_without_tables")
+        text = detail(post(client, "spaces", {"key_length": 1, "own_visits": True}), 403)
+        cursor.execute("RESET ROLE")
+    assert text == "own_visits: permission denied for schema public"
+    assert not KeySpace.objects.exists()
+
+
+def test_a_roll_up_fails(client: Client, own_space: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    failure(record(client, f"{own_space}-0-none"), 404, "DoesNotExist", "right")
+
+    class Ended(Exception):
+        sqlstate = "57014"
+
+    def roll_up(unit: str | None, into: str, before: datetime) -> int:
+        raise OperationalError("gone") from Ended()
+
+    broken = Strategy("broken", roll_up, Verdict.RIGHT, "–", "")
+    monkeypatch.setitem(rolling_up.STRATEGIES, "broken", broken)
+    path = f"roll_up/broken/{own_space}"
+    failure(post(client, path, {}), 503, "OperationalError", "right")
+    for code in views.IN_THE_WAY:
+        monkeypatch.setattr(Ended, "sqlstate", code)
+        text = detail(post(client, path, {}), 409)
+        assert text == "Another roll-up was in the way, and nothing was done."
+
+
 def test_what_does_not_exist(client: Client, space: str) -> None:
-    text = detail(create(client, space, "nope"), 404)
-    assert text == f"There is no strategy 'nope'; there are {', '.join(creating.STRATEGIES)}."
-    text = detail(client.get(f"/lab/resolve/nope/{space}-0-a"), 404)
-    assert text.endswith(f"{', '.join(resolving.STRATEGIES)}.")
+    for response, operation in (
+        (create(client, space, "nope"), "creating"),
+        (client.get(f"/lab/resolve/nope/{space}-0-a"), "resolving"),
+        (record(client, f"{space}-0-a", "nope"), "recording_visits"),
+        (post(client, f"roll_up/nope/{space}", {}), "rolling_up"),
+    ):
+        there_are = ", ".join(STRATEGIES[operation])
+        assert detail(response, 404) == f"There is no strategy 'nope'; there are {there_are}."
     target_url = f"https://{space}.invalid/"
     text = detail(post(client, f"edit/{space}-0-none", {"target_url": target_url}), 404)
     assert text == f"There is no short URL '{space}-0-none'."
     for name in ("lab-aaaaa", "lab-aaaaa%00"):
         path = f"/lab/spaces/{name}"
-        for response in (create(client, name), client.get(f"{path}/links"), client.delete(path)):
+        for response in (
+            create(client, name),
+            client.get(f"{path}/links"),
+            client.delete(path),
+            post(client, f"roll_up/batches/{name}", {}),
+        ):
             assert detail(response, 404).startswith("There is no key space")
     # The links of the service are out of reach.
     ShortUrl.objects.create(key="mine", target_url="https://example.com/")
-    assert "is in no key space" in detail(client.get("/lab/resolve/naive/mine"), 404)
-    assert "is in no key space" in detail(post(client, "edit/mine", {"target_url": "x"}), 404)
+    for response in (
+        client.get("/lab/resolve/naive/mine"),
+        record(client, "mine"),
+        record(client, "lab-aaaaa-0-a"),
+        post(client, "edit/mine", {"target_url": "x"}),
+    ):
+        assert "is in no key space" in detail(response, 404)
     assert ShortUrl.objects.get().hits == 0
 
 
@@ -208,6 +338,7 @@ def test_a_call_that_is_not_json_or_has_another_method(client: Client) -> None:
     assert detail(post(client, "spaces", "{"), 400).startswith("The body is not JSON")
     detail(post(client, "spaces", "key_length=1", "application/x-www-form-urlencoded"), 415)
     assert post(client, "resolve/naive/lab-aaaaa-0-a", {}).status_code == 405
+    assert client.get("/lab/roll_up/batches/lab-aaaaa").status_code == 405
 
 
 def test_only_where_it_is_on(settings: Settings) -> None:
@@ -215,7 +346,7 @@ def test_only_where_it_is_on(settings: Settings) -> None:
         settings.SHORTURL_LAB_LOAD = on
         patterns = runpy.run_path(urls.__file__)["urlpatterns"]
         modules = {each.callback.__module__ for each in patterns}
-        assert modules & LOAD == (LOAD if on else set())
+        assert (views.__name__ in modules) is on
 
 
 def test_a_spender_has_so_many_links(client: Client, space: str) -> None:

@@ -1,7 +1,8 @@
 """`manage.py handout`: the predictions of WORKSHOP.md as a sheet to print, and their answers."""
 
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.contrib.staticfiles.finders import find
@@ -9,15 +10,24 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 from django.template.loader import render_to_string
 
-from lab.pages.predictions import Prediction, predictions
 from lab.pages.schedules import read, shown
+from lab.recording.jobs import Job, job_named
 
 STYLES = ("shorturl/shorturl.css", "lab/lab.css", "pginterleave/picture.css")
+QUESTION = re.compile(r"\*\*Ask:\*\*(?P<question>.*?)\*\*Open:\*\*(?P<open>.*?)\n\s*\n", re.DOTALL)
+PREDICTED = re.compile(r"/lab/races/(\w+)/(\w+)/(\d)/\?schedule=(\d+)&predict=(\d+)")
+
+
+class Prediction(NamedTuple):
+    """A question: how does the schedule `schedule` of `job` go on after its first `after` steps?"""
+
+    question: str
+    job: Job
+    schedule: str
+    after: int
 
 
 class Command(BaseCommand):
-    """Explores what is not recorded yet."""
-
     help = "Write the predictions of WORKSHOP.md and their answers as one page of HTML to print."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -25,7 +35,12 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, file: str, **options: Any) -> None:
         text = (settings.BASE_DIR / "WORKSHOP.md").read_text(encoding="utf-8")
-        asked = predictions(text)
+        asked = [
+            Prediction(question, job_named(*names), schedule, int(after))
+            for part in QUESTION.finditer(text)
+            for question in [" ".join(part["question"].replace("`", "").split())]
+            for *names, schedule, after in PREDICTED.findall(part["open"])
+        ]
         missing = dict.fromkeys(str(each.job) for each in asked if not read(each.job, ""))
         if missing:
             call_command("record", *missing, stdout=self.stdout)

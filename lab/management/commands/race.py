@@ -2,23 +2,46 @@
 
 import os
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from shutil import get_terminal_size
-from typing import Any
+from typing import Any, NoReturn
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from lab.catalogue import RACES, matrix
+from lab.catalogue import EVERY_RACE, RACES, matrix
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import MAX_SCHEDULES, MAX_SECONDS, Race
 from lab.catalogue.write_skew import WRITE_SKEW
-from lab.exceptions import LabRefusal, TakesNoPart
-from lab.management import race_arguments as arguments
+from lab.exceptions import LabRefusal, NotFound
 from lab.scratch_database import scratch_database
 from pginterleave import Exploration, InterleaveError, Schedule
 from shorturl.strategies import Strategy
+
+ARGUMENTS = ("race", "strategy", "schedule", "processes", "max_schedules", "max_seconds")
+
+
+class OneLineParser(CommandParser):
+    """A parser that says what is wrong without printing the usage above it."""
+
+    def error(self, message: str) -> NoReturn:
+        if not self.called_from_command_line:
+            super().error(message)  # which raises
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def race_named(name: str) -> Race:
+    if name not in EVERY_RACE:
+        raise ArgumentTypeError(f"there is no race {name!r}; there are {', '.join(EVERY_RACE)}")
+    return EVERY_RACE[name]
+
+
+def limit(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
+    return int(text)
 
 
 class Command(BaseCommand):
@@ -28,55 +51,38 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(
-            dest="action",
-            required=True,
-            metavar="ACTION",
-            parser_class=arguments.OneLineParser,
+            dest="action", required=True, metavar="ACTION", parser_class=OneLineParser
         )
 
-        def action(name: str, run: Callable[..., None], text: str) -> CommandParser:
+        def action(run: Callable[..., None], text: str) -> CommandParser:
+            name = run.__name__.removeprefix("run_")
             subparser: CommandParser = actions.add_parser(name, help=text, description=text)
             subparser.set_defaults(run=run)
             return subparser
 
-        action("list", self.run_list, "List the races.")
-
+        action(self.run_list, "List the races.")
         explore = action(
-            "explore",
-            self.run_explore,
-            "Run every schedule, and count those that violate the invariant.",
+            self.run_explore, "Run every schedule, and count those that violate the invariant."
         )
-        explore.add_argument(
-            "race", nargs="?", type=arguments.race, help="one race; all without it"
-        )
+        explore.add_argument("race", nargs="?", type=race_named, help="one race; all without it")
         explore.add_argument("--strategy", help="one strategy; all without it")
-        self._add_limits(explore)
-
-        show = action("show", self.run_show, "Draw one schedule, step by step.")
-        show.add_argument("race", type=arguments.race)
+        show = action(self.run_show, "Draw one schedule, step by step.")
+        show.add_argument("race", type=race_named)
         show.add_argument("strategy")
         show.add_argument(
             "--schedule", help="like 1212; by default the counterexample, or the first"
         )
-        self._add_limits(show)
-
-        table = action(
-            "matrix", self.run_matrix, "Print strategies × races: violating / all schedules."
-        )
-        self._add_limits(table)
-
-    def _add_limits(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--processes", type=arguments.limit, help="how many; by default the race's own"
-        )
-        parser.add_argument("--max-schedules", type=arguments.limit, default=MAX_SCHEDULES)
-        parser.add_argument(
-            "--max-seconds", type=arguments.limit, default=MAX_SECONDS, help="for each search"
-        )
+        table = action(self.run_matrix, "Print strategies × races: violating / all schedules.")
+        for each in (explore, show, table):
+            each.add_argument("--processes", type=limit, help="how many; by default the race's own")
+            each.add_argument("--max-schedules", type=limit, default=MAX_SCHEDULES)
+            each.add_argument(
+                "--max-seconds", type=limit, default=MAX_SECONDS, help="for each search"
+            )
 
     def handle(self, *args: Any, run: Callable[..., None], **options: Any) -> None:
         try:
-            run(**options)
+            run(**{name: options[name] for name in ARGUMENTS if name in options})
             self.stdout.flush()
         except BrokenPipeError:  # the reader has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -88,7 +94,7 @@ class Command(BaseCommand):
         except DatabaseError as error:
             raise CommandError(f"The database: {error}".strip(), returncode=2) from error
 
-    def run_list(self, **options: Any) -> None:
+    def run_list(self) -> None:
         for race in [*RACES.values(), WRITE_SKEW]:
             self._list(race)
         self.stdout.write("\nThe museum: races that were found in real shorteners.\n\n")
@@ -104,38 +110,43 @@ class Command(BaseCommand):
         self.stdout.write(f"    Invariant: {race.must_hold}")
         self.stdout.write(f"    A strategy is called like {race.signature}")
 
-    def run_explore(self, race: Race | None, strategy: str | None, **options: Any) -> None:
-        wanted = options["processes"]
-        if race:  # then what cannot take part is a mistake, said before anything is made
-            races = [race]
-            race.number_of_processes(wanted)
-            if strategy:
-                race.strategy(strategy)
-        else:
-            races = [each for each in RACES.values() if takes_part(each, strategy, wanted)]
-        if not races:
+    def run_explore(
+        self, race: Race | None, strategy: str | None, processes: int | None, **limits: int
+    ) -> None:
+        found = []
+        for each in [race] if race else RACES.values():
+            try:
+                chosen = [each.strategy(strategy)] if strategy else [*each.strategies.values()]
+                found.append((each, each.number_of_processes(processes), chosen))
+            except NotFound:
+                if race:
+                    raise
+        if not found:
             raise CommandError("No race has this strategy and so many processes.", returncode=2)
         with self._scratch():
-            for each in races:
-                count = each.number_of_processes(wanted)
-                chosen = [each.strategy(strategy)] if strategy else each.strategies.values()
+            for each, count, chosen in found:
                 self.stdout.write(f"{each.name}, {count} processes. Invariant: {each.must_hold}")
                 for one in chosen:
-                    result = each.explore(one, count, reduce=True, **limits(options))
+                    result = each.explore(one, count, reduce=True, **limits)
                     self.stdout.write(f"    {one.name}: {describe(result)}")
                     self._note(one)
 
-    def run_show(self, race: Race, strategy: str, schedule: str | None, **options: Any) -> None:
-        one, count = race.strategy(strategy), race.number_of_processes(options["processes"])
+    def run_show(
+        self,
+        race: Race,
+        strategy: str,
+        schedule: str | None,
+        processes: int | None,
+        **limits: int,
+    ) -> None:
+        one, count = race.strategy(strategy), race.number_of_processes(processes)
         with self._scratch():
             title = f"schedule {schedule}"
             if schedule is None:
-                result = race.explore(one, count, **limits(options))
-                schedule = (
-                    result.counterexample.order if result.counterexample else result.orders[0]
-                )
-                which = "the shortest" if result.counterexample else "the first"
-                title = f"{result}; {which}: {schedule}"
+                result = race.explore(one, count, **limits)
+                worst = result.counterexample
+                schedule = worst.order if worst else result.orders[0]
+                title = f"{result}; {'the shortest' if worst else 'the first'}: {schedule}"
             shown = race.run(one, count, schedule)
         self.stdout.write(f"{race.name} × {one.name}: {title}\n\n{self._draw(shown)}\n")
         holds = f"Holds: {race.must_hold}"
@@ -146,15 +157,14 @@ class Command(BaseCommand):
         if strategy.note:
             self.stdout.write(f"    Note: {strategy.note}")
 
-    def run_matrix(self, **options: Any) -> None:
-        wanted = options["processes"]
+    def run_matrix(self, processes: int | None, **limits: int) -> None:
         counts = {count for race in RACES.values() for count in race.counts}
-        if wanted and wanted not in counts:
+        if processes and processes not in counts:
             there_are = ", ".join(map(str, sorted(counts)))
             raise CommandError(f"There is a matrix for {there_are} processes.", returncode=2)
         with self._scratch():
             cells = []
-            for cell in matrix.cells(wanted, **limits(options)):
+            for cell in matrix.cells(processes, **limits):
                 cells.append(cell)
                 self._say(f"{cell.race} × {cell.strategy}: {cell}")
         self.stdout.write(matrix.markdown(cells))
@@ -174,25 +184,11 @@ class Command(BaseCommand):
         self.stderr.write(text, style_func=str)  # it is not an error
 
 
-def takes_part(race: Race, strategy: str | None, processes: int | None) -> bool:
-    """Return whether the race can be explored so."""
-    with suppress(TakesNoPart):
-        race.number_of_processes(processes)
-        return strategy is None or bool(race.strategy(strategy))
-    return False
-
-
-def limits(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: options[name] for name in ("max_schedules", "max_seconds")}
-
-
 def describe(result: Exploration) -> str:
     """Return the counts, of all schedules, and the counterexample if there is one."""
-    text = (
-        str(result)
-        if result.truncated
-        else f"{result.violating} of {result.schedules} schedules violate the invariant"
-    )
-    if result.counterexample is None:
-        return text
-    return f"{text}, for example {result.counterexample.order}: {result.counterexample.violation}"
+    text = f"{result.violating} of {result.schedules} schedules violate the invariant"
+    if result.truncated:
+        text = str(result)
+    if worst := result.counterexample:
+        text += f", for example {worst.order}: {worst.violation}"
+    return text

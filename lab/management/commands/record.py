@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from lab.exceptions import AlreadyExploring, LabRefusal
+from lab.exceptions import AlreadyExploring, LabRefusal, NotFound
 from lab.models import Batch, Recording
 from lab.recording import batches, store
 from lab.recording.jobs import Job, jobs_named
@@ -25,10 +25,9 @@ PATIENCE = 900.0  # seconds to wait for another process that explores
 
 
 def wanted(text: str) -> list[Job]:
-    """Return the explorations that `text` names; raise ArgumentTypeError with the reason."""
     try:
         return jobs_named(text)
-    except ValueError as error:
+    except NotFound as error:
         raise ArgumentTypeError(str(error)) from error
 
 

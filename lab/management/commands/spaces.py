@@ -14,15 +14,12 @@ MINUTES = int(spaces.FORGOTTEN_AFTER.total_seconds() // 60)
 
 
 def minutes(text: str) -> timedelta:
-    """Return the time that `text`, a number of minutes, says; raise ArgumentTypeError otherwise."""
     if not text.isdecimal() or len(text) > 6:
         raise ArgumentTypeError(f"{text!r} is not a number of minutes, for example {MINUTES}")
     return timedelta(minutes=int(text))
 
 
 class Command(BaseCommand):
-    """Lists or sweeps the key spaces."""
-
     help = "List the key spaces of load runs, or sweep those that a run left behind."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -40,7 +37,6 @@ class Command(BaseCommand):
         sweep.set_defaults(do=self.sweep)
 
     def handle(self, *args: Any, do: Any, **options: Any) -> None:
-        """Do what the sub-command says; raise CommandError when the database cannot."""
         try:
             do(**options)
         except DatabaseError as error:
@@ -48,7 +44,6 @@ class Command(BaseCommand):
             raise CommandError(f"The database cannot say: {reason}. Is it migrated?") from error
 
     def list(self, **options: Any) -> None:
-        """Print one line per space, oldest first."""
         for space in KeySpace.objects.order_by("id"):
             count = spaces.links(space.name).count()
             self.stdout.write(
@@ -57,6 +52,5 @@ class Command(BaseCommand):
             )
 
     def sweep(self, older_than: timedelta, **options: Any) -> None:
-        """Remove the spaces opened longer ago than that, and say what went."""
         removed, links = spaces.sweep(older_than)
         self.stdout.write(f"Removed {removed} key spaces and {links} links.")

@@ -18,8 +18,6 @@ MARKS = {
 
 
 class Command(BaseCommand):
-    """Prints what is known of each operation's strategies."""
-
     help = "Print the tables of strategies as Markdown."
     requires_system_checks = ()
 

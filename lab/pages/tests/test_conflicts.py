@@ -39,7 +39,6 @@ def test_the_stale_read_and_the_lost_write(
 
 
 def test_what_is_read_before_the_other_commits_is_stale(explored: dict[str, Kept]) -> None:
-    """The write was there already, and not committed: the read saw the row without it."""
     assert told(explored, "lost_update/atomic_only", "1S 1U 2S 2U") == {
         ("stale", "2S", "2U"),
         ("lost", "1U", "2U"),
@@ -47,7 +46,6 @@ def test_what_is_read_before_the_other_commits_is_stale(explored: dict[str, Kept
 
 
 def test_what_is_not_there_is_read_and_inserted_twice(explored: dict[str, Kept]) -> None:
-    """Neither sees the other's row, although one of the inserts comes after the other."""
     assert told(explored, "row_lock_on_no_row/as_found", "1S 2S 1I 2I") == {
         ("stale", "2S", "2I"),
         ("missed", "1I", "2I"),

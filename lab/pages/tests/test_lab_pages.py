@@ -27,7 +27,6 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the report of the load runs would be."""
     path = tmp_path / "races.json"
     monkeypatch.setattr(measured, "REPORT", path)
     return path
@@ -35,7 +34,6 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def started(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """What would start a process that explores."""
     started = Mock()
     monkeypatch.setattr(batches, "start", started)
     return started
@@ -99,9 +97,8 @@ def test_index_shows_what_was_explored(client: Client, recorded: dict[str, Kept]
     assert refused.format("/lab/races/toctou/check_first/2/") in page
     assert f'href="{RIGHT}"><span aria-hidden="true">✓</span> 0 / 4' in page
     assert f'<a href="/lab/runs/{batch.pk}/">The last run</a>' in page
-    Recording.objects.filter(strategy="update_returning").update(
-        truncated="max_schedules=2 reached"
-    )
+    right = Recording.objects.filter(strategy="update_returning")
+    right.update(truncated="max_schedules=2 reached")
     assert '<span aria-hidden="true">?</span> not proven</a>' in get(client, "/lab/")
     assert "truncated: max_schedules=2 reached, so nothing is proven" in get(client, RIGHT)
 
@@ -115,14 +112,8 @@ def test_index_shows_the_last_load_run(
         ("lost_update", "update_returning", "resolve", 0, 4000, 0.0, 800.0),
         ("hot_and_cold", "naive", "resolve", 99, 100, 0.99, 20.0),
     ]
-    run: dict[str, Any] = {
-        "command": "make races",
-        "date": "2001-02-03",
-        "users": 17,
-        "seconds": 5,
-        "left": 0,
-    }
-    run["runs"] = [dict(zip(keys, each, strict=True)) for each in runs]
+    run: dict[str, Any] = {"command": "make races", "date": "2001-02-03", "users": 17}
+    run |= {"seconds": 5, "left": 0, "runs": [dict(zip(keys, each, strict=True)) for each in runs]}
     report.write_text(json.dumps(run))
     page = get(client, "/lab/")
     assert "to come" not in page
@@ -215,8 +206,6 @@ def test_museum_shows_each_exhibit_with_its_source(
     page = get(client, "/lab/museum/")
     for name in MUSEUM:
         assert f'<a href="/lab/races/{name}/">{name}</a>' in page
-    assert (
-        'href="/lab/races/limited_use/as_found/2/"><span aria-hidden="true">✗</span> 12 / 14'
-        in page
-    )
+    count = '"/lab/races/limited_use/as_found/2/"><span aria-hidden="true">✗</span> 12 / 14'
+    assert count in page
     assert 'name="what" value="museum"' in page

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """Stands in for what starts the process of a batch."""
     started = Mock()
     monkeypatch.setattr(subprocess, "Popen", started)
     return started

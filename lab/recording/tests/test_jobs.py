@@ -7,7 +7,7 @@ import pytest
 from lab.catalogue import RACES
 from lab.catalogue.museum import MUSEUM
 from lab.recording import jobs
-from lab.recording.jobs import job_named, jobs_named
+from lab.recording.jobs import jobs_named
 
 
 def test_a_group_is_every_strategy_of_its_races_and_each_is_found_by_its_name() -> None:
@@ -25,13 +25,6 @@ def test_a_group_is_every_strategy_of_its_races_and_each_is_found_by_its_name() 
     assert levels == {*product((True, False), strict), (False, "read committed")}
     assert {job.race.name for job in groups["isolation"]} == set(jobs.ISOLATED)
     assert [job.processes for job in groups["queue"]] == [3]
-
-
-def test_what_a_name_leaves_out_is_the_usual() -> None:
-    assert str(job_named("collision", "naive")) == "collision/naive/1/read-committed"
-    assert str(job_named("lost_update", "naive")) == "lost_update/naive/2/read-committed"
-    job = job_named("lost_update", "naive", "3", "repeatable-read")
-    assert (job.processes, job.isolation) == (3, "repeatable read")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ def shown(page: Page) -> Locator:
 
 
 def as_table(page: Page) -> Locator:
-    """Return the rows of the table that can be seen."""
     return page.locator(".lanes tbody tr:visible")
 
 
@@ -185,7 +184,6 @@ def test_the_runs_of_make_races_appear_as_they_end(
 
 
 def test_without_javascript(new_page: NewPage, recorded: dict[str, Kept]) -> None:
-    """Everything but stepping."""
     page = new_page(java_script_enabled=False)
     page.goto("/lab/")
     page.locator(f"a[href='{NAIVE}']").first.click()

@@ -16,7 +16,7 @@ PATHS = [
     EXPLORATION.format("naive") + "?guess=" + "hits" * 25,
     EXPLORATION.format("select_for_update"),
     EXPLORATION.format("atomic_only"),
-    EXPLORATION.format("f_expression"),  # was not explored
+    EXPLORATION.format("compare_and_swap"),  # was not explored
     "/lab/races/toctou/check_first/2/",  # with an error
     EXPLORATION.format("atomic_only") + "scheduler/?taken=12",
     EXPLORATION.format("select_for_update") + "scheduler/?taken=121122",
@@ -30,7 +30,6 @@ PATHS = [
 
 @pytest.fixture(autouse=True)
 def everything(recorded: dict[str, Kept]) -> None:
-    """Recordings, and a run that goes on and one that failed."""
     now = timezone.now()
     Batch.objects.create(pk=1, what="matrix", total=70, done=3, current="toctou/naive: 5 schedules")
     Batch.objects.create(pk=2, what="museum", total=18, problem="Too much of it.", ended_at=now)
@@ -55,7 +54,6 @@ def test_axe_finds_nothing_serious(page: Page) -> None:
 
 @pytest.mark.exhaustive
 def test_stepping_is_readable_and_nothing_is_wider_than_the_window(page: Page) -> None:
-    """What is, scrolls within its own frame."""
     page.goto(EXPLORATION.format("naive") + "#step-3")
     expect(page.locator("[aria-current=step]")).to_have_id("step-3")
     page.get_by_text("as a table").click()

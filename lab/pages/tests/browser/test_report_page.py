@@ -9,7 +9,6 @@ from pginterleave.picture import html_report as report
 
 
 def schedule(violation: str) -> Schedule:
-    """Return a lost update of two processes."""
     kinds = [(1, "SELECT hits FROM t"), (2, "SELECT hits FROM t"), (2, "UPDATE t SET hits = 1")]
     steps = tuple(
         Step(number, process, sql.split()[0], sql, None, "views.py", number, "f", number)
