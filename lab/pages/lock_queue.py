@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from pginterleave.picture.spans import Lock, Wait, locks, waits
+from pginterleave.picture.history import Lock, Wait, locks, waits
 from pginterleave.picture.wording import Step, words
 
 

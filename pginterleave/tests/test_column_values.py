@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pginterleave import Step
-from pginterleave.picture.column_values import column_values
+from pginterleave.picture.recorded import column_values
 
 HOSTILE = "it's, hits = 7, (x) VALUES (y) WHERE id = 2"
 

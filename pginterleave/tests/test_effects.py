@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from pginterleave.claims import Claim, claim
-from pginterleave.effects import GLOBAL, LOCAL, Effect, effect
+from pginterleave.effects import GLOBAL, LOCAL, Claim, Effect, claim, effect
 from pginterleave.statements import kind
 
 

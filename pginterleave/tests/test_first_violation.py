@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 
-from pginterleave import NotProven, Schedule, pace
+from pginterleave import NotProven, Schedule, control
 from pginterleave.pytest_plugin import Interleave
-from pginterleave.shrinking import shrink
+from pginterleave.running import shrink
 
 from . import counter
 from .counter import anything, counted, explored, naive, replayed, select_for_update, sql
@@ -117,6 +117,6 @@ def test_what_is_not_proven_says_what_is_left(interleave: Interleave) -> None:
 
 
 def test_a_step_has_longer_on_a_slow_machine() -> None:
-    assert pace.timeout_for(0.0001) == pace.LEAST
-    assert pace.LEAST < pace.timeout_for(0.001) < pace.timeout_for(0.002) <= pace.MOST
-    assert pace.timeout_for(1.0) == pace.MOST
+    assert control.timeout_for(0.0001) == control.LEAST
+    assert control.LEAST < control.timeout_for(0.001) < control.timeout_for(0.002) <= control.MOST
+    assert control.timeout_for(1.0) == control.MOST

@@ -15,8 +15,8 @@ from pginterleave.django.management.commands import interleave
 
 psycopg = pytest.importorskip("psycopg")
 
-from pginterleave.isolation_spec.running_spec import run_file  # noqa: E402
-from pginterleave.isolation_spec.spec import SpecError, Specification, parse  # noqa: E402
+from pginterleave.isolation_format import SpecError, Specification, parse  # noqa: E402
+from pginterleave.isolation_spec import run_file  # noqa: E402
 from pginterleave.psycopg_adapter import PsycopgDatabase  # noqa: E402
 
 SPECS = sorted((Path(__file__).parent / "specs").glob("*.spec"))
@@ -150,7 +150,7 @@ def told_by_isolationtester(permutation: str) -> list[str]:
     lines: list[str] = []
     folder = Path(__file__).parent
     text = f"{CROSSED}permutation {permutation}"
-    from pginterleave.isolation_spec.tester import Tester
+    from pginterleave.isolation_spec import Tester
 
     Tester(parse(text), conninfo(), name=folder.stem, write=lines.append).run()
     kept = [line for line in "".join(lines).splitlines() if line.startswith(("step ", "ERROR"))]

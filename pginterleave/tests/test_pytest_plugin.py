@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from pginterleave import CannotExplore, explore, progress
-from pginterleave.progress import Progress
+from pginterleave import CannotExplore, explore, running
 from pginterleave.pytest_plugin import Interleave
+from pginterleave.running import Progress
 
 from . import counter, test_example
 from .counter import explored, sql
@@ -249,7 +249,7 @@ def test_a_bar_is_drawn_for_a_person_who_waits(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool
 ) -> None:
     pytest.importorskip("tqdm")
-    monkeypatch.setattr(progress, "DELAY", 0)
+    monkeypatch.setattr(running, "BAR_DELAY", 0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     assert explored(counter.naive, counter.naive).complete
     assert ("schedules, " in capsys.readouterr().err) == terminal

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pginterleave.picture import html_report as report
+from pginterleave.picture.history import locks, transactions, waits
 from pginterleave.picture.recorded import recorded_steps
-from pginterleave.picture.spans import locks, transactions, waits
 
 from .counter import counted, naive, replayed, select_for_update, sql
 from .test_pytest_plugin import run_pytest

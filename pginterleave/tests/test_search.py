@@ -7,12 +7,11 @@ from math import comb
 
 import pytest
 
-from pginterleave.choices import with_victim, written
 from pginterleave.effects import GLOBAL, LOCAL, Effect, dependent
 from pginterleave.footprints import EVERYWHERE
 from pginterleave.sampling import Sampler, simplicity
 from pginterleave.search import Search
-from pginterleave.traces import Trace, canonical, extended
+from pginterleave.traces import Trace, canonical, extended, with_victim, written
 
 Programs = list[list[Effect]]  # the effects of the steps of each process
 WRITE = Effect("write", EVERYWHERE, EVERYWHERE)

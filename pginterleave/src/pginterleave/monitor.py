@@ -8,12 +8,12 @@ from queue import Empty, SimpleQueue
 from types import SimpleNamespace
 
 from pginterleave import queries
-from pginterleave.choices import victim_of, written
 from pginterleave.control import Control
 from pginterleave.effects import Effect
 from pginterleave.explorer_errors import InterleaveError, StepTimeout
 from pginterleave.formatting import process_names
 from pginterleave.process import AT_STEP, FAILED, RETURNED, RUNNING, Process
+from pginterleave.traces import victim_of, written
 
 MIN_POLL_INTERVAL = 0.0006  # seconds a statement gets before PostgreSQL is asked if it waits
 MAX_FIRST_POLL = 0.02  # well below the shortest timeout that a process may set

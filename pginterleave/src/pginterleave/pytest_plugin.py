@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pginterleave import artifact, reporting, results
+from pginterleave import reporting, results
 from pginterleave.results import NotProven
 from pginterleave.testing import COUNT_ALL, OPTIONS, Interleave
 
@@ -125,7 +125,9 @@ def pytest_runtest_makereport(
     folder = folder or item.config.getini("interleave_artifacts")
     if run and run.failures and report.failed and folder:
         name = re.sub(r"[^\w.-]+", "-", item.nodeid).strip("-")
-        path = artifact.write(item.config.rootpath / folder, name, item.nodeid, run.failures)
+        path = reporting.write_artifact(
+            item.config.rootpath / folder, name, item.nodeid, run.failures
+        )
         report.sections.append(("interleave", f"The counterexample is in {path}"))
     return report
 

@@ -1,12 +1,15 @@
-"""What the tests of a run have found, for a page of HTML and for the annotations of a CI."""
+"""What the tests of a run have found: a page of HTML, annotations of a CI, files of JSON."""
 
+import dataclasses
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pginterleave import formatting
 from pginterleave.picture import html_report as report
-from pginterleave.picture.column_values import WRITES
-from pginterleave.picture.verdict import REFUSED
+from pginterleave.picture.cells import REFUSED
+from pginterleave.picture.recorded import WRITES
 from pginterleave.results import Exploration, Schedule
 from pginterleave.testing import Interleave
 
@@ -89,3 +92,47 @@ def _line(schedule: Schedule) -> tuple[str, int]:
     sent = [step for step in schedule.timeline if step.filename]
     writes = [step for step in sent if step.kind in WRITES]
     return next(((step.filename, step.lineno) for step in reversed(writes or sent)), ("", 0))
+
+
+if TYPE_CHECKING:
+    from pginterleave.testing import Failure
+
+
+def write_artifact(folder: Path, name: str, test: str, failures: "list[Failure]") -> Path:
+    """Write what a test has found to `folder/name.json`, and return the path.
+
+    The file holds a list with an entry for each call that failed: the summary, the counterexample
+    with its steps and outcomes, the counterexample drawn as text, and how to replay it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
+    found = [
+        {
+            "test": test,
+            "summary": failure.summary,
+            "counterexample": _schedule(failure.counterexample),
+            "drawn": failure.counterexample.draw(),
+            "replay": failure.replay,
+        }
+        for failure in failures
+    ]
+    path.write_text(json.dumps(found, indent=2, default=repr) + "\n")
+    return path
+
+
+def _schedule(schedule: Schedule) -> dict[str, Any]:
+    return {
+        "order": schedule.order,
+        "violation": schedule.violation,
+        "steps": [
+            {each.name: getattr(step, each.name) for each in dataclasses.fields(step)}
+            for step in schedule.timeline
+        ],
+        "outcomes": [
+            {
+                "returned": outcome.returned,
+                "raised": outcome.raised and formatting.exception(outcome.raised),
+            }
+            for outcome in schedule.outcomes
+        ],
+    }

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from operator import ne
 from typing import Any
 
-from pginterleave import drawing, formatting
-from pginterleave.steps import Outcome, Timeline
+from pginterleave import formatting
+from pginterleave.steps import Outcome, Timeline, draw
 
 Observe = Callable[[], object]
 AT_FIRST = "stopped at the first violation"  # a search that does not count them all
@@ -60,7 +60,7 @@ class Schedule:
 
     def draw(self, width: int = 40) -> str:
         """Return the timeline as text, a column of `width` characters for each process."""
-        return drawing.draw(self.timeline, self.outcomes, width)
+        return draw(self.timeline, self.outcomes, width)
 
     def explain(self) -> str:
         """Return the drawing, what is violated, and the traceback of a process that raised it."""

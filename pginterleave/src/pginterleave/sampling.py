@@ -13,10 +13,9 @@ import itertools
 import math
 import random
 
-from pginterleave.choices import Order
-from pginterleave.claims import Claims
-from pginterleave.effects import Effect
+from pginterleave.effects import Claims, Effect
 from pginterleave.states import Ending, Positions
+from pginterleave.traces import Order
 
 MAX_CHANGES = 3  # of priorities in one schedule
 

@@ -14,15 +14,12 @@ import heapq
 import math
 from collections.abc import Iterable
 
-from pginterleave import deriving, states
-from pginterleave.choices import Order, with_victim, written
-from pginterleave.claims import Claims, waits_for
-from pginterleave.deriving import Needed
-from pginterleave.effects import GLOBAL, Effect
+from pginterleave import states
+from pginterleave.effects import GLOBAL, Claims, Effect, waits_for
 from pginterleave.explorer_errors import CannotExplore, NotDeterministic
 from pginterleave.formatting import process_names
-from pginterleave.states import Position, Positions, State
-from pginterleave.traces import Trace, canonical, composed, inverse
+from pginterleave.states import Needed, Position, Positions, State
+from pginterleave.traces import Order, Trace, canonical, composed, inverse, with_victim, written
 
 MAX_CHOICE = 9  # of a process that closes no deadlock with another victim
 
@@ -210,14 +207,14 @@ class Search:
         if not self.derives or number > MAX_CHOICE:
             return None if state.waiting else self._equal(state, number)
         if state.waiting or waits_for(state.claims, number):
-            found = deriving.waiting(state, number, self._follow)
+            found = states.waiting(state, number, self._follow)
             if found is None:
                 return None
             base, waiting = found
             if not waiting:
                 return base
             if found not in self.overlaid:
-                self.overlaid[found] = deriving.overlaid(state, number, base, waiting)
+                self.overlaid[found] = states.overlaid(state, number, base, waiting)
             return self.overlaid[found]
         return self._equal(state, number) or self._derived(state, number)
 
@@ -237,7 +234,7 @@ class Search:
         if (state, number) in self.deriving:
             return None
         self.deriving.add((state, number))
-        derived = deriving.diamond(state, number, self._follow)
+        derived = states.diamond(state, number, self._follow)
         if derived:
             derived.share = state.share / len(state.steps)
             self.states[derived.trace] = derived

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pginterleave import frames, queries, statements
+from pginterleave import formatting, queries, statements
 
 if TYPE_CHECKING:
     from pginterleave.control import Control
@@ -134,7 +134,7 @@ class Session(abc.ABC):
         """Note a use of the driver's connection, unless it is within `sending`."""
         if self.connecting or (self._sends and threading.current_thread() is self.thread):
             return
-        self.catalogue.past(f"the driver's connection{frames.place()}")
+        self.catalogue.past(f"the driver's connection{formatting.calling_place()}")
 
     def _open(self) -> Any:
         """Return the driver's connection, or None if it is closed."""

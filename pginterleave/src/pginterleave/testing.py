@@ -12,7 +12,7 @@ from typing import Any
 from pginterleave.control import Control
 from pginterleave.explorer_errors import CannotExplore, InterleaveError, StepTimeout
 from pginterleave.exploring import explore, run_schedule
-from pginterleave.frames import user_frame
+from pginterleave.formatting import user_frame
 from pginterleave.results import Exploration, Schedule, mark_read
 from pginterleave.rows import Rows
 from pginterleave.scheduler import Invariant, Setup

@@ -1,8 +1,9 @@
-"""What stands in each row of the picture: a cell for each process, and the value of the rows."""
+"""How a schedule ends, with a sign and a colour of its own: wrong, refused, or as it should."""
 
 import re
 from dataclasses import dataclass, field
 from itertools import takewhile
+from typing import NamedTuple
 
 from pginterleave.picture.conflicts import (
     CYCLE,
@@ -15,12 +16,39 @@ from pginterleave.picture.conflicts import (
     UNSEEN,
     Conflict,
     conflicts,
+    dependencies,
 )
-from pginterleave.picture.dependencies import dependencies
+from pginterleave.picture.history import NEW_ROW, Lock, Wait, locks, transactions, tries, waits
 from pginterleave.picture.sentences import sentences
-from pginterleave.picture.spans import NEW_ROW, Lock, Wait, locks, transactions, tries, waits
-from pginterleave.picture.verdict import HOLDS, REFUSED, SIGNS, HowItEnds
 from pginterleave.picture.wording import Step, short, words
+
+WRONG, REFUSED, HOLDS = "wrong", "refused", "holds"
+SIGNS = {WRONG: "✗", REFUSED: "⊘", HOLDS: "✓"}
+
+
+class HowItEnds(NamedTuple):
+    """What there is in the end, and what was `due`, which can be empty.
+
+    `kind` is WRONG where the invariant does not hold and nobody was told, and REFUSED where a
+    process raises an exception: its caller was told.
+    """
+
+    kind: str
+    text: str
+    due: str = ""
+
+    @property
+    def sign(self) -> str:
+        """The sign of its kind."""
+        return SIGNS[self.kind]
+
+
+def verdict(violation: str, *, raises: bool, due: str = "") -> HowItEnds:
+    """Return how a schedule ends, from its `violation`, and whether that is that one `raises`."""
+    if not violation:
+        return HowItEnds(HOLDS, "the invariant holds", due)
+    return HowItEnds(REFUSED if raises else WRONG, violation, due)
+
 
 SAID, WAIT, ERROR, MARK, LOCK, OPEN = "said", "wait", "error", "mark", "mode", "open"
 AGAIN, FOLDED = "again", "folded"

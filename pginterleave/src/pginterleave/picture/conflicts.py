@@ -5,9 +5,10 @@ Ask for schedules that violate the invariant: in the others, nothing of this did
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import combinations, pairwise, permutations, product
 
 from pginterleave.picture.history import (
+    ENDS,
     NEVER,
     History,
     may_have_read,
@@ -22,7 +23,7 @@ DEADLOCK = "DeadlockDetected"  # which has no culprit: each waits for the other
 
 STALE, LOST, UNSEEN, REFUSED, FOREIGN = "stale", "lost", "missed", "refused", "foreign"
 LATE, ELSEWHERE, UNWRITTEN = "late", "elsewhere", "unwritten"
-CYCLE, SKEW = "cycle", "skew"  # of dependencies.py
+CYCLE, SKEW = "cycle", "skew"
 
 
 @dataclass(frozen=True)
@@ -214,3 +215,88 @@ def _unwritten(history: History) -> Iterator[Conflict]:
             if more and same_write(step, history.step(other)):
                 said = f"no write to {' and '.join(sorted(more))} follows"
                 yield Conflict(UNWRITTEN, None, number, "", said)
+
+
+SERIALIZATION = "SerializationFailure"
+
+
+def dependencies(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
+    """Return the cycles of a schedule; those of reads and writes where none was undone, or one."""
+    history = History(steps, snapshots)
+    return [*_deadlocks(history), *dict.fromkeys(_skew(history))]
+
+
+def _deadlocks(history: History) -> Iterator[Conflict]:
+    """Yield who waits for whom in a deadlock, from its victim on."""
+    for victim in history.numbers:
+        ended = history.step(victim)["until"]
+        if history.step(victim)["error"] != DEADLOCK:
+            continue
+        waiting = {
+            history.step(number)["process"]: number
+            for number in history.numbers[:ended]
+            if history.step(number)["waited_for"] and history.step(number)["until"] >= ended
+        }
+        cycle = _cycle(history, waiting, [victim])
+        said = ", which waits for ".join(
+            f"process {history.step(number)['process']}" for number in cycle[1:]
+        )
+        for number, other in pairwise(cycle):
+            told = f"victim of a deadlock: waits for {said}" if number == victim else ""
+            yield Conflict(CYCLE, number, other, told, "")
+
+
+def _cycle(history: History, waiting: dict[int, int], path: list[int]) -> list[int]:
+    """Return the waiting steps from the first of `path` on until it comes again."""
+    for process in history.step(path[-1])["waited_for"]:
+        number = waiting.get(process)
+        if number == path[0]:
+            return [*path, number]
+        if number and number not in path:
+            found = _cycle(history, waiting, [*path, number])
+            if len(found) > len(path) + 1:
+                return found
+    return path
+
+
+def _skew(history: History) -> Iterator[Conflict]:
+    """Yield the reads of two transactions, and the writes of the other one that they do not see."""
+    attempts = _transactions(history)
+    for one, two in combinations(attempts, 2):
+        if history.step(one[0])["process"] == history.step(two[0])["process"]:
+            continue
+        there, back = ([*_unseen(history, *both)] for both in ((one, two), (two, one)))
+        writes = [history.step(write) for _, write in (*there, *back)]
+        if there and back and not any(same_rows(*pair) for pair in combinations(writes, 2)):
+            for read, write in sorted({*there, *back}):
+                said = f"changes what step {read} has read"
+                yield Conflict(SKEW, read, write, f"does not see step {write}", said)
+
+
+def _unseen(history: History, one: list[int], two: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield the reads of a transaction with the writes of another one that they do not see."""
+    undone = any(history.step(number)["error"] == SERIALIZATION for number in two)
+    for read, write in product(one, two):
+        reads, wrote = history.step(read), history.step(write)
+        seen = history.visible(write) < history.read_at(read)
+        if (
+            (reads["kind"] == "SELECT" or reads["subquery"])
+            and wrote["kind"] in WRITES
+            and (undone or history.visible(write) < NEVER)
+            and not seen
+            and may_have_read(reads, wrote)
+        ):
+            yield read, write
+
+
+def _transactions(history: History) -> list[list[int]]:
+    """Return the numbers of the steps of each transaction, its end left out."""
+    found: dict[tuple[int, int], list[int]] = {}
+    ended: dict[int, int] = {}
+    for number in history.numbers:
+        process = history.step(number)["process"]
+        if history.step(number)["kind"] in ENDS:
+            ended[process] = number
+        else:
+            found.setdefault((process, ended.get(process, 0)), []).append(number)
+    return list(found.values())

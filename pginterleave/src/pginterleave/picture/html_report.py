@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from pginterleave import formatting
-from pginterleave.picture.cells import Sheet
+from pginterleave.picture.cells import REFUSED, Sheet, verdict
 from pginterleave.picture.conflicts import marks
-from pginterleave.picture.layout import drawings
+from pginterleave.picture.layout import drawings, svg
 from pginterleave.picture.recorded import recorded_steps
-from pginterleave.picture.svg import svg
-from pginterleave.picture.verdict import REFUSED, verdict
 from pginterleave.results import Schedule
 
 STATIC = Path(__file__).parent / "static" / "pginterleave"

@@ -11,8 +11,7 @@ from pginterleave.picture.conflicts import (
     UNWRITTEN,
     Conflict,
 )
-from pginterleave.picture.history import NEVER, History, may_have_read
-from pginterleave.picture.spans import tries
+from pginterleave.picture.history import NEVER, History, may_have_read, tries
 from pginterleave.picture.wording import WRITES, Step, Words, words
 
 VERBS = {

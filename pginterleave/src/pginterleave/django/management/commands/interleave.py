@@ -78,7 +78,7 @@ class Command(BaseCommand):
         if file is None:
             raise _refusal("Name the file: manage.py interleave spec FILE")
         try:
-            from pginterleave.isolation_spec.running_spec import run_file
+            from pginterleave.isolation_spec import run_file
         except ImportError as error:
             raise _refusal("manage.py interleave spec needs psycopg 3.") from error
         from psycopg.conninfo import make_conninfo
