@@ -66,7 +66,6 @@ class Control:
         self._prepared: object = None  # the connection whose settings are changed
 
     def ask(self, sql: str, **params: Any) -> list[Any]:
-        """Return the rows of a query."""
         return self.database.ask(sql, params)
 
     def refuse_transaction(self, what: str) -> None:
@@ -156,7 +155,6 @@ def measured_timeout(database: Database) -> float:
 
 
 def timeout_for(round_trip: float) -> float:
-    """Return the seconds that a step may take where a round trip takes so many."""
     return min(MOST, max(LEAST, ROUND_TRIPS * round_trip))
 
 

@@ -95,7 +95,7 @@ def effect(
             sql, special | special_writes
         )
         return Effect("write", *footprint) if plain and not (commits or serializable) else GLOBAL
-    if statements.sets_isolation_level(sql):
+    if statements.SETS_ISOLATION.fullmatch(sql):
         return LOCAL  # the snapshot is taken by the first query, not here
     if kind in ("SAVEPOINT", "RELEASE"):
         return LOCAL  # who waits for a subtransaction goes on to wait for the whole transaction
@@ -109,7 +109,6 @@ def effect(
 
 
 def _locks_rows(sql: str) -> bool:
-    """Whether it is a SELECT that locks rows of a table, and does nothing else."""
     known = shape(sql)
     return (
         known is not None and known.kind == "SELECT" and known.locks and statements.locks_only(sql)
@@ -149,10 +148,6 @@ class Claim(NamedTuple):
     exact: bool = False  # whether there is no further condition on the row
     text: str = ""
     holds: tuple[Hold, ...] = ()
-
-    def has(self, place: RowSet | None) -> bool:
-        """Whether it holds a row."""
-        return any(each.place == place for each in self.holds)
 
 
 Claims = tuple[Claim, ...]  # of each process

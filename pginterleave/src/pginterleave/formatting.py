@@ -105,15 +105,12 @@ def is_database_error(error: BaseException) -> bool:
     return {"Error", "DatabaseError"} <= names or {"Error", "InterfaceError"} <= names
 
 
-def _folder_of(package: str) -> str:
-    """Return where a package lies, without importing it; a path of no file if it is not there."""
-    spec = importlib.util.find_spec(package)
-    return str(Path(spec.origin).parent) + os.sep if spec and spec.origin else f"<no {package}>"
-
-
 @functools.cache
 def _libraries() -> tuple[str, ...]:
-    return (OWN, "<frozen", *map(_folder_of, ("django", "psycopg", "psycopg2")))
+    """Return how the paths of their files begin, without importing them."""
+    specs = map(importlib.util.find_spec, ("django", "psycopg", "psycopg2"))
+    folders = [str(Path(spec.origin).parent) + os.sep for spec in specs if spec and spec.origin]
+    return (OWN, "<frozen", *folders)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -60,7 +60,6 @@ class SpecConnection:
         self.pgconn.notice_handler = self._notice
 
     def execute(self, sql: str, what: str) -> None:
-        """Run what stands in setup or teardown, and write the last result of it."""
         result = self.pgconn.exec_(sql.encode())
         if result.status not in OK:
             raise SpecError(f"{what} failed: {_text(self.pgconn.error_message)}")
@@ -121,12 +120,14 @@ class Tester:
         self._complete_waiting(nonblock=False)
         if self.waiting:
             raise SpecError("failed to complete permutation due to mutually-blocking steps")
-        teardowns = [(each, session.teardown, f"session {session.name}") for each, session in pairs]
-        teardowns.append((self.control, self.specification.teardown, "the specification"))
+        teardowns = [
+            (each, session.teardown, f" of session {session.name}") for each, session in pairs
+        ]
+        teardowns.append((self.control, self.specification.teardown, ""))
         for connection, teardown, of in teardowns:
             try:
                 if teardown is not None:
-                    connection.execute(teardown, f"teardown of {of}")
+                    connection.execute(teardown, f"teardown{of}")
             except SpecError as error:  # which does not end the test
                 sys.stderr.write(f"{error}\n")
 

@@ -45,7 +45,6 @@ class Attempt:
     discard_reason: str = ""  # why this attempt does not count
 
     def order(self) -> str:
-        """Return the schedule so far."""
         return written(self.choices)
 
     def victim(self) -> int:
@@ -273,7 +272,6 @@ class Monitor:
             )
 
     def _find_blocked(self, running: list[Process]) -> dict[Process, tuple[int, ...]]:
-        """Ask PostgreSQL which of these processes wait for which others."""
         # Read once: a process that connects gets another.
         pids = {process.session.pid: process for process in self.processes}
         asked = [pid for pid, process in pids.items() if process in running]
@@ -296,7 +294,6 @@ class Monitor:
         return blocked
 
     def pids(self) -> set[int]:
-        """Return all sessions that the processes have or had."""
         return set().union(*(each.session.pids for each in self.processes))
 
     def slow_deadlock_hint(self) -> str:

@@ -64,12 +64,10 @@ class Process:
         )
 
     def start(self) -> None:
-        """Start its thread, which connects and then waits for the first schedule."""
         self.state = RUNNING
         self.thread.start()
 
     def go(self) -> None:
-        """Let it run to its next stop."""
         self.state, self.blockers, self.foreign_blockers, self.polls = RUNNING, (), [], 0
         self._go.put(None)
 
@@ -90,7 +88,6 @@ class Process:
         return () if self.state == DONE else (self.step.kind, self.step.sql, *self.blockers)
 
     def describe(self) -> str:
-        """Say what it is doing, for an error message."""
         who = f"Process {self.number}"
         if self.state == DONE:
             return f"{who} has ended."
@@ -156,7 +153,6 @@ class Process:
                 self._stop(RETURNED)
 
     def raise_if_cancelled(self) -> None:
-        """Raise ProcessCancelled if it is to end."""
         if self.cancelled:
             self._raise_cancelled()
 
@@ -192,28 +188,24 @@ class Process:
             self._raise_cancelled()
 
     def _live(self) -> None:
-        with contextlib.suppress(ProcessCancelled):  # an interruption that came as it was leaving
+        with contextlib.suppress(ProcessCancelled):  # also an interruption as it is leaving
             try:
-                self._run_schedules()
+                self.session.open()
+                while True:
+                    self._stop(DONE)
+                    with self.session.sending():
+                        self.session.open()
+                    self._run()
+                    with self.session.sending():
+                        self.session.end()
+            except ProcessCancelled:
+                raise
+            except BaseException as error:
+                self.failure = error
+                self._stops.put((self, FAILED))
             finally:
                 self.leaving = True
                 self.session.leave()
-
-    def _run_schedules(self) -> None:
-        try:
-            self.session.open()
-            while True:
-                self._stop(DONE)
-                with self.session.sending():
-                    self.session.open()
-                self._run()
-                with self.session.sending():
-                    self.session.end()
-        except ProcessCancelled:
-            pass
-        except BaseException as error:
-            self.failure = error
-            self._stops.put((self, FAILED))
 
     def _run(self) -> None:
         try:

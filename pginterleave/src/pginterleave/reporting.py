@@ -35,7 +35,6 @@ def of_test(test: str, run: Interleave, error: Any) -> list[Found]:
 
 
 def page(found: Sequence[Found]) -> str:
-    """Return the page of HTML."""
     names = ("test", "verdict", "summary")
     return report.page(
         [
@@ -88,7 +87,6 @@ def _picture(schedule: Schedule, exploration: Exploration, name: str, replay: Se
 
 
 def _line(schedule: Schedule) -> tuple[str, int]:
-    """Return the line that made the last write, or sent the last step."""
     sent = [step for step in schedule.timeline if step.filename]
     writes = [step for step in sent if step.kind in WRITES]
     return next(((step.filename, step.lineno) for step in reversed(writes or sent)), ("", 0))

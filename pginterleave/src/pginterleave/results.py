@@ -27,7 +27,6 @@ def unread() -> Iterator[list["Exploration"]]:
 
 
 def mark_read(exploration: "Exploration") -> None:
-    """Note that a result was read."""
     for explorations in _watchers:
         explorations[:] = [each for each in explorations if each is not exploration]
 
@@ -157,7 +156,6 @@ class Exploration:
             raise NotProven("Not proven: no process has sent anything to the database.")
 
     def _told(self, counterexample: Schedule) -> str:
-        """Return what an assertion says of a counterexample."""
         if serial := next((each for each in self.violations if each.serial), None):
             also = " Or name the exception in `expected`, if it is right." if serial.raises else ""
             sent = f"In the order {serial.order}" if serial.order else "Nothing was sent"

@@ -66,7 +66,8 @@ class Scheduler:
             step_timeout = control.measured_timeout(database)
         if max_steps < 1 or step_timeout <= 0:
             raise CannotExplore("max_steps and step_timeout must be greater than zero.")
-        if not _is_exception_class(expected):
+        classes = expected if isinstance(expected, tuple) else (expected,)
+        if not all(isinstance(each, type) and issubclass(each, BaseException) for each in classes):
             raise CannotExplore(f"expected must be classes of exceptions, not {expected!r}.")
         self.thread = threading.current_thread()
         self.setup, self.invariant, self.max_steps = setup, invariant, max_steps
@@ -132,7 +133,6 @@ class Scheduler:
         raise NotDeterministic(f"{self.attempt.discard_reason} ({ATTEMPTS} attempts)")
 
     def run_order(self, order: str, observe: Observe | None) -> Schedule:
-        """Run one schedule from its written form."""
 
         choices = parsed(order)
         if written(choices) != order:
@@ -204,7 +204,6 @@ class Scheduler:
                     attempt.taken[-1].observed = observe()
 
     def _note_connection(self) -> None:
-        """Note a connection that a process opens, unless it is its session."""
         thread = threading.current_thread()
         sessions = [process.session for process in self.processes if process.thread is thread]
         if thread is not self.thread and not any(each.connecting for each in sessions):
@@ -244,7 +243,6 @@ class Scheduler:
         self.affected_others = bool(getattr(step, "error", "")) or (unblocked and expected != LOCAL)
 
     def _unexpected(self, outcomes: list[Outcome]) -> str:
-        """Return which process has raised what is not expected, or ""."""
         for number, outcome in enumerate(outcomes, start=1):
             error = outcome.raised
             if error and not isinstance(error, self.expected):
@@ -266,7 +264,6 @@ class Scheduler:
         return violation or ""
 
     def _effect(self, process: Process) -> Effect:
-        """Return the effect of the step that the process is about to take."""
         session, catalogue = process.session, self.control.catalogue
         earlier = self._taken_by(process)
         return effect(
@@ -303,8 +300,3 @@ class Scheduler:
             if sqlstate(error) == LOCK_NOT_AVAILABLE:
                 error.add_note(" ".join(process.describe() for process in self.processes))
             raise
-
-
-def _is_exception_class(expected: object) -> bool:
-    classes = expected if isinstance(expected, tuple) else (expected,)
-    return all(isinstance(each, type) and issubclass(each, BaseException) for each in classes)

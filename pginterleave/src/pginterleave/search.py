@@ -142,12 +142,10 @@ class Search:
         return states.count(self.first, self.bound)[2] if self.first else 0
 
     def shortest_violation(self) -> str | None:
-        """Return the shortest order that violates the invariant, with the fewest switches."""
         order = states.shortest_violation(self.first) if self.first else None
         return None if order is None else written(order)
 
     def share(self) -> float:
-        """Estimate which share of the search is done, from 0 to 1."""
         return min(self.done, 1.0)
 
     def add_victims(self, victims: list[int]) -> None:
@@ -267,7 +265,6 @@ class Search:
         return 0
 
     def _keep(self) -> None:
-        """Make known what the schedule has led to."""
         new = max(len(self.prefix) - 1, 0)  # where its first new step begins
         path = self.path[new:]
         if self.merges:
@@ -284,7 +281,6 @@ class Search:
             self._spread(self.first, 0, 0)
 
     def _link(self, before: State, number: int, after: State) -> None:
-        """Note that the step of a process leads to a state."""
         if after.fewest:
             self.done += before.share / len(before.steps)
         before.steps[number] = after

@@ -68,7 +68,7 @@ _STRINGS = r"""(?<!\w)[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'"""
 _DOLLARS = r"(?<![\w$])\$((?:[^\W\d]\w*)?)\$.*?\$\1\$"
 _QUOTED = re.compile(rf"""{_STRINGS}|{_DOLLARS}|--[^\n\r]*|/\*|"[^"]*\"""", re.DOTALL)
 _COMMENT_MARK = re.compile(r"/\*|\*/")
-_SET_ISOLATION = re.compile(r"SET\s+TRANSACTION\s+ISOLATION\s+LEVEL[\s\w]+;?\s*", re.IGNORECASE)
+SETS_ISOLATION = re.compile(r"SET\s+TRANSACTION\s+ISOLATION\s+LEVEL[\s\w]+;?\s*", re.IGNORECASE)
 _LOCKS_OR_WRITES = re.compile(r"\b(FOR|INTO|INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
 _CALL = re.compile(r'([\w.]+|"[^"]*")?\s*\(')
 _ROW_LOCK = re.compile(r"\bfor\s+(no\s+key\s+|key\s+)?(update|share)\b")
@@ -78,7 +78,8 @@ _READ_TABLE = re.compile(r'\b(?:from|join|using)\s+(?:only\s+)?"?(\w+)')
 # Words in the place of a table: FOR UPDATE SKIP, ON CONFLICT DO UPDATE SET, FROM (SELECT …).
 _NO_TABLES = frozenset(("of", "skip", "nowait", "set", "lateral", "limit"))
 _INTO = re.compile(r'\binto\s+[\w."]+\s*\(')  # the columns of an INSERT
-_MARKS_SESSION = re.compile(
+# What leaves a custom setting or notifications, which no reset of a session removes.
+MARKS_SESSION = re.compile(
     r"\b(LISTEN|set_config|SET\s+(SESSION\s+|LOCAL\s+)?\w+\.\w)", re.IGNORECASE
 )
 # Texts that PostgreSQL reads as a time by its clock. A text with escapes may be one of them.
@@ -127,7 +128,6 @@ def _without_constants(sql: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _without_quoted(sql: str) -> str:
-    """Return SQL without strings, comments and names in quotes."""
     return _QUOTED.sub(" ", _without_comments(sql))
 
 
@@ -139,13 +139,7 @@ def kind(sql: str) -> str:
 
 
 def only_begins(sql: str) -> bool:
-    """Whether a statement begins a transaction and does nothing else."""
     return bool(_ONLY_BEGIN.fullmatch(sql))
-
-
-def sets_isolation_level(sql: str) -> bool:
-    """Whether a statement is SET TRANSACTION ISOLATION LEVEL alone."""
-    return bool(_SET_ISOLATION.fullmatch(sql))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -154,15 +148,9 @@ def may_be_several(sql: str) -> bool:
     return bool(_SEVERAL.search(sql))
 
 
-def are_several(sql: str) -> bool:
-    """Whether SQL has more than one statement other than BEGIN, COMMIT and the like."""
-    parts = [each for each in _without_quoted(sql).split(";") if each.strip()]
-    return sum(kind(each) not in CONTROL for each in parts) > 1
-
-
-def marks_session(sql: str) -> bool:
-    """Whether SQL leaves a custom setting or notifications, which no reset of a session removes."""
-    return bool(_MARKS_SESSION.search(sql))
+def parts(sql: str) -> list[str]:
+    """Return the statements that are separated by semicolons, without what stands in quotes."""
+    return [each for each in _without_quoted(sql).split(";") if each.strip()]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -194,17 +182,6 @@ def reads_transaction_clock(sql: str) -> bool:
     return has_clock_text(sql) or not words(sql).isdisjoint(TRANSACTION_CLOCKS)
 
 
-def fires_event_triggers(sql: str) -> bool:
-    """Whether a statement may define something, also with SELECT … INTO."""
-    first = kind(sql)
-    return first in DEFINITIONS or (first in ("SELECT", "WITH") and "into" in words(sql))
-
-
-def truncates_referencing(sql: str) -> bool:
-    """Whether SQL is TRUNCATE … CASCADE, which goes on to the tables that refer to these."""
-    return {"truncate", "cascade"} <= words(sql)
-
-
 def writes(sql: str) -> bool:
     """Whether SQL may write rows, as far as the keywords tell."""
     written = words(_ROW_LOCK.sub(" ", sql.lower()))
@@ -234,9 +211,7 @@ def calls_only_pure(sql: str) -> bool:
 def only_reads(sql: str, special: Set[str] = frozenset()) -> bool:
     """Whether a statement is known to be a plain SELECT: rows of tables, as of its snapshot.
 
-    Args:
-        sql: the statement.
-        special: the names that stand for something else, such as those of views and functions.
+    `special` are the names that stand for something else, such as those of views and functions.
     """
     return _only_reads(sql) and not uses(sql, special)
 
@@ -284,10 +259,12 @@ def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = 
 
     `single` says that the SQL is sent once, and not for several rows of parameters.
     """
-    parts = [each for each in _without_quoted(sql).split(";") if each.strip()]
-    if any(map(_OUTSIDE_TRANSACTIONS.match, parts)):
+    several = parts(sql)
+    if any(map(_OUTSIDE_TRANSACTIONS.match, several)):
         return True
-    return not (single and len(parts) < 2) and any(commits_apart(each, special) for each in parts)
+    return not (single and len(several) < 2) and any(
+        commits_apart(each, special) for each in several
+    )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -326,5 +303,4 @@ def table_words(sql: str) -> frozenset[str]:
 
 
 def savepoint_name(sql: str) -> str:
-    """Return the name in SAVEPOINT name, RELEASE SAVEPOINT name, ROLLBACK TO SAVEPOINT name."""
     return sql.rstrip("; \n").split()[-1].strip('"').lower()

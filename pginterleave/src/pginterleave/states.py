@@ -61,7 +61,6 @@ class State:
     base: "State | None" = None  # the state without those statements
 
     def after(self, number: int) -> Trace:
-        """Return the trace after a step."""
         kind, sql, *_ = self.positions[process_of(number) - 1]
         return extended(self.trace, number, kind, sql, self.ready[number])
 
@@ -70,13 +69,11 @@ class State:
         return process_of(last) != process_of(number) and process_of(last) in self.ready
 
     def taken(self) -> "Iterator[tuple[int, State]]":
-        """Yield each step that a schedule has taken, with the state that it leads to."""
         for number, after in self.steps.items():
             if isinstance(after, State):
                 yield number, after
 
     def somebody_waits(self) -> bool:
-        """Whether a process waits for another one."""
         return bool(self.waiting) or any(len(position) > 2 for position in self.positions)
 
     def there(self, number: int) -> int:
@@ -242,7 +239,9 @@ def waiting(state: State, number: int, follow: Follow) -> tuple[State, tuple[int
             return None
         # A row that no longer meets the other conditions stays locked when it was waited for.
         claim = before.claims[each - 1]
-        if not claim.exact and not (after.claims and after.claims[each - 1].has(claim.wants)):
+        if not claim.exact and not (
+            after.claims and claim.wants in [hold.place for hold in after.claims[each - 1].holds]
+        ):
             return None
     return after, tuple(left)
 
@@ -255,7 +254,6 @@ def _after(state: State, number: int, follow: Follow) -> State:
 
 
 def overlaid(before: State, number: int, base: State, waiting: tuple[int, ...]) -> State:
-    """Return the state in which processes wait, which the step of one leads to."""
     woken = len(waiting) < len(before.waiting)
     if woken and before.ready[number] != LOCAL:
         before = replace(before, ready={**before.ready, number: GLOBAL})

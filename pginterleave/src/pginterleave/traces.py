@@ -22,7 +22,6 @@ Order = tuple[int, ...]  # the choices of a schedule, or of its first steps
 
 
 def process_of(choice: int) -> int:
-    """Return the number of the process that takes the step."""
     return choice % 10
 
 
@@ -32,18 +31,15 @@ def victim_of(choice: int) -> int:
 
 
 def with_victim(process: int, victim: int) -> int:
-    """Return the choice of a process whose step closes a deadlock with another victim."""
     return 10 * victim + process
 
 
 def renumbered(choice: int, numbers: Sequence[int]) -> int:
-    """Return a choice with other numbers for the processes."""
     victim = victim_of(choice)
     return with_victim(numbers[process_of(choice) - 1], numbers[victim - 1] if victim else 0)
 
 
 def written(choices: Sequence[int]) -> str:
-    """Return a schedule in its written form."""
     return "".join(
         f"{process_of(each)}{chr(ord('a') - 1 + victim_of(each)) if victim_of(each) else ''}"
         for each in choices
@@ -86,7 +82,6 @@ Trace = tuple[tuple[Event, ...], ...]  # the events of each process
 
 
 def extended(trace: Trace, choice: int, kind: str, sql: str, effect: Effect) -> Trace:
-    """Return the trace when a process has taken one more step."""
     number, victim = process_of(choice), victim_of(choice)
     before = tuple(sum(dependent(effect, event.effect) for event in each) for each in trace)
     own = (*trace[number - 1], Event(sum(before), kind, sql, effect, victim, before))

@@ -68,7 +68,6 @@ class SteppingCursor(CursorWrapper):
             return super().callproc(procname, params, kparams)
 
     def _driver(self, name: str) -> Any:
-        """Return what the driver's cursor has under that name, with Django's errors around it."""
         return super().__getattr__(name)
 
     def _execute(self, sql: Any, params: Any, *ignored: Any) -> Any:
@@ -141,7 +140,6 @@ class SteppingCursor(CursorWrapper):
 
     @contextlib.contextmanager
     def copy(self, sql: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        """Take psycopg 3's COPY, up to the end of its block, as one step."""
         text = self._text(sql)
         with (
             self._session.statement(text, None) as self._last,

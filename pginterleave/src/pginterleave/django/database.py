@@ -78,7 +78,6 @@ class DjangoSession(Session):
         self._wrapper: Any = None
 
     def current(self) -> Any:
-        """Return the driver's connection below Django's, or None."""
         return self._wrapper.connection
 
     def use(self, kept: Any) -> None:

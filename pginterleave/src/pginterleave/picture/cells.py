@@ -15,6 +15,7 @@ from pginterleave.picture.conflicts import (
     STALE,
     UNSEEN,
     Conflict,
+    by_step,
     conflicts,
     dependencies,
 )
@@ -39,7 +40,6 @@ class HowItEnds(NamedTuple):
 
     @property
     def sign(self) -> str:
-        """The sign of its kind."""
         return SIGNS[self.kind]
 
 
@@ -94,7 +94,6 @@ class Row:
         return bool(lines) and not self.value and all(line.kind == FOLDED for line in lines)
 
     def add(self, process: int, text: str, kind: str = SAID) -> None:
-        """Add a line to the cell of a process."""
         if text:
             self.lines.setdefault(process, []).append(CellLine(text, kind))
 
@@ -150,7 +149,9 @@ class Sheet:
     def _rows(self) -> list[Row]:
         rows = [Row(step["process"]) for step in self.steps]
         rows += [Row(int(process)) for process in self.hidden]
-        rows += [Row(0)] if self._goes_on(len(rows)) else []
+        # Somebody waits, or is in a transaction, below the last row.
+        lasts = [each.last for each in self.waits] + [each.last for each in self.transactions]
+        rows += [Row(0)] if max(lasts, default=0) > len(rows) else []
         before, versions = self.initial, list[str]()
         for number, (step, said) in enumerate(
             zip(self.steps, words(self.steps, self.whole), strict=True), 1
@@ -159,7 +160,8 @@ class Sheet:
             row.title = self.told[number - 1]
             if step["waited_for"]:
                 row.add(process, said.sent)
-                row.add(process, f"waits for process {_listed(step['waited_for'])}", WAIT)
+                blockers = " and ".join(map(str, step["waited_for"]))
+                row.add(process, f"waits for process {blockers}", WAIT)
                 back = rows[until - 1]
                 if until <= len(self.steps):
                     back.add(process, said.returned or ("" if said.error else "goes on"))
@@ -182,19 +184,17 @@ class Sheet:
             alone = ", after all have ended" * bool(self.steps[number - 1].get("alone"))
             lines = rows[number - 1].lines[rows[number - 1].process]
             lines.insert(0, CellLine(f"tries again{alone}", AGAIN))
-        for number, text in self._marks():
-            rows[number - 1].add(self.steps[number - 1]["process"], text, MARK)
+        for number, texts in self._marks().items():
+            rows[number - 1].add(self.steps[number - 1]["process"], ", ".join(texts), MARK)
         for row in rows[len(self.steps) : len(self.steps) + len(self.hidden)]:
             row.add(row.process, "?", OPEN)
-        return [*rows, *self._last()]
+        raised = Row(0)
+        for process, outcome in enumerate(self.outcomes if self.ended else (), start=1):
+            raised.add(process, _refused(outcome and f"raises {outcome.partition(':')[0]}"), ERROR)
+        return [*rows, raised] if raised.lines else rows
 
-    def _goes_on(self, rows: int) -> bool:
-        """Return whether somebody waits, or is in a transaction, below the last row."""
-        lasts = [each.last for each in self.waits] + [each.last for each in self.transactions]
-        return max(lasts, default=0) > rows
-
-    def _marks(self) -> list[tuple[int, str]]:
-        found: dict[int, list[str]] = {}
+    def _marks(self) -> dict[int, list[str]]:
+        said: list[tuple[int | None, str]] = []
         for each in self.conflicts:
             at_source = AT_SOURCE.get(each.kind, "").format(each.target)
             at_source = each.said_at_source if each.kind == CYCLE else at_source
@@ -202,16 +202,8 @@ class Sheet:
             named = each.source
             if each.kind == FOREIGN and each.source:
                 named = self.steps[each.source - 1]["process"]
-            for number, text in ((each.source, at_source), (each.target, at_target.format(named))):
-                if number and text and text not in found.setdefault(number, []):
-                    found[number].append(text)
-        return [(number, ", ".join(texts)) for number, texts in found.items()]
-
-    def _last(self) -> list[Row]:
-        raised = Row(0)
-        for process, outcome in enumerate(self.outcomes if self.ended else (), start=1):
-            raised.add(process, _refused(outcome and f"raises {outcome.partition(':')[0]}"), ERROR)
-        return [raised] if raised.lines else []
+            said += [(each.source, at_source), (each.target, at_target.format(named))]
+        return by_step(said)
 
 
 def readable(observed: str) -> str:
@@ -221,7 +213,3 @@ def readable(observed: str) -> str:
 
 def _refused(error: str, pivot: bool = False) -> str:
     return error and f"{SIGNS[REFUSED]} {error}{', as a pivot' * pivot}"
-
-
-def _listed(numbers: list[int]) -> str:
-    return " and ".join(map(str, numbers))

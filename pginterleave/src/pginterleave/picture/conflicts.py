@@ -3,7 +3,7 @@
 Ask for schedules that violate the invariant: in the others, nothing of this did harm.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, pairwise, permutations, product
 
@@ -48,14 +48,18 @@ class Conflict:
 
 def marks(conflicts: list[Conflict]) -> dict[int, list[str]]:
     """Return what is said of each step, by its number."""
+    return by_step(
+        said
+        for each in conflicts
+        for said in ((each.source, each.said_at_source), (each.target, each.said_at_target))
+    )
+
+
+def by_step(said: Iterable[tuple[int | None, str]]) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
-    for each in conflicts:
-        for number, text in (
-            (each.source, each.said_at_source),
-            (each.target, each.said_at_target),
-        ):
-            if number and text and text not in found.setdefault(number, []):
-                found[number].append(text)
+    for number, text in said:
+        if number and text and text not in found.setdefault(number, []):
+            found[number].append(text)
     return found
 
 

@@ -18,7 +18,6 @@ class History:
         self.numbers = range(1, len(steps) + 1)
 
     def step(self, number: int) -> Step:
-        """Return the step of that number, from 1."""
         return self.steps[number - 1]
 
     def done(self, number: int) -> Moment:
@@ -217,7 +216,6 @@ def transactions(steps: list[Step]) -> list[Transaction]:
 
 
 def waits(steps: list[Step]) -> list[Wait]:
-    """Return who waits for whom."""
     return [
         Wait(step["process"], row, step["until"], tuple(step["waited_for"]))
         for row, step in enumerate(steps, start=1)

@@ -67,7 +67,6 @@ def drawings(sheet: Sheet) -> list[Drawing]:
 
 
 def draw(sheet: Sheet, size: Size) -> Drawing:
-    """Return the drawing of a sheet."""
     return _Layout(sheet, size).drawing
 
 

@@ -194,7 +194,6 @@ def tokenize(sql: str, params: Any) -> Iterator[str | Value]:
 
 
 def between(tokens: Tokens, start: str, end: str) -> Tokens:
-    """Return the tokens after `start`, up to `end` if there is one; none without `start`."""
     if start not in tokens:
         return []
     rest = tokens[tokens.index(start) + 1 :]
@@ -244,5 +243,4 @@ def listed(tokens: Tokens) -> list[Tokens]:
 
 
 def as_text(value: object) -> str | None:
-    """Return a value as it is kept and compared."""
     return None if value is None else str(value)

@@ -44,7 +44,6 @@ REASONS = {
 def sentences(
     steps: list[Step], whole: list[Step], found: list[Conflict], *, snapshots: bool
 ) -> list[str]:
-    """Return a sentence for each of `steps`, with what `found` says of it; see Sheet."""
     history, said = History(steps, snapshots), words(steps, whole)
     again = tries(steps)
     told = []
