@@ -108,7 +108,6 @@ def test_exit_codes(run: Run, arguments: list[str], code: int, shown: str) -> No
 
 @pytest.mark.usefixtures("interleave")
 def test_it_works_in_a_test_database(tmp_path: Path) -> None:
-    """A process of its own, as the command line starts it."""
     settings = settings_of_this_database() | {"NAME": f"interleave_{os.getpid()}"}
     tmp_path.joinpath("command_settings.py").write_text(
         f"DATABASES = {{'default': {settings!r}}}\n"

@@ -25,7 +25,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def conninfo() -> str:
-    """Return how to connect to the test database."""
     known = connection.get_connection_params()
     names = ("dbname", "user", "password", "host", "port")
     given = {name: known[name] for name in names if known.get(name)}
@@ -160,7 +159,6 @@ def told_by_isolationtester(permutation: str) -> list[str]:
 def told_by_the_explorer(
     specification: Specification, schedule: Schedule, names: list[str]
 ) -> list[str]:
-    """Write a schedule as isolationtester does."""
     sql = {step.name: step.sql for each in specification.sessions for step in each.steps}
     lines = []
     for at, (step, name) in enumerate(zip(schedule.timeline, names, strict=True), start=1):

@@ -29,7 +29,6 @@ def both(*processes: Process, **options: Any) -> tuple[Exploration, Exploration]
 
 
 def some_violate(*processes: Process, **options: Any) -> None:
-    """Check that both find some violations, and as many."""
     every, _ = both(*processes, **options)
     assert 0 < every.violating < every.schedules
 

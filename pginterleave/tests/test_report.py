@@ -37,8 +37,6 @@ def test_right(interleave):
 
 
 class Page(HTMLParser):
-    """The elements and attributes of a page, and what stands in its summaries."""
-
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[str] = []

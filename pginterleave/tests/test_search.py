@@ -24,7 +24,6 @@ def run(
     violates: Callable[[str], bool],
     most: int = 100_000,
 ) -> list[str]:
-    """Run what is chosen, at most so many, and return the orders that were new."""
     orders: list[str] = []
     for _ in range(most):
         search.rewind()
@@ -58,7 +57,6 @@ def all_orders(programs: Programs) -> list[str]:
 
 
 def preemptions(order: str) -> int:
-    """Count the switches away from a process that has steps left."""
     pairs = enumerate(itertools.pairwise(order), start=1)
     return sum(first != second and first in order[at:] for at, (first, second) in pairs)
 

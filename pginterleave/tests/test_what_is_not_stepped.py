@@ -141,7 +141,6 @@ def test_others_may_work_before_and_after() -> None:
 
 @pytest.fixture
 def functions(counter_table: None) -> Iterator[None]:
-    """A function that takes a row, a trigger, and a view of locks."""
     sql(
         "CREATE FUNCTION take(it interleave_counter) RETURNS int LANGUAGE sql AS $$"
         " UPDATE interleave_counter SET hits = hits + 1 WHERE id = $1.id RETURNING hits $$;"

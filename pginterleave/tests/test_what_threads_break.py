@@ -25,7 +25,6 @@ pytestmark = pytest.mark.usefixtures("tables")
 
 @pytest.fixture
 def tables(counter_table: None) -> Iterator[None]:
-    """Make a table of items and one with their total, and parents with children."""
     sql(
         "CREATE TABLE interleave_item (v int);"
         "CREATE TABLE interleave_total (id int PRIMARY KEY, v int);"
@@ -201,7 +200,6 @@ def test_a_program_that_a_process_starts_proves_nothing() -> None:
 
 
 def connected_elsewhere() -> Any:
-    """Return a connection to another database of the server."""
     driver: Any = connection
     parameters = {**driver.get_connection_params(), "dbname": "postgres"}
     kept = {name: parameters[name] for name in ("host", "port", "user", "password", "dbname")

@@ -166,7 +166,8 @@ class Scheduler:
         self.control.begin_schedule()
         with control.watched(self._note_connection, self._note_program):
             self._run_processes(choose, observe)
-        if not self.control.note_strangers(self.monitor.pids()):
+        sessions = {pid for process in self.processes for pid in process.session.pids}
+        if not self.control.note_strangers(sessions):
             attempt.discard_reason = "Another session has sent something."
         outcomes = [process.outcome for process in self.processes]
         raised = self._unexpected(outcomes)

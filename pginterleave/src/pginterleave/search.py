@@ -170,7 +170,15 @@ class Search:
         else:
             same = state.positions == positions
         if not same:
-            raise NotDeterministic(_difference(self.order, state.positions, positions))
+            pairs = enumerate(zip(state.positions, positions, strict=True), start=1)
+            number, (before, now) = next(each for each in pairs if each[1][0] != each[1][1])
+            raise NotDeterministic(
+                f"After the same steps {written(self.order)!r}, process {number} "
+                f"{_describe(before)} the first time and {_describe(now)} now. "
+                "A process has to do the same whenever the same schedule is run: give it fixed "
+                "keys, clocks and seeds, and an ORDER BY where it takes the first row, and let "
+                "setup undo what it leaves in Python and in the database."
+            )
         self.path.append(state)
         return self.prefix[len(self.order)]
 
@@ -192,8 +200,14 @@ class Search:
                 state = self._equal(before, number) or state
             if self.merges and not state.fewest:
                 state.trace = before.after(number)
-        elif ready:
-            self._check_alike(positions)
+        first_of = {number: each[0] for each in self.alike for number in each}
+        for number, first in first_of.items() if ready and not self.path else ():
+            if positions[number - 1] != positions[first - 1]:
+                raise CannotExplore(
+                    f"The processes are not symmetric: process {first} "
+                    f"{_describe(positions[first - 1])} at the beginning, and process {number} "
+                    f"{_describe(positions[number - 1])}."
+                )
         self.path.append(state)
         return state
 
@@ -308,27 +322,6 @@ class Search:
         if known is None or (isinstance(known, int) and preemptions < known):
             state.steps[number] = preemptions
             heapq.heappush(self.pending, (preemptions, (*state.order, number), state))
-
-    def _check_alike(self, positions: Positions) -> None:
-        for first, number in ((each[0], number) for each in self.alike for number in each):
-            if positions[number - 1] != positions[first - 1]:
-                raise CannotExplore(
-                    f"The processes are not symmetric: process {first} "
-                    f"{_describe(positions[first - 1])} at the beginning, and process {number} "
-                    f"{_describe(positions[number - 1])}."
-                )
-
-
-def _difference(order: Order, before: Positions, now: Positions) -> str:
-    pairs = enumerate(zip(before, now, strict=True), start=1)
-    number = next(number for number, (first, second) in pairs if first != second)
-    return (
-        f"After the same steps {written(order)!r}, process {number} "
-        f"{_describe(before[number - 1])} the first time and {_describe(now[number - 1])} now. "
-        "A process has to do the same whenever the same schedule is run: give it fixed keys, "
-        "clocks and seeds, and an ORDER BY where it takes the first row, and let setup undo what "
-        "it leaves in Python and in the database."
-    )
 
 
 def _describe(position: Position) -> str:

@@ -9,7 +9,7 @@ import abc
 import contextlib
 import select
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pginterleave import formatting, queries, statements
@@ -43,7 +43,7 @@ class Session(abc.ABC):
     def __init__(self, process: "Process", control: "Control", *, split_autocommit: bool) -> None:
         self.process, self.number = process, process.number
         self.split_autocommit, self.catalogue = split_autocommit, control.catalogue
-        self._wait_until_closed = control.wait_until_closed
+        self.wait_until_closed = control.wait_until_closed
         self.pid = 0
         self.copies: dict[int, Any] = {}  # the driver's connections of its copies, by their pids
         self.thread: threading.Thread | None = None
@@ -216,12 +216,6 @@ class Session(abc.ABC):
                 self.control("ROLLBACK")
             raise
 
-    def close_as_a_step(self, close: Callable[[], None]) -> None:
-        """Close the connection; the step ends when PostgreSQL has released the session's locks."""
-        with self.step("CLOSE", "CLOSE"):
-            close()
-            self._wait_until_closed(self.pid)
-
     def leave(self) -> None:
         for each in (self._kept, *self.all_of_thread(), *self.copies.values()):
             with contextlib.suppress(Exception), self.sending():
@@ -234,7 +228,7 @@ class Session(abc.ABC):
             if each is not connection:
                 each.close()
         if self.copies:
-            self._wait_until_closed(*self.copies)
+            self.wait_until_closed(*self.copies)
             self.copies.clear()
         if not self._open():
             return
@@ -260,7 +254,7 @@ class Session(abc.ABC):
             if self._is_marked:
                 self._is_marked = False
                 connection.close()
-                self._wait_until_closed(self.pid)
+                self.wait_until_closed(self.pid)
             else:
                 self._kept = connection
         except connection.Error:

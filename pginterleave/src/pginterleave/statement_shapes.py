@@ -122,7 +122,10 @@ def _parse(tokens: Tokens) -> Shape:
         locking = [text for kind, text, _ in end if kind == "word"]
         strong = locking[:2] == ["for", "update"] or locking[:4] == ["for", "no", "key", "update"]
         waits = "nowait" not in locking and "skip" not in locking
-        exact = exact and {"offset", "fetch"}.isdisjoint(words) and _may_have_rows(rest)
+        # There is no limit, or a written one that is not zero.
+        limit = _split(rest, {"limit"})[1]
+        has_rows = not limit or (limit[1][0] == "number" and limit[1][1].strip("0") != "")
+        exact = exact and {"offset", "fetch"}.isdisjoint(words) and has_rows
         return Shape("SELECT", name, equal, exact, (), bool(end), strong, waits)
     raise _NotSimple
 
@@ -202,12 +205,6 @@ def _closes(tokens: Tokens) -> int:
         if not depth:
             return place
     raise _NotSimple
-
-
-def _may_have_rows(tokens: Tokens) -> bool:
-    """Whether there is no limit, or a written one that is not zero."""
-    limit = _split(tokens, {"limit"})[1]
-    return not limit or (limit[1][0] == "number" and limit[1][1].strip("0") != "")
 
 
 def _assigned(tokens: Tokens) -> tuple[tuple[str, Constant | None], ...]:

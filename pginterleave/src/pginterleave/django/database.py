@@ -177,4 +177,6 @@ class SteppingWrapper(BaseDatabaseWrapper):
             with session.sending():
                 close()
         else:
-            session.close_as_a_step(close)
+            with session.step("CLOSE", "CLOSE"):  # which ends when PostgreSQL has let go of locks
+                close()
+                session.wait_until_closed(session.pid)

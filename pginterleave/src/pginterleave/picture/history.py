@@ -1,6 +1,5 @@
 """The steps of a schedule as a history: when each took effect for whom, and on which rows."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pginterleave.picture.wording import WRITES, Names, Step
@@ -11,85 +10,78 @@ Moment = tuple[int, int, int]
 
 
 class History:
-    """The steps of a schedule, and when each of them took effect, for whom."""
+    """The `steps` of a schedule, each with its `number` from 1, and when each took effect."""
 
     def __init__(self, steps: list[Step], snapshots: bool = False) -> None:
-        self.steps, self.snapshots = steps, snapshots
-        self.numbers = range(1, len(steps) + 1)
+        self.steps: list[Step] = [{**step, "number": n} for n, step in enumerate(steps, start=1)]
+        self.snapshots = snapshots
 
-    def step(self, number: int) -> Step:
-        return self.steps[number - 1]
-
-    def done(self, number: int) -> Moment:
+    def done(self, step: Step) -> Moment:
         """Return when a step took effect: one that waited did so after what it waited for.
 
         Of those that one step let go on, the one that was sent first got the lock first.
         """
-        until = self.step(number)["until"]
-        return until, int(until > number), number
+        return step["until"], int(step["until"] > step["number"]), step["number"]
 
-    def visible(self, number: int) -> Moment:
+    def visible(self, step: Step) -> Moment:
         """Return when others see what a step has written: never, if it is undone."""
-        step = self.step(number)
         if step["kind"] not in WRITES or step["error"] or step["rows"] == 0:
             return NEVER
-        for later in self.of(step["process"], after=number):
-            if self.step(later)["kind"] in ("COMMIT", "ROLLBACK", "ROLLBACK TO"):
-                return self.done(later) if self.step(later)["kind"] == "COMMIT" else NEVER
+        for later in self.after(step):
+            if later["kind"] in ("COMMIT", "ROLLBACK", "ROLLBACK TO"):
+                return self.done(later) if later["kind"] == "COMMIT" else NEVER
         inside = step["process"] in self.steps[-1]["in_transaction"]
-        return NEVER if inside else self.done(number)
+        return NEVER if inside else self.done(step)
 
-    def read_at(self, number: int) -> Moment:
+    def read_at(self, step: Step) -> Moment:
         """Return the moment as of which a step reads."""
-        moment = self.done(number)
-        if self.snapshots:
-            for earlier in reversed(self.numbers[: number - 1]):
-                if self.step(earlier)["process"] == self.step(number)["process"]:
-                    if self.step(earlier)["kind"] in ("COMMIT", "ROLLBACK"):
-                        break
-                    moment = (earlier, 0, earlier)
+        moment = self.done(step)
+        for earlier in reversed(self.before(step)) if self.snapshots else ():
+            if earlier["kind"] in ENDS:
+                break
+            moment = sent(earlier)
         return moment
 
-    def of(self, process: int, *, after: int) -> Iterator[int]:
-        """Yield the numbers of the later steps of a process."""
-        for number in self.numbers[after:]:
-            if self.step(number)["process"] == process:
-                yield number
+    def before(self, step: Step) -> list[Step]:
+        """Return the earlier steps of the same process."""
+        earlier = self.steps[: step["number"] - 1]
+        return [each for each in earlier if each["process"] == step["process"]]
 
-    def written_by(self, process: int) -> Iterator[int]:
-        """Yield the numbers of the steps by which a process has changed rows for good."""
-        for number in self.of(process, after=0):
-            if self.visible(number) < NEVER:
-                yield number
+    def after(self, step: Step) -> list[Step]:
+        """Return the later steps of the same process."""
+        later = self.steps[step["number"] :]
+        return [each for each in later if each["process"] == step["process"]]
 
-    def written_by_others(self, process: int) -> Iterator[int]:
-        """Yield the numbers of the steps by which other processes have changed rows for good."""
-        for number in self.numbers:
-            if self.step(number)["process"] != process and self.visible(number) < NEVER:
-                yield number
+    def writes(self, process: int) -> list[Step]:
+        """Return the steps by which a process has changed rows for good."""
+        return [each for each in self._lasting() if each["process"] == process]
 
-    def writes(self, number: int) -> set[str]:
-        """Return the tables in which the process of a step has changed rows for good."""
-        own = self.written_by(self.step(number)["process"])
-        return {table for each in own for table in self.step(each)["writes"]}
+    def writes_of_others(self, process: int) -> list[Step]:
+        return [each for each in self._lasting() if each["process"] != process]
 
-    def last_read(self, write: int) -> int | None:
+    def _lasting(self) -> list[Step]:
+        return [each for each in self.steps if self.visible(each) < NEVER]
+
+    def last_read(self, write: Step) -> Step | None:
         """Return the last read of the same rows by the process that writes."""
-        own = self.step(write)
-        for number in range(write - 1, 0, -1):
-            step = self.step(number)
-            if step["process"] != own["process"]:
-                continue
-            if step["subquery"] and own["table"] in step["tables"]:
-                return number
-            if same_rows(step, own):
+        for step in reversed(self.before(write)):
+            if step["subquery"] and write["table"] in step["tables"]:
+                return step
+            if same_rows(step, write):
                 if step["kind"] == "SELECT":
-                    return number
-                if step["kind"] == "INSERT" and not same_identity(step, own):
+                    return step
+                pairs = [(one, two) for one in _rows(step) for two in _rows(write)]
+                same = any(one.get(name, "") == two.get(name) for one, two in pairs for name in ROW)
+                if step["kind"] == "INSERT" and not same:
                     continue  # a row that was not there, and another one, as far as it says
                 if step["kind"] in WRITES and not step["error"]:
                     return None  # what it knows since then, it has written itself
         return None
+
+
+def sent(step: Step) -> Moment:
+    """Return when a step was sent."""
+    return step["number"], 0, step["number"]
 
 
 def may_have_read(read: Step, write: Step) -> bool:
@@ -111,12 +103,6 @@ def same_rows(step: Step, other: Step) -> bool:
     if not step["table"] or step["table"] != other["table"]:
         return False
     return any(_agree(one, two) for one in _rows(step) for two in _rows(other))
-
-
-def same_identity(step: Step, other: Step) -> bool:
-    """Return whether two statements say that they are about the same row."""
-    pairs = [(one, two) for one in _rows(step) for two in _rows(other)]
-    return any(one.get(name, "") == two.get(name) for one, two in pairs for name in ROW)
 
 
 def same_write(step: Step, other: Step) -> bool:
