@@ -35,6 +35,13 @@ def sql(statement: str, *params: Any) -> list[Any]:
         return cursor.fetchall() if cursor.description else []
 
 
+def parameters() -> dict[str, Any]:
+    """Return what the driver needs to connect to the test database."""
+    known = connection.get_connection_params()
+    names = ("host", "port", "user", "password", "dbname")
+    return {name: known[name] for name in names if known.get(name)}
+
+
 def setup() -> None:
     sql("DELETE FROM interleave_counter")
     sql("INSERT INTO interleave_counter VALUES (1, 'a', 0), (2, 'b', 0)")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
 
 from pginterleave import Schedule, explore
 from pginterleave.django.management.commands import interleave
@@ -19,16 +18,15 @@ from pginterleave.isolation_format import SpecError, Specification, parse  # noq
 from pginterleave.isolation_spec import run_file  # noqa: E402
 from pginterleave.psycopg_adapter import PsycopgDatabase  # noqa: E402
 
+from .counter import parameters  # noqa: E402
+
 SPECS = sorted((Path(__file__).parent / "specs").glob("*.spec"))
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def conninfo() -> str:
-    known = connection.get_connection_params()
-    names = ("dbname", "user", "password", "host", "port")
-    given = {name: known[name] for name in names if known.get(name)}
-    return str(psycopg.conninfo.make_conninfo(**given))
+    return str(psycopg.conninfo.make_conninfo(**parameters()))
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda path: path.stem)

@@ -9,14 +9,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from django.db import connection
 
 from pginterleave import CannotExplore, explore, running
 from pginterleave.pytest_plugin import Interleave
 from pginterleave.running import Progress
 
 from . import counter, test_example
-from .counter import explored, sql
+from .counter import explored, parameters, sql
 from .vouchers import Voucher
 
 README = Path(__file__).parent.parent / "README.md"
@@ -60,11 +59,8 @@ def test_in_a_transaction(interleave):
 
 def settings_of_this_database() -> dict[str, str]:
     """Return what DATABASES has to hold for it in a process of its own."""
-    known = connection.get_connection_params()
-    names = {"HOST": "host", "PORT": "port", "USER": "user", "PASSWORD": "password"}
-    address = {key: str(known.get(name) or "") for key, name in names.items()}
-    name = connection.settings_dict["NAME"]
-    return {"ENGINE": "django.db.backends.postgresql", "NAME": name, **address}
+    known = {name.upper(): str(value) for name, value in parameters().items()}
+    return {"ENGINE": "django.db.backends.postgresql", "NAME": known.pop("DBNAME"), **known}
 
 
 IN_A_TEST_DATABASE = """

@@ -17,7 +17,7 @@ from django.db.backends.postgresql.psycopg_any import is_psycopg3
 from pginterleave import Outcome
 
 from . import counter
-from .counter import Process, explored, replayed, sql
+from .counter import Process, explored, parameters, replayed, sql
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -41,13 +41,7 @@ def by_asyncio() -> None:
 def by_the_driver() -> None:
     """As it could be written without Django."""
     driver: Any = connection
-    parameters = driver.get_connection_params()
-    kept = {
-        name: parameters[name]
-        for name in ("host", "port", "user", "password")
-        if name in parameters
-    }
-    with closing(driver.Database.connect(dbname=parameters["dbname"], **kept)) as own:
+    with closing(driver.Database.connect(**parameters())) as own:
         for _ in range(20):
             own.cursor().execute("UPDATE interleave_counter SET hits = hits + 1")
         own.commit()

@@ -18,7 +18,7 @@ from django.db import connection, transaction
 from pginterleave import Outcome
 
 from . import counter
-from .counter import explored, sql
+from .counter import explored, parameters, sql
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -201,10 +201,7 @@ def test_a_program_that_a_process_starts_proves_nothing() -> None:
 
 def connected_elsewhere() -> Any:
     driver: Any = connection
-    parameters = {**driver.get_connection_params(), "dbname": "postgres"}
-    kept = {name: parameters[name] for name in ("host", "port", "user", "password", "dbname")
-            if name in parameters}  # fmt: skip
-    return driver.Database.connect(**kept)
+    return driver.Database.connect(**parameters() | {"dbname": "postgres"})
 
 
 @pytest.mark.parametrize("closes", [False, True])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pginterleave import reporting, results
+from pginterleave.picture import html_report
 from pginterleave.results import NotProven
 from pginterleave.testing import COUNT_ALL, OPTIONS, Interleave
 
@@ -147,7 +148,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if name := config.getoption("--interleave-html"):
         path = config.invocation_params.dir / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(reporting.page(found), encoding="utf-8")
+        path.write_text(html_report.page(found), encoding="utf-8")
         terminalreporter.line(f"interleave: {path} shows what was found ({len(found)} explored)")
     if os.environ.get("GITHUB_ACTIONS") == "true":
         root = Path(os.environ.get("GITHUB_WORKSPACE") or config.rootpath)
