@@ -90,7 +90,9 @@ def effect(
     footprint = tables.footprint(sql, step.params) if tables else UNKNOWN
     if statements.only_reads(sql, special) and not statements.has_clock_text(f"{step.params}"):
         return GLOBAL if serializable else Effect("read", footprint.reads)
-    if kind in ("INSERT", "UPDATE", "DELETE") or (tables and _locks_rows(sql)):
+    known = shape(sql) if tables else None
+    selects_and_locks = known and known.kind == "SELECT" and known.locks
+    if kind in ("INSERT", "UPDATE", "DELETE") or (selects_and_locks and statements.locks_only(sql)):
         plain = statements.calls_only_pure(sql) and not statements.uses(
             sql, special | special_writes
         )
@@ -106,13 +108,6 @@ def effect(
         places = {place for each in open_effects for place in each.writes}
         return Effect("end", (), tuple(sorted(places)))
     return GLOBAL
-
-
-def _locks_rows(sql: str) -> bool:
-    known = shape(sql)
-    return (
-        known is not None and known.kind == "SELECT" and known.locks and statements.locks_only(sql)
-    )
 
 
 def _error_has_undone_all(kind: str, sql: str, earlier: Sequence[Any]) -> bool:

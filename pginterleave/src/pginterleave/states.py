@@ -82,6 +82,9 @@ class State:
         return renumbered(number, exchange) if exchange else number
 
 
+Follow = Callable[[State, int], State | None]  # where a step leads, as far as it is known
+
+
 def count(first: State, bound: int | None) -> tuple[int, int, int]:
     """Return the numbers of schedules, of violating ones, and of those in which a process raises.
 
@@ -135,7 +138,12 @@ def shortest_violation(first: State) -> Order | None:
 def _rests(first: State) -> dict[State, dict[int, Rest]]:
     """Return by state, and by choice, what is left to the nearest violation."""
     rests: dict[State, dict[int, Rest]] = {}
-    for state in reversed(_in_order(first)):
+    found: list[State] = []  # all states, each before those that follow it
+    level = {first: None}
+    while level:
+        found += level
+        level = dict.fromkeys(after for state in level for _, after in state.taken())
+    for state in reversed(found):
         rests[state] = {}
         for number, after in state.taken():
             ways = _ways(rests[after], state.there(number)).values()
@@ -151,19 +159,6 @@ def _ways(rests: dict[int, Rest], last: int) -> dict[int, Rest]:
         number: (steps, switches + (process_of(last) not in (0, process_of(number))))
         for number, (steps, switches) in rests.items()
     }
-
-
-def _in_order(first: State) -> list[State]:
-    """Return all states, each before those that follow it."""
-    found: list[State] = []
-    level = {first: None}
-    while level:
-        found += level
-        level = dict.fromkeys(after for state in level for _, after in state.taken())
-    return found
-
-
-Follow = Callable[[State, int], State | None]  # where a step leads, as far as it is known
 
 
 class Needed(Exception):
