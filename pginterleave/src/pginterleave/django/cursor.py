@@ -152,6 +152,8 @@ class SteppingDebugCursor(SteppingCursor, CursorDebugWrapper):
     """The same, when Django logs queries."""
 
 
+# What the code under test may ask of the driver's connection itself, past Django. Statements of
+# Django for a step, and of the explorer, go the same way: see `Session.sending()`.
 CURSOR = ("execute", "executemany", "callproc", "copy_from", "copy_to", "copy_expert")
 ENDS = ("close", "commit", "rollback", "reset", "set_isolation_level")
 TWO_PHASES = ("tpc_begin", "tpc_prepare", "tpc_commit", "tpc_rollback")

@@ -105,7 +105,10 @@ class DjangoSession(Session):
 
 
 class SteppingWrapper(BaseDatabaseWrapper):
-    """Mixed into Django's backend: takes commits, rollbacks and closing step by step."""
+    """Mixed into Django's backend: takes commits, rollbacks and closing step by step.
+
+    Django has no public hook for these: `_commit`, `_rollback` and `_close` are private.
+    """
 
     Database: Any  # the driver
     owner: Session

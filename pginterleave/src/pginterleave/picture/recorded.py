@@ -70,6 +70,9 @@ Columns = dict[str, str | None]
 def column_values(step: Step) -> dict[str, Any]:
     """Return the step's `table`, and by column what it `read`, asked for (`condition`) and `wrote`.
 
+    They are taken from the SQL, its parameters and the rows that came back. In the text that is
+    shown a value can look like SQL.
+
     `kind` is what a statement does: one that begins with WITH is an INSERT, or what else it is.
     `table` is the first that is written, or else read; `writes` are all that it writes to, and
     `tables` all that it reads from. Values are texts, or None for NULL. `read` has the rows that
