@@ -8,6 +8,7 @@ import pytest
 from pginterleave import formatting, queries, statements
 from pginterleave.catalogue import Catalogue
 from pginterleave.effects import GLOBAL, LOCAL, Claim, Effect, claim, effect
+from pginterleave.statement_shapes import shape
 from pginterleave.statements import kind
 
 
@@ -232,3 +233,10 @@ def test_an_exception_without_a_text() -> None:
 
     assert formatting.exception(Odd()) == "Odd: (its str() raises KeyError)"
     assert formatting.exception(ValueError("two\nlines")) == "ValueError: two"
+
+
+def test_a_limit_without_a_number_is_left_to_postgresql() -> None:
+    """Which refuses the statement: reading it must not fail before."""
+    found = shape("SELECT 1 FROM t WHERE id = 1 FOR UPDATE LIMIT")
+    assert found
+    assert not found.exact
