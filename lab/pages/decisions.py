@@ -10,7 +10,7 @@ from lab.models import RecordedSchedule, Recording
 from lab.pages.equivalence import begun
 from lab.pages.schedules import RecordedExploration, pictures, read, sheet_of
 from lab.recording.jobs import SERIALIZABLE, Job
-from pginterleave.picture.spans import prefix, waits
+from pginterleave.picture.history import prefix, waits
 
 MOST = 500  # schedules among which an equivalent one is looked for, at each step of the visitor
 # Where partial-order reduction has left schedules out, and the recording does not tell which.

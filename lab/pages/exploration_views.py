@@ -20,7 +20,7 @@ from lab.pages.schedules import (
 )
 from lab.recording.jobs import READ_COMMITTED, Job, job_named, jobs_named
 from lab.recording.source import digest, parts, source
-from pginterleave.picture.spans import locks, waits
+from pginterleave.picture.history import locks, waits
 from pginterleave.picture.wording import Step, words
 
 

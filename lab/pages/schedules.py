@@ -11,12 +11,10 @@ from lab.catalogue import EVERY_RACE
 from lab.exceptions import NotFound
 from lab.models import RecordedSchedule, Recording
 from lab.recording.jobs import READ_COMMITTED, Job
-from pginterleave.picture.cells import Sheet
+from pginterleave.picture.cells import HOLDS, SIGNS, HowItEnds, Sheet, verdict
 from pginterleave.picture.conflicts import marks
-from pginterleave.picture.layout import drawings
-from pginterleave.picture.spans import prefix
-from pginterleave.picture.svg import svg
-from pginterleave.picture.verdict import HOLDS, SIGNS, HowItEnds, verdict
+from pginterleave.picture.history import prefix
+from pginterleave.picture.layout import drawings, svg
 
 FIELDS = ("number", "order", "violation", "raises", "steps", "second_tries", "outcomes")
 # Of the list of schedules on a laptop, in characters: how long a line is, and what the outcome, the

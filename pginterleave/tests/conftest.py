@@ -20,7 +20,6 @@ SESSIONS = (
 
 @pytest.fixture
 def counter_table(transactional_db: None) -> Iterator[None]:
-    """Make the table, and drop it afterwards."""
     sql("DROP TABLE IF EXISTS interleave_counter")
     sql(
         "CREATE TABLE interleave_counter (id int PRIMARY KEY, key text UNIQUE, hits int)"
@@ -42,13 +41,11 @@ def nothing_is_left(counter_table: None) -> Iterator[None]:
 
 
 def threads() -> set[threading.Thread]:
-    """Return the threads that live, without timers: the explorer has none, and a log may."""
     return {each for each in threading.enumerate() if not isinstance(each, threading.Timer)}
 
 
 @pytest.fixture
 def voucher_table(interleave: Interleave) -> Iterator[None]:
-    """Make the table, as a migration would, and drop it afterwards."""
     with connection.schema_editor() as editor:
         editor.create_model(Voucher)
     yield

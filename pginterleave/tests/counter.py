@@ -30,20 +30,24 @@ class Counter(models.Model):
 
 
 def sql(statement: str, *params: Any) -> list[Any]:
-    """Run a statement through a raw cursor and return its rows, if it has any."""
     with connection.cursor() as cursor:
         cursor.execute(statement, params or None)
         return cursor.fetchall() if cursor.description else []
 
 
+def parameters() -> dict[str, Any]:
+    """Return what the driver needs to connect to the test database."""
+    known = connection.get_connection_params()
+    names = ("host", "port", "user", "password", "dbname")
+    return {name: known[name] for name in names if known.get(name)}
+
+
 def setup() -> None:
-    """Begin with two rows, `a` and `b`, and no hits."""
     sql("DELETE FROM interleave_counter")
     sql("INSERT INTO interleave_counter VALUES (1, 'a', 0), (2, 'b', 0)")
 
 
 def hits(key: str = "a") -> int:
-    """Return what the row holds."""
     return Counter.objects.get(key=key).hits
 
 
@@ -65,12 +69,10 @@ BY_DEFAULT = {"setup": setup, "invariant": anything, "expected": BaseException}
 
 
 def explored(*processes: Process, **options: Any) -> Exploration:
-    """Explore with the options of `explore`; by default, any outcome is right."""
     return explore(processes, **{**BY_DEFAULT, **options})
 
 
 def all_outcomes(*processes: Process, **options: Any) -> dict[str, tuple[Outcome, ...]]:
-    """Explore all schedules, and return what each of them leads to."""
     found = explored(*processes, **{"invariant": lambda outcomes: "shown", **options})
     assert found.complete
     assert len(found.violations) == found.schedules
@@ -78,7 +80,6 @@ def all_outcomes(*processes: Process, **options: Any) -> dict[str, tuple[Outcome
 
 
 def replayed(order: str, *processes: Process, **options: Any) -> Schedule:
-    """Run one schedule, with the options of `run_schedule`."""
     return run_schedule(order, processes, **{**BY_DEFAULT, **options})
 
 
@@ -119,7 +120,6 @@ def compare_and_swap() -> None:
 
 
 def lock(*numbers: int, settings: str = "") -> None:
-    """Take advisory locks in this order, in one transaction."""
     with transaction.atomic():
         if settings:
             sql(settings)

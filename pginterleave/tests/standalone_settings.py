@@ -27,6 +27,6 @@ def database() -> dict[str, Any]:
 
 
 DATABASES = {"default": database()}
-INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.sites"]
+INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.sites", "tests.recipes"]
 SECRET_KEY = "tests"
 USE_TZ = True

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.db import transaction
 
 from pginterleave import CannotExplore, NotDeterministic, Outcome
 
@@ -124,17 +123,6 @@ def test_a_counterexample_that_holds_when_it_is_run_is_found_out() -> None:
     calls.clear()
     with pytest.raises(NotDeterministic, match="111233322 does not violate the invariant, though"):
         explore_it()
-
-
-def test_savepoints_do_not_tell_processes_apart() -> None:
-    """Django names them after the thread."""
-
-    def process() -> None:
-        with transaction.atomic(), transaction.atomic():
-            counter.update_returning()
-
-    found = explored(*[process] * 2, symmetric=True, invariant=counter.counted(2))
-    assert (found.violating, found.schedules, found.complete) == (0, 24, True)
 
 
 def test_processes_that_begin_with_something_else_are_found_out() -> None:

@@ -1,4 +1,4 @@
-"""`manage.py interleave`: what it prints, and its exit codes."""
+"""The command `manage.py interleave`, and the test case and the mixin for unittest."""
 
 import os
 import subprocess
@@ -11,13 +11,17 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.test import TestCase, TransactionTestCase
 
+from pginterleave import CannotExplore
 from pginterleave.django.management.commands import interleave as command
-from pginterleave.django.test import InterleaveTestCase
+from pginterleave.django.test import InterleaveMixin, InterleaveTestCase
 from pginterleave.pytest_plugin import Interleave
 
-from .counter import anything, counted, naive, setup, update_returning
+from .counter import anything, counted, hits, naive, setup, sql, update_returning
 from .test_pytest_plugin import settings_of_this_database
+
+pytestmark = pytest.mark.usefixtures("counter_table")
 
 HERE = __name__
 
@@ -108,7 +112,6 @@ def test_exit_codes(run: Run, arguments: list[str], code: int, shown: str) -> No
 
 @pytest.mark.usefixtures("interleave")
 def test_it_works_in_a_test_database(tmp_path: Path) -> None:
-    """A process of its own, as the command line starts it."""
     settings = settings_of_this_database() | {"NAME": f"interleave_{os.getpid()}"}
     tmp_path.joinpath("command_settings.py").write_text(
         f"DATABASES = {{'default': {settings!r}}}\n"
@@ -137,3 +140,40 @@ def test_it_works_in_a_test_database(tmp_path: Path) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT datname FROM pg_database WHERE datname LIKE '%%interleave_%%'")
         assert f"test_interleave_{os.getpid()}" not in [name for (name,) in cursor.fetchall()]
+
+
+class Checks(InterleaveMixin):
+    def check(self) -> None:
+        setup()
+        self.assertNoRace(update_returning, invariant=counted(2))
+        self.assertNoRace(update_returning, invariant=counted(3), processes=3)
+        assert hits() == 0
+        with pytest.raises(
+            AssertionError, match=r"    self.assertNoRace\(naive, .*, replay='122211"
+        ):
+            self.assertNoRace(naive, invariant=counted(2))
+
+
+class WithoutFlush(Checks, InterleaveTestCase):
+    def setUp(self) -> None:
+        self.addCleanup(self.nothing_is_left)  # runs after what super() adds
+        super().setUp()
+
+    def nothing_is_left(self) -> None:
+        assert sql("SELECT count(*) FROM interleave_counter") == [(0,)]
+
+    def test_it_explores(self) -> None:
+        self.check()
+
+
+class WithMixin(Checks, TransactionTestCase):
+    def test_it_explores(self) -> None:
+        self.check()
+
+
+class InTransaction(InterleaveMixin, TestCase):
+    def test_it_is_told_what_to_do(self) -> None:
+        with pytest.raises(
+            CannotExplore, match="in an InterleaveTestCase or a TransactionTestCase"
+        ):
+            self.assertNoRace(naive, invariant=anything)

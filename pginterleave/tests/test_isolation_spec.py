@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
 
 from pginterleave import Schedule, explore
 from pginterleave.django.management.commands import interleave
 
 psycopg = pytest.importorskip("psycopg")
 
-from pginterleave.isolation_spec.running_spec import run_file  # noqa: E402
-from pginterleave.isolation_spec.spec import SpecError, Specification, parse  # noqa: E402
+from pginterleave.isolation_format import SpecError, Specification, parse  # noqa: E402
+from pginterleave.isolation_spec import run_file  # noqa: E402
 from pginterleave.psycopg_adapter import PsycopgDatabase  # noqa: E402
+
+from .counter import parameters  # noqa: E402
 
 SPECS = sorted((Path(__file__).parent / "specs").glob("*.spec"))
 
@@ -25,11 +26,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def conninfo() -> str:
-    """Return how to connect to the test database."""
-    known = connection.get_connection_params()
-    names = ("dbname", "user", "password", "host", "port")
-    given = {name: known[name] for name in names if known.get(name)}
-    return str(psycopg.conninfo.make_conninfo(**given))
+    return str(psycopg.conninfo.make_conninfo(**parameters()))
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda path: path.stem)
@@ -150,7 +147,7 @@ def told_by_isolationtester(permutation: str) -> list[str]:
     lines: list[str] = []
     folder = Path(__file__).parent
     text = f"{CROSSED}permutation {permutation}"
-    from pginterleave.isolation_spec.tester import Tester
+    from pginterleave.isolation_spec import Tester
 
     Tester(parse(text), conninfo(), name=folder.stem, write=lines.append).run()
     kept = [line for line in "".join(lines).splitlines() if line.startswith(("step ", "ERROR"))]
@@ -160,7 +157,6 @@ def told_by_isolationtester(permutation: str) -> list[str]:
 def told_by_the_explorer(
     specification: Specification, schedule: Schedule, names: list[str]
 ) -> list[str]:
-    """Write a schedule as isolationtester does."""
     sql = {step.name: step.sql for each in specification.sessions for step in each.steps}
     lines = []
     for at, (step, name) in enumerate(zip(schedule.timeline, names, strict=True), start=1):

@@ -28,7 +28,6 @@ def names(outcomes: Sequence[Outcome]) -> str:
 
 
 def seen(*processes: Process) -> dict[str, str]:
-    """Return what each schedule leads to."""
     return {order: names(outcomes) for order, outcomes in all_outcomes(*processes).items()}
 
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from pginterleave import Exploration, InterleaveError, Outcome, Schedule, explore
+from pginterleave import Exploration, InterleaveError, Outcome, Schedule, StepTimeout, explore
 
 psycopg = pytest.importorskip("psycopg")
 
 from pginterleave.psycopg_adapter import PsycopgDatabase  # noqa: E402
+from pginterleave.pytest_plugin import Interleave  # noqa: E402
 
 from .test_isolation_spec import conninfo  # noqa: E402
 
 
 @pytest.fixture
 def database(counter_table: None) -> Iterator[PsycopgDatabase]:
-    """The table with the counter, without Django."""
     database = PsycopgDatabase(conninfo())
     yield database
     database.close()
@@ -163,3 +163,24 @@ def test_a_cursor_that_is_not_observed_proves_nothing(database: PsycopgDatabase)
     (past,) = found.unobserved
     assert past.startswith("the driver's connection at ")
     assert not found.complete
+
+
+def test_the_first_connection_of_an_engine_is_made_before(interleave: Interleave) -> None:
+    """It asks for the server's version, and lets no other connect meanwhile."""
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    database = PsycopgDatabase(conninfo())
+
+    def look() -> object:
+        with engine.connect() as connection:
+            return connection.scalar(sqlalchemy.text("SELECT 1"))
+
+    options = {"creator": database.connect, "poolclass": sqlalchemy.NullPool}
+    engine = sqlalchemy.create_engine("postgresql+psycopg://", **options)
+    try:
+        with pytest.raises(StepTimeout) as raised:
+            explore([look, look], using=database, invariant=lambda _: "", step_timeout=0.3)
+        assert raised.value.__notes__[0].startswith("The first connection of a SQLAlchemy engine")
+        engine = sqlalchemy.create_engine("postgresql+psycopg://", **options)
+        assert interleave(look, using=database, invariant=lambda _: "").complete
+    finally:
+        database.close()

@@ -31,7 +31,6 @@ def tables(counter_table: None) -> Iterator[None]:
 
 
 def setup() -> None:
-    """Begin with two counters and nothing that refers to them."""
     counter.setup()
     sql("DELETE FROM interleave_other")
     sql("INSERT INTO interleave_other VALUES (1, 1), (2, 2)")
@@ -89,7 +88,6 @@ MOST = 150  # schedules of the programs that are explored
 
 
 def process(program: Program) -> tuple[int, ...]:
-    """Run the statements, in a transaction or not; return what they returned."""
     returned = [1]
     with transaction.atomic() if "atomic" in program else nullcontext():
         for name, key in (each.rsplit(maxsplit=1) for each in program if each != "atomic"):
@@ -116,14 +114,12 @@ def some_programs(chance: random.Random, known: Iterable[str]) -> list[Program]:
 
 
 def steps_of(program: Program) -> int:
-    """Return how many steps it takes, with its COMMITs."""
     if "atomic" in program:
         return len(program)
     return sum(1 if each[:-2] in READS else 2 for each in program)
 
 
 def end(outcomes: list[Outcome], programs: list[Program]) -> End:
-    """Return how a schedule has ended."""
     rows = sql("SELECT key, hits FROM interleave_counter ORDER BY key")
     others = (
         sql("SELECT counter, n FROM interleave_item ORDER BY 1, 2"),

@@ -1,15 +1,18 @@
-"""The page of HTML with what each test has found, and the annotations of a CI."""
+"""The page of HTML with what each test has found, its pictures, and the annotations of a CI."""
 
 import re
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pginterleave import Step
 from pginterleave.picture import html_report as report
-from pginterleave.picture.recorded import recorded_steps
-from pginterleave.picture.spans import locks, transactions, waits
+from pginterleave.picture.history import locks, transactions, waits
+from pginterleave.picture.recorded import column_values, recorded_steps
 
 from .counter import counted, naive, replayed, select_for_update, sql
 from .test_pytest_plugin import run_pytest
@@ -37,8 +40,6 @@ def test_right(interleave):
 
 
 class Page(HTMLParser):
-    """The elements and attributes of a page, and what stands in its summaries."""
-
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[str] = []
@@ -125,3 +126,105 @@ def test_what_the_driver_says_is_escaped() -> None:
     assert "<i>" not in text
     assert "<u>" not in text
     assert Page(text).open == []
+
+
+HOSTILE = "it's, hits = 7, (x) VALUES (y) WHERE id = 2"
+
+
+def step(sql: str, params: Any = None, **more: Any) -> Step:
+    return Step(1, 1, sql.split()[0], sql, params, "file.py", 1, "f", 1, **more)
+
+
+def test_a_select_reads() -> None:
+    found = column_values(
+        step(
+            'SELECT "t"."id", "t"."url", "t"."gone" FROM "t" WHERE "t"."key" = %s LIMIT 21',
+            ("a",),
+            columns=("id", "url", "gone"),
+            rows=((1, HOSTILE, None), (2, "", None)),
+        )
+    )
+    assert found["table"] == "t"
+    assert found["condition"] == {"key": "a"}
+    assert found["read"] == [
+        {"id": "1", "url": HOSTILE, "gone": None},
+        {"id": "2", "url": "", "gone": None},
+    ]
+    assert found["wrote"] == {}
+    assert (found["lock"], found["lock_name"]) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("sql", "params"),
+    [
+        ("UPDATE t SET url = %s, n = 3, gone = NULL, hits = (t.hits + %s) WHERE t.id = %s",
+         (HOSTILE, 1, 9)),
+        ("UPDATE t SET url = %(u)s, n = %(n)s, gone = NULL, hits = %(n)s + 1 WHERE id = %(id)s",
+         {"u": HOSTILE, "n": 3, "id": 9}),
+        ("UPDATE t SET url = 'it''s, hits = 7, (x) VALUES (y) WHERE id = 2', n = '3', gone = NULL"
+         " WHERE id = 9 RETURNING id = 8", None),
+    ],
+)  # fmt: skip
+def test_an_update_writes_values_and_not_expressions(sql: str, params: Any) -> None:
+    found = column_values(step(sql, params))
+    assert found["wrote"] == {"url": HOSTILE, "n": "3", "gone": None}
+    assert found["condition"] == {"id": "9"}
+
+
+def test_an_insert_writes_and_a_commit_does_not() -> None:
+    now = datetime(2022, 4, 29, tzinfo=UTC)
+    sql = "INSERT INTO t (a, b, c, d) VALUES (%s, coalesce(%s, 1), %s, DEFAULT) RETURNING id"
+    found = column_values(step(sql, (HOSTILE, 5, now), columns=("id",), rows=((4,),)))
+    assert found["wrote"] == {"a": HOSTILE, "c": "2022-04-29 00:00:00+00:00"}
+    assert found["read"] == [{"id": "4"}]
+    assert column_values(step("INSERT INTO t DEFAULT VALUES"))["wrote"] == {}
+    assert column_values(step("INSERT INTO t (a, b) SELECT 1, c FROM u"))["wrote"] == {"a": "1"}
+    assert [value for value in column_values(step("COMMIT")).values() if value] == ["COMMIT"]
+
+
+def test_a_with_is_what_it_does_and_the_tables_are_those_of_the_database() -> None:
+    link = "WITH link AS (SELECT id FROM links WHERE key = %s)"
+    found = column_values(
+        step(f"{link}, counted AS (INSERT INTO counts AS c (link, n) SELECT id, 1 FROM link)"
+             " SELECT id FROM link", ("a",))
+    )  # fmt: skip
+    assert (found["kind"], found["table"], found["tables"]) == ("INSERT", "counts", ["links"])
+    assert (found["condition"], found["wrote"]) == ({"key": "a"}, {"n": "1"})
+    assert found["subquery"]
+    found = column_values(step(f"{link} UPDATE t SET n = 1 FROM link", ("a",)))
+    assert (found["kind"], found["table"], found["tables"]) == ("UPDATE", "t", ["links"])
+    two = "WITH one AS (UPDATE t SET n = 2), two AS (INSERT INTO u (a) VALUES (1)) SELECT 1"
+    assert (column_values(step(two))["kind"], column_values(step(two))["writes"]) == (
+        "UPDATE",
+        ["t", "u"],
+    )
+    assert column_values(step(f"{link} SELECT id FROM link", ("a",)))["kind"] == "SELECT"
+    total = "SELECT id, (SELECT sum(n) FROM counts) AS n FROM links JOIN t ON true"
+    found = column_values(step(total))
+    assert (found["table"], found["tables"]) == ("links", ["links", "t", "counts"])
+
+
+def test_an_expression_is_kept_as_its_text() -> None:
+    found = column_values(
+        step('UPDATE "t" SET "n" = ("t"."n" + %s), x = %s WHERE id = 9', (1, "y"))
+    )
+    assert (found["computed"], found["wrote"]) == ({"n": "n + 1"}, {"x": "y"})
+    upsert = "INSERT INTO t (a) VALUES (%s) ON CONFLICT (a) DO UPDATE SET n = t.n + 1"
+    assert column_values(step(upsert, (HOSTILE,)))["computed"] == {"n": "n + 1"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "lock", "name"),
+    [
+        ("SELECT id FROM t WHERE key = %s FOR UPDATE", "FOR UPDATE", ""),
+        ("SELECT id FROM t WHERE key = %s FOR NO KEY UPDATE OF t NOWAIT", "FOR NO KEY UPDATE", ""),
+        ("SELECT id FROM t WHERE key = %s", "", ""),
+        ("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", "advisory", "FOR UPDATE"),
+        ("LOCK TABLE t IN SHARE ROW EXCLUSIVE MODE", "SHARE ROW EXCLUSIVE", ""),
+        ("UPDATE t SET a = 1 WHERE key = %s", "FOR NO KEY UPDATE", ""),
+        ("DELETE FROM t WHERE key = %s", "FOR UPDATE", ""),
+    ],
+)
+def test_the_lock_that_a_statement_takes(sql: str, lock: str, name: str) -> None:
+    found = column_values(step(sql, ("FOR UPDATE",)))
+    assert (found["lock"], found["lock_name"]) == (lock, name)

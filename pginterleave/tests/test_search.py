@@ -7,12 +7,11 @@ from math import comb
 
 import pytest
 
-from pginterleave.choices import with_victim, written
 from pginterleave.effects import GLOBAL, LOCAL, Effect, dependent
 from pginterleave.footprints import EVERYWHERE
 from pginterleave.sampling import Sampler, simplicity
 from pginterleave.search import Search
-from pginterleave.traces import Trace, canonical, extended
+from pginterleave.traces import Trace, canonical, extended, with_victim, written
 
 Programs = list[list[Effect]]  # the effects of the steps of each process
 WRITE = Effect("write", EVERYWHERE, EVERYWHERE)
@@ -25,7 +24,6 @@ def run(
     violates: Callable[[str], bool],
     most: int = 100_000,
 ) -> list[str]:
-    """Run what is chosen, at most so many, and return the orders that were new."""
     orders: list[str] = []
     for _ in range(most):
         search.rewind()
@@ -59,7 +57,6 @@ def all_orders(programs: Programs) -> list[str]:
 
 
 def preemptions(order: str) -> int:
-    """Count the switches away from a process that has steps left."""
     pairs = enumerate(itertools.pairwise(order), start=1)
     return sum(first != second and first in order[at:] for at, (first, second) in pairs)
 

@@ -1,9 +1,15 @@
-"""What the text of a statement tells: whether its COMMIT is a step, and whether it only reads."""
+"""What the text of a statement tells: its COMMIT, its effect, and how it is shown."""
+
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from pginterleave import queries, statements
+from pginterleave import formatting, queries, statements
 from pginterleave.catalogue import Catalogue
+from pginterleave.effects import GLOBAL, LOCAL, Claim, Effect, claim, effect
+from pginterleave.statement_shapes import shape
+from pginterleave.statements import kind
 
 
 @pytest.mark.parametrize(
@@ -161,3 +167,76 @@ def test_a_name_of_several_words() -> None:
     )
     assert not statements.only_reads('SELECT 1 FROM "old orders"', catalogue.special)
     assert statements.only_reads("SELECT 1 FROM t", catalogue.special)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "sql", "expected"),
+    [
+        (["UPDATE t SET x = 1"], "ROLLBACK", LOCAL),
+        (["SAVEPOINT a", "UPDATE t SET x = 1"], "ROLLBACK", GLOBAL),
+        (["SAVEPOINT a", "UPDATE t SET x = 1"], "ROLLBACK TO a", LOCAL),
+        (["SAVEPOINT a", "SAVEPOINT b", "UPDATE t SET x = 1"], "ROLLBACK TO a", GLOBAL),
+        # Of two of one name, the second may be released: then it is the first that is meant.
+        (
+            ["SAVEPOINT a", "UPDATE t SET x = 1", "SAVEPOINT a", "RELEASE a"],
+            "ROLLBACK TO a",
+            GLOBAL,
+        ),
+        (["SELECT 1; SAVEPOINT a"], "ROLLBACK", GLOBAL),
+    ],
+)
+def test_what_a_rollback_undoes_after_an_error(
+    earlier: list[str], sql: str, expected: Effect
+) -> None:
+    taken, (step,) = (
+        [SimpleNamespace(kind=kind(each), sql=each, params=None) for each in statements]
+        for statements in (earlier, [sql])
+    )
+    options: dict[str, Any] = {"serializable": False, "commits": False}
+    assert effect(step, taken, failed=True, **options) == expected
+    assert effect(step, taken, failed=False, **options) == GLOBAL
+
+
+def test_after_an_error_no_statement_of_the_transaction_waits() -> None:
+    """As after a deadlock that is caught inside: PostgreSQL refuses the next statement at once."""
+    failed: Any = SimpleNamespace(kind="UPDATE", error="DeadlockDetected")
+    step: Any = SimpleNamespace(sql="UPDATE counter SET n = 1 WHERE id = 1", params=None)
+    write: Any = SimpleNamespace(kind="write")
+    tables: Any = None  # which is not asked
+    assert claim(step, write, [(failed, write)], tables) == Claim()
+
+
+@pytest.mark.parametrize(
+    ("sql", "params", "shown"),
+    [
+        ('SELECT "a"."b",\n  "c" FROM "a"', None, "SELECT b, c FROM a"),
+        ("SELECT %s", ['He said "hi"  and "a"."b"'], """SELECT 'He said "hi"  and "a"."b"'"""),
+        ("""SELECT  'a "b"  c', "d" """, None, """SELECT 'a "b"  c', d"""),
+        ("SELECT  'it''s  \"one\"'", None, "SELECT 'it''s  \"one\"'"),
+        (r"""SELECT E'\'  "x"'  ,  2""", None, r"""SELECT E'\'  "x"' , 2"""),
+        ('DO $a$ "x"  $b$  $a$  "y"', None, 'DO $a$ "x"  $b$  $a$ y'),
+        ("SELECT %(a)s, %(b)s", {"a": "x  y", "b": None}, "SELECT 'x  y', NULL"),
+        ("SELECT a, b, c, d FROM t WHERE e = %s", ["SELECT a, b, c, d FROM t"],
+         "SELECT … FROM t WHERE e = 'SELECT a, b, c, d FROM t'"),
+        ("SELECT %s, %s", ["one"], "SELECT %s, %s"),
+        ("", None, ""),
+    ],
+)  # fmt: skip
+def test_values_are_not_changed(sql: str, params: Any, shown: str) -> None:
+    assert formatting.statement(sql, params) == shown
+
+
+def test_an_exception_without_a_text() -> None:
+    class Odd(Exception):
+        def __str__(self) -> str:
+            raise KeyError("text")
+
+    assert formatting.exception(Odd()) == "Odd: (its str() raises KeyError)"
+    assert formatting.exception(ValueError("two\nlines")) == "ValueError: two"
+
+
+def test_a_limit_without_a_number_is_left_to_postgresql() -> None:
+    """Which refuses the statement: reading it must not fail before."""
+    found = shape("SELECT 1 FROM t WHERE id = 1 FOR UPDATE LIMIT")
+    assert found
+    assert not found.exact

@@ -1,12 +1,15 @@
-"""What real code does: loops, errors, transactions in transactions, cursors of every kind."""
+"""The steps of real code, and the timeline of a schedule that is replayed from its written form."""
 
+import inspect
 from functools import partial
 
 import pytest
 from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
 
+from pginterleave import ImpossibleSchedule, formatting
+
 from . import counter
-from .counter import Counter, Process, explored, replayed, sql
+from .counter import Counter, Process, explored, lock, replayed, sql
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -192,3 +195,138 @@ def test_queries_are_still_logged_when_someone_asks() -> None:
     schedule = replayed("111", logged)
     assert schedule.outcomes[0].returned == 2
     assert [step.kind for step in schedule.timeline] == ["SELECT", "UPDATE", "COMMIT"]
+
+
+def test_a_replay_runs_the_steps_in_the_written_order() -> None:
+    options = {"observe": counter.hits, "invariant": counter.counted(2)}
+    schedule = replayed("121122", counter.naive, counter.naive, **options)
+    assert schedule.order == "121122"
+    assert schedule.violation == "hits = 1"
+    assert [step.process for step in schedule.timeline] == [1, 2, 1, 1, 2, 2]
+    kinds = ["SELECT", "SELECT", "UPDATE", "COMMIT", "UPDATE", "COMMIT"]
+    assert [step.kind for step in schedule.timeline] == kinds
+    assert [step.observed for step in schedule.timeline] == [0, 0, 0, 1, 1, 1]
+    select, _, update, commit, *_ = schedule.timeline
+    assert 'FROM "interleave_counter" WHERE' in select.sql
+    assert select.params == ("a",)
+    assert (select.columns, select.rows) == (("id", "key", "hits"), ((1, "a", 0),))
+    assert (update.rowcount, update.rows, update.error) == (1, (), "")
+    lines, first = inspect.getsourcelines(counter.naive)
+    assert select.filename == update.filename == counter.__file__
+    assert (select.lineno, update.lineno) == (first + 1, first + len(lines) - 1)
+    assert commit.lineno == update.lineno
+    assert select.function == "naive"
+
+
+def test_three_in_a_row_wait_for_the_one_before_them_the_same_ten_times() -> None:
+    schedules = [replayed("123112233", *[counter.select_for_update] * 3) for _ in range(10)]
+    timeline = schedules[0].timeline
+    assert {schedule.timeline for schedule in schedules} == {timeline}
+    assert [step.waited_for for step in timeline] == [(), (1,), (2,), *[()] * 6]
+    assert [step.until for step in timeline[:3]] == [1, 5, 7]
+    assert timeline[1].rows == ((1, "a", 1),)
+
+
+def test_a_replay_does_not_show_names_made_from_the_thread() -> None:
+    """Django names savepoints and server-side cursors after the thread."""
+
+    def savepoint_and_cursor() -> None:
+        with transaction.atomic(), transaction.atomic():
+            list(Counter.objects.order_by("key").iterator())
+
+    schedules = [replayed("111111", savepoint_and_cursor) for _ in range(2)]
+    assert schedules[0].timeline == schedules[1].timeline
+    statements = [step.sql for step in schedules[0].timeline]
+    assert statements[0] == 'SAVEPOINT "s1_x1"'
+    assert statements[2] == "FETCH FROM _django_curs_1_sync_1"
+    kinds = [step.kind for step in schedules[0].timeline]
+    assert kinds == ["SAVEPOINT", "SELECT", "FETCH", "FETCH", "RELEASE", "COMMIT"]
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        ("121", "is over before processes 1 and 2"),
+        ("1111", "cannot be taken by process 1: only process 2 can go on"),
+        ("12z2", "is not written like a schedule"),
+        ("12a1122", "The last step of '12a' closes no such deadlock"),
+        ("1211223", "goes on after all have ended, at '121122'"),
+    ],
+)
+def test_a_schedule_that_cannot_be_run_is_refused(order: str, message: str) -> None:
+    with pytest.raises(ImpossibleSchedule, match=message):
+        replayed(order, counter.select_for_update, counter.select_for_update)
+
+
+class Number(int):
+    """What psycopg makes of a number that it sends, and IntegerChoices of one of theirs."""
+
+    def __repr__(self) -> str:
+        return f"Number({int(self)})"
+
+
+def test_the_parameters_are_drawn_as_they_are_sent() -> None:
+    def named() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT %(number)s, %(text)s", {"number": 3, "text": "it"})
+
+    process = partial(sql, "SELECT %s, %s, %s, %s", Number(7), 0.5, "it", None)
+    (step, other) = replayed("12", process, named).timeline
+    assert step.statement() == "SELECT 7, 0.5, 'it', NULL"
+    assert other.statement() == "SELECT 3, 'it'"
+
+
+def test_the_first_ten_rows_are_kept() -> None:
+    def fetch() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT generate_series(1, 14)")
+            cursor.fetchmany(7)
+            cursor.fetchmany(7)
+
+    (step,) = replayed("1", fetch).timeline
+    assert step.rows == tuple((number,) for number in range(1, 11))
+    assert step.result() == "→ generate_series = 1 (+13)"
+
+
+def test_an_error_is_drawn_with_its_line() -> None:
+    def fails() -> None:
+        sql("SELECT 1")
+        raise LookupError("gone")
+
+    line = fails.__code__.co_firstlineno + 2
+    drawn = replayed("12", lambda: sql("SELECT 1"), fails).draw(width=20)
+    assert f"  raises LookupError: gone (test_steps.py:{line})" in drawn
+
+
+def test_the_timeline_is_drawn_in_columns() -> None:
+    def process() -> None:
+        with transaction.atomic():
+            counter.update_returning()
+
+    schedule = replayed("1212", process, process, observe=counter.hits)
+    place = formatting.place(counter.__file__, schedule.timeline[0].lineno)
+    drawn = schedule.draw(width=36)
+    assert (
+        drawn
+        == f"""\
+   process 1                             process 2                             afterwards
+1  UPDATE interleave_counter SET hits =                                        0
+     hits + 1 WHERE key = 'a' RETURNING
+     hits
+   at {place}
+   → hits = 1
+2                                        UPDATE interleave_counter SET hits =  0
+                                           hits + 1 WHERE key = 'a' RETURNING
+                                           hits
+                                         at {place}
+                                         … waits for process 1
+3  COMMIT                                … resumes step 2                      1
+                                         → hits = 2
+4                                        COMMIT                                2"""
+    )
+
+
+def test_a_wait_that_ends_in_its_own_step_is_drawn_before_its_result() -> None:
+    drawn = replayed("12121" + "2", partial(lock, 1, 2), partial(lock, 2, 1)).draw()
+    lines = [line[45:] for line in drawn.splitlines()]  # of process 2
+    assert lines[lines.index("… waits for process 1") + 1] == "!! DeadlockDetected"

@@ -17,7 +17,7 @@ from django.db.backends.postgresql.psycopg_any import is_psycopg3
 from pginterleave import Outcome
 
 from . import counter
-from .counter import Process, explored, replayed, sql
+from .counter import Process, explored, parameters, replayed, sql
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -41,13 +41,7 @@ def by_asyncio() -> None:
 def by_the_driver() -> None:
     """As it could be written without Django."""
     driver: Any = connection
-    parameters = driver.get_connection_params()
-    kept = {
-        name: parameters[name]
-        for name in ("host", "port", "user", "password")
-        if name in parameters
-    }
-    with closing(driver.Database.connect(dbname=parameters["dbname"], **kept)) as own:
+    with closing(driver.Database.connect(**parameters())) as own:
         for _ in range(20):
             own.cursor().execute("UPDATE interleave_counter SET hits = hits + 1")
         own.commit()
@@ -141,7 +135,6 @@ def test_others_may_work_before_and_after() -> None:
 
 @pytest.fixture
 def functions(counter_table: None) -> Iterator[None]:
-    """A function that takes a row, a trigger, and a view of locks."""
     sql(
         "CREATE FUNCTION take(it interleave_counter) RETURNS int LANGUAGE sql AS $$"
         " UPDATE interleave_counter SET hits = hits + 1 WHERE id = $1.id RETURNING hits $$;"

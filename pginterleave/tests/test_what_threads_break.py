@@ -18,14 +18,13 @@ from django.db import connection, transaction
 from pginterleave import Outcome
 
 from . import counter
-from .counter import explored, sql
+from .counter import explored, parameters, sql
 
 pytestmark = pytest.mark.usefixtures("tables")
 
 
 @pytest.fixture
 def tables(counter_table: None) -> Iterator[None]:
-    """Make a table of items and one with their total, and parents with children."""
     sql(
         "CREATE TABLE interleave_item (v int);"
         "CREATE TABLE interleave_total (id int PRIMARY KEY, v int);"
@@ -201,12 +200,8 @@ def test_a_program_that_a_process_starts_proves_nothing() -> None:
 
 
 def connected_elsewhere() -> Any:
-    """Return a connection to another database of the server."""
     driver: Any = connection
-    parameters = {**driver.get_connection_params(), "dbname": "postgres"}
-    kept = {name: parameters[name] for name in ("host", "port", "user", "password", "dbname")
-            if name in parameters}  # fmt: skip
-    return driver.Database.connect(**kept)
+    return driver.Database.connect(**parameters() | {"dbname": "postgres"})
 
 
 @pytest.mark.parametrize("closes", [False, True])

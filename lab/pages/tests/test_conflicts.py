@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from lab.conftest import Kept
-from pginterleave.picture.conflicts import conflicts, marks
-from pginterleave.picture.dependencies import dependencies
+from pginterleave.picture.conflicts import conflicts, dependencies, marks
 from pginterleave.picture.wording import Step
 
 pytestmark = pytest.mark.django_db  # else there is no database to explore in

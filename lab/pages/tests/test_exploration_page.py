@@ -6,7 +6,7 @@ from django.test import Client
 from lab.conftest import NAIVE, RIGHT, Kept, get
 from lab.models import Recording
 from lab.pages.schedules import Ended, groups
-from pginterleave.picture.verdict import verdict
+from pginterleave.picture.cells import verdict
 
 pytestmark = pytest.mark.django_db
 

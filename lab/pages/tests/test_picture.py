@@ -7,11 +7,10 @@ import pytest
 from lab.conftest import Kept
 from lab.models import RecordedSchedule
 from lab.pages.schedules import sheet_of
-from pginterleave.picture.cells import Sheet
+from pginterleave.picture.cells import Sheet, verdict
 from pginterleave.picture.grid import DENSE, FULL, NARROW, WIDE, Size
+from pginterleave.picture.history import locks, prefix, transactions, waits
 from pginterleave.picture.layout import Path, Rect, draw
-from pginterleave.picture.spans import locks, prefix, transactions, waits
-from pginterleave.picture.verdict import verdict
 from pginterleave.picture.wording import words
 
 pytestmark = pytest.mark.django_db  # else there is no database to explore in

@@ -4,12 +4,14 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from django.db import connection
+from django.db import connection, models
 
 from pginterleave import Outcome
 
 ATTEMPTS = 2_000  # at most, until threads have shown a violation
 ATTEMPTS_TO_HOLD = 200  # without one
+
+Invariant = Callable[[list[Outcome]], str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,14 +23,28 @@ class Finding:
     """
 
     package: str
-    version: str
     operation: str
     breaks: bool
     says: str
     setup: Callable[[], object]
     processes: Sequence[Callable[[], object]]
-    invariant: Callable[[list[Outcome]], str]
+    invariant: Invariant
     expected: tuple[type[Exception], ...] = ()
+
+
+def equal(due: object, seen: Callable[[], object], text: str) -> Invariant:
+    """Return the invariant that `seen` returns what is due; `text` shows what it does return."""
+
+    def invariant(outcomes: list[Outcome]) -> str:
+        found = seen()
+        return "" if found == due else text.format(found)
+
+    return invariant
+
+
+def empty(*tables: type[models.Model]) -> None:
+    for table in tables:
+        table.objects.all().delete()
 
 
 def seen_in_threads(finding: Finding) -> int:
@@ -62,11 +78,8 @@ def seen_in_threads(finding: Finding) -> int:
             finding.setup()
             barrier.wait()
             barrier.wait()
-            unexpected = [
-                each.raised
-                for each in outcomes
-                if each.raised and not isinstance(each.raised, finding.expected)
-            ]
+            raised = [each.raised for each in outcomes if each.raised]
+            unexpected = [each for each in raised if not isinstance(each, finding.expected)]
             if unexpected or finding.invariant(outcomes):
                 return attempt
         return 0

@@ -1,11 +1,3 @@
 """The models of the findings, whose tables a test database has."""
 
-from . import (  # noqa: F401
-    fsm,
-    mptt_tree,
-    ordered,
-    solo_row,
-    tags,
-    treebeard_tree,
-    versions,
-)
+from . import done_once, first_rows, lost_updates, next_places  # noqa: F401

@@ -1,35 +1,35 @@
 """Each finding, in every schedule and in threads; the table says what came of it."""
 
-import importlib
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 from django.core.management import call_command
 
 from pginterleave.pytest_plugin import Interleave
 
+from . import done_once, first_rows, lost_updates, next_places
 from .finding import Finding, seen_in_threads
 
-HELPERS = {"__init__", "conftest", "finding", "models", "settings", "test_found"}
-MODULES = sorted({path.stem for path in Path(__file__).parent.glob("*.py")} - HELPERS)
 FINDINGS = [
     each
-    for name in MODULES
-    for each in vars(importlib.import_module(f"found.{name}")).values()
+    for module in (done_once, first_rows, lost_updates, next_places)
+    for each in vars(module).values()
     if isinstance(each, Finding)
 ]
 
 
 @pytest.mark.parametrize("finding", FINDINGS, ids=lambda each: f"{each.package}-{each.operation}")
 def test_found(finding: Finding, interleave: Interleave, table: list[list[str]]) -> None:
-    assert version(finding.package) == finding.version
     call_command("createcachetable")
-    race = {"invariant": finding.invariant, "expected": finding.expected}
-    race["reduce"] = True
     verdict, counterexample = "holds", ""
     try:
-        interleave(*finding.processes, setup=finding.setup, **race)
+        interleave(
+            *finding.processes,
+            setup=finding.setup,
+            invariant=finding.invariant,
+            expected=finding.expected,
+            reduce=True,
+        )
     except AssertionError:
         worst = interleave.found[-1].counterexample
         if worst is None:
@@ -40,6 +40,6 @@ def test_found(finding: Finding, interleave: Interleave, table: list[list[str]])
     assert (verdict == "breaks") is finding.breaks
     assert bool(attempt) is finding.breaks, "threads say something else"
     threads = f"in attempt {attempt}" if attempt else "never"
-    package = f"{finding.package} {finding.version}"
+    package = f"{finding.package} {version(finding.package)}"
     shown = [package, finding.operation, f"**{verdict}**", f"{len(found.orders)}"]
     table.append([*shown, counterexample, threads, finding.says])

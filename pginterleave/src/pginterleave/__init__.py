@@ -12,20 +12,21 @@ order of all the steps, written as the process of each: `1212`. `docs/model.md` 
 and says what an exploration does not see. The README has an example.
 
     exploring.py    explore() and run_schedule(): start here
-    running.py      runs the chosen schedules; shrinking.py makes a counterexample simpler
-    search.py       which schedule is next; states.py counts schedules, sampling.py draws some
-    effects.py      which steps depend on each other: statements.py and statement_shapes.py read the
-                    SQL, footprints.py knows its rows
-    claims.py       which statement certainly waits for a row; deriving.py where it leads
+    running.py      runs the chosen schedules, and makes a counterexample simpler
+    search.py       which schedule is next; sampling.py draws some at random
+    states.py       the graph of all states, which counts schedules; traces.py names a state
+    effects.py      which steps depend on each other, and which certainly wait: statements.py and
+                    statement_shapes.py read the SQL, footprints.py knows its rows
     symmetry.py     which processes are the same
     catalogue.py    what the names in statements stand for, and which parts are not explored
-    scheduler.py    runs one schedule; monitor.py knows who waits, shutdown.py leaves nothing behind
+    scheduler.py    runs one schedule; monitor.py knows who waits
     process.py      a thread that stops before each step; session.py its session with PostgreSQL
     control.py      the caller's connection, and what an adapter has to provide
     psycopg_adapter.py  the adapter for plain connections of psycopg 3
-    isolation_spec/ runs PostgreSQL's isolation tests, without the scheduler
+    isolation_spec.py   runs PostgreSQL's isolation tests, which isolation_format.py reads, without
+                    the scheduler
     django/         the adapter for Django's connections and cursors
-    results.py      what comes back; steps.py, drawing.py and formatting.py show it to a reader
+    results.py      what comes back; steps.py and formatting.py show it to a reader
     picture/        draws a schedule; reporting.py writes the page of all tests
 """
 
@@ -37,8 +38,8 @@ from pginterleave.explorer_errors import (
     StepTimeout,
 )
 from pginterleave.exploring import explore, run_schedule
-from pginterleave.progress import Progress
 from pginterleave.results import Exploration, NotProven, Schedule
+from pginterleave.running import Progress
 from pginterleave.scheduler import MAX_PROCESSES
 from pginterleave.steps import Outcome, Step, Timeline
 

@@ -80,14 +80,15 @@ class Catalogue:
         self._note_hidden(sql, later)
         if self.reduced and statements.compares_with_clock(sql):
             self.limit("that a time passes with which a statement compares the clock")
-        kind = statements.kind(sql)
-        if statements.fires_event_triggers(sql):
+        kind, words = statements.kind(sql), statements.words(sql)
+        if kind in statements.DEFINITIONS or (kind in ("SELECT", "WITH") and "into" in words):
             for name in self._event_triggers:
                 self.limit(f"the event trigger {name} is part of the step that fires it")
         if kind in ("CALL", "DO"):
             commits = ", with their COMMIT" if alone else ""
             self.limit(f"the statements in {kind} are one step{commits}")
-        if statements.are_several(sql):
+        kinds = map(statements.kind, statements.parts(sql))
+        if sum(each not in statements.CONTROL for each in kinds) > 1:
             self.limit(f"several statements in one execute() are one step: {_short(sql)}")
 
     def _note_hidden(self, sql: str, later: bool) -> None:
@@ -99,8 +100,10 @@ class Catalogue:
                 continue
             if each.kind == "clock":
                 clock = clock or later
-            elif each.kind == "trigger of TRUNCATE" and not statements.truncates_referencing(sql):
-                continue
+            elif each.kind == "trigger of TRUNCATE" and not (
+                {"truncate", "cascade"} <= statements.words(sql)
+            ):
+                continue  # TRUNCATE … CASCADE alone goes on to the tables that refer to these
             elif each.kind.startswith("trigger"):
                 self.limit(f"the trigger {each.called} is part of the step that fires it")
             else:
@@ -158,7 +161,6 @@ class Catalogue:
                 )
 
     def limit(self, what: str) -> None:
-        """Note a limit of the proof."""
         self.limits[what] = None
 
     def limit_clock(self) -> None:

@@ -1,18 +1,32 @@
-"""The caller's connection: it asks PostgreSQL about the sessions of the processes.
+"""The caller's connection, which asks PostgreSQL about the sessions of the processes.
 
-Setup, the invariant and observe use the same connection. It is idle while the processes run.
+Setup, the invariant and observe use the same connection. It is idle while the processes run. What
+may send statements past an adapter is noticed here, too: other connections, and other programs.
 """
 
 import contextlib
+import functools
+import gc
+import sys
 import time
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from pginterleave import connecting, queries
+from pginterleave import queries
 from pginterleave.catalogue import Catalogue
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.session import Session
 
 MAX_LOCK_TIMEOUT = 2_147_483  # seconds; PostgreSQL knows no longer one
+LEAST, MOST = 10.0, 120.0  # seconds
+ROUND_TRIPS = 20_000  # as many as a step may take the time of; mostly they fit into LEAST
+MEASURED = 20  # round trips
+
+# The function of each driver that opens all its connections.
+CONNECT = (("psycopg2", "_connect"), ("psycopg.generators", "connect"))
+# Python's audit events for another program, with the place of its name in their arguments.
+PROGRAMS = {"subprocess.Popen": 1, "os.system": 0, "os.posix_spawn": 0, "os.fork": None}
+_noting_programs: list[Callable[[str], object]] = []  # an audit hook cannot be taken away
 
 
 class Database(Protocol):
@@ -52,7 +66,6 @@ class Control:
         self._prepared: object = None  # the connection whose settings are changed
 
     def ask(self, sql: str, **params: Any) -> list[Any]:
-        """Return the rows of a query."""
         return self.database.ask(sql, params)
 
     def refuse_transaction(self, what: str) -> None:
@@ -69,7 +82,7 @@ class Control:
         """Note the time after which only the processes may send statements."""
         self.catalogue.learn(self.ask)
         if self._connections is None:
-            self._connections = connecting.open_pids()
+            self._connections = open_pids()
         if self._asks_when or not self._since:
             self._since, self._others, _ = self.ask(queries.NOW, others=self._connections)[0]
 
@@ -128,3 +141,77 @@ class Control:
         with contextlib.suppress(self.database.Error):
             if pids:
                 self.ask(queries.TERMINATE, pids=pids)
+
+
+def measured_timeout(database: Database) -> float:
+    """Return the seconds that a step may take, from how fast PostgreSQL answers the caller."""
+    if database.in_transaction():  # which is refused, and may be one that has failed
+        return LEAST
+    database.ask("SELECT 1", {})  # it may have to connect
+    began = time.perf_counter()
+    for _ in range(MEASURED):
+        database.ask("SELECT 1", {})
+    return timeout_for((time.perf_counter() - began) / MEASURED)
+
+
+def timeout_for(round_trip: float) -> float:
+    return min(MOST, max(LEAST, ROUND_TRIPS * round_trip))
+
+
+def open_pids() -> list[int]:
+    """Return the sessions of all connections of the drivers that are open in this interpreter."""
+    kinds: set[type] = set()
+    for name, kind in (("psycopg2.extensions", "connection"), ("psycopg", "BaseConnection")):
+        if name in sys.modules:
+            kinds |= _with_subclasses(getattr(sys.modules[name], kind))
+    # A set is asked faster than issubclass(), and there may be a million objects.
+    found: list[Any] = [each for each in gc.get_objects() if type(each) in kinds]
+    return [each.info.backend_pid for each in found if not each.closed]
+
+
+def _with_subclasses(kind: type) -> set[type]:
+    return {kind}.union(*map(_with_subclasses, kind.__subclasses__()))
+
+
+@contextlib.contextmanager
+def watched(
+    note_connection: Callable[[], object], note_program: Callable[[str], object]
+) -> Iterator[None]:
+    """Note, in the thread that does so, each new connection and the name of each program started.
+
+    Both may send statements past an adapter.
+    """
+
+    def noting(connect: Callable[..., Any]) -> Callable[..., Any]:
+        def connect_and_note(*args: Any, **kwargs: Any) -> Any:
+            note_connection()
+            return connect(*args, **kwargs)
+
+        return connect_and_note
+
+    found = [(sys.modules[name], function) for name, function in CONNECT if name in sys.modules]
+    originals = [(module, name, getattr(module, name)) for module, name in found]
+    for module, name, connect in originals:
+        setattr(module, name, noting(connect))
+    _add_audit_hook()
+    _noting_programs.append(note_program)
+    try:
+        yield
+    finally:
+        _noting_programs.pop()
+        for module, name, connect in originals:
+            setattr(module, name, connect)
+
+
+@functools.cache
+def _add_audit_hook() -> None:
+    def audit(event: str, arguments: tuple[Any, ...]) -> None:
+        if not _noting_programs or event not in PROGRAMS:
+            return
+        place = PROGRAMS[event]
+        name = "a fork" if place is None else arguments[place]
+        if isinstance(name, (list, tuple)):
+            name = name[0]
+        _noting_programs[-1](name.decode() if isinstance(name, bytes) else str(name))
+
+    sys.addaudithook(audit)

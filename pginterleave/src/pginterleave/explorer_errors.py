@@ -1,4 +1,8 @@
-"""The errors of an exploration."""
+"""The errors of an exploration, and a note on what has likely caused one."""
+
+import contextlib
+import re
+from collections.abc import Iterator
 
 
 class InterleaveError(Exception):
@@ -29,3 +33,36 @@ def sqlstate(error: BaseException) -> str:
     """Return the SQLSTATE of an error that came from PostgreSQL, or ""."""
     cause = error.__cause__ or error
     return getattr(cause, "pgcode", None) or getattr(cause, "sqlstate", None) or ""
+
+
+# The caches of Django that hold rows, by the table that they read.
+CACHES = {
+    "django_content_type": "ContentType.objects, which ContentType.objects.clear_cache() empties",
+    "django_site": "Site.objects, which Site.objects.clear_cache() empties",
+}
+SQLALCHEMY = (
+    "The first connection of a SQLAlchemy engine asks for the server's version, and no other "
+    "connects meanwhile: connect once before the exploration, with `engine.connect().close()`."
+)
+
+
+@contextlib.contextmanager
+def noting_likely_cause() -> Iterator[None]:
+    """Enter to add a note to an error of the exploration whose cause is likely."""
+    try:
+        yield
+    except StepTimeout as error:
+        if "sqlalchemy" in str(error):
+            error.add_note(SQLALCHEMY)
+        raise
+    except NotDeterministic as error:
+        queried = re.findall(r'SELECT (?:(?!SELECT).)*? FROM "?(\w+)"?', str(error))
+        tables = [*dict.fromkeys(queried)]
+        known = [CACHES[table] for table in tables if table in CACHES]
+        what = " and ".join(known or [f"one that keeps what was read from {' or '.join(tables)}"])
+        if tables:
+            error.add_note(
+                f"A cache is likely, as it sends its query only the first time: {what}. Fill or "
+                "empty it in setup; the fixture `interleave` does so with Django's."
+            )
+        raise

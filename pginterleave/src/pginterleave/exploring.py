@@ -5,18 +5,14 @@ import functools
 import time
 from collections.abc import Callable, Sequence
 
-from pginterleave import likely_causes, results
-from pginterleave import progress as progress_module
+from pginterleave import explorer_errors, results
 from pginterleave.control import Database
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.pace import measured_timeout
-from pginterleave.progress import Progress
 from pginterleave.results import AT_FIRST, Exploration, Observe, Schedule
-from pginterleave.running import Run
+from pginterleave.running import Progress, Run, progress_bar, shrink
 from pginterleave.sampling import Sampler
 from pginterleave.scheduler import Expected, Invariant, Scheduler, Setup
 from pginterleave.search import Search
-from pginterleave.shrinking import shrink
 from pginterleave.symmetry import Check, find_alike
 
 
@@ -108,10 +104,8 @@ def explore(
     """
     if max_schedules < 1 or (max_seconds is not None and max_seconds <= 0):
         raise CannotExplore("max_schedules and max_seconds must be greater than zero.")
-    database = _database(using, isolation_level)
-    race = (tuple(processes), setup, invariant, expected, database, split_autocommit)
-    seconds = measured_timeout(database) if step_timeout is None else step_timeout
-    new_scheduler = functools.partial(Scheduler, *race, max_steps, seconds)
+    race = (tuple(processes), setup, invariant, expected, _database(using, isolation_level))
+    new_scheduler = functools.partial(Scheduler, *race, split_autocommit, max_steps, step_timeout)
     if preemption_bound is not None and preemption_bound < 0:
         raise CannotExplore("preemption_bound must not be negative.")
     if sample is not None and sample < 1:
@@ -119,10 +113,10 @@ def explore(
     if sample is not None and (reduce or symmetric or preemption_bound is not None):
         raise CannotExplore("A sample goes with neither reduce nor symmetric nor preemption_bound.")
     alike = find_alike(processes) if symmetric else []
-    chooser: Search | Sampler = Search(
-        len(processes), reduce=reduce, bound=preemption_bound, alike=alike
-    )
-    if sample is not None:
+    chooser: Search | Sampler
+    if sample is None:
+        chooser = Search(len(processes), reduce=reduce, bound=preemption_bound, alike=alike)
+    else:
         chooser = Sampler(len(processes), schedules=sample, seed=seed)
     check = Check(alike)
 
@@ -132,8 +126,8 @@ def explore(
             each(schedule)
 
     began = time.monotonic()
-    shown = contextlib.nullcontext(progress) if progress else progress_module.bar()
-    with likely_causes.named(), new_scheduler() as scheduler, shown as show:
+    shown = contextlib.nullcontext(progress) if progress else progress_bar()
+    with explorer_errors.noting_likely_cause(), new_scheduler() as scheduler, shown as show:
         catalogue = scheduler.control.catalogue
         scheduler.reduce = catalogue.reduced = reduce
         scheduler.writes = each is None
@@ -198,10 +192,8 @@ def run_schedule(
         ImpossibleSchedule: a process waits or has ended, and cannot take its step. Or the
             schedule ends before the processes end.
     """
-    database = _database(using, isolation_level)
-    race = (tuple(processes), setup, invariant, expected, database, split_autocommit)
-    seconds = measured_timeout(database) if step_timeout is None else step_timeout
-    new_scheduler = functools.partial(Scheduler, *race, max_steps, seconds)
+    race = (tuple(processes), setup, invariant, expected, _database(using, isolation_level))
+    new_scheduler = functools.partial(Scheduler, *race, split_autocommit, max_steps, step_timeout)
     return _run(new_scheduler, order, observe)
 
 

@@ -27,15 +27,14 @@ EVERYWHERE: Final[RowSets] = (RowSet("*"),)
 
 def overlap(places: RowSets, others: RowSets) -> bool:
     """Whether a row may be in both."""
-    return any(_meet(place, other) for place in places for other in others)
-
-
-def _meet(place: RowSet, other: RowSet) -> bool:
-    if "*" in (place.table, other.table):
-        return True
-    if place.table != other.table:
-        return False
-    return not (place.column and place.column == other.column and place.value != other.value)
+    for place in places:
+        for other in others:
+            if "*" in (place.table, other.table):
+                return True
+            same_column = place.column and place.column == other.column
+            if place.table == other.table and not (same_column and place.value != other.value):
+                return True
+    return False
 
 
 class Footprint(NamedTuple):
@@ -108,7 +107,6 @@ class Tables:
         self._tables: dict[str, KnownTable] = {}
 
     def learn(self, ask: Callable[[str], Iterable[Any]]) -> None:
-        """Read the catalogue."""
         by_oid: dict[int, KnownTable] = {}
         for oid, name, plain in ask(TABLES):
             twice = name in self._tables  # in two schemas
@@ -165,7 +163,11 @@ class Tables:
             return Footprint(reads, ())
         if not all(each.plain for each in named):
             return Footprint(reads, EVERYWHERE)
-        if known and (known.kind == "SELECT" or self._changes_no_key(known)):
+        assigned = {column for column, _ in known.assigned} if known else set()
+        if known and (
+            known.kind == "SELECT"
+            or (known.kind == "UPDATE" and assigned.isdisjoint(self._tables[known.table].keys))
+        ):
             return Footprint(reads, (row,) if row else (RowSet(known.table),))
         linked = {name for each in named for name in each.linked}
         return Footprint(reads, tuple(sorted(map(RowSet, linked))))
@@ -194,8 +196,7 @@ class Tables:
     def locked_together(self, sql: str, rows: int) -> dict[str, bool]:
         """Return the tables of which a statement locks rows, and whether several rows of each."""
         locked = statements.locked_tables(sql) & self._tables.keys()
-        several = rows > 1
-        found = dict.fromkeys(sorted(locked), several)
+        found = dict.fromkeys(sorted(locked), rows > 1)
         if "delete" in statements.words(sql):
             further = [*locked]
             while further:
@@ -221,10 +222,6 @@ class Tables:
         """Whether a statement sets the column that tells the row."""
         known = shape(sql)
         return known is None or any(column == row.column for column, _ in known.assigned)
-
-    def _changes_no_key(self, known: Shape) -> bool:
-        keys = self._tables[known.table].keys
-        return known.kind == "UPDATE" and keys.isdisjoint(column for column, _ in known.assigned)
 
 
 def _normal(value: Any, kind: str) -> str | None:

@@ -1,14 +1,21 @@
-"""Statements, values, processes and exceptions as text for a reader."""
+"""Statements, values, exceptions and places in the code as text for a reader."""
 
 import contextlib
+import functools
+import importlib.util
+import os
 import re
-import textwrap
+import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
-from pginterleave.frames import OWN, is_user_code
+OWN = str(Path(__file__).parent) + os.sep
+STDLIB = str(Path(contextlib.__file__).parent) + os.sep
+# A string constant, whose text is not to be changed: '…', E'…' with backslashes, $tag$…$tag$.
+CONSTANT = re.compile(r"([eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\$(\w*)\$.*?\$\2\$)", re.DOTALL)
 
 
 def literal(value: object) -> str:
@@ -19,10 +26,6 @@ def literal(value: object) -> str:
         if isinstance(value, number):
             return repr(number(value))
     return repr(str(value))
-
-
-# A string constant, whose text is not to be changed: '…', E'…' with backslashes, $tag$…$tag$.
-CONSTANT = re.compile(r"([eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\$(\w*)\$.*?\$\2\$)", re.DOTALL)
 
 
 def statement(sql: str, params: Any) -> str:
@@ -102,6 +105,32 @@ def is_database_error(error: BaseException) -> bool:
     return {"Error", "DatabaseError"} <= names or {"Error", "InterfaceError"} <= names
 
 
-def wrap(text: str, width: int) -> list[str]:
-    """Break a text into lines of `width` characters; one empty line if there is none."""
-    return textwrap.wrap(text, width, subsequent_indent="  ") or [""]
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    """Return how the paths of their files begin, without importing them."""
+    specs = map(importlib.util.find_spec, ("django", "psycopg", "psycopg2"))
+    folders = [str(Path(spec.origin).parent) + os.sep for spec in specs if spec and spec.origin]
+    return (OWN, "<frozen", *folders)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_user_code(filename: str) -> bool:
+    """Whether a file is neither the explorer's, nor Django's, nor the standard library's."""
+    if filename.startswith(_libraries()):
+        return False
+    return not filename.startswith(STDLIB) or "-packages" in filename
+
+
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """Return the innermost frame of the code under test, from this one outwards."""
+    while frame and not is_user_code(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def calling_place() -> str:
+    """Return where the code under test is, to append to what it does; "" if that is not known."""
+    frame = user_frame(sys._getframe(1))
+    if frame is None:
+        return ""
+    return f" at {frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_qualname})"

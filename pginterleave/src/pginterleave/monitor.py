@@ -8,12 +8,12 @@ from queue import Empty, SimpleQueue
 from types import SimpleNamespace
 
 from pginterleave import queries
-from pginterleave.choices import victim_of, written
 from pginterleave.control import Control
 from pginterleave.effects import Effect
 from pginterleave.explorer_errors import InterleaveError, StepTimeout
 from pginterleave.formatting import process_names
 from pginterleave.process import AT_STEP, FAILED, RETURNED, RUNNING, Process
+from pginterleave.traces import victim_of, written
 
 MIN_POLL_INTERVAL = 0.0006  # seconds a statement gets before PostgreSQL is asked if it waits
 MAX_FIRST_POLL = 0.02  # well below the shortest timeout that a process may set
@@ -45,7 +45,6 @@ class Attempt:
     discard_reason: str = ""  # why this attempt does not count
 
     def order(self) -> str:
-        """Return the schedule so far."""
         return written(self.choices)
 
     def victim(self) -> int:
@@ -130,7 +129,11 @@ class Monitor:
         began = time.monotonic()
         limit = began + self.control.step_timeout
         sql = runner.sent.sql if runner and runner.sent else ""
-        interval = self._first_poll(runner, sql)
+        # A statement that has never waited gets several times as long as it has taken so far.
+        interval = MIN_POLL_INTERVAL
+        if sql not in self.have_waited and self._in_state(RUNNING) == [runner]:
+            patience = max(MIN_POLL_INTERVAL, 4 * self.durations.get(sql, 0.0))
+            interval = min(MAX_FIRST_POLL, patience)
         while running := self._in_state(RUNNING):
             if self._receive_stop(interval, runner):
                 if running == [runner] and runner and not runner.sqlstate:
@@ -155,15 +158,6 @@ class Monitor:
                     + " ".join(process.describe() for process in running)
                 )
             interval = min(MAX_POLL_INTERVAL, max(2 * interval, MIN_POLL_INTERVAL / 4))
-
-    def _first_poll(self, runner: Process | None, sql: str) -> float:
-        """Return how many seconds a step gets before PostgreSQL is asked whether it waits.
-
-        A statement that has never waited gets several times as long as it has taken so far.
-        """
-        if sql in self.have_waited or self._in_state(RUNNING) != [runner]:
-            return MIN_POLL_INTERVAL
-        return min(MAX_FIRST_POLL, max(MIN_POLL_INTERVAL, 4 * self.durations.get(sql, 0.0)))
 
     def _receive_stop(self, timeout: float, runner: Process | None) -> bool:
         """Take note that a process has stopped, if one does so in time (seconds)."""
@@ -220,20 +214,15 @@ class Monitor:
                 self.attempt.discard_reason = (
                     "The victim of a deadlock was not the one that waited longest."
                 )
-        elif runner not in (None, process) and self._looked_late(process, runner, cycle):
-            self.check_time = min(MAX_CHECK_TIME, max(MIN_CHECK_TIME, 2 * self.check_time))
-            self.attempt.discard_reason = (
-                "The victim of a deadlock was not the process that closed it."
-            )
-
-    def _looked_late(self, process: Process, runner: Process | None, cycle: list[Process]) -> bool:
-        """Whether a victim waited already when another process closed the cycle.
-
-        That other process is the runner, or one that the runner let go on. Once each step has had
-        MAX_CHECK_TIME, any victim is accepted.
-        """
-        closed_it = runner and runner.number in self.waited_before.get(process, ())
-        return runner in cycle or (not closed_it and self.check_time < MAX_CHECK_TIME)
+        elif runner and runner != process:
+            # The process waited already when another one closed the cycle: the runner, or one that
+            # the runner let go on. Once each step has had MAX_CHECK_TIME, any victim is accepted.
+            closed_it = runner.number in self.waited_before.get(process, ())
+            if runner in cycle or (not closed_it and self.check_time < MAX_CHECK_TIME):
+                self.check_time = min(MAX_CHECK_TIME, max(MIN_CHECK_TIME, 2 * self.check_time))
+                self.attempt.discard_reason = (
+                    "The victim of a deadlock was not the process that closed it."
+                )
 
     def deadlock_timeout(self, choice: int) -> float:
         """Return after how many seconds the next step, when it waits, is to look for a deadlock.
@@ -273,7 +262,6 @@ class Monitor:
             )
 
     def _find_blocked(self, running: list[Process]) -> dict[Process, tuple[int, ...]]:
-        """Ask PostgreSQL which of these processes wait for which others."""
         # Read once: a process that connects gets another.
         pids = {process.session.pid: process for process in self.processes}
         asked = [pid for pid, process in pids.items() if process in running]
@@ -294,10 +282,6 @@ class Monitor:
                 self.have_waited.add(process.sent.sql if process.sent else "")
                 process.blocked_since = time.monotonic() - (age or 0.0)
         return blocked
-
-    def pids(self) -> set[int]:
-        """Return all sessions that the processes have or had."""
-        return set().union(*(each.session.pids for each in self.processes))
 
     def slow_deadlock_hint(self) -> str:
         """Return how deadlocks are found faster, to append to why a search was truncated."""

@@ -1,4 +1,7 @@
-"""One party of a race: a thread that stops before each step and waits for the scheduler."""
+"""One party of a race: a thread that stops before each step and waits for the scheduler.
+
+`shut_down` ends all of them, so that no thread, session, lock or setting is left behind.
+"""
 
 import contextlib
 import ctypes
@@ -6,22 +9,25 @@ import inspect
 import linecache
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from types import FrameType, SimpleNamespace
 from typing import Any, NoReturn
 
+from pginterleave import queries
 from pginterleave.control import Control
 from pginterleave.explorer_errors import CannotExplore, ProcessCancelled, sqlstate
-from pginterleave.formatting import process_names
-from pginterleave.frames import user_frame
+from pginterleave.formatting import process_names, user_frame
 from pginterleave.states import Position
 from pginterleave.steps import Outcome
 
 # What a process is at. RETURNED: it has been blocked, and is held before its Python goes on.
 IDLE, AT_STEP, RUNNING, RETURNED = "idle", "at a step", "running", "returned"
 DONE, FAILED = "done", "failed"
+
+JOIN_TIMEOUT = 0.1  # seconds for each thread to end by itself, of Control.close_timeout for all
 
 
 class Process:
@@ -57,18 +63,11 @@ class Process:
             self, control, split_autocommit=split_autocommit
         )
 
-    @property
-    def pids(self) -> list[int]:
-        """Its session, and those of the copies of its connection."""
-        return [self.session.pid, *self.session.copies]
-
     def start(self) -> None:
-        """Start its thread, which connects and then waits for the first schedule."""
         self.state = RUNNING
         self.thread.start()
 
     def go(self) -> None:
-        """Let it run to its next stop."""
         self.state, self.blockers, self.foreign_blockers, self.polls = RUNNING, (), [], 0
         self._go.put(None)
 
@@ -89,7 +88,6 @@ class Process:
         return () if self.state == DONE else (self.step.kind, self.step.sql, *self.blockers)
 
     def describe(self) -> str:
-        """Say what it is doing, for an error message."""
         who = f"Process {self.number}"
         if self.state == DONE:
             return f"{who} has ended."
@@ -155,7 +153,6 @@ class Process:
                 self._stop(RETURNED)
 
     def raise_if_cancelled(self) -> None:
-        """Raise ProcessCancelled if it is to end."""
         if self.cancelled:
             self._raise_cancelled()
 
@@ -191,28 +188,24 @@ class Process:
             self._raise_cancelled()
 
     def _live(self) -> None:
-        with contextlib.suppress(ProcessCancelled):  # an interruption that came as it was leaving
+        with contextlib.suppress(ProcessCancelled):  # also an interruption as it is leaving
             try:
-                self._run_schedules()
+                self.session.open()
+                while True:
+                    self._stop(DONE)
+                    with self.session.sending():
+                        self.session.open()
+                    self._run()
+                    with self.session.sending():
+                        self.session.end()
+            except ProcessCancelled:
+                raise
+            except BaseException as error:
+                self.failure = error
+                self._stops.put((self, FAILED))
             finally:
                 self.leaving = True
                 self.session.leave()
-
-    def _run_schedules(self) -> None:
-        try:
-            self.session.open()
-            while True:
-                self._stop(DONE)
-                with self.session.sending():
-                    self.session.open()
-                self._run()
-                with self.session.sending():
-                    self.session.end()
-        except ProcessCancelled:
-            pass
-        except BaseException as error:
-            self.failure = error
-            self._stops.put((self, FAILED))
 
     def _run(self) -> None:
         try:
@@ -233,3 +226,45 @@ class Process:
                 seen.add(id(each))
                 traceback.clear_frames(each.__traceback__)
                 each = each.__cause__ or each.__context__
+
+
+def shut_down(processes: list[Process], control: Control, error: BaseException | None) -> None:
+    """End the threads and sessions of the processes; note on `error` what could not be ended."""
+
+    def pids(of: list[Process]) -> list[int]:
+        return [pid for process in of for pid in (process.session.pid, *process.session.copies)]
+
+    def alive() -> list[Process]:
+        return [process for process in processes if process.thread.is_alive()]
+
+    limit = time.monotonic() + control.close_timeout
+    hanging = [process for process in processes if process.state == RUNNING]
+    for process in processes:
+        process.cancel()
+    control.terminate(pids(hanging))
+    for process in hanging:
+        if not process.sending:  # the end of its session ends it otherwise
+            process.interrupt()
+    for process in processes:
+        if process.thread.ident:
+            process.thread.join(max(0.01, min(JOIN_TIMEOUT, limit - time.monotonic())))
+    left = alive()
+    control.terminate(pids(left))
+    while left and time.monotonic() < limit:
+        # A bare `except:` swallows this, but not when it comes between two rounds of its loop.
+        for process in left:
+            process.interrupt()
+        left[0].thread.join(0.001)
+        left = alive()
+    control.restore()
+    open_ = True
+    with contextlib.suppress(control.database.Error):
+        control.wait_until_closed(*pids(processes))
+        sessions = [process.session.pid for process in left]
+        open_ = bool(left and control.ask(queries.OPEN_SESSIONS, pids=sessions))
+    if left and error:
+        error.add_note(
+            f"The thread of {process_names([process.number for process in left])} could not be "
+            "stopped: it is left behind as a daemon thread, and its database session "
+            + ("may still be open." if open_ else "is closed.")
+        )

@@ -58,7 +58,6 @@ class PsycopgDatabase:
         return connection
 
     def close(self) -> None:
-        """Close the connection that asks about the others."""
         if self._control is not None:
             self._control.close()
 
@@ -66,7 +65,6 @@ class PsycopgDatabase:
         return self._control
 
     def ask(self, sql: str, params: dict[str, Any]) -> list[Any]:
-        """Run a query on it."""
         if self._control is None or self._control.closed:
             self._control = self._connect(autocommit=True)
         cursor = self._control.execute(sql, params or None)
@@ -163,7 +161,6 @@ class PsycopgConnection(psycopg.Connection[Any]):
             self.session.end()
 
     def check(self) -> None:
-        """Raise an error if it is closed, or of another thread."""
         if self.is_closed:
             raise psycopg.OperationalError(
                 "the connection is closed, perhaps with an earlier schedule: use no pool"
@@ -175,7 +172,6 @@ class PsycopgConnection(psycopg.Connection[Any]):
             )
 
     def cursor(self, name: str = "", *args: Any, **options: Any) -> Any:
-        """Return a cursor, whose statements are steps; one of the server cannot be observed."""
         self.check()
         if name:
             raise CannotExplore("A server-side cursor cannot be observed.")
@@ -207,11 +203,9 @@ class PsycopgCursor(psycopg.Cursor[Any]):
     _step: Any = None
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
-        """Take one statement as a step, and its COMMIT in autocommit as another."""
         return self._send(super().execute, query, params, may_split=True, **options)
 
     def executemany(self, query: Any, params_seq: Any, **options: Any) -> None:
-        """Take them all as one step."""
         session: PsycopgSession = self._checked().session
         session.catalogue.limit("what executemany() sends is one step")
         self._send(super().executemany, query, params_seq, may_split=False, **options)
@@ -232,7 +226,6 @@ class PsycopgCursor(psycopg.Cursor[Any]):
 
     @contextlib.contextmanager
     def copy(self, statement: Any, *args: Any, **options: Any) -> Iterator[Any]:
-        """Take all of the COPY as one step, with what the code does meanwhile."""
         step = self._checked().session.statement(self._text(statement), None, may_split=False)
         with step, super().copy(statement, *args, **options) as copy:
             yield copy

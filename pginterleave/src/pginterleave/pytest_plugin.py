@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from pginterleave import artifact, reporting, results
+from pginterleave import reporting, results
+from pginterleave.picture import html_report
 from pginterleave.results import NotProven
 from pginterleave.testing import COUNT_ALL, OPTIONS, Interleave
 
@@ -125,7 +126,9 @@ def pytest_runtest_makereport(
     folder = folder or item.config.getini("interleave_artifacts")
     if run and run.failures and report.failed and folder:
         name = re.sub(r"[^\w.-]+", "-", item.nodeid).strip("-")
-        path = artifact.write(item.config.rootpath / folder, name, item.nodeid, run.failures)
+        path = reporting.write_artifact(
+            item.config.rootpath / folder, name, item.nodeid, run.failures
+        )
         report.sections.append(("interleave", f"The counterexample is in {path}"))
     return report
 
@@ -145,7 +148,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if name := config.getoption("--interleave-html"):
         path = config.invocation_params.dir / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(reporting.page(found), encoding="utf-8")
+        path.write_text(html_report.page(found), encoding="utf-8")
         terminalreporter.line(f"interleave: {path} shows what was found ({len(found)} explored)")
     if os.environ.get("GITHUB_ACTIONS") == "true":
         root = Path(os.environ.get("GITHUB_WORKSPACE") or config.rootpath)

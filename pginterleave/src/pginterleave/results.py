@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from operator import ne
 from typing import Any
 
-from pginterleave import drawing, formatting
-from pginterleave.steps import Outcome, Timeline
+from pginterleave import formatting
+from pginterleave.steps import Outcome, Timeline, draw
 
 Observe = Callable[[], object]
 AT_FIRST = "stopped at the first violation"  # a search that does not count them all
@@ -27,7 +27,6 @@ def unread() -> Iterator[list["Exploration"]]:
 
 
 def mark_read(exploration: "Exploration") -> None:
-    """Note that a result was read."""
     for explorations in _watchers:
         explorations[:] = [each for each in explorations if each is not exploration]
 
@@ -60,7 +59,7 @@ class Schedule:
 
     def draw(self, width: int = 40) -> str:
         """Return the timeline as text, a column of `width` characters for each process."""
-        return drawing.draw(self.timeline, self.outcomes, width)
+        return draw(self.timeline, self.outcomes, width)
 
     def explain(self) -> str:
         """Return the drawing, what is violated, and the traceback of a process that raised it."""
@@ -157,7 +156,6 @@ class Exploration:
             raise NotProven("Not proven: no process has sent anything to the database.")
 
     def _told(self, counterexample: Schedule) -> str:
-        """Return what an assertion says of a counterexample."""
         if serial := next((each for each in self.violations if each.serial), None):
             also = " Or name the exception in `expected`, if it is right." if serial.raises else ""
             sent = f"In the order {serial.order}" if serial.order else "Nothing was sent"

@@ -112,7 +112,7 @@ class Rows:
         self._sequences: list[str] = self._ask(SEQUENCES, {})[0][0]
         self._too_large = {oid for oid, each in self._seen.items() if each.size > MAX_BYTES}
         self._saved = self._save()  # as SQL, by the table's oid; not of tables without rows
-        self._scripts: dict[int, tuple[str, str]] = {}  # what takes rows out and puts them in
+        self._scripts: dict[int, tuple[str, str]] = {}  # by the table's oid
         self._place = self._places()
 
     def changed(self) -> bool:
@@ -178,22 +178,23 @@ class Rows:
             return {}
 
     def _script(self, table: WatchedTable) -> tuple[str, str]:
-        if table.oid not in self._scripts:
-            self._scripts[table.oid] = self._new_script(table)
-        return self._scripts[table.oid]
-
-    def _new_script(self, table: WatchedTable) -> tuple[str, str]:
+        """Return what takes rows out and what puts them in."""
+        if table.oid in self._scripts:
+            return self._scripts[table.oid]
         if table.oid in self._too_large:
             raise CannotExplore(
                 f"The table {table.name} was written, and is larger than {MAX_BYTES} bytes: its "
                 "rows cannot be saved and put back."
             )
         saved = self._saved.get(table.oid)
-        if saved is None:
-            return f"DELETE FROM ONLY {table.name}", ""  # noqa: S608 - PostgreSQL has quoted it
-        columns, values = self._ask(COLUMNS.format(oid=table.oid), {})[0]
-        named = {"name": table.name, "saved": saved}
-        return TAKE_OUT.format(**named), PUT_IN.format(**named, columns=columns, values=values)
+        script = f"DELETE FROM ONLY {table.name}", ""  # noqa: S608 - PostgreSQL has quoted it
+        if saved is not None:
+            columns, values = self._ask(COLUMNS.format(oid=table.oid), {})[0]
+            named = {"name": table.name, "saved": saved}
+            put_in = PUT_IN.format(**named, columns=columns, values=values)
+            script = TAKE_OUT.format(**named), put_in
+        self._scripts[table.oid] = script
+        return script
 
     def _refresh(self, view: WatchedTable) -> bool:
         """Refresh a materialized view unless it is as it was; return whether that was needed."""
@@ -210,7 +211,6 @@ class Rows:
         return True
 
     def _run(self, statements: list[str]) -> None:
-        """Run the statements in one transaction, and in one message."""
         begin = ["BEGIN", "SET CONSTRAINTS ALL DEFERRED"]
         if self._no_triggers:
             begin.append("SET LOCAL session_replication_role = replica")

@@ -1,20 +1,57 @@
-"""Runs the schedules that a search or a sample chooses, and keeps what comes of them."""
+"""Runs the schedules that a search or a sample chooses, and makes a counterexample simpler."""
 
+import contextlib
 import math
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
 
-from pginterleave.choices import process_of
 from pginterleave.effects import Effect
 from pginterleave.explorer_errors import NotDeterministic
-from pginterleave.progress import Progress
 from pginterleave.results import AT_FIRST, Observe, Schedule
-from pginterleave.sampling import Sampler, simplicity
+from pginterleave.sampling import Sampler, simplicity, switches
 from pginterleave.scheduler import Scheduler
 from pginterleave.search import Search
 from pginterleave.states import Ending
+from pginterleave.traces import process_of
 
 LOOK_FURTHER = 100  # schedules after one that raises, for one in which the invariant fails
+MAX_RUNS = 200  # of schedules, for one that is simpler
+BAR_DELAY = 1.0  # seconds before a bar is drawn
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a search is: `share` is an estimate from 0 to 1, `seconds` the time it has taken."""
+
+    share: float
+    schedules: int
+    violating: int
+    seconds: float
+
+
+@contextlib.contextmanager
+def progress_bar() -> Iterator[Callable[[Progress], object]]:
+    """Draw a bar on stderr if that is a terminal and tqdm is installed."""
+    try:
+        from tqdm import tqdm  # type: ignore[import-untyped]
+    except ImportError:
+        tqdm = None
+    if tqdm is None or not sys.stderr.isatty():
+        yield lambda progress: None
+        return
+    layout = "{l_bar}{bar}| {postfix}"
+    times = {"delay": BAR_DELAY, "mininterval": BAR_DELAY / 10}
+    with tqdm(total=100, leave=False, miniters=0, bar_format=layout, **times) as drawn:
+
+        def show(progress: Progress) -> None:
+            counts = f"{progress.schedules} schedules, {progress.violating} violating"
+            drawn.set_postfix_str(counts, refresh=False)
+            drawn.update(100 * progress.share - drawn.n)
+
+        yield show
 
 
 class Run:
@@ -122,3 +159,51 @@ class Run:
         self.each(schedule)
         if schedule.violation:
             self.violations.append(schedule)
+
+
+def shrink(schedule: Schedule, run: Callable[[str], Schedule]) -> Schedule:
+    """Return the simplest schedule of the same kind that exchanging some steps leads to.
+
+    `run` runs a schedule that is near an order of processes, as not every order is possible.
+    """
+    tried: set[str] = set()
+    simpler: Schedule | None = schedule
+    while simpler:
+        schedule, simpler = simpler, None
+        order = "".join(str(step.process) for step in schedule.timeline)  # without victims
+        tried.add(order)
+        for near in [*_interrupted_once(order), *_simpler_orders(order)]:
+            if near in tried or len(tried) > MAX_RUNS:
+                continue
+            tried.add(near)
+            other = run(near)
+            same_kind = other.violation and other.raises == schedule.raises
+            if same_kind and simplicity(other.order) < simplicity(schedule.order):
+                simpler = other
+                break
+    return schedule
+
+
+def _interrupted_once(order: str) -> Iterator[str]:
+    """Return the orders in which one process is interrupted once, and the others are not at all."""
+    processes = sorted(set(order))
+    if switches(order) <= len(processes):
+        return
+    for first in processes:
+        steps = order.count(first)
+        others = "".join(each * order.count(each) for each in processes if each != first)
+        for taken in range(1, steps):
+            yield first * taken + others + first * (steps - taken)
+
+
+def _simpler_orders(order: str) -> Iterator[str]:
+    """Return the orders in which two runs of steps of a process are one."""
+    runs = ["".join(steps) for _, steps in groupby(order)]
+    for first in range(len(runs)):
+        for second in range(first + 2, len(runs)):
+            if runs[first][0] == runs[second][0]:
+                between = runs[first + 1 : second]
+                rest = runs[second + 1 :]
+                yield "".join([*runs[: first + 1], runs[second], *between, *rest])
+                yield "".join([*runs[:first], *between, runs[first], runs[second], *rest])
+                break

@@ -13,10 +13,9 @@ import itertools
 import math
 import random
 
-from pginterleave.choices import Order
-from pginterleave.claims import Claims
-from pginterleave.effects import Effect
+from pginterleave.effects import Claims, Effect
 from pginterleave.states import Ending, Positions
+from pginterleave.traces import Order
 
 MAX_CHANGES = 3  # of priorities in one schedule
 
@@ -57,7 +56,6 @@ class Sampler:
         affected_others: bool,
         claims: Claims = (),
     ) -> int:
-        """Return which of the ready processes takes the next step."""
         self.branching *= len(ready)
         if not self.number % 2:
             number = self.random.choice(sorted(ready))
@@ -92,7 +90,6 @@ class Sampler:
         return sum(each == Ending.RAISED for each in self.violating.values())
 
     def share(self) -> float:
-        """Return which share of the sample has run, from 0 to 1."""
         return self.number / self.schedules
 
     def shortest_violation(self) -> str | None:
@@ -102,7 +99,6 @@ class Sampler:
         return f"sample={self.schedules} taken with seed={self.seed}"
 
     def covered(self) -> str:
-        """Return what was run, in a sentence."""
         # The mean of the products is an unbiased estimate of how many there are (Knuth 1975).
         mean = math.fsum(self.branchings) / len(self.branchings)
         estimate = float(f"{max(mean, len(self.orders)):.2g}")

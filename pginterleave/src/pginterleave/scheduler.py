@@ -6,11 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any
 
-from pginterleave import connecting, formatting, frames
-from pginterleave.choices import parsed, process_of, victim_of, waits_of_victims, written
-from pginterleave.claims import Claim, Claims, claim, of_open_transaction
+from pginterleave import control, formatting
 from pginterleave.control import Control, Database
-from pginterleave.effects import GLOBAL, LOCAL, Effect, effect
+from pginterleave.effects import (
+    GLOBAL,
+    LOCAL,
+    Claim,
+    Claims,
+    Effect,
+    claim,
+    effect,
+    of_open_transaction,
+)
 from pginterleave.explorer_errors import (
     CannotExplore,
     ImpossibleSchedule,
@@ -20,11 +27,11 @@ from pginterleave.explorer_errors import (
 )
 from pginterleave.formatting import is_database_error, process_names
 from pginterleave.monitor import LOCK_NOT_AVAILABLE, Attempt, Monitor
-from pginterleave.process import AT_STEP, DONE, Process
+from pginterleave.process import AT_STEP, DONE, Process, shut_down
 from pginterleave.results import Observe, Schedule
-from pginterleave.shutdown import shut_down
 from pginterleave.states import Positions
 from pginterleave.steps import Outcome, Step
+from pginterleave.traces import parsed, process_of, victim_of, waits_of_victims, written
 
 MAX_PROCESSES = 9  # a schedule is written with one digit for each step
 ATTEMPTS = 100  # at a schedule in which PostgreSQL woke several processes at the same time
@@ -51,13 +58,16 @@ class Scheduler:
         database: Database,
         split_autocommit: bool,
         max_steps: int,
-        step_timeout: float,
+        step_timeout: float | None,
     ) -> None:
         if not 1 <= len(processes) <= MAX_PROCESSES or not all(map(callable, processes)):
             raise CannotExplore(f"Give 1 to {MAX_PROCESSES} processes, each a callable.")
+        if step_timeout is None:
+            step_timeout = control.measured_timeout(database)
         if max_steps < 1 or step_timeout <= 0:
             raise CannotExplore("max_steps and step_timeout must be greater than zero.")
-        if not _is_exception_class(expected):
+        classes = expected if isinstance(expected, tuple) else (expected,)
+        if not all(isinstance(each, type) and issubclass(each, BaseException) for each in classes):
             raise CannotExplore(f"expected must be classes of exceptions, not {expected!r}.")
         self.thread = threading.current_thread()
         self.setup, self.invariant, self.max_steps = setup, invariant, max_steps
@@ -123,7 +133,6 @@ class Scheduler:
         raise NotDeterministic(f"{self.attempt.discard_reason} ({ATTEMPTS} attempts)")
 
     def run_order(self, order: str, observe: Observe | None) -> Schedule:
-        """Run one schedule from its written form."""
 
         choices = parsed(order)
         if written(choices) != order:
@@ -155,12 +164,10 @@ class Scheduler:
             self.setup()
         self.control.refuse_transaction("setup has left a transaction open on")
         self.control.begin_schedule()
-        with (
-            connecting.watched(self._note_connection),
-            connecting.programs_watched(self._note_program),
-        ):
+        with control.watched(self._note_connection, self._note_program):
             self._run_processes(choose, observe)
-        if not self.control.note_strangers(self.monitor.pids()):
+        sessions = {pid for process in self.processes for pid in process.session.pids}
+        if not self.control.note_strangers(sessions):
             attempt.discard_reason = "Another session has sent something."
         outcomes = [process.outcome for process in self.processes]
         raised = self._unexpected(outcomes)
@@ -198,7 +205,6 @@ class Scheduler:
                     attempt.taken[-1].observed = observe()
 
     def _note_connection(self) -> None:
-        """Note a connection that a process opens, unless it is its session."""
         thread = threading.current_thread()
         sessions = [process.session for process in self.processes if process.thread is thread]
         if thread is not self.thread and not any(each.connecting for each in sessions):
@@ -208,7 +214,7 @@ class Scheduler:
     def _note_program(self, name: str) -> None:
         """Note a program that a process starts: it may open a session."""
         if threading.current_thread() is not self.thread:
-            self.control.catalogue.past(f"a program, {name!r}{frames.place()}")
+            self.control.catalogue.past(f"a program, {name!r}{formatting.calling_place()}")
 
     def _take(self, choice: int, expected: Effect) -> None:
         process = self.processes[process_of(choice) - 1]
@@ -238,7 +244,6 @@ class Scheduler:
         self.affected_others = bool(getattr(step, "error", "")) or (unblocked and expected != LOCAL)
 
     def _unexpected(self, outcomes: list[Outcome]) -> str:
-        """Return which process has raised what is not expected, or ""."""
         for number, outcome in enumerate(outcomes, start=1):
             error = outcome.raised
             if error and not isinstance(error, self.expected):
@@ -260,7 +265,6 @@ class Scheduler:
         return violation or ""
 
     def _effect(self, process: Process) -> Effect:
-        """Return the effect of the step that the process is about to take."""
         session, catalogue = process.session, self.control.catalogue
         earlier = self._taken_by(process)
         return effect(
@@ -297,8 +301,3 @@ class Scheduler:
             if sqlstate(error) == LOCK_NOT_AVAILABLE:
                 error.add_note(" ".join(process.describe() for process in self.processes))
             raise
-
-
-def _is_exception_class(expected: object) -> bool:
-    classes = expected if isinstance(expected, tuple) else (expected,)
-    return all(isinstance(each, type) and issubclass(each, BaseException) for each in classes)

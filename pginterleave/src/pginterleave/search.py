@@ -14,15 +14,12 @@ import heapq
 import math
 from collections.abc import Iterable
 
-from pginterleave import deriving, states
-from pginterleave.choices import Order, with_victim, written
-from pginterleave.claims import Claims, waits_for
-from pginterleave.deriving import Needed
-from pginterleave.effects import GLOBAL, Effect
+from pginterleave import states
+from pginterleave.effects import GLOBAL, Claims, Effect, waits_for
 from pginterleave.explorer_errors import CannotExplore, NotDeterministic
 from pginterleave.formatting import process_names
-from pginterleave.states import Position, Positions, State
-from pginterleave.traces import Trace, canonical, composed, inverse
+from pginterleave.states import Needed, Position, Positions, State
+from pginterleave.traces import Order, Trace, canonical, composed, inverse, with_victim, written
 
 MAX_CHOICE = 9  # of a process that closes no deadlock with another victim
 
@@ -145,12 +142,10 @@ class Search:
         return states.count(self.first, self.bound)[2] if self.first else 0
 
     def shortest_violation(self) -> str | None:
-        """Return the shortest order that violates the invariant, with the fewest switches."""
         order = states.shortest_violation(self.first) if self.first else None
         return None if order is None else written(order)
 
     def share(self) -> float:
-        """Estimate which share of the search is done, from 0 to 1."""
         return min(self.done, 1.0)
 
     def add_victims(self, victims: list[int]) -> None:
@@ -175,7 +170,15 @@ class Search:
         else:
             same = state.positions == positions
         if not same:
-            raise NotDeterministic(_difference(self.order, state.positions, positions))
+            pairs = enumerate(zip(state.positions, positions, strict=True), start=1)
+            number, (before, now) = next(each for each in pairs if each[1][0] != each[1][1])
+            raise NotDeterministic(
+                f"After the same steps {written(self.order)!r}, process {number} "
+                f"{_describe(before)} the first time and {_describe(now)} now. "
+                "A process has to do the same whenever the same schedule is run: give it fixed "
+                "keys, clocks and seeds, and an ORDER BY where it takes the first row, and let "
+                "setup undo what it leaves in Python and in the database."
+            )
         self.path.append(state)
         return self.prefix[len(self.order)]
 
@@ -197,8 +200,14 @@ class Search:
                 state = self._equal(before, number) or state
             if self.merges and not state.fewest:
                 state.trace = before.after(number)
-        elif ready:
-            self._check_alike(positions)
+        first_of = {number: each[0] for each in self.alike for number in each}
+        for number, first in first_of.items() if ready and not self.path else ():
+            if positions[number - 1] != positions[first - 1]:
+                raise CannotExplore(
+                    f"The processes are not symmetric: process {first} "
+                    f"{_describe(positions[first - 1])} at the beginning, and process {number} "
+                    f"{_describe(positions[number - 1])}."
+                )
         self.path.append(state)
         return state
 
@@ -210,14 +219,14 @@ class Search:
         if not self.derives or number > MAX_CHOICE:
             return None if state.waiting else self._equal(state, number)
         if state.waiting or waits_for(state.claims, number):
-            found = deriving.waiting(state, number, self._follow)
+            found = states.waiting(state, number, self._follow)
             if found is None:
                 return None
             base, waiting = found
             if not waiting:
                 return base
             if found not in self.overlaid:
-                self.overlaid[found] = deriving.overlaid(state, number, base, waiting)
+                self.overlaid[found] = states.overlaid(state, number, base, waiting)
             return self.overlaid[found]
         return self._equal(state, number) or self._derived(state, number)
 
@@ -237,7 +246,7 @@ class Search:
         if (state, number) in self.deriving:
             return None
         self.deriving.add((state, number))
-        derived = deriving.diamond(state, number, self._follow)
+        derived = states.diamond(state, number, self._follow)
         if derived:
             derived.share = state.share / len(state.steps)
             self.states[derived.trace] = derived
@@ -270,7 +279,6 @@ class Search:
         return 0
 
     def _keep(self) -> None:
-        """Make known what the schedule has led to."""
         new = max(len(self.prefix) - 1, 0)  # where its first new step begins
         path = self.path[new:]
         if self.merges:
@@ -287,7 +295,6 @@ class Search:
             self._spread(self.first, 0, 0)
 
     def _link(self, before: State, number: int, after: State) -> None:
-        """Note that the step of a process leads to a state."""
         if after.fewest:
             self.done += before.share / len(before.steps)
         before.steps[number] = after
@@ -315,27 +322,6 @@ class Search:
         if known is None or (isinstance(known, int) and preemptions < known):
             state.steps[number] = preemptions
             heapq.heappush(self.pending, (preemptions, (*state.order, number), state))
-
-    def _check_alike(self, positions: Positions) -> None:
-        for first, number in ((each[0], number) for each in self.alike for number in each):
-            if positions[number - 1] != positions[first - 1]:
-                raise CannotExplore(
-                    f"The processes are not symmetric: process {first} "
-                    f"{_describe(positions[first - 1])} at the beginning, and process {number} "
-                    f"{_describe(positions[number - 1])}."
-                )
-
-
-def _difference(order: Order, before: Positions, now: Positions) -> str:
-    pairs = enumerate(zip(before, now, strict=True), start=1)
-    number = next(number for number, (first, second) in pairs if first != second)
-    return (
-        f"After the same steps {written(order)!r}, process {number} "
-        f"{_describe(before[number - 1])} the first time and {_describe(now[number - 1])} now. "
-        "A process has to do the same whenever the same schedule is run: give it fixed keys, "
-        "clocks and seeds, and an ORDER BY where it takes the first row, and let setup undo what "
-        "it leaves in Python and in the database."
-    )
 
 
 def _describe(position: Position) -> str:

@@ -9,10 +9,10 @@ import abc
 import contextlib
 import select
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pginterleave import frames, queries, statements
+from pginterleave import formatting, queries, statements
 
 if TYPE_CHECKING:
     from pginterleave.control import Control
@@ -43,7 +43,7 @@ class Session(abc.ABC):
     def __init__(self, process: "Process", control: "Control", *, split_autocommit: bool) -> None:
         self.process, self.number = process, process.number
         self.split_autocommit, self.catalogue = split_autocommit, control.catalogue
-        self._wait_until_closed = control.wait_until_closed
+        self.wait_until_closed = control.wait_until_closed
         self.pid = 0
         self.copies: dict[int, Any] = {}  # the driver's connections of its copies, by their pids
         self.thread: threading.Thread | None = None
@@ -85,7 +85,8 @@ class Session(abc.ABC):
         `may_split` says that `sql` is one statement and does not outlive its transaction.
         """
         alone, special = not self.in_transaction(), self.catalogue.special
-        later = self._began_unseen()
+        # Whether its transaction has begun in an order that not every schedule explores.
+        later = self.has_begun() and (self.catalogue.reduced or self._says_begin)
         self.catalogue.note(sql, alone=alone, later=later)
         if later and statements.has_clock_text(f"{params}"):
             self.catalogue.limit_clock()
@@ -95,7 +96,7 @@ class Session(abc.ABC):
         )
         if commits and not split and statements.commits_unseen(sql, special, single=may_split):
             self.catalogue.commits_unseen(sql)
-        transaction = self.uncommitted() if split else contextlib.nullcontext()
+        transaction = self._uncommitted() if split else contextlib.nullcontext()
         with self.step(statements.kind(sql), sql, params) as step, transaction:
             yield step
         if split:
@@ -106,7 +107,7 @@ class Session(abc.ABC):
     def step(self, kind: str, sql: str, params: Any = None) -> Iterator[Any]:
         """Take one step when the scheduler says so; enters with what is recorded of it."""
         self._may_hold_locks = self._may_hold_locks or "advisory_lock" in sql.lower()
-        self._is_marked = self._is_marked or statements.marks_session(sql)
+        self._is_marked = bool(self._is_marked or statements.MARKS_SESSION.search(sql))
         with self.process.stepping(kind, sql, params) as step, self.sending():
             yield step
 
@@ -116,10 +117,6 @@ class Session(abc.ABC):
         self.snapshots_last |= "ISOLATION" in sql.upper()
         self._says_begin |= not (self._sends or self.connecting)
         return self.sending()
-
-    def _began_unseen(self) -> bool:
-        """Whether its transaction has begun in an order that not every schedule explores."""
-        return self.has_begun() and (self.catalogue.reduced or self._says_begin)
 
     @contextlib.contextmanager
     def sending(self) -> Iterator[None]:
@@ -134,15 +131,13 @@ class Session(abc.ABC):
         """Note a use of the driver's connection, unless it is within `sending`."""
         if self.connecting or (self._sends and threading.current_thread() is self.thread):
             return
-        self.catalogue.past(f"the driver's connection{frames.place()}")
+        self.catalogue.past(f"the driver's connection{formatting.calling_place()}")
 
     def _open(self) -> Any:
-        """Return the driver's connection, or None if it is closed."""
         connection = self.current()
         return None if connection is None or connection.closed else connection
 
     def has_begun(self) -> bool:
-        """Whether a transaction is open."""
         connection = self._open()
         return bool(connection) and connection.info.transaction_status in IN_TRANSACTION
 
@@ -170,7 +165,6 @@ class Session(abc.ABC):
         return getattr(level, "name", level)
 
     def is_serializable(self) -> bool:
-        """Whether its transactions are SERIALIZABLE by default."""
         return self.serializable or self._level() in ("SERIALIZABLE", 3)
 
     def is_read_committed(self) -> bool:
@@ -212,7 +206,7 @@ class Session(abc.ABC):
             self._new_session = cursor.fetchone()[0]
 
     @contextlib.contextmanager
-    def uncommitted(self) -> Iterator[None]:
+    def _uncommitted(self) -> Iterator[None]:
         """Begin a transaction for one statement; end it when the statement fails."""
         self.control("BEGIN")
         try:
@@ -222,14 +216,7 @@ class Session(abc.ABC):
                 self.control("ROLLBACK")
             raise
 
-    def close_as_a_step(self, close: Callable[[], None]) -> None:
-        """Close the connection; the step ends when PostgreSQL has released the session's locks."""
-        with self.step("CLOSE", "CLOSE"):
-            close()
-            self._wait_until_closed(self.pid)
-
     def leave(self) -> None:
-        """Close all connections, in any state."""
         for each in (self._kept, *self.all_of_thread(), *self.copies.values()):
             with contextlib.suppress(Exception), self.sending():
                 each.close()
@@ -241,7 +228,7 @@ class Session(abc.ABC):
             if each is not connection:
                 each.close()
         if self.copies:
-            self._wait_until_closed(*self.copies)
+            self.wait_until_closed(*self.copies)
             self.copies.clear()
         if not self._open():
             return
@@ -255,24 +242,20 @@ class Session(abc.ABC):
                 if getattr(connection, name) != value:
                     setattr(connection, name, value)
             with connection.cursor() as cursor:
-                # A process that waits for its locks goes on, so that its end is a step.
-                ends = self.step("CLOSE", "CLOSE") if self._holds_locks(cursor) else None
-                with ends or contextlib.nullcontext():
+                ends: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+                if self._may_hold_locks:
+                    self._may_hold_locks = False
+                    cursor.execute(queries.HOLDS_ADVISORY_LOCKS)
+                    # A process that waits for its locks goes on, so that its end is a step.
+                    ends = self.step("CLOSE", "CLOSE") if cursor.fetchone() else ends
+                with ends:
                     cursor.execute(self._new_session)
             self._looks_late = False
             if self._is_marked:
                 self._is_marked = False
                 connection.close()
-                self._wait_until_closed(self.pid)
+                self.wait_until_closed(self.pid)
             else:
                 self._kept = connection
         except connection.Error:
             connection.close()
-
-    def _holds_locks(self, cursor: Any) -> bool:
-        """Whether the session has kept advisory locks; asked only if it may have taken some."""
-        if not self._may_hold_locks:
-            return False
-        self._may_hold_locks = False
-        cursor.execute(queries.HOLDS_ADVISORY_LOCKS)
-        return bool(cursor.fetchone())

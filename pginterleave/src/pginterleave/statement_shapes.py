@@ -7,8 +7,9 @@ meet all its conditions.
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 _TOKEN = re.compile(
@@ -122,17 +123,29 @@ def _parse(tokens: Tokens) -> Shape:
         locking = [text for kind, text, _ in end if kind == "word"]
         strong = locking[:2] == ["for", "update"] or locking[:4] == ["for", "no", "key", "update"]
         waits = "nowait" not in locking and "skip" not in locking
-        exact = exact and {"offset", "fetch"}.isdisjoint(words) and _may_have_rows(rest)
+        # There is no limit, or a written one that is not zero.
+        limit = _split(rest, {"limit"})[1]
+        has_rows = not limit or any(
+            kind == "number" and text.strip("0") != "" for kind, text, _ in limit[1:2]
+        )
+        exact = exact and {"offset", "fetch"}.isdisjoint(words) and has_rows
         return Shape("SELECT", name, equal, exact, (), bool(end), strong, waits)
     raise _NotSimple
 
 
-def _split(tokens: Tokens, words: set[str]) -> tuple[Tokens, Tokens]:
-    """Split before the first of the words that stands outside of all parentheses."""
+def _outside(tokens: Tokens) -> Iterator[tuple[int, str, str]]:
+    """Yield the place, the kind and the text of what is in no parentheses, and of their ends."""
     depth = 0
     for place, (kind, text, _) in enumerate(tokens):
         depth += (text == "(") - (text == ")") if kind == "other" else 0
-        if not depth and kind == "word" and text in words:
+        if not depth:
+            yield place, kind, text
+
+
+def _split(tokens: Tokens, words: set[str]) -> tuple[Tokens, Tokens]:
+    """Split before the first of the words that stands outside of all parentheses."""
+    for place, kind, text in _outside(tokens):
+        if kind == "word" and text in words:
             return tokens[:place], tokens[place:]
     return tokens, ()
 
@@ -186,7 +199,12 @@ def _equal(
 
 def _terms(tokens: Tokens) -> list[Tokens]:
     """Return the conditions that all must hold."""
-    while tokens and tokens[0][1] == "(" and _closes(tokens) == len(tokens) - 1:
+    while tokens and tokens[0][1] == "(":
+        closes = next((place for place, *_ in _outside(tokens)), None)
+        if closes is None:
+            raise _NotSimple
+        if closes < len(tokens) - 1:
+            break
         tokens = tokens[1:-1]
     if _split(tokens, {"or", "between", "case"})[1]:
         return [()]
@@ -194,34 +212,12 @@ def _terms(tokens: Tokens) -> list[Tokens]:
     return [*_terms(first), *_terms(rest[1:])] if rest else [first]
 
 
-def _closes(tokens: Tokens) -> int:
-    """Return where the parenthesis ends with which the tokens begin."""
-    depth = 0
-    for place, (kind, text, _) in enumerate(tokens):
-        depth += (text == "(") - (text == ")") if kind == "other" else 0
-        if not depth:
-            return place
-    raise _NotSimple
-
-
-def _may_have_rows(tokens: Tokens) -> bool:
-    """Whether there is no limit, or a written one that is not zero."""
-    limit = _split(tokens, {"limit"})[1]
-    return not limit or (limit[1][0] == "number" and limit[1][1].strip("0") != "")
-
-
 def _assigned(tokens: Tokens) -> tuple[tuple[str, Constant | None], ...]:
-    found: list[tuple[str, Constant | None]] = []
-    depth, begins = 0, True
-    for place, (kind, text, _) in enumerate(tokens):
-        if begins:
-            equals = [text for _, text, _ in tokens[place + 1 : place + 2]]
-            if kind not in ("name", "word") or equals != ["="]:
-                raise _NotSimple
-            value = tokens[place + 2 : place + 4]
-            alone = len(value) == 1 or [text for _, text, _ in value[1:]] == [","]
-            found.append((text, value[0][2] if alone else None))
-            begins = False
-        depth += (text == "(") - (text == ")") if kind == "other" else 0
-        begins = not depth and kind == "other" and text == ","
+    commas = [place for place, *token in _outside(tokens) if token == ["other", ","]]
+    found = []
+    for begin, end in pairwise([-1, *commas, len(tokens)]):
+        each = tokens[begin + 1 : end]
+        if len(each) < 3 or each[0][0] not in ("name", "word") or each[1][1] != "=":
+            raise _NotSimple
+        found.append((each[0][1], each[2][2] if len(each) == 3 else None))
     return tuple(found)

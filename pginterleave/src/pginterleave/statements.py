@@ -1,10 +1,64 @@
-"""What a statement is, from its text alone."""
+"""The names that decide what a statement does: keywords, and functions of PostgreSQL."""
 
 import functools
 import re
 from collections.abc import Set
 
-from pginterleave import names
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text))
+
+
+SYSTEM_COLUMNS = _names("xmin xmax cmin cmax ctid tableoid")
+# Which of two processes reads the clock first shows in what they read.
+CLOCKS = _names("current_timestamp current_time current_date localtime localtimestamp")
+# The time at which the transaction began.
+TRANSACTION_CLOCKS = CLOCKS | {"now", "transaction_timestamp"}
+# What may stand before a parenthesis without being the name of a function.
+KEYWORDS = _names(
+    """
+    and or not in exists any all some case when then else as on where having select from join
+    by limit offset union except intersect using lateral values set returning with distinct
+    over filter group order between like ilike is array row conflict key materialized
+    """
+)
+# Statements by their first words: queries, those that do the same with their COMMIT in one step, as
+# they look at nothing that others write, those that define something, and those of transactions.
+QUERIES = _names("SELECT WITH VALUES TABLE EXPLAIN")
+WITHOUT_COMMIT = {"", "ROLLBACK TO"} | _names(
+    """
+    ABORT BEGIN CHECKPOINT CLOSE COMMIT DEALLOCATE DISCARD END FETCH LISTEN LOAD LOCK MOVE NOTIFY
+    PREPARE RELEASE RESET ROLLBACK SAVEPOINT SET SHOW START UNLISTEN
+    """
+)
+DEFINITIONS = _names("CREATE ALTER DROP GRANT REVOKE COMMENT SECURITY IMPORT REFRESH REINDEX")
+CONTROL = _names("BEGIN START COMMIT END ROLLBACK SAVEPOINT RELEASE SET")
+# Functions of PostgreSQL that read their arguments, and nothing else of the database.
+PURE = _names(
+    """
+    count sum avg min max coalesce nullif greatest least lower upper length char_length
+    substring substr trim btrim ltrim rtrim left right replace concat concat_ws abs round ceil
+    ceiling floor mod power sqrt sign extract date_trunc date_part to_char to_date
+    to_timestamp make_interval make_date cast position strpos array_agg string_agg
+    json_agg jsonb_agg bool_and bool_or every row_number rank dense_rank lag lead first_value
+    last_value json_build_object jsonb_build_object to_json to_jsonb row_to_json unnest
+    array_length cardinality md5 int integer bigint numeric varchar char text date timestamp
+    interval
+    """
+)
+# Those that do more, and nothing that a COMMIT would make visible or let go of.
+NOT_TRANSACTIONAL = _names(
+    """
+    nextval currval lastval setval pg_get_serial_sequence pg_advisory_lock pg_advisory_unlock
+    pg_advisory_lock_shared pg_advisory_unlock_shared pg_advisory_unlock_all
+    pg_try_advisory_lock pg_try_advisory_lock_shared set_config current_setting pg_sleep
+    pg_backend_pid random version pg_cancel_backend pg_terminate_backend pg_blocking_pids
+    generate_series gen_random_uuid clock_timestamp statement_timestamp transaction_timestamp
+    now age
+    hashtext hashtextextended pg_typeof pg_notify current_database current_schema
+    """
+)
+
 
 _COMMENTS = r"(?:--[^\n\r]*[\n\r]|[\s(;])*"
 _ONLY_BEGIN = re.compile(r"\s*(BEGIN|START\s+TRANSACTION)\b[^;]*;?\s*", re.IGNORECASE)
@@ -14,7 +68,7 @@ _STRINGS = r"""(?<!\w)[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'"""
 _DOLLARS = r"(?<![\w$])\$((?:[^\W\d]\w*)?)\$.*?\$\1\$"
 _QUOTED = re.compile(rf"""{_STRINGS}|{_DOLLARS}|--[^\n\r]*|/\*|"[^"]*\"""", re.DOTALL)
 _COMMENT_MARK = re.compile(r"/\*|\*/")
-_SET_ISOLATION = re.compile(r"SET\s+TRANSACTION\s+ISOLATION\s+LEVEL[\s\w]+;?\s*", re.IGNORECASE)
+SETS_ISOLATION = re.compile(r"SET\s+TRANSACTION\s+ISOLATION\s+LEVEL[\s\w]+;?\s*", re.IGNORECASE)
 _LOCKS_OR_WRITES = re.compile(r"\b(FOR|INTO|INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
 _CALL = re.compile(r'([\w.]+|"[^"]*")?\s*\(')
 _ROW_LOCK = re.compile(r"\bfor\s+(no\s+key\s+|key\s+)?(update|share)\b")
@@ -24,7 +78,8 @@ _READ_TABLE = re.compile(r'\b(?:from|join|using)\s+(?:only\s+)?"?(\w+)')
 # Words in the place of a table: FOR UPDATE SKIP, ON CONFLICT DO UPDATE SET, FROM (SELECT …).
 _NO_TABLES = frozenset(("of", "skip", "nowait", "set", "lateral", "limit"))
 _INTO = re.compile(r'\binto\s+[\w."]+\s*\(')  # the columns of an INSERT
-_MARKS_SESSION = re.compile(
+# What leaves a custom setting or notifications, which no reset of a session removes.
+MARKS_SESSION = re.compile(
     r"\b(LISTEN|set_config|SET\s+(SESSION\s+|LOCAL\s+)?\w+\.\w)", re.IGNORECASE
 )
 # Texts that PostgreSQL reads as a time by its clock. A text with escapes may be one of them.
@@ -73,7 +128,6 @@ def _without_constants(sql: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _without_quoted(sql: str) -> str:
-    """Return SQL without strings, comments and names in quotes."""
     return _QUOTED.sub(" ", _without_comments(sql))
 
 
@@ -85,13 +139,7 @@ def kind(sql: str) -> str:
 
 
 def only_begins(sql: str) -> bool:
-    """Whether a statement begins a transaction and does nothing else."""
     return bool(_ONLY_BEGIN.fullmatch(sql))
-
-
-def sets_isolation_level(sql: str) -> bool:
-    """Whether a statement is SET TRANSACTION ISOLATION LEVEL alone."""
-    return bool(_SET_ISOLATION.fullmatch(sql))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -100,15 +148,9 @@ def may_be_several(sql: str) -> bool:
     return bool(_SEVERAL.search(sql))
 
 
-def are_several(sql: str) -> bool:
-    """Whether SQL has more than one statement other than BEGIN, COMMIT and the like."""
-    parts = [each for each in _without_quoted(sql).split(";") if each.strip()]
-    return sum(kind(each) not in names.CONTROL for each in parts) > 1
-
-
-def marks_session(sql: str) -> bool:
-    """Whether SQL leaves a custom setting or notifications, which no reset of a session removes."""
-    return bool(_MARKS_SESSION.search(sql))
+def parts(sql: str) -> list[str]:
+    """Return the statements that are separated by semicolons, without what stands in quotes."""
+    return [each for each in _without_quoted(sql).split(";") if each.strip()]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -137,18 +179,7 @@ def compares_with_clock(sql: str) -> bool:
 
 def reads_transaction_clock(sql: str) -> bool:
     """Whether SQL asks at what time the transaction began."""
-    return has_clock_text(sql) or not words(sql).isdisjoint(names.TRANSACTION_CLOCKS)
-
-
-def fires_event_triggers(sql: str) -> bool:
-    """Whether a statement may define something, also with SELECT … INTO."""
-    first = kind(sql)
-    return first in names.DEFINITIONS or (first in ("SELECT", "WITH") and "into" in words(sql))
-
-
-def truncates_referencing(sql: str) -> bool:
-    """Whether SQL is TRUNCATE … CASCADE, which goes on to the tables that refer to these."""
-    return {"truncate", "cascade"} <= words(sql)
+    return has_clock_text(sql) or not words(sql).isdisjoint(TRANSACTION_CLOCKS)
 
 
 def writes(sql: str) -> bool:
@@ -164,7 +195,7 @@ def calls(sql: str) -> frozenset[str]:
     """Return the names in front of a parenthesis that may be those of functions."""
     found = _CALL.findall(_INTO.sub(" ", _without_constants(sql).lower()))
     called = {name.strip('"').removeprefix("pg_catalog.") for name in found}
-    return frozenset(called - names.KEYWORDS - {""})
+    return frozenset(called - KEYWORDS - {""})
 
 
 @functools.lru_cache(maxsize=1024)
@@ -174,15 +205,13 @@ def calls_only_pure(sql: str) -> bool:
     A comparison with the clock is allowed: it has the same result in each order of the steps,
     unless the time passes during the exploration, which is named as a limit.
     """
-    return calls(_COMPARED_CLOCK.sub(" ", _without_constants(sql))) <= names.PURE
+    return calls(_COMPARED_CLOCK.sub(" ", _without_constants(sql))) <= PURE
 
 
 def only_reads(sql: str, special: Set[str] = frozenset()) -> bool:
     """Whether a statement is known to be a plain SELECT: rows of tables, as of its snapshot.
 
-    Args:
-        sql: the statement.
-        special: the names that stand for something else, such as those of views and functions.
+    `special` are the names that stand for something else, such as those of views and functions.
     """
     return _only_reads(sql) and not uses(sql, special)
 
@@ -197,7 +226,7 @@ def _only_reads(sql: str) -> bool:
         and "u&" not in sql.lower()
         and calls_only_pure(sql)
         and not has_clock_text(sql)
-        and used.isdisjoint(names.SYSTEM_COLUMNS | names.CLOCKS)
+        and used.isdisjoint(SYSTEM_COLUMNS | CLOCKS)
         and not any(name.startswith(("pg_", "information_schema")) for name in used)
     )
 
@@ -212,12 +241,12 @@ def commits_apart(sql: str, special: Set[str] = frozenset()) -> bool:
     """Whether a statement's COMMIT in autocommit matters to other processes, and can be a step."""
     bare = _without_quoted(sql)
     first = kind(sql)
-    if _SEVERAL.search(bare) or first in names.WITHOUT_COMMIT or _OUTSIDE_TRANSACTIONS.match(bare):
+    if _SEVERAL.search(bare) or first in WITHOUT_COMMIT or _OUTSIDE_TRANSACTIONS.match(bare):
         return False
     if first == "EXPLAIN" and not words(sql).isdisjoint(("analyze", "analyse")):
         return True  # it runs a statement that the text may not show, such as an EXECUTE
-    if first in names.QUERIES:
-        known = names.PURE | names.NOT_TRANSACTIONAL
+    if first in QUERIES:
+        known = PURE | NOT_TRANSACTIONAL
         harmless = calls(sql) <= known and not uses(sql, special)
         return bool(_LOCKS_OR_WRITES.search(bare)) or not harmless
     if first == "DECLARE":  # which is an error outside a transaction, otherwise
@@ -230,10 +259,12 @@ def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = 
 
     `single` says that the SQL is sent once, and not for several rows of parameters.
     """
-    parts = [each for each in _without_quoted(sql).split(";") if each.strip()]
-    if any(map(_OUTSIDE_TRANSACTIONS.match, parts)):
+    several = parts(sql)
+    if any(map(_OUTSIDE_TRANSACTIONS.match, several)):
         return True
-    return not (single and len(parts) < 2) and any(commits_apart(each, special) for each in parts)
+    return not (single and len(several) < 2) and any(
+        commits_apart(each, special) for each in several
+    )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -272,5 +303,4 @@ def table_words(sql: str) -> frozenset[str]:
 
 
 def savepoint_name(sql: str) -> str:
-    """Return the name in SAVEPOINT name, RELEASE SAVEPOINT name, ROLLBACK TO SAVEPOINT name."""
     return sql.rstrip("; \n").split()[-1].strip('"').lower()

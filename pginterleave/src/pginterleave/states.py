@@ -2,18 +2,30 @@
 
 States that differ only in an exchange of equal processes are one state. Each state numbers the
 processes separately, so a process may have another number after a step.
+
+Where a step leads can be derived from steps that have run in another order, for two kinds of steps.
+The first kind was taken after an independent step of another process. The second kind is a
+statement that certainly waits for a row. It leads to the same state as if it were sent after the
+end of the transaction that holds the row.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
-from pginterleave.choices import Order, process_of, renumbered
-from pginterleave.claims import Claims
-from pginterleave.effects import Effect
-from pginterleave.traces import Names, Trace, composed, extended, inverse
+from pginterleave.effects import GLOBAL, LOCAL, Claim, Claims, Effect, dependent, waits_for
+from pginterleave.traces import (
+    Names,
+    Order,
+    Trace,
+    composed,
+    extended,
+    inverse,
+    process_of,
+    renumbered,
+)
 
 Position = tuple[Any, ...]  # kind and SQL of the next step, and whom it waits for; () at the end
 Positions = tuple[Position, ...]  # of each process
@@ -49,7 +61,6 @@ class State:
     base: "State | None" = None  # the state without those statements
 
     def after(self, number: int) -> Trace:
-        """Return the trace after a step."""
         kind, sql, *_ = self.positions[process_of(number) - 1]
         return extended(self.trace, number, kind, sql, self.ready[number])
 
@@ -58,19 +69,20 @@ class State:
         return process_of(last) != process_of(number) and process_of(last) in self.ready
 
     def taken(self) -> "Iterator[tuple[int, State]]":
-        """Yield each step that a schedule has taken, with the state that it leads to."""
         for number, after in self.steps.items():
             if isinstance(after, State):
                 yield number, after
 
     def somebody_waits(self) -> bool:
-        """Whether a process waits for another one."""
         return bool(self.waiting) or any(len(position) > 2 for position in self.positions)
 
     def there(self, number: int) -> int:
         """Return a step's choice by the numbers of the state that the step leads to."""
         exchange = self.exchanges.get(number)
         return renumbered(number, exchange) if exchange else number
+
+
+Follow = Callable[[State, int], State | None]  # where a step leads, as far as it is known
 
 
 def count(first: State, bound: int | None) -> tuple[int, int, int]:
@@ -126,7 +138,12 @@ def shortest_violation(first: State) -> Order | None:
 def _rests(first: State) -> dict[State, dict[int, Rest]]:
     """Return by state, and by choice, what is left to the nearest violation."""
     rests: dict[State, dict[int, Rest]] = {}
-    for state in reversed(_in_order(first)):
+    found: list[State] = []  # all states, each before those that follow it
+    level = {first: None}
+    while level:
+        found += level
+        level = dict.fromkeys(after for state in level for _, after in state.taken())
+    for state in reversed(found):
         rests[state] = {}
         for number, after in state.taken():
             ways = _ways(rests[after], state.there(number)).values()
@@ -144,11 +161,106 @@ def _ways(rests: dict[int, Rest], last: int) -> dict[int, Rest]:
     }
 
 
-def _in_order(first: State) -> list[State]:
-    """Return all states, each before those that follow it."""
-    found: list[State] = []
-    level = {first: None}
-    while level:
-        found += level
-        level = dict.fromkeys(after for state in level for _, after in state.taken())
-    return found
+class Needed(Exception):
+    """A step has to be run before it is known where another one leads."""
+
+    def __init__(self, state: State, number: int) -> None:
+        super().__init__()
+        self.state, self.number = state, number
+
+
+def diamond(state: State, number: int, follow: Follow) -> State | None:
+    """Return the state that a step leads to, if it was taken after an independent one."""
+    if state.somebody_waits():
+        return None
+    for other in state.ready:
+        if other == number or dependent(state.ready[other], state.ready[number]):
+            continue
+        first = follow(state, other)
+        if first is None or first.somebody_waits():
+            continue
+        effects = state.ready[other], first.ready.get(number, GLOBAL)
+        if dependent(*effects) or effects[1] != state.ready[number]:
+            continue
+        both = None if waits_for(first.claims, number) else follow(first, number)
+        if both is None or both.somebody_waits():
+            continue
+        ready = {each: state.ready[each] for each in state.ready if each != number}
+        if number in both.ready:
+            ready[number] = both.ready[number]
+        return State(
+            (*state.order, number),
+            state.after(number),
+            _with(state.positions, number, both.positions or ((),) * len(state.positions)),
+            dict(sorted(ready.items())),
+            claims=_with(state.claims, number, both.claims or (Claim(),) * len(state.positions)),
+            steps=dict.fromkeys(sorted(ready)),
+        )
+    return None
+
+
+def _with(before: tuple[Any, ...], number: int, after: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (*before[: number - 1], after[number - 1], *before[number:]) if before else ()
+
+
+def waiting(state: State, number: int, follow: Follow) -> tuple[State, tuple[int, ...]] | None:
+    """Return where a step leads that waits, or that is taken while others wait.
+
+    The result is the state without the waiting statements, and the processes that have sent one, in
+    their order. It is None if only running the step can tell.
+
+    Raises Needed if another step has to be run before.
+    """
+    base, waiting = state.base or state, state.waiting
+    if holder := waits_for(base.claims, number):
+        while holder in waiting:
+            holder = abs(waits_for(base.claims, holder))
+        closes_a_deadlock = holder == number
+        harmless = waits_for(base.claims, number) > 0
+        return (base, (*waiting, number)) if harmless and not closes_a_deadlock else None
+    after = _after(base, number, follow)
+    if base.ready[number] == GLOBAL or after.somebody_waits():
+        return None
+    left: list[int] = []
+    for each in waiting:
+        holder = waits_for(after.claims, each)
+        if holder < 0:
+            return None
+        if holder:
+            left.append(each)
+            continue
+        before, after = after, _after(after, each, follow)
+        if before.ready[each] == GLOBAL or after.somebody_waits():
+            return None
+        # A row that no longer meets the other conditions stays locked when it was waited for.
+        claim = before.claims[each - 1]
+        if not claim.exact and not (
+            after.claims and claim.wants in [hold.place for hold in after.claims[each - 1].holds]
+        ):
+            return None
+    return after, tuple(left)
+
+
+def _after(state: State, number: int, follow: Follow) -> State:
+    after = follow(state, number)
+    if after is None:
+        raise Needed(state, number)
+    return after
+
+
+def overlaid(before: State, number: int, base: State, waiting: tuple[int, ...]) -> State:
+    woken = len(waiting) < len(before.waiting)
+    if woken and before.ready[number] != LOCAL:
+        before = replace(before, ready={**before.ready, number: GLOBAL})
+    ready = {each: base.ready[each] for each in base.ready if each not in waiting}
+    return State(
+        (*before.order, number),
+        before.after(number),
+        base.positions,
+        ready,
+        share=0.0,
+        claims=base.claims,
+        steps=dict.fromkeys(ready),
+        waiting=waiting,
+        base=base,
+    )

@@ -1,9 +1,20 @@
-"""What a process does and returns: one step, and its outcome."""
+"""What a process does and returns: its steps and its outcome, and a timeline drawn as text."""
 
+import itertools
+import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pginterleave import formatting
+
+ENDS_OF_BLOCKS = (
+    "COMMIT",
+    "ROLLBACK",
+    "RELEASE",
+    "ROLLBACK TO",
+    "CLOSE",
+)  # their line says nothing
 
 
 @dataclass(frozen=True)
@@ -65,3 +76,46 @@ class Step:
 
 
 Timeline = tuple[Step, ...]
+
+
+def draw(timeline: Timeline, outcomes: Sequence[Outcome], width: int) -> str:
+    """Return the timeline as text, a column of `width` characters for each process."""
+    cells: dict[tuple[int, int], list[str]] = {}  # the texts at a step in a process's column
+    places: dict[int, str] = {}  # the line that each process has come to
+    for step in timeline:
+        sent = cells.setdefault((step.number, step.process), [])
+        sent.append(step.statement())
+        if step.filename and step.kind not in ENDS_OF_BLOCKS:
+            before = places.get(step.process)
+            place = places[step.process] = formatting.place(step.filename, step.lineno)
+            if place != before:
+                sent.append(f"at {place}")
+        if step.waited_for:
+            sent.append("… waits for process " + " and ".join(map(str, step.waited_for)))
+        returned = cells.setdefault((step.until, step.process), [])
+        if step.until != step.number:
+            returned.append(f"… resumes step {step.number}")
+        if step.result():
+            returned.append(step.result())
+    processes = range(1, len(outcomes) + 1)
+    observed = any(step.observed is not None for step in timeline)
+    lines = [["", *(f"process {number}" for number in processes), "afterwards" * observed]]
+    for step in timeline:
+        columns = [_wrapped(cells.get((step.number, number), ()), width) for number in processes]
+        after = _wrapped([str(step.observed)], width) if observed else []
+        rows = itertools.zip_longest([str(step.number)], *columns, after, fillvalue="")
+        lines += [list(row) for row in rows]
+    for number, outcome in zip(processes, outcomes, strict=True):
+        if outcome.raised is not None:
+            error = f"raises {formatting.exception(outcome.raised)}"
+            lines.append(["", *("" for _ in range(1, number)), error])
+    margin = len(str(len(timeline))) + 2
+    return "\n".join(
+        (line[0].ljust(margin) + "  ".join(cell.ljust(width) for cell in line[1:])).rstrip()
+        for line in lines
+    )
+
+
+def _wrapped(texts: Sequence[str], width: int) -> list[str]:
+    lines = (textwrap.wrap(text, width, subsequent_indent="  ") or [""] for text in texts)
+    return list(itertools.chain(*lines))

@@ -73,7 +73,6 @@ class Check:
         self.exchange = str.maketrans(exchanged | letters)
 
     def note(self, schedule: Schedule) -> None:
-        """Keep the schedule if it is one to be checked."""
         if not self.exchange:
             return
         self.seen += 1

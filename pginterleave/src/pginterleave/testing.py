@@ -12,7 +12,7 @@ from typing import Any
 from pginterleave.control import Control
 from pginterleave.explorer_errors import CannotExplore, InterleaveError, StepTimeout
 from pginterleave.exploring import explore, run_schedule
-from pginterleave.frames import user_frame
+from pginterleave.formatting import user_frame
 from pginterleave.results import Exploration, Schedule, mark_read
 from pginterleave.rows import Rows
 from pginterleave.scheduler import Invariant, Setup
@@ -112,12 +112,15 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         if len(functions) == 1:
             functions *= processes or default
         using = options.get("using", "default")
-        # What an adapter's connections have counted cannot be asked for at once.
-        put_back = self._put_back(using) if isinstance(using, str) else lambda: None
+        put_back: list[Callable[[], None]] = []
+        if isinstance(using, str):  # what an adapter's connections have counted is not known yet
+            from pginterleave.django.caches import RowCaches
+
+            put_back = [self._save(using).put_back, RowCaches(using).put_back]
 
         def set_up() -> None:
-            put_back()
-            setup()
+            for each in (*put_back, setup):
+                each()
 
         race = {**options, "invariant": invariant, "setup": set_up}
         again = _call_with_replay(user_frame(inspect.currentframe()))
@@ -134,19 +137,8 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             raise
         finally:
             with contextlib.suppress(Exception):  # the first error is the one to see
-                put_back()
-
-    def _put_back(self, using: str) -> Callable[[], None]:
-        """Return what puts rows back to how they are now, and the caches that keep some."""
-        from pginterleave.django.caches import RowCaches
-
-        rows, caches = self._save(using), RowCaches(using)
-
-        def put_back() -> None:
-            rows.put_back()
-            caches.put_back()
-
-        return put_back
+                for each in put_back:
+                    each()
 
     def _save(self, using: str) -> Rows:
         """Return the rows as they are, and keep those of the beginning."""
@@ -206,7 +198,6 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
 
 
 def _warm_up(functions: Sequence[Process], race: dict[str, Any]) -> None:
-    """Run each function alone, for what it imports, caches or connects once."""
     known = ("setup", "using", "isolation_level", "split_autocommit", "max_steps", "step_timeout")
     taken = {name: race[name] for name in known if name in race}
     for function in {id(each): each for each in functions}.values():
@@ -221,8 +212,13 @@ def _warm_up(functions: Sequence[Process], race: dict[str, Any]) -> None:
 
 def _call_with_replay(frame: FrameType | None) -> Callable[[str], str]:
     """Return what writes the call that a frame is at, with a schedule to replay."""
+    place = frame and inspect.getframeinfo(frame).positions
     try:
-        call = ast.parse(_source_of(frame), mode="eval").body
+        assert frame
+        assert place
+        source = "".join(linecache.getlines(frame.f_code.co_filename))
+        text = ast.get_source_segment(source, ast.Pass(**place._asdict()))
+        call = ast.parse(f"({text})", mode="eval").body
         assert isinstance(call, ast.Call)
     except (AssertionError, SyntaxError, TypeError):
         return '…, replay="{}")'.format
@@ -233,12 +229,3 @@ def _call_with_replay(frame: FrameType | None) -> Callable[[str], str]:
         return ast.unparse(call)
 
     return write
-
-
-def _source_of(frame: FrameType | None) -> str:
-    """Return the source of the expression that a frame evaluates, in parentheses."""
-    place = frame and inspect.getframeinfo(frame).positions
-    if frame is None or place is None:
-        return ""
-    source = "".join(linecache.getlines(frame.f_code.co_filename))
-    return f"({ast.get_source_segment(source, ast.Pass(**place._asdict()))})"

@@ -1,4 +1,10 @@
-"""The trace of an order: equal traces lead to the same state. It does no I/O.
+"""The choices of a schedule, and its trace: equal traces lead to the same state. It does no I/O.
+
+A choice says which process takes the next step, and which is ended by a deadlock. It is the number
+of a process. If the step closes a deadlock with another victim, ten times the victim's number is
+added. The process is written as a digit, and the victim as a letter: in `2a` process 2 takes the
+step, and process 1 (a) is the victim. Without a letter, the victim is the process that closed the
+deadlock.
 
 Two orders have the same trace if they differ only in the order of adjacent independent steps.
 Traces that differ only in an exchange of equal processes lead to states that differ only in that
@@ -6,11 +12,57 @@ exchange.
 """
 
 import functools
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pginterleave.choices import process_of, victim_of
 from pginterleave.effects import Effect, dependent
+
+Order = tuple[int, ...]  # the choices of a schedule, or of its first steps
+
+
+def process_of(choice: int) -> int:
+    return choice % 10
+
+
+def victim_of(choice: int) -> int:
+    """Return the number of the process that is to be the victim, or 0."""
+    return choice // 10
+
+
+def with_victim(process: int, victim: int) -> int:
+    return 10 * victim + process
+
+
+def renumbered(choice: int, numbers: Sequence[int]) -> int:
+    victim = victim_of(choice)
+    return with_victim(numbers[process_of(choice) - 1], numbers[victim - 1] if victim else 0)
+
+
+def written(choices: Sequence[int]) -> str:
+    return "".join(
+        f"{process_of(each)}{chr(ord('a') - 1 + victim_of(each)) if victim_of(each) else ''}"
+        for each in choices
+    )
+
+
+def parsed(order: str) -> list[int]:
+    """Return the choices of a schedule; what is none is left out."""
+    found = re.findall(r"([1-9])([a-i]?)", order)
+    return [
+        int(digit) + (10 * (ord(victim) - ord("a") + 1) if victim else 0) for digit, victim in found
+    ]
+
+
+def waits_of_victims(choices: Sequence[int]) -> dict[int, int]:
+    """Return where each victim waits, and where its deadlock is closed; steps count from 0."""
+    waits = {}
+    for closing, choice in enumerate(choices):
+        earlier = [i for i in range(closing) if process_of(choices[i]) == victim_of(choice)]
+        if victim_of(choice) and earlier:
+            waits[earlier[-1]] = closing
+    return waits
+
 
 Names = tuple[int, ...]  # the number that each process is given; () if it keeps its own
 
@@ -30,7 +82,6 @@ Trace = tuple[tuple[Event, ...], ...]  # the events of each process
 
 
 def extended(trace: Trace, choice: int, kind: str, sql: str, effect: Effect) -> Trace:
-    """Return the trace when a process has taken one more step."""
     number, victim = process_of(choice), victim_of(choice)
     before = tuple(sum(dependent(effect, event.effect) for event in each) for each in trace)
     own = (*trace[number - 1], Event(sum(before), kind, sql, effect, victim, before))

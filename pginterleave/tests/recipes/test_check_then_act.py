@@ -11,9 +11,6 @@ from pginterleave.pytest_plugin import Interleave
 class Show(models.Model):
     seats = models.IntegerField()
 
-    class Meta:
-        app_label = "recipes"
-
 
 def sell_checking_first() -> bool:
     show = Show.objects.get()

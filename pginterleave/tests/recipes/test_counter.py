@@ -11,9 +11,6 @@ from pginterleave.pytest_plugin import Interleave
 class Page(models.Model):
     views = models.IntegerField(default=0)
 
-    class Meta:
-        app_label = "recipes"
-
 
 def count_in_python() -> None:
     page = Page.objects.get()

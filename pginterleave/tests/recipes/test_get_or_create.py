@@ -10,15 +10,9 @@ from pginterleave.pytest_plugin import Interleave
 class LooseTag(models.Model):
     name = models.CharField(max_length=20)
 
-    class Meta:
-        app_label = "recipes"
-
 
 class Tag(models.Model):
     name = models.CharField(max_length=20, unique=True)
-
-    class Meta:
-        app_label = "recipes"
 
 
 def tag_without_constraint() -> int:

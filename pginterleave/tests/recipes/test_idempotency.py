@@ -11,15 +11,9 @@ from pginterleave.pytest_plugin import Interleave
 class Ledger(models.Model):
     balance = models.IntegerField(default=0)
 
-    class Meta:
-        app_label = "recipes"
-
 
 class Delivery(models.Model):
     event = models.CharField(max_length=50, primary_key=True)
-
-    class Meta:
-        app_label = "recipes"
 
 
 @transaction.atomic

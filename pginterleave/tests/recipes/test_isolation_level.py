@@ -10,9 +10,6 @@ from pginterleave.pytest_plugin import Interleave
 class Meter(models.Model):
     reading = models.IntegerField(default=0)
 
-    class Meta:
-        app_label = "recipes"
-
 
 @transaction.atomic
 def add_one() -> None:

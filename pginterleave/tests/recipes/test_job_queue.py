@@ -10,9 +10,6 @@ from pginterleave.pytest_plugin import Interleave
 class Job(models.Model):
     worker = models.IntegerField(null=True)
 
-    class Meta:
-        app_label = "recipes"
-
 
 def take_first() -> int | None:
     job = Job.objects.filter(worker=None).order_by("id").first()

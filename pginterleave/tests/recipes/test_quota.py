@@ -10,15 +10,11 @@ QUOTA = 3
 
 
 class Customer(models.Model):
-    class Meta:
-        app_label = "recipes"
+    pass
 
 
 class ApiKey(models.Model):
     customer = models.ForeignKey(Customer, models.CASCADE)
-
-    class Meta:
-        app_label = "recipes"
 
 
 @transaction.atomic

@@ -14,9 +14,6 @@ ATTEMPTS = 3
 class Stock(models.Model):
     items = models.IntegerField()
 
-    class Meta:
-        app_label = "recipes"
-
 
 @transaction.atomic
 def take_one() -> None:

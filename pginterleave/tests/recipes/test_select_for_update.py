@@ -10,9 +10,6 @@ from pginterleave.pytest_plugin import Interleave
 class Wallet(models.Model):
     balance = models.IntegerField()
 
-    class Meta:
-        app_label = "recipes"
-
 
 @transaction.atomic
 def pay_without_lock() -> bool:

@@ -13,7 +13,6 @@ class OpenAccount(models.Model):
     deleted_at = models.DateTimeField(null=True)
 
     class Meta:
-        app_label = "recipes"
         unique_together = [("email", "deleted_at")]
 
 
@@ -22,7 +21,6 @@ class Account(models.Model):
     deleted_at = models.DateTimeField(null=True)
 
     class Meta:
-        app_label = "recipes"
         constraints = [
             models.UniqueConstraint("email", condition=Q(deleted_at=None), name="one_live_account")
         ]

@@ -13,9 +13,6 @@ class Doctor(models.Model):
     name = models.CharField(max_length=20, unique=True)
     on_call = models.BooleanField(default=True)
 
-    class Meta:
-        app_label = "recipes"
-
 
 @transaction.atomic
 def go_home(doctor: str) -> None:

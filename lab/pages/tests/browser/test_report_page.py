@@ -21,12 +21,12 @@ def test_the_keys_step_through_the_counterexample_that_was_touched(
     browser: Browser, tmp_path: Path
 ) -> None:
     entries = [
-        report.Entry(
-            test=f"test_{name}",
-            verdict=report.VIOLATED,
-            summary="1 of the first 3 schedules violates the invariant.",
-            pictures=(report.picture(schedule(name), name=f"-{name}", snapshots=False),),
-        )
+        {
+            "test": f"test_{name}",
+            "verdict": report.VIOLATED,
+            "summary": "1 of the first 3 schedules violates the invariant.",
+            "pictures": [report.picture(schedule(name), name=f"-{name}", snapshots=False)],
+        }
         for name in ("one", "two")
     ]
     file = tmp_path / "report.html"

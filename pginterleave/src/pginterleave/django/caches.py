@@ -15,8 +15,7 @@ class RowCaches:
     def __init__(self, using: str) -> None:
         self._using = using
         self._is_stale = True
-        names = ("contenttypes.ContentType", "sites.Site")
-        for name in names:
+        for name in ("contenttypes.ContentType", "sites.Site"):
             if apps.is_installed(f"django.contrib.{name.partition('.')[0]}"):
                 for signal in (post_save, post_delete):
                     signal.connect(self._note, sender=apps.get_model(name))
@@ -26,7 +25,7 @@ class RowCaches:
         if not self._is_stale:
             return
         if apps.is_installed("django.contrib.contenttypes"):
-            self._put_back_content_types()
+            self._fill_content_types()
         if apps.is_installed("django.contrib.sites"):
             from django.contrib.sites.models import Site
 
@@ -36,7 +35,7 @@ class RowCaches:
                 Site.objects.get_current()
         self._is_stale = False
 
-    def _put_back_content_types(self) -> None:
+    def _fill_content_types(self) -> None:
         from django.contrib.contenttypes.models import ContentType
 
         ContentType.objects.clear_cache()
@@ -51,5 +50,4 @@ class RowCaches:
         content_types.get_for_models(*models, for_concrete_models=False)
 
     def _note(self, **_: object) -> None:
-        """Take note that a process has written one of these rows, and so the cache."""
         self._is_stale = True

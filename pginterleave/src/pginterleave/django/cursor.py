@@ -68,7 +68,6 @@ class SteppingCursor(CursorWrapper):
             return super().callproc(procname, params, kparams)
 
     def _driver(self, name: str) -> Any:
-        """Return what the driver's cursor has under that name, with Django's errors around it."""
         return super().__getattr__(name)
 
     def _execute(self, sql: Any, params: Any, *ignored: Any) -> Any:
@@ -141,7 +140,6 @@ class SteppingCursor(CursorWrapper):
 
     @contextlib.contextmanager
     def copy(self, sql: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        """Take psycopg 3's COPY, up to the end of its block, as one step."""
         text = self._text(sql)
         with (
             self._session.statement(text, None) as self._last,
@@ -152,3 +150,56 @@ class SteppingCursor(CursorWrapper):
 
 class SteppingDebugCursor(SteppingCursor, CursorDebugWrapper):
     """The same, when Django logs queries."""
+
+
+# What the code under test may ask of the driver's connection itself, past Django. Statements of
+# Django for a step, and of the explorer, go the same way: see `Session.sending()`.
+CURSOR = ("execute", "executemany", "callproc", "copy_from", "copy_to", "copy_expert")
+ENDS = ("close", "commit", "rollback", "reset", "set_isolation_level")
+TWO_PHASES = ("tpc_begin", "tpc_prepare", "tpc_commit", "tpc_rollback")
+CONNECTION = (*ENDS, *TWO_PHASES, "lobject", "set_client_encoding")
+
+
+def _noting(base: type, name: str) -> Any:
+    method = getattr(base, name)
+
+    @functools.wraps(method)
+    def noting(self: Any, *args: Any, **options: Any) -> Any:
+        getattr(self, "connection", self).session.note_past()
+        return method(self, *args, **options)
+
+    return noting
+
+
+@functools.cache
+def _cursor_class(base: Any) -> Any:
+    return type(base.__name__, (base,), {name: _noting(base, name) for name in CURSOR})
+
+
+def psycopg2_class(base: Any, session: Session) -> Any:
+    """Return a class of psycopg2's connections; `base` is their class or a subclass."""
+
+    def cursor(
+        self: Any, name: Any = None, cursor_factory: Any = None, *args: Any, **options: Any
+    ) -> Any:
+        options |= dict(zip(("scrollable", "withhold"), args, strict=False))
+        given = {"cursor_factory": cursor_factory} if cursor_factory else {}
+        # A DictConnection has another class of cursors than psycopg2's default.
+        made: Any = type(base.cursor(self, name, **options, **given))
+        return base.cursor(self, name, **options, cursor_factory=_cursor_class(made))
+
+    methods = {name: _noting(base, name) for name in CONNECTION}
+    return type(base.__name__, (base,), {**methods, "cursor": cursor, "session": session})
+
+
+def psycopg_class(base: Any, session: Session) -> Any:
+    """Return a class of psycopg 3's connections, all of whose cursors send through `wait()`."""
+
+    def wait(self: Any, generator: Any, *args: Any, **options: Any) -> Any:
+        if not generator.__name__.startswith("_set_"):  # such as autocommit, which sends nothing
+            session.note_past()
+        return base.wait(self, generator, *args, **options)
+
+    return type(
+        base.__name__, (base,), {"wait": wait, "close": _noting(base, "close"), "session": session}
+    )

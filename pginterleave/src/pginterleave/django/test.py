@@ -22,7 +22,6 @@ class InterleaveMixin(SimpleTestCase):
         self.interleave = self.enterContext(self.new_interleave())
 
     def new_interleave(self) -> Interleave:
-        """Return what explores, with the options that are to hold for every test."""
         return Interleave()
 
     def assertNoRace(self, *functions: Any, **options: Any) -> Exploration:  # noqa: N802

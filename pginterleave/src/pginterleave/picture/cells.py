@@ -1,8 +1,9 @@
-"""What stands in each row of the picture: a cell for each process, and the value of the rows."""
+"""How a schedule ends, with a sign and a colour of its own: wrong, refused, or as it should."""
 
 import re
 from dataclasses import dataclass, field
 from itertools import takewhile
+from typing import NamedTuple
 
 from pginterleave.picture.conflicts import (
     CYCLE,
@@ -14,13 +15,40 @@ from pginterleave.picture.conflicts import (
     STALE,
     UNSEEN,
     Conflict,
+    by_step,
     conflicts,
+    dependencies,
 )
-from pginterleave.picture.dependencies import dependencies
+from pginterleave.picture.history import NEW_ROW, Lock, Wait, locks, transactions, tries, waits
 from pginterleave.picture.sentences import sentences
-from pginterleave.picture.spans import NEW_ROW, Lock, Wait, locks, transactions, tries, waits
-from pginterleave.picture.verdict import HOLDS, REFUSED, SIGNS, HowItEnds
 from pginterleave.picture.wording import Step, short, words
+
+WRONG, REFUSED, HOLDS = "wrong", "refused", "holds"
+SIGNS = {WRONG: "✗", REFUSED: "⊘", HOLDS: "✓"}
+
+
+class HowItEnds(NamedTuple):
+    """What there is in the end, and what was `due`, which can be empty.
+
+    `kind` is WRONG where the invariant does not hold and nobody was told, and REFUSED where a
+    process raises an exception: its caller was told.
+    """
+
+    kind: str
+    text: str
+    due: str = ""
+
+    @property
+    def sign(self) -> str:
+        return SIGNS[self.kind]
+
+
+def verdict(violation: str, *, raises: bool, due: str = "") -> HowItEnds:
+    """Return how a schedule ends, from its `violation`, and whether that is that one `raises`."""
+    if not violation:
+        return HowItEnds(HOLDS, "the invariant holds", due)
+    return HowItEnds(REFUSED if raises else WRONG, violation, due)
+
 
 SAID, WAIT, ERROR, MARK, LOCK, OPEN = "said", "wait", "error", "mark", "mode", "open"
 AGAIN, FOLDED = "again", "folded"
@@ -66,7 +94,6 @@ class Row:
         return bool(lines) and not self.value and all(line.kind == FOLDED for line in lines)
 
     def add(self, process: int, text: str, kind: str = SAID) -> None:
-        """Add a line to the cell of a process."""
         if text:
             self.lines.setdefault(process, []).append(CellLine(text, kind))
 
@@ -122,7 +149,9 @@ class Sheet:
     def _rows(self) -> list[Row]:
         rows = [Row(step["process"]) for step in self.steps]
         rows += [Row(int(process)) for process in self.hidden]
-        rows += [Row(0)] if self._goes_on(len(rows)) else []
+        # Somebody waits, or is in a transaction, below the last row.
+        lasts = [each.last for each in self.waits] + [each.last for each in self.transactions]
+        rows += [Row(0)] if max(lasts, default=0) > len(rows) else []
         before, versions = self.initial, list[str]()
         for number, (step, said) in enumerate(
             zip(self.steps, words(self.steps, self.whole), strict=True), 1
@@ -131,7 +160,8 @@ class Sheet:
             row.title = self.told[number - 1]
             if step["waited_for"]:
                 row.add(process, said.sent)
-                row.add(process, f"waits for process {_listed(step['waited_for'])}", WAIT)
+                blockers = " and ".join(map(str, step["waited_for"]))
+                row.add(process, f"waits for process {blockers}", WAIT)
                 back = rows[until - 1]
                 if until <= len(self.steps):
                     back.add(process, said.returned or ("" if said.error else "goes on"))
@@ -154,19 +184,17 @@ class Sheet:
             alone = ", after all have ended" * bool(self.steps[number - 1].get("alone"))
             lines = rows[number - 1].lines[rows[number - 1].process]
             lines.insert(0, CellLine(f"tries again{alone}", AGAIN))
-        for number, text in self._marks():
-            rows[number - 1].add(self.steps[number - 1]["process"], text, MARK)
+        for number, texts in self._marks().items():
+            rows[number - 1].add(self.steps[number - 1]["process"], ", ".join(texts), MARK)
         for row in rows[len(self.steps) : len(self.steps) + len(self.hidden)]:
             row.add(row.process, "?", OPEN)
-        return [*rows, *self._last()]
+        raised = Row(0)
+        for process, outcome in enumerate(self.outcomes if self.ended else (), start=1):
+            raised.add(process, _refused(outcome and f"raises {outcome.partition(':')[0]}"), ERROR)
+        return [*rows, raised] if raised.lines else rows
 
-    def _goes_on(self, rows: int) -> bool:
-        """Return whether somebody waits, or is in a transaction, below the last row."""
-        lasts = [each.last for each in self.waits] + [each.last for each in self.transactions]
-        return max(lasts, default=0) > rows
-
-    def _marks(self) -> list[tuple[int, str]]:
-        found: dict[int, list[str]] = {}
+    def _marks(self) -> dict[int, list[str]]:
+        said: list[tuple[int | None, str]] = []
         for each in self.conflicts:
             at_source = AT_SOURCE.get(each.kind, "").format(each.target)
             at_source = each.said_at_source if each.kind == CYCLE else at_source
@@ -174,16 +202,8 @@ class Sheet:
             named = each.source
             if each.kind == FOREIGN and each.source:
                 named = self.steps[each.source - 1]["process"]
-            for number, text in ((each.source, at_source), (each.target, at_target.format(named))):
-                if number and text and text not in found.setdefault(number, []):
-                    found[number].append(text)
-        return [(number, ", ".join(texts)) for number, texts in found.items()]
-
-    def _last(self) -> list[Row]:
-        raised = Row(0)
-        for process, outcome in enumerate(self.outcomes if self.ended else (), start=1):
-            raised.add(process, _refused(outcome and f"raises {outcome.partition(':')[0]}"), ERROR)
-        return [raised] if raised.lines else []
+            said += [(each.source, at_source), (each.target, at_target.format(named))]
+        return by_step(said)
 
 
 def readable(observed: str) -> str:
@@ -193,7 +213,3 @@ def readable(observed: str) -> str:
 
 def _refused(error: str, pivot: bool = False) -> str:
     return error and f"{SIGNS[REFUSED]} {error}{', as a pivot' * pivot}"
-
-
-def _listed(numbers: list[int]) -> str:
-    return " and ".join(map(str, numbers))

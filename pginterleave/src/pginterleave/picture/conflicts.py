@@ -3,26 +3,29 @@
 Ask for schedules that violate the invariant: in the others, nothing of this did harm.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import combinations, pairwise, permutations, product
 
 from pginterleave.picture.history import (
+    ENDS,
     NEVER,
     History,
     may_have_read,
     overwrites,
     same_rows,
     same_write,
+    sent,
     would_have_read,
 )
 from pginterleave.picture.wording import WRITES, Step
 
 DEADLOCK = "DeadlockDetected"  # which has no culprit: each waits for the other
+SERIALIZATION = "SerializationFailure"
 
 STALE, LOST, UNSEEN, REFUSED, FOREIGN = "stale", "lost", "missed", "refused", "foreign"
 LATE, ELSEWHERE, UNWRITTEN = "late", "elsewhere", "unwritten"
-CYCLE, SKEW = "cycle", "skew"  # of dependencies.py
+CYCLE, SKEW = "cycle", "skew"
 
 
 @dataclass(frozen=True)
@@ -47,14 +50,18 @@ class Conflict:
 
 def marks(conflicts: list[Conflict]) -> dict[int, list[str]]:
     """Return what is said of each step, by its number."""
+    return by_step(
+        said
+        for each in conflicts
+        for said in ((each.source, each.said_at_source), (each.target, each.said_at_target))
+    )
+
+
+def by_step(said: Iterable[tuple[int | None, str]]) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
-    for each in conflicts:
-        for number, text in (
-            (each.source, each.said_at_source),
-            (each.target, each.said_at_target),
-        ):
-            if number and text and text not in found.setdefault(number, []):
-                found[number].append(text)
+    for number, text in said:
+        if number and text and text not in found.setdefault(number, []):
+            found[number].append(text)
     return found
 
 
@@ -72,145 +79,216 @@ def conflicts(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
 
 def _stale(history: History) -> Iterator[Conflict]:
     """Yield reads that others made stale before the process wrote, and what that cost."""
-    for write in history.numbers:
-        own, read = history.step(write), history.last_read(write)
-        if own["subquery"]:
-            read = write
+    for own in history.steps:
+        read = own if own["subquery"] else history.last_read(own)
         if own["kind"] not in WRITES or read is None:
             continue
-        since = (write, 0, write) if read == write else history.read_at(read)
+        since = sent(own) if read is own else history.read_at(read)
         between = [
-            number
-            for number in history.written_by_others(own["process"])
-            if since < history.visible(number)
-            and history.done(number) < history.done(write)
-            and may_have_read(history.step(read), history.step(number))
+            other
+            for other in history.writes_of_others(own["process"])
+            if since < history.visible(other)
+            and history.done(other) < history.done(own)
+            and may_have_read(read, other)
         ]
         if not between:
             continue
-        process = history.step(between[0])["process"]
-        said = f"rests on the stale read of step {read}"
+        number = own["number"]
+        said = f"rests on the stale read of step {read['number']}"
         nothing = own["error"] or own["rows"] == 0
         if nothing:
             said = f"{'fails' if own['error'] else 'changes no row'}: what it read is out of date"
-        if read != write:
-            stale = f"stale read: process {process} commits a change after it"
-            yield Conflict(STALE, read, write, stale, said)
-        for number in () if nothing else between:
-            if overwrites(history.step(read), history.step(number), own):
-                said = f"lost update: overwritten by step {write}"
-                yield Conflict(LOST, number, write, said, f"overwrites step {number}")
+        if read is not own:
+            stale = f"stale read: process {between[0]['process']} commits a change after it"
+            yield Conflict(STALE, read["number"], number, stale, said)
+        for other in () if nothing else between:
+            if overwrites(read, other, own):
+                lost = f"lost update: overwritten by step {number}"
+                said = f"overwrites step {other['number']}"
+                yield Conflict(LOST, other["number"], number, lost, said)
             else:
-                yield Conflict(UNSEEN, number, write, "", f"has not seen step {number}")
+                said = f"has not seen step {other['number']}"
+                yield Conflict(UNSEEN, other["number"], number, "", said)
 
 
 def _refused(history: History) -> Iterator[Conflict]:
     """Yield the steps that end in an error, with the write that was there first."""
-    for number in history.numbers:
-        step = history.step(number)
+    for step in history.steps:
         if not step["error"] or step["error"] == DEADLOCK:
             continue
         first = [
-            other
-            for other in history.written_by_others(step["process"])
-            if history.done(other) < history.done(number) and same_rows(step, history.step(other))
+            other["number"]
+            for other in history.writes_of_others(step["process"])
+            if history.done(other) < history.done(step) and same_rows(step, other)
         ]
         source = first[-1] if first else None
         by = f": step {source} was first" if source else ""
-        yield Conflict(REFUSED, source, number, "", f"fails{by}")
+        yield Conflict(REFUSED, source, step["number"], "", f"fails{by}")
 
 
 def _foreign(history: History) -> Iterator[Conflict]:
     """Yield the last reads of rows that somebody else has written, of who writes none itself."""
-    for number in history.numbers:
-        step = history.step(number)
-        later = history.of(step["process"], after=number)
+    for step in history.steps:
         if step["kind"] != "SELECT" or not step["read"] or step["lock"] == "advisory":
             continue
         if len(step["tables"]) > 1:  # it adds up what is in several rows, and takes none of them
             continue
-        if any(same_rows(step, history.step(each)) for each in later):
-            continue
-        if any(same_rows(step, history.step(each)) for each in history.written_by(step["process"])):
+        own = (*history.after(step), *history.writes(step["process"]))
+        if any(same_rows(step, each) for each in own):
             continue
         writers = [
             other
-            for other in history.written_by_others(step["process"])
-            if history.visible(other) < history.read_at(number)
-            and same_rows(step, history.step(other))
+            for other in history.writes_of_others(step["process"])
+            if history.visible(other) < history.read_at(step) and same_rows(step, other)
         ]
         if writers:
-            process = history.step(writers[-1])["process"]
-            said = f"takes what process {process} has written"
-            yield Conflict(FOREIGN, writers[-1], number, "", said)
-        elif not any(history.visible(each) < NEVER for each in history.numbers):
-            yield Conflict(FOREIGN, None, number, "", "takes what was there before")
+            said = f"takes what process {writers[-1]['process']} has written"
+            yield Conflict(FOREIGN, writers[-1]["number"], step["number"], "", said)
+        elif all(history.visible(each) == NEVER for each in history.steps):
+            yield Conflict(FOREIGN, None, step["number"], "", "takes what was there before")
 
 
 def _torn(history: History) -> Iterator[Conflict]:
     """Yield reads of several tables that see one write of a process, and not the next one."""
-    for read in history.numbers:
-        step, moment = history.step(read), history.read_at(read)
-        if step["kind"] != "SELECT" or len(step["tables"]) < 2:
+    for read in history.steps:
+        moment = history.read_at(read)
+        if read["kind"] != "SELECT" or len(read["tables"]) < 2:
             continue
-        written = [
-            other
-            for other in history.written_by_others(step["process"])
-            if may_have_read(step, history.step(other))
-        ]
+        others = history.writes_of_others(read["process"])
+        written = [other for other in others if may_have_read(read, other)]
         for seen, unseen in permutations(written, 2):
-            if history.step(seen)["process"] == history.step(unseen)["process"] and history.visible(
-                seen
-            ) < moment < history.visible(unseen):
-                said = f"has seen step {seen}, and not step {unseen}"
-                yield Conflict(LATE, unseen, read, f"is committed after step {read} has read", said)
+            torn = history.visible(seen) < moment < history.visible(unseen)
+            if torn and seen["process"] == unseen["process"]:
+                late = f"is committed after step {read['number']} has read"
+                said = f"has seen step {seen['number']}, and not step {unseen['number']}"
+                yield Conflict(LATE, unseen["number"], read["number"], late, said)
 
 
 def _late(history: History) -> Iterator[Conflict]:
     """Yield reads during a write that others commit only later, by who writes something, too."""
-    for read in history.numbers:
-        step = history.step(read)
-        reads = step["kind"] == "SELECT" or step["subquery"]
-        if not reads or not any(history.written_by(step["process"])):
+    for read in history.steps:
+        reads = read["kind"] == "SELECT" or read["subquery"]
+        if not reads or not history.writes(read["process"]):
             continue
-        moment = history.read_at(read) if step["kind"] == "SELECT" else (read, 0, read)
-        for write in history.written_by_others(step["process"]):
+        moment = history.read_at(read) if read["kind"] == "SELECT" else sent(read)
+        for write in history.writes_of_others(read["process"]):
             during = history.done(write) < moment < history.visible(write)
-            other = history.step(write)
-            if during and (may_have_read(step, other) or would_have_read(step, other)):
-                said = f"is committed after step {read} has read"
-                yield Conflict(LATE, write, read, said, f"has not seen step {write}")
+            if during and (may_have_read(read, write) or would_have_read(read, write)):
+                late = f"is committed after step {read['number']} has read"
+                said = f"has not seen step {write['number']}"
+                yield Conflict(LATE, write["number"], read["number"], late, said)
 
 
 def _elsewhere(history: History) -> Iterator[Conflict]:
     """Yield writes into a table at which their process has not looked, and who else wrote there."""
-    for write in history.numbers:
-        own = history.step(write)
+    for own in history.steps:
         looked: list[str] = []
-        for step in history.steps[:write]:
-            if step["process"] == own["process"] and (step["kind"] == "SELECT" or step["subquery"]):
+        for step in (*history.before(own), own):
+            if step["kind"] == "SELECT" or step["subquery"]:
                 looked += step["tables"]
-        if history.visible(write) == NEVER or not looked or own["table"] in looked:
+        if history.visible(own) == NEVER or not looked or own["table"] in looked:
             continue
-        for other in history.written_by_others(own["process"]):
-            if other < write and history.step(other)["table"] == own["table"]:
-                said = f"has not seen step {other}: it rests on {looked[-1]}, not on {own['table']}"
-                yield Conflict(ELSEWHERE, other, write, "", said)
+        for other in history.writes_of_others(own["process"]):
+            number = other["number"]
+            if number < own["number"] and other["table"] == own["table"]:
+                said = (
+                    f"has not seen step {number}: it rests on {looked[-1]}, not on {own['table']}"
+                )
+                yield Conflict(ELSEWHERE, number, own["number"], "", said)
 
 
 def _unwritten(history: History) -> Iterator[Conflict]:
     """Yield the reads and deletes that no write follows, and the last write of each half."""
-    for number in history.numbers:
-        step = history.step(number)
+    for step in history.steps:
         kinds = {each["kind"] for each in history.steps if each["process"] == step["process"]}
-        later = {history.step(each)["kind"] for each in history.of(step["process"], after=number)}
+        later = {each["kind"] for each in history.after(step)}
         if step["kind"] == "DELETE" and later.isdisjoint(WRITES):
             said = "only its process knows now what it has deleted"
-            yield Conflict(UNWRITTEN, None, number, "", said)
+            yield Conflict(UNWRITTEN, None, step["number"], "", said)
         if step["kind"] == "SELECT" and "SELECT" not in later and kinds.isdisjoint(WRITES):
-            yield Conflict(UNWRITTEN, None, number, "", "no write follows")
-        for other in history.numbers if history.visible(number) < NEVER else ():
-            more = history.writes(other) - history.writes(number)
-            if more and same_write(step, history.step(other)):
-                said = f"no write to {' and '.join(sorted(more))} follows"
-                yield Conflict(UNWRITTEN, None, number, "", said)
+            yield Conflict(UNWRITTEN, None, step["number"], "", "no write follows")
+        for other in history.steps if history.visible(step) < NEVER else ():
+            theirs, own = (
+                {table for write in history.writes(each["process"]) for table in write["writes"]}
+                for each in (other, step)
+            )
+            if theirs - own and same_write(step, other):
+                said = f"no write to {' and '.join(sorted(theirs - own))} follows"
+                yield Conflict(UNWRITTEN, None, step["number"], "", said)
+
+
+def dependencies(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
+    """Return the cycles of a schedule: of waits, or of reads and writes.
+
+    PostgreSQL ends one of a deadlock, and at SERIALIZABLE one of a write skew. Then its work is
+    undone, and nothing of it did harm: this is to be shown of schedules in which the invariant
+    holds, too. Of reads and writes there are the cycles where none was undone, or one.
+    """
+    history = History(steps, snapshots)
+    return [*_deadlocks(history), *dict.fromkeys(_skew(history))]
+
+
+def _deadlocks(history: History) -> Iterator[Conflict]:
+    """Yield who waits for whom in a deadlock, from its victim on."""
+    for victim in history.steps:
+        ended = victim["until"]
+        if victim["error"] != DEADLOCK:
+            continue
+        waiting = {
+            step["process"]: step
+            for step in history.steps[:ended]
+            if step["waited_for"] and step["until"] >= ended
+        }
+        cycle = _cycle(waiting, [victim])
+        said = ", which waits for ".join(f"process {step['process']}" for step in cycle[1:])
+        for step, other in pairwise(cycle):
+            told = f"victim of a deadlock: waits for {said}" if step is victim else ""
+            yield Conflict(CYCLE, step["number"], other["number"], told, "")
+
+
+def _cycle(waiting: dict[int, Step], path: list[Step]) -> list[Step]:
+    """Return the waiting steps from the first of `path` on until it comes again."""
+    for process in path[-1]["waited_for"]:
+        step = waiting.get(process)
+        if step is path[0]:
+            return [*path, step]
+        if step and step not in path:
+            found = _cycle(waiting, [*path, step])
+            if len(found) > len(path) + 1:
+                return found
+    return path
+
+
+def _skew(history: History) -> Iterator[Conflict]:
+    """Yield the reads of two transactions, and the writes of the other one that they do not see."""
+    transactions: dict[tuple[int, int], list[Step]] = {}  # by process, and the end before it
+    ended: dict[int, int] = {}
+    for step in history.steps:
+        process = step["process"]
+        if step["kind"] in ENDS:
+            ended[process] = step["number"]
+        else:
+            transactions.setdefault((process, ended.get(process, 0)), []).append(step)
+    for one, two in combinations(transactions.values(), 2):
+        if one[0]["process"] == two[0]["process"]:
+            continue
+        there, back = ([*_unseen(history, *both)] for both in ((one, two), (two, one)))
+        writes = [write for _, write in (*there, *back)]
+        if there and back and not any(same_rows(*pair) for pair in combinations(writes, 2)):
+            for read, write in sorted({(r["number"], w["number"]) for r, w in (*there, *back)}):
+                said = f"changes what step {read} has read"
+                yield Conflict(SKEW, read, write, f"does not see step {write}", said)
+
+
+def _unseen(history: History, one: list[Step], two: list[Step]) -> Iterator[tuple[Step, Step]]:
+    """Yield the reads of a transaction with the writes of another one that they do not see."""
+    undone = any(step["error"] == SERIALIZATION for step in two)
+    for read, write in product(one, two):
+        if (
+            (read["kind"] == "SELECT" or read["subquery"])
+            and write["kind"] in WRITES
+            and (undone or history.visible(write) < NEVER)
+            and history.visible(write) >= history.read_at(read)
+            and may_have_read(read, write)
+        ):
+            yield read, write

@@ -70,7 +70,6 @@ class Grid:
         return list(dict.fromkeys(each.on for each in self.sheet.locks if each.process == process))
 
     def box(self, process: int) -> tuple[float, float]:
-        """Return the left and the right side of the steps of a process."""
         lane, size = self.lanes[process], self.size
         locks = len(self.locked(process)) * (BAR + 2)
         if lane.inner > 0:
@@ -78,7 +77,6 @@ class Grid:
         return lane.left + size.pad + locks, lane.right - size.margin
 
     def wrapped(self, line: CellLine, width: float) -> list[str]:
-        """Return a line's text in as many lines as it needs."""
         font = self.size.font if line.kind == SAID else self.size.small
         return textwrap.wrap(line.text, max(6, int(width / (font * CHARACTER)))) or [""]
 
@@ -121,12 +119,10 @@ class Grid:
         return max(1, len(self.value_lines(value))) * self.size.font * 1.3
 
     def value_lines(self, value: str) -> list[str]:
-        """Return what the rows hold, in as many lines as it needs."""
         width = self.row_lane.right - self.row_lane.left - 4 * self.size.pad
         return textwrap.wrap(value, max(6, int(width / (self.size.font * CHARACTER))))
 
     def verdict_lines(self) -> list[tuple[str, str, float]]:
-        """Return the lines of the last box, what is and was due: text, style and size."""
         verdict, size, found = self.sheet.verdict, self.size, list[tuple[str, str, float]]()
         texts = [(f"{verdict.sign} {verdict.text}", f"verdict {verdict.kind}", size.font)]
         texts += [(f"Due: {verdict.due}", "due", size.small)] if verdict.due else []
@@ -144,11 +140,9 @@ class Grid:
         return list(itertools.chain(*lines)) if self.size.versions else []
 
     def middle(self, row: int) -> float:
-        """Return the height at which the first line of a row is."""
         return self.tops[row] + self.pad(row) + self.size.font * 0.65
 
     def pad(self, row: int) -> float:
-        """Return how much room there is above and below the text of a row."""
         return 1 if row and self.sheet.rows[row - 1].folded else self.size.pad
 
     def inner_edge(self, process: int) -> float:

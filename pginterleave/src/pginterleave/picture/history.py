@@ -1,8 +1,8 @@
 """The steps of a schedule as a history: when each took effect for whom, and on which rows."""
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 
-from pginterleave.picture.wording import WRITES, Step
+from pginterleave.picture.wording import WRITES, Names, Step
 
 ROW = ("id", "key")  # what tells one row from another; all visits of a link are taken for one
 NEVER = (10**9, 0, 0)
@@ -10,86 +10,78 @@ Moment = tuple[int, int, int]
 
 
 class History:
-    """The steps of a schedule, and when each of them took effect, for whom."""
+    """The `steps` of a schedule, each with its `number` from 1, and when each took effect."""
 
     def __init__(self, steps: list[Step], snapshots: bool = False) -> None:
-        self.steps, self.snapshots = steps, snapshots
-        self.numbers = range(1, len(steps) + 1)
+        self.steps: list[Step] = [{**step, "number": n} for n, step in enumerate(steps, start=1)]
+        self.snapshots = snapshots
 
-    def step(self, number: int) -> Step:
-        """Return the step of that number, from 1."""
-        return self.steps[number - 1]
-
-    def done(self, number: int) -> Moment:
+    def done(self, step: Step) -> Moment:
         """Return when a step took effect: one that waited did so after what it waited for.
 
         Of those that one step let go on, the one that was sent first got the lock first.
         """
-        until = self.step(number)["until"]
-        return until, int(until > number), number
+        return step["until"], int(step["until"] > step["number"]), step["number"]
 
-    def visible(self, number: int) -> Moment:
+    def visible(self, step: Step) -> Moment:
         """Return when others see what a step has written: never, if it is undone."""
-        step = self.step(number)
         if step["kind"] not in WRITES or step["error"] or step["rows"] == 0:
             return NEVER
-        for later in self.of(step["process"], after=number):
-            if self.step(later)["kind"] in ("COMMIT", "ROLLBACK", "ROLLBACK TO"):
-                return self.done(later) if self.step(later)["kind"] == "COMMIT" else NEVER
+        for later in self.after(step):
+            if later["kind"] in ("COMMIT", "ROLLBACK", "ROLLBACK TO"):
+                return self.done(later) if later["kind"] == "COMMIT" else NEVER
         inside = step["process"] in self.steps[-1]["in_transaction"]
-        return NEVER if inside else self.done(number)
+        return NEVER if inside else self.done(step)
 
-    def read_at(self, number: int) -> Moment:
+    def read_at(self, step: Step) -> Moment:
         """Return the moment as of which a step reads."""
-        moment = self.done(number)
-        if self.snapshots:
-            for earlier in reversed(self.numbers[: number - 1]):
-                if self.step(earlier)["process"] == self.step(number)["process"]:
-                    if self.step(earlier)["kind"] in ("COMMIT", "ROLLBACK"):
-                        break
-                    moment = (earlier, 0, earlier)
+        moment = self.done(step)
+        for earlier in reversed(self.before(step)) if self.snapshots else ():
+            if earlier["kind"] in ENDS:
+                break
+            moment = sent(earlier)
         return moment
 
-    def of(self, process: int, *, after: int) -> Iterator[int]:
-        """Yield the numbers of the later steps of a process."""
-        for number in self.numbers[after:]:
-            if self.step(number)["process"] == process:
-                yield number
+    def before(self, step: Step) -> list[Step]:
+        """Return the earlier steps of the same process."""
+        earlier = self.steps[: step["number"] - 1]
+        return [each for each in earlier if each["process"] == step["process"]]
 
-    def written_by(self, process: int) -> Iterator[int]:
-        """Yield the numbers of the steps by which a process has changed rows for good."""
-        for number in self.of(process, after=0):
-            if self.visible(number) < NEVER:
-                yield number
+    def after(self, step: Step) -> list[Step]:
+        """Return the later steps of the same process."""
+        later = self.steps[step["number"] :]
+        return [each for each in later if each["process"] == step["process"]]
 
-    def written_by_others(self, process: int) -> Iterator[int]:
-        """Yield the numbers of the steps by which other processes have changed rows for good."""
-        for number in self.numbers:
-            if self.step(number)["process"] != process and self.visible(number) < NEVER:
-                yield number
+    def writes(self, process: int) -> list[Step]:
+        """Return the steps by which a process has changed rows for good."""
+        return [each for each in self._lasting() if each["process"] == process]
 
-    def writes(self, number: int) -> set[str]:
-        """Return the tables in which the process of a step has changed rows for good."""
-        own = self.written_by(self.step(number)["process"])
-        return {table for each in own for table in self.step(each)["writes"]}
+    def writes_of_others(self, process: int) -> list[Step]:
+        return [each for each in self._lasting() if each["process"] != process]
 
-    def last_read(self, write: int) -> int | None:
+    def _lasting(self) -> list[Step]:
+        return [each for each in self.steps if self.visible(each) < NEVER]
+
+    def last_read(self, write: Step) -> Step | None:
         """Return the last read of the same rows by the process that writes."""
-        own = self.step(write)
-        for number in range(write - 1, 0, -1):
-            step = self.step(number)
-            if step["process"] != own["process"]:
-                continue
-            if step["subquery"] and own["table"] in step["tables"]:
-                return number
-            if same_rows(step, own):
+        for step in reversed(self.before(write)):
+            if step["subquery"] and write["table"] in step["tables"]:
+                return step
+            if same_rows(step, write):
                 if step["kind"] == "SELECT":
-                    return number
-                if step["kind"] == "INSERT" and not same_identity(step, own):
+                    return step
+                pairs = [(one, two) for one in _rows(step) for two in _rows(write)]
+                same = any(one.get(name, "") == two.get(name) for one, two in pairs for name in ROW)
+                if step["kind"] == "INSERT" and not same:
                     continue  # a row that was not there, and another one, as far as it says
                 if step["kind"] in WRITES and not step["error"]:
                     return None  # what it knows since then, it has written itself
         return None
+
+
+def sent(step: Step) -> Moment:
+    """Return when a step was sent."""
+    return step["number"], 0, step["number"]
 
 
 def may_have_read(read: Step, write: Step) -> bool:
@@ -111,12 +103,6 @@ def same_rows(step: Step, other: Step) -> bool:
     if not step["table"] or step["table"] != other["table"]:
         return False
     return any(_agree(one, two) for one in _rows(step) for two in _rows(other))
-
-
-def same_identity(step: Step, other: Step) -> bool:
-    """Return whether two statements say that they are about the same row."""
-    pairs = [(one, two) for one in _rows(step) for two in _rows(other)]
-    return any(one.get(name, "") == two.get(name) for one, two in pairs for name in ROW)
 
 
 def same_write(step: Step, other: Step) -> bool:
@@ -155,3 +141,134 @@ def overwrites(read: Step, first: Step, second: Step) -> bool:
         or (column in first["wrote"] and first["wrote"][column] != before.get(column))
         for column in second["wrote"]
     )
+
+
+ENDS = ("COMMIT", "ROLLBACK")
+NEW_ROW = "new row"  # which belongs to the transaction that has inserted it, until it ends
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """A transaction, from its first step to the one that ends it, which is `end`; or "" so far."""
+
+    process: int
+    first: int
+    last: int
+    end: str
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A lock that a process holds: its `mode`, and what it is `on`."""
+
+    process: int
+    first: int
+    last: int
+    mode: str
+    on: str
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A step that waits for other processes, until the step `last`."""
+
+    process: int
+    first: int
+    last: int
+    waited_for: tuple[int, ...]
+
+
+def prefix(steps: list[Step], number: int) -> list[Step]:
+    """Return the first steps, as if nothing had happened after them: who waits is waiting."""
+    unknown = {"until": number + 1, "result": "", "read": [], "error": "", "message": "", "rows": 1,
+               "pivot": False}  # fmt: skip
+    return [{**step, **unknown} if step["until"] > number else step for step in steps[:number]]
+
+
+def transactions(steps: list[Step]) -> list[Transaction]:
+    """Return the transactions of more than one statement, in the order in which they end."""
+    found: list[Transaction] = []
+    since: dict[int, int] = {}
+    for row, step in enumerate(steps, start=1):
+        for process in set(step["in_transaction"]) - set(since):
+            since[process] = row
+        for process in set(since) - set(step["in_transaction"]):
+            first = since.pop(process)
+            if step["process"] == process and step["kind"] in ENDS:
+                found.append(Transaction(process, first, row, step["kind"]))
+    return found + [
+        Transaction(process, first, len(steps) + 1, "") for process, first in since.items()
+    ]
+
+
+def waits(steps: list[Step]) -> list[Wait]:
+    return [
+        Wait(step["process"], row, step["until"], tuple(step["waited_for"]))
+        for row, step in enumerate(steps, start=1)
+        if step["waited_for"]
+    ]
+
+
+def tries(steps: list[Step]) -> set[int]:
+    """Return the steps by which a process begins again: what has ended in an error, or `alone`."""
+    found, begun = set[int](), dict[int, Step]()  # the first step of each open transaction
+    failed: dict[int, Step] = {}
+    for number, step in enumerate(steps, start=1):
+        process = step["process"]
+        if process in failed and process not in begun and step["kind"] not in ENDS:
+            before = failed.pop(process)
+            if (step["kind"], step["table"]) == (before["kind"], before["table"]):
+                found.add(number)
+        if step.get("alone"):
+            found.add(number)
+        first = begun.setdefault(process, step)
+        if step["error"]:
+            failed[process] = first
+        if step["kind"] in ENDS:
+            del begun[process]
+    return found
+
+
+def locks(steps: list[Step]) -> list[Lock]:
+    """Return the locks that are held for longer than the statement that takes them.
+
+    Each thing is locked once by a process: the mode is that of the first statement.
+    """
+    names, found = Names(steps), dict[tuple[int, str], Lock]()
+    for row, step in enumerate(steps, start=1):
+        mode = step["lock"] or (NEW_ROW if step["kind"] == "INSERT" else "")
+        first = step["until"]
+        holds = first <= len(steps) and step["process"] in steps[first - 1]["in_transaction"]
+        if (
+            not mode
+            or step["error"]
+            or not holds
+            or (step["rows"] == 0 and step["lock"] != "advisory")
+        ):
+            continue
+        on = step["lock_name"] if mode == "advisory" else names.of(step)
+        on = step["table"] if step["kind"] == "LOCK" else on
+        lock = Lock(step["process"], first, released(steps, row), mode, on)
+        before = found.get((lock.process, on))
+        if before is None or before.last < lock.first:
+            found[lock.process, on] = lock
+    return list(found.values())
+
+
+def released(steps: list[Step], number: int) -> int:
+    """Return the step that releases what step `number` has locked: the end, or an error."""
+    process, savepoints = steps[number - 1]["process"], list[int]()
+    for row, step in enumerate(steps, start=1):
+        if step["process"] != process:
+            continue
+        if step["kind"] == "SAVEPOINT":
+            savepoints.append(row)
+        elif step["kind"] in ("RELEASE", "ROLLBACK TO") and savepoints:
+            savepoints.pop()
+        if row <= number:
+            continue
+        if step["kind"] in ENDS:
+            return row
+        if step["error"] and number > (savepoints or [0])[-1]:
+            return int(step["until"])
+    return len(steps) + 1

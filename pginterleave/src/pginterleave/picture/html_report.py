@@ -1,41 +1,29 @@
 """A page of HTML with what tests have found: one file, which needs no network."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from pginterleave import formatting
-from pginterleave.picture.cells import Sheet
+from pginterleave.picture.cells import REFUSED, Sheet, verdict
 from pginterleave.picture.conflicts import marks
-from pginterleave.picture.layout import drawings
+from pginterleave.picture.layout import drawings, svg
 from pginterleave.picture.recorded import recorded_steps
-from pginterleave.picture.svg import svg
-from pginterleave.picture.verdict import REFUSED, verdict
 from pginterleave.results import Schedule
 
 STATIC = Path(__file__).parent / "static" / "pginterleave"
 VIOLATED, SAFE, NOT_PROVEN = "violated", "safe", "not proven"
 SIGNS = {VIOLATED: "✗", REFUSED: "⊘", SAFE: "✓", NOT_PROVEN: "?"}
 BUTTONS = ("first", "back", "forward", "all")
+Found = dict[str, Any]  # of a call in a test: `test`, `verdict`, `summary`, `pictures` as HTML
 
 
-@dataclass(frozen=True)
-class Entry:
-    """What a call in a test has found: `pictures` are the HTML of its counterexamples."""
-
-    test: str
-    verdict: str
-    summary: str
-    pictures: tuple[str, ...] = ()
-
-
-def page(entries: Sequence[Entry]) -> str:
+def page(found: Sequence[Found]) -> str:
     """Return the whole page, what is violated first."""
     order = [VIOLATED, REFUSED, NOT_PROVEN, SAFE]
-    listed = sorted(entries, key=lambda each: order.index(each.verdict))
-    counts = ", ".join(f"{sum(e.verdict == each for e in entries)} {each}" for each in order)
+    listed = sorted(found, key=lambda each: order.index(each["verdict"]))
+    counts = ", ".join(f"{sum(e['verdict'] == each for e in found)} {each}" for each in order)
     styles = "".join((STATIC / name).read_text("utf-8") for name in ("report.css", "picture.css"))
     script = (STATIC / "steps.js").read_text("utf-8")
     return (
@@ -49,13 +37,13 @@ def page(entries: Sequence[Entry]) -> str:
     )
 
 
-def _entry(entry: Entry) -> str:
-    kind = entry.verdict.replace(" ", "-")
-    is_open = " open" if entry.pictures else ""
+def _entry(found: Found) -> str:
+    verdict, pictures = found["verdict"], found["pictures"]
     return (
-        f'<details class="test {kind}"{is_open}>\n<summary><b>{SIGNS[entry.verdict]} '
-        f"{entry.verdict}</b> <code>{escape(entry.test)}</code></summary>\n"
-        f"<p>{escape(entry.summary)}</p>\n{''.join(entry.pictures)}</details>\n"
+        f'<details class="test {verdict.replace(" ", "-")}"{" open" * bool(pictures)}>\n'
+        f"<summary><b>{SIGNS[verdict]} {verdict}</b> "
+        f"<code>{escape(found['test'])}</code></summary>\n"
+        f"<p>{escape(found['summary'])}</p>\n{''.join(pictures)}</details>\n"
     )
 
 

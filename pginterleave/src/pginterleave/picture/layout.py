@@ -1,11 +1,13 @@
 """Where everything of a schedule goes: a drawing of rectangles, lines and text, in user units."""
 
 from dataclasses import dataclass, field
+from html import escape
 from typing import NamedTuple
 
 from pginterleave.picture.cells import LOCK, SAID, Sheet, readable
-from pginterleave.picture.conflicts import Conflict
 from pginterleave.picture.grid import BAR, DENSE, FULL, NARROW, TALL, WIDE, Grid, Size
+
+HEADS = ("flow", "wait", "bad")  # the kinds of arrowheads
 
 
 class Rect(NamedTuple):
@@ -65,17 +67,15 @@ def drawings(sheet: Sheet) -> list[Drawing]:
 
 
 def draw(sheet: Sheet, size: Size) -> Drawing:
-    """Return the drawing of a sheet."""
     return _Layout(sheet, size).drawing
 
 
-class _Layout:
+class _Layout(Grid):
     """One drawing on its way."""
 
     def __init__(self, sheet: Sheet, size: Size) -> None:
-        self.sheet, self.size = sheet, size
+        super().__init__(sheet, size)
         self.drawing = Drawing(size, sheet.verdict.kind if sheet.ended else "")
-        self.grid = Grid(sheet, size)
         self._lanes()
         self._transactions()
         self._waits()
@@ -85,39 +85,37 @@ class _Layout:
         self._conflicts()
         self._verdict()
 
-    # Shapes
-
     def _lanes(self) -> None:
         drawing, size = self.drawing, self.size
-        drawing.height = self.grid.bottoms[-1] + size.pad
-        if lines := self.grid.verdict_lines():
+        drawing.height = self.bottoms[-1] + size.pad
+        if lines := self.verdict_lines():
             drawing.height += sum(font * 1.3 for *_, font in lines) + size.pad * 2
         # The verdict of the end is not to be seen before the last step was taken.
         taken = len(self.sheet.steps)
-        drawing.ends = [*self.grid.bottoms[:taken], drawing.height]
+        drawing.ends = [*self.bottoms[:taken], drawing.height]
         short = size is NARROW
-        for process, lane in self.grid.lanes.items():
+        for process, lane in self.lanes.items():
             title = f"{'P' if short else 'process '}{process}"
             middle = (lane.left + lane.right) / 2
             drawing.heads.append(Text(middle, size.font * 1.2, title, "head", "middle"))
-        middle = (self.grid.row_lane.left + self.grid.row_lane.right) / 2
+        middle = (self.row_lane.left + self.row_lane.right) / 2
         drawing.heads.append(Text(middle, size.font * 1.2, "rows", "head", "middle"))
         for row in range(1, len(self.sheet.steps) + len(self.sheet.hidden) + 1):
-            y = self.grid.middle(row) + size.small * 0.36
+            y = self.middle(row) + size.small * 0.36
             drawing.texts.append(Text(size.gutter - 3, y, str(row), "number", "end"))
-            d = f"M{size.gutter} {self.grid.tops[row]:.1f}H{size.width}"
+            d = f"M{size.gutter} {self.tops[row]:.1f}H{size.width}"
             drawing.below.append(Path(d, "guide"))
-        d = f"M{middle:.1f} {self.grid.tops[0]:.1f}V{self.grid.bottoms[-1]:.1f}"
+        d = f"M{middle:.1f} {self.tops[0]:.1f}V{self.bottoms[-1]:.1f}"
         drawing.below.append(Path(d, "axis"))
 
     def _transactions(self) -> None:
         size = self.size
         for each in self.sheet.transactions:
-            lane, last = self.grid.lanes[each.process], min(each.last, len(self.sheet.rows))
+            lane, last = self.lanes[each.process], min(each.last, len(self.sheet.rows))
             left, right = lane.left + size.margin - 3, lane.right - 3
             if lane.inner < 0:
                 left, right = lane.left + 3, lane.right - size.margin + 3
-            top, bottom = self.grid.tops[each.first] + 1, self.grid.bottoms[last] - 1
+            top, bottom = self.tops[each.first] + 1, self.bottoms[last] - 1
             title = f"transaction of process {each.process}, {each.end or 'still open'}"
             style = f"transaction {each.end.lower() or 'open'}"
             box = Rect(left, top, right - left, bottom - top, style, each.first, title)
@@ -125,22 +123,20 @@ class _Layout:
 
     def _waits(self) -> None:
         for each in self.sheet.waits:
-            left, right = self.grid.box(each.process)
+            left, right = self.box(each.process)
             last = min(each.last, len(self.sheet.rows))
-            top = self.grid.bottoms[each.first]
-            if self.grid.tops[last] > top:
-                gap = Rect(
-                    left, top, right - left, self.grid.tops[last] - top, "waiting", each.first
-                )
+            top = self.bottoms[each.first]
+            if self.tops[last] > top:
+                gap = Rect(left, top, right - left, self.tops[last] - top, "waiting", each.first)
                 self.drawing.below.append(gap)
-            start, y = self.grid.inner_edge(each.process), self.grid.middle(each.first)
+            start, y = self.inner_edge(each.process), self.middle(each.first)
             for other in each.waited_for:
-                end = self.grid.inner_edge(other)
+                end = self.inner_edge(other)
                 self._line(start, y, end, y, "for-whom", each.first, "wait")
             releaser = self.sheet.rows[last - 1].process
             if each.first < each.last <= len(self.sheet.steps) and releaser != each.process:
-                y = self.grid.middle(last)
-                self._line(self.grid.inner_edge(releaser), y, start, y, "release", last, "wait")
+                y = self.middle(last)
+                self._line(self.inner_edge(releaser), y, start, y, "release", last, "wait")
 
     def _line(
         self, x: float, y: float, to_x: float, to_y: float, style: str, step: int, head: str
@@ -150,56 +146,50 @@ class _Layout:
 
     def _values(self) -> None:
         """Draw what the rows hold, whenever it changes, and who has read or written it."""
-        size, lane = self.size, self.grid.row_lane
+        size, lane, rows = self.size, self.row_lane, self.sheet.rows
         left, right = lane.left + size.pad, lane.right - size.pad
+        center = (left + right) / 2
         values = {0: readable(self.sheet.initial)} if self.sheet.initial else {}
-        values |= {number: row.value for number, row in enumerate(self.sheet.rows, 1) if row.value}
+        values |= {number: row.value for number, row in enumerate(rows, 1) if row.value}
         for number, value in values.items():
-            lines = self.grid.value_lines(value)
-            top, height = (
-                self.grid.tops[number] + size.pad / 2,
-                len(lines) * size.font * 1.3 + size.pad,
-            )
+            lines, y = self.value_lines(value), self.middle(number)
             if number:
-                process = self.sheet.rows[number - 1].process
-                edge = right if self.grid.lanes[process].inner < 0 else left
-                y = self.grid.middle(number)
-                self._line(self.grid.inner_edge(process), y, edge, y, "flow", number, "flow")
+                process = rows[number - 1].process
+                edge = right if self.lanes[process].inner < 0 else left
+                self._line(self.inner_edge(process), y, edge, y, "flow", number, "flow")
+            top, height = self.tops[number] + size.pad / 2, len(lines) * size.font * 1.3 + size.pad
             self.drawing.above.append(Rect(left, top, right - left, height, "value", number))
             for index, text in enumerate(lines):
-                y = self.grid.middle(number) + size.font * (0.36 + 1.3 * index)
-                middle = (left + right) / 2
-                self.drawing.texts.append(Text(middle, y, text, "held", "middle"))
-        middle = (left + right) / 2
-        for number, row in enumerate(self.sheet.rows, start=1):
-            y = self.grid.middle(number) + size.font * 0.36
-            y += self.grid.value_height(row.value) + size.pad / 2 * bool(row.value)
-            for index, text in enumerate(self.grid.version_lines(row)):
+                at = y + size.font * (0.36 + 1.3 * index)
+                self.drawing.texts.append(Text(center, at, text, "held", "middle"))
+        for number, row in enumerate(rows, start=1):
+            y = self.middle(number) + size.font * 0.36
+            y += self.value_height(row.value) + size.pad / 2 * bool(row.value)
+            for index, text in enumerate(self.version_lines(row)):
                 at = y + size.small * 1.3 * index
-                self.drawing.texts.append(Text(middle, at, text, "version", "middle"))
+                self.drawing.texts.append(Text(center, at, text, "version", "middle"))
         for number, step in enumerate(self.sheet.steps, start=1):
-            until = step["until"]
             reads = step["kind"] == "SELECT" and step["table"] and not step["error"]
-            if reads and until == number not in values:
-                y, end = self.grid.middle(number), self.grid.box(step["process"])
-                edge = end[1] if self.grid.lanes[step["process"]].inner > 0 else end[0]
-                self._line(middle, y, edge, y, "flow", number, "flow")
+            if reads and step["until"] == number not in values:
+                y, sides = self.middle(number), self.box(step["process"])
+                edge = sides[1] if self.lanes[step["process"]].inner > 0 else sides[0]
+                self._line(center, y, edge, y, "flow", number, "flow")
 
     def _cells(self) -> None:
         size = self.size
         for number, row in enumerate(self.sheet.rows, start=1):
             for process, lines in row.lines.items():
-                left, right = self.grid.box(process)
-                placed = self.grid.placed(process, lines)
-                pad = self.grid.pad(number)
+                left, right = self.box(process)
+                placed = self.placed(process, lines)
+                pad = self.pad(number)
                 height = sum(each.height for each in placed) + pad
                 style = "step" if process == row.process else "step back"
                 style += "".join(f" has-{line.kind}" for line in lines if line.kind != SAID)
-                top = self.grid.tops[number] + pad / 2
+                top = self.tops[number] + pad / 2
                 title = row.title if process == row.process else ""
                 step = number if number <= len(self.sheet.steps) else 0
                 self.drawing.above.append(Rect(left, top, right - left, height, style, step, title))
-                y = self.grid.tops[number] + pad
+                y = self.tops[number] + pad
                 for text, kind, height, beside in placed:
                     baseline = y + height * 0.75
                     self.drawing.texts.append(Text(left + size.pad, baseline, text, kind))
@@ -210,19 +200,19 @@ class _Layout:
 
     def _locks(self) -> None:
         for lock in self.sheet.locks:
-            lane = self.grid.lanes[lock.process]
-            column = self.grid.locked(lock.process).index(lock.on)
+            lane = self.lanes[lock.process]
+            column = self.locked(lock.process).index(lock.on)
             offset = self.size.pad + column * (BAR + 2)
             left = lane.right - offset - BAR if lane.inner > 0 else lane.left + offset
             last = min(lock.last, len(self.sheet.rows))
-            top, bottom = self.grid.tops[lock.first] + 4, self.grid.bottoms[last] - 4
+            top, bottom = self.tops[lock.first] + 4, self.bottoms[last] - 4
             title = f"process {lock.process} holds {lock.mode} on {lock.on}"
             bar = Rect(left, top, BAR, bottom - top, "lock", lock.first, title)
             self.drawing.above.append(bar)
 
     def _verdict(self) -> None:
         size, drawing, kind = self.size, self.drawing, self.sheet.verdict.kind
-        y, lines = self.grid.bottoms[-1] + size.pad, self.grid.verdict_lines()
+        y, lines = self.bottoms[-1] + size.pad, self.verdict_lines()
         if lines:
             height = drawing.height - y - 1
             width = size.width - size.gutter - 2
@@ -234,24 +224,76 @@ class _Layout:
 
     def _conflicts(self) -> None:
         for each in self.sheet.conflicts:
-            if each.source:
-                path = self._arrow(each, each.source)
-                style, step = f"conflict {each.kind}", max(each.source, each.target)
-                self.drawing.arrows.append(Path(path, style, step, "bad"))
+            if not each.source:
+                continue
+            one, two = (self.sheet.steps[n - 1]["process"] for n in (each.source, each.target))
+            y, to_y = self.middle(each.source), self.middle(each.target)
+            if one == two:
+                outer = 0 if self.lanes[one].inner > 0 else 1
+                x = to_x = self.box(one)[outer]
+                bend = to_bend = x + (outer * 2 - 1) * self.size.margin * 1.15
+            else:
+                x, to_x = self.inner_edge(one), self.inner_edge(two)
+                bend, to_bend = x + (to_x - x) * 0.5, to_x - (to_x - x) * 0.5
+                y, to_y = y + self.size.font * 0.5, to_y - self.size.font * 0.5
+            curve = f"C{bend:.1f} {y:.1f} {to_bend:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
+            style, step = f"conflict {each.kind}", max(each.source, each.target)
+            self.drawing.arrows.append(Path(f"M{x:.1f} {y:.1f}{curve}", style, step, "bad"))
 
-    def _arrow(self, conflict: Conflict, source: int) -> str:
-        steps = self.sheet.steps
-        one, two = (steps[number - 1]["process"] for number in (source, conflict.target))
-        y, to_y = self.grid.middle(source), self.grid.middle(conflict.target)
-        if one == two:
-            outer = 0 if self.grid.lanes[one].inner > 0 else 1
-            x = self.grid.box(one)[outer]
-            bend = x + (outer * 2 - 1) * self.size.margin * 1.15
-            return f"M{x:.1f} {y:.1f}C{bend:.1f} {y:.1f} {bend:.1f} {to_y:.1f} {x:.1f} {to_y:.1f}"
-        x, to_x = self.grid.inner_edge(one), self.grid.inner_edge(two)
-        bend = (to_x - x) * 0.5
-        y, to_y = y + self.size.font * 0.5, to_y - self.size.font * 0.5
-        return (
-            f"M{x:.1f} {y:.1f}C{x + bend:.1f} {y:.1f} {to_x - bend:.1f} {to_y:.1f} "
-            f"{to_x:.1f} {to_y:.1f}"
-        )
+
+def svg(drawing: Drawing, described: str, *, name: str = "") -> str:
+    """Return the drawing as an element of HTML; `described` is for those who cannot see it.
+
+    `name` is another one for each picture of a page, by which its arrowheads are found.
+    """
+    name = f"{drawing.size.name}{name}"
+    width, height = f"{drawing.size.width:.0f}", f"{drawing.height:.0f}"
+    ends = " ".join(f"{end:.1f}" for end in drawing.ends)
+    heads = [
+        f'<marker id="{head}-{name}" class="arrowhead {head}" viewBox="0 0 8 8" refX="7" '
+        'refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto">'
+        '<path d="M0 0L8 4L0 8z"/></marker>'
+        for head in HEADS
+    ]
+    below = [
+        _rectangle(each) if isinstance(each, Rect) else _path(each, name) for each in drawing.below
+    ]
+    lines = [
+        f'<svg class="picture {drawing.size.name} {drawing.kind}" '
+        f'viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{escape(described)}" data-ends="{ends}">',
+        f'<defs>\n<clipPath id="taken-{name}"><rect width="{width}" height="{height}"/></clipPath>',
+        *heads,
+        "</defs>",
+        *map(_text, drawing.heads),
+        f'<g clip-path="url(#taken-{name})">',
+        *below,
+        "</g>",
+        *(_path(each, name, f' data-step="{each.step}"') for each in drawing.arrows),
+        f'<g clip-path="url(#taken-{name})">',
+        *map(_rectangle, drawing.above),
+        *map(_text, drawing.texts),
+        "</g>\n</svg>",
+    ]
+    return "\n".join(lines)
+
+
+def _text(text: Text) -> str:
+    return (
+        f'<text class="{text.style}" x="{text.x:.1f}" y="{text.y:.1f}" '
+        f'text-anchor="{text.anchor}">{escape(text.text)}</text>'
+    )
+
+
+def _path(path: Path, name: str, more: str = "") -> str:
+    head = f' marker-end="url(#{path.head}-{name})"' if path.head else ""
+    return f'<path class="{path.style}"{more} d="{path.d}"{head}/>'
+
+
+def _rectangle(rect: Rect) -> str:
+    step = f' data-step="{rect.step}"' if rect.step else ""
+    title = f"<title>{escape(rect.title)}</title>" if rect.title else ""
+    return (
+        f'<rect class="{rect.style}" x="{rect.x:.1f}" y="{rect.y:.1f}" width="{rect.width:.1f}" '
+        f'height="{rect.height:.1f}" rx="4"{step}>{title}</rect>'
+    )

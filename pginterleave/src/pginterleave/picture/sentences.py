@@ -11,8 +11,7 @@ from pginterleave.picture.conflicts import (
     UNWRITTEN,
     Conflict,
 )
-from pginterleave.picture.history import NEVER, History, may_have_read
-from pginterleave.picture.spans import tries
+from pginterleave.picture.history import NEVER, History, may_have_read, tries
 from pginterleave.picture.wording import WRITES, Step, Words, words
 
 VERBS = {
@@ -45,12 +44,11 @@ REASONS = {
 def sentences(
     steps: list[Step], whole: list[Step], found: list[Conflict], *, snapshots: bool
 ) -> list[str]:
-    """Return a sentence for each of `steps`, with what `found` says of it; see Sheet."""
     history, said = History(steps, snapshots), words(steps, whole)
     again = tries(steps)
     told = []
-    for number, step in enumerate(steps, start=1):
-        process, until = step["process"], step["until"]
+    for step in history.steps:
+        number, process, until = step["number"], step["process"], step["until"]
         subject = f"Process {process}"
         if number in again:
             subject += " tries again, " + "after all have ended, " * bool(step.get("alone")) + "and"
@@ -61,16 +59,15 @@ def sentences(
             text = f"{subject} {_returns(step, said[number - 1])}"
         back = [
             earlier
-            for earlier in history.numbers[:number]
-            if history.step(earlier)["waited_for"] and history.step(earlier)["until"] == number
+            for earlier in history.steps[:number]
+            if earlier["waited_for"] and earlier["until"] == number
         ]
-        for earlier in sorted(back, key=lambda each: not history.step(each)["error"]):
-            other = history.step(earlier)
-            who = "it" if earlier == number else f"process {other['process']}"
-            text += f", and {who} {_returns(other, said[earlier - 1])}"
+        for earlier in sorted(back, key=lambda each: not each["error"]):
+            who = "it" if earlier is step else f"process {earlier['process']}"
+            text += f", and {who} {_returns(earlier, said[earlier['number'] - 1])}"
             text += _reason(history, earlier, found, said)
         if until == number and not step["waited_for"]:
-            text += _reason(history, number, found, said)
+            text += _reason(history, step, found, said)
         told.append(f"{text}.")
     return told
 
@@ -96,26 +93,27 @@ def _returns(step: Step, said: Words) -> str:
     return text + said.returned.replace("→", ", which makes").replace("found", "")
 
 
-def _reason(history: History, number: int, found: list[Conflict], said: list[Words]) -> str:
+def _reason(history: History, step: Step, found: list[Conflict], said: list[Words]) -> str:
     """Return why a step is wrong, or does not read what others have written; or ""."""
+    number = step["number"]
     for kind, text in REASONS.items():
         for each in found:
             source = number if kind == UNWRITTEN else each.source or 0
             if (each.kind, each.target) == (kind, number) and 0 < source <= number:
-                process, write = history.step(source)["process"], _has_written(said[source - 1])
+                process = history.steps[source - 1]["process"]
+                write = _has_written(said[source - 1])
                 return f", {text.format(process=process, write=write, source=source)}"
-    read = history.step(number)
-    if read["kind"] != "SELECT" or read["error"]:
+    if step["kind"] != "SELECT" or step["error"]:
         return ""
-    for before in history.numbers[: number - 1]:
-        other = history.step(before)
-        if other["process"] == read["process"] or other["kind"] not in WRITES or other["error"]:
+    for other in history.steps[: number - 1]:
+        if other["process"] == step["process"] or other["kind"] not in WRITES or other["error"]:
             continue
-        lasts = history.visible(before) < NEVER or other["process"] in read["in_transaction"]
-        done = history.done(before) < history.done(number)
-        unseen = done and lasts and history.read_at(number) < history.visible(before)
-        if unseen and other["rows"] and may_have_read(read, other):
-            return f", although process {other['process']} has {_has_written(said[before - 1])}"
+        lasts = history.visible(other) < NEVER or other["process"] in step["in_transaction"]
+        done = history.done(other) < history.done(step)
+        unseen = done and lasts and history.read_at(step) < history.visible(other)
+        if unseen and other["rows"] and may_have_read(step, other):
+            write = _has_written(said[other["number"] - 1])
+            return f", although process {other['process']} has {write}"
     return ""
 
 

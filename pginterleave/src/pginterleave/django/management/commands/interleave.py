@@ -57,28 +57,26 @@ class Command(BaseCommand):
         parser.add_argument("--keepdb", action="store_true", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["test"] == "spec":
-            with test_database(keep=options["keepdb"]):
+        name = options["test"]
+        test = None if name == "spec" else _test(name)
+        names = (*OPTIONS, *FLAGS)
+        given = {each: options[each] for each in names if options[each] is not None}
+        with test_database(keep=options["keepdb"]):
+            if test is None:
                 code = self._run_spec(options["file"], options["expected"])
-        else:
-            code = self._run_test(options)
+            else:
+                shell = f"manage.py interleave {name} --replay"
+                run = Interleave(replay=options["replay"], shell=shell, **given)
+                code = self._explore(test, run)
         if code != SAFE:
             sys.exit(code)
-
-    def _run_test(self, options: dict[str, Any]) -> int:
-        names = (*OPTIONS, *FLAGS)
-        given = {name: options[name] for name in names if options[name] is not None}
-        shell = f"manage.py interleave {options['test']} --replay"
-        test = _test(options["test"])
-        with test_database(keep=options["keepdb"]):
-            return self._explore(test, {"replay": options["replay"], "shell": shell, **given})
 
     def _run_spec(self, file: Path | None, expected: Path | None) -> int:
         """Run a specification of PostgreSQL's isolation tests in the test database."""
         if file is None:
             raise _refusal("Name the file: manage.py interleave spec FILE")
         try:
-            from pginterleave.isolation_spec.running_spec import run_file
+            from pginterleave.isolation_spec import run_file
         except ImportError as error:
             raise _refusal("manage.py interleave spec needs psycopg 3.") from error
         from psycopg.conninfo import make_conninfo
@@ -88,8 +86,7 @@ class Command(BaseCommand):
         conninfo = make_conninfo("", **{name: known[name] for name in names if known.get(name)})
         return run_file(file, conninfo, expected=expected, write=sys.stdout.write)
 
-    def _explore(self, test: Test, given: dict[str, Any]) -> int:
-        run = Interleave(**given)
+    def _explore(self, test: Test, run: Interleave) -> int:
         try:
             test(run)
         except AssertionError as error:
@@ -133,23 +130,24 @@ def _test(name: str) -> Test:
     if owner:
         test_case = operator.attrgetter(owner)(sys.modules[module])
         if isinstance(test_case, type) and issubclass(test_case, InterleaveMixin):
-            return lambda run: _run_method(test_case(method), run)
+
+            def run_method(run: Interleave) -> None:
+                case = test_case(method)
+                case.new_interleave = lambda: run  # type: ignore[method-assign]
+                case.debug()
+
+            return run_method
     if not callable(found) or list(inspect.signature(found).parameters) != ["interleave"]:
         raise _refusal(
             f"{name} is neither a function with the one argument `interleave` nor a method of a "
             "test case with InterleaveMixin."
         )
-    return lambda run: _run_function(found, run)
 
+    def run_function(run: Interleave) -> None:
+        with run:
+            found(run)
 
-def _run_function(function: Test, run: Interleave) -> None:
-    with run:
-        function(run)
-
-
-def _run_method(test_case: InterleaveMixin, run: Interleave) -> None:
-    test_case.new_interleave = lambda: run  # type: ignore[method-assign]
-    test_case.debug()
+    return run_function
 
 
 def _flag(option: str) -> str:

@@ -1,26 +1,35 @@
-"""Runs a specification as PostgreSQL's isolationtester does, and writes what it would write.
+"""Runs PostgreSQL's isolation tests: `python -m pginterleave.isolation_spec FILE`.
 
-It uses psycopg's wrapper of libpq, and sends one step in one message. As isolationtester does, it
-asks PostgreSQL whether a session waits for another session of the test.
+It writes what isolationtester of PostgreSQL's source would write. `--expected FILE` compares that
+with the expected output there. It uses psycopg's wrapper of libpq, and sends one step in one
+message. As isolationtester does, it asks PostgreSQL whether a session waits for another session of
+the test. It shares no code with the scheduler of the explorer, so that the tests can compare the
+two.
 """
 
+import argparse
+import difflib
+import re
 import select
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from psycopg import pq
 
-from pginterleave.isolation_spec.result_table import result_table
-from pginterleave.isolation_spec.spec import (
+from pginterleave.isolation_format import (
     Marker,
     PermutationStep,
     SpecError,
     Specification,
     SpecStep,
+    parse,
 )
 
+SAME, DIFFERENT, NOT_RUN = 0, 1, 2  # exit codes
+NUMBER = re.compile(rb"[0-9.eE -]*[0-9]")  # what PQprint takes for one
 POLL_INTERVAL = 0.01  # seconds between two questions whether a step waits
 TIMEOUT = 300.0  # seconds until a step that hangs is cancelled
 IS_BLOCKED = b"SELECT pg_catalog.pg_isolation_test_session_is_blocked($1, $2)"
@@ -51,12 +60,11 @@ class SpecConnection:
         self.pgconn.notice_handler = self._notice
 
     def execute(self, sql: str, what: str) -> None:
-        """Run what stands in setup or teardown, and write the last result of it."""
         result = self.pgconn.exec_(sql.encode())
         if result.status not in OK:
             raise SpecError(f"{what} failed: {_text(self.pgconn.error_message)}")
         if result.status == pq.ExecStatus.TUPLES_OK:
-            self.write(result_table(result))
+            self.write(_result_table(result))
 
     def _notice(self, result: Any) -> None:
         self.write(f"{self.name}: {_text(result.error_message)}")
@@ -73,12 +81,7 @@ class Tester:
     """
 
     def __init__(
-        self,
-        specification: Specification,
-        conninfo: str,
-        *,
-        name: str,
-        write: Write,
+        self, specification: Specification, conninfo: str, *, name: str, write: Write
     ) -> None:
         self.specification, self.write = specification, write
         application = f"isolation/{name}"
@@ -117,19 +120,24 @@ class Tester:
         self._complete_waiting(nonblock=False)
         if self.waiting:
             raise SpecError("failed to complete permutation due to mutually-blocking steps")
-        for connection, session in pairs:
-            if session.teardown is not None:
-                _tell(connection.execute, session.teardown, f"teardown of session {session.name}")
-        if self.specification.teardown is not None:
-            _tell(self.control.execute, self.specification.teardown, "teardown")
+        teardowns = [
+            (each, session.teardown, f" of session {session.name}") for each, session in pairs
+        ]
+        teardowns.append((self.control, self.specification.teardown, ""))
+        for connection, teardown, of in teardowns:
+            try:
+                if teardown is not None:
+                    connection.execute(teardown, f"teardown{of}")
+            except SpecError as error:  # which does not end the test
+                sys.stderr.write(f"{error}\n")
 
     def _launch(self, step: PermutationStep) -> None:
         """Send a step, and report what is completed then."""
-        connection = self._connection(step)
+        connection = self._connection(step.step)
         limit = time.monotonic() + 2 * TIMEOUT
         while connection.active:  # a session takes no step before it has completed the last one
             if not self._is_waiting(connection.active, retry=True, nonblock=False):
-                self.waiting = [each for each in self.waiting if self._connection(each).active]
+                self.waiting = [each for each in self.waiting if self._connection(each.step).active]
             self._complete_waiting(nonblock=True)
             if connection.active and time.monotonic() > limit:
                 raise SpecError(f"step {connection.active.step.name} timed out")
@@ -141,7 +149,7 @@ class Tester:
         connection.active = step
         for marker in step.markers:
             if marker.step:
-                self.targets[marker] = marker.notices + self._session(marker.step).notices
+                self.targets[marker] = marker.notices + self._connection(marker.step).notices
         waits = self._is_waiting(step, retry=False, nonblock=True)
         self._complete_waiting(nonblock=True)
         if waits:
@@ -176,14 +184,14 @@ class Tester:
             return True
         text = "<... completed>" if retry else step.step.sql
         self.write(f"step {step.step.name}: {text}\n")
-        connection = self._connection(step)
+        connection = self._connection(step.step)
         self._report(connection)
         connection.active = None
         return False
 
     def _is_done(self, step: PermutationStep, *, nonblock: bool) -> bool:
         """Wait for the result of a step; return False if it waits for another session's lock."""
-        pgconn = self._connection(step).pgconn
+        pgconn = self._connection(step.step).pgconn
         began, cancelled = time.monotonic(), False
         while pgconn.is_busy():
             if select.select([pgconn.socket], [], [], POLL_INTERVAL)[0]:
@@ -213,7 +221,7 @@ class Tester:
         """Whether a marker keeps the completion of a step from being reported."""
         for marker in step.markers:
             if marker.step:
-                session = self._session(marker.step)
+                session = self._connection(marker.step)
                 if marker.notices and session.notices < self.targets[marker]:
                     return True
                 if not marker.notices and session.active and session.active.step is marker.step:
@@ -225,7 +233,7 @@ class Tester:
         pgconn = connection.pgconn
         while result := pgconn.get_result():
             if result.status == pq.ExecStatus.TUPLES_OK:
-                self.write(result_table(result))
+                self.write(_result_table(result))
             elif result.status == pq.ExecStatus.FATAL_ERROR:
                 severity = result.error_field(pq.DiagnosticField.SEVERITY)
                 message = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY)
@@ -246,20 +254,88 @@ class Tester:
             )
             pgconn.consume_input()
 
-    def _connection(self, step: PermutationStep) -> SpecConnection:
-        return self._session(step.step)
-
-    def _session(self, step: SpecStep) -> SpecConnection:
+    def _connection(self, step: SpecStep) -> SpecConnection:
         return self.sessions[step.session]
-
-
-def _tell(run: Callable[..., None], *arguments: str) -> None:
-    """Run a teardown, whose failure does not end the test."""
-    try:
-        run(*arguments)
-    except SpecError as error:
-        sys.stderr.write(f"{error}\n")
 
 
 def _text(message: bytes | None) -> str:
     return (message or b"").decode(errors="replace")
+
+
+def _result_table(result: Any) -> str:
+    """Write a result as libpq's PQprint does with aligned columns; nothing if it has no columns."""
+    columns = range(result.nfields)
+    if not columns:
+        return ""
+    names = [result.fname(column) or b"" for column in columns]
+    rows = [
+        [result.get_value(row, column) or b"" for column in columns]
+        for row in range(result.ntuples)
+    ]
+    widths = [max(map(len, each)) for each in zip(names, *rows, strict=True)]  # in bytes
+    right = [
+        all(map(_is_number, filter(None, (row[column] for row in rows)))) for column in columns
+    ]
+
+    def line(values: list[bytes]) -> bytes:
+        cells = zip(values, widths, right, strict=True)
+        return b"|".join(
+            value.rjust(width) if to_the_right else value.ljust(width)
+            for value, width, to_the_right in cells
+        )
+
+    rule = b"+".join(b"-" * width for width in widths)
+    count = f"({result.ntuples} row{'' if result.ntuples == 1 else 's'})".encode()
+    lines = [line(names), rule, *map(line, rows), count, b"", b""]
+    return b"\n".join(lines).decode(errors="replace")
+
+
+def _is_number(value: bytes) -> bool:
+    return bool(NUMBER.fullmatch(value)) and value[:1] not in b"eE"
+
+
+def run_file(
+    file: Path,
+    conninfo: str,
+    *,
+    expected: Path | None = None,
+    write: Write = sys.stdout.write,
+) -> int:
+    """Run a specification and write its output, or how it differs; return the exit code.
+
+    It is 0, or 1 if the output is not the expected one, or 2 if there is no complete one.
+    """
+    lines: list[str] = []
+    try:
+        wanted = expected.read_text().splitlines() if expected else []
+        specification = parse(file.read_text())
+        for name in specification.unused:
+            sys.stderr.write(f"unused step name: {name}\n")
+        collect = lines.append if expected else write
+        Tester(specification, conninfo, name=file.stem, write=collect).run()
+    except (SpecError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return NOT_RUN
+    difference = [*difflib.unified_diff(wanted, "".join(lines).splitlines(), lineterm="")]
+    if expected:
+        write("".join(f"{line}\n" for line in difference) or "As expected.\n")
+    return DIFFERENT if expected and difference else SAME
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m pginterleave.isolation_spec",
+        description="Run a specification of PostgreSQL's isolation tests, and write its output.",
+    )
+    parser.add_argument("file", type=Path, help="such as src/test/isolation/specs/nowait.spec")
+    text = "compare, and show only what differs from it"
+    parser.add_argument("--expected", type=Path, metavar="FILE", help=text)
+    parser.add_argument(
+        "--conninfo", default="", help="of the database; by default PGHOST, PGDATABASE and so on"
+    )
+    options = parser.parse_args()
+    return run_file(options.file, options.conninfo, expected=options.expected)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

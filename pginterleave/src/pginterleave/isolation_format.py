@@ -14,7 +14,7 @@ session has sent two notices. The documentation is src/test/isolation/README of 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 KEYWORDS = {"notices", "permutation", "session", "setup", "step", "teardown"}
 TOKEN = re.compile(
@@ -31,8 +31,7 @@ class SpecError(Exception):
     """A specification cannot be read or run."""
 
 
-@dataclass(frozen=True)
-class SpecStep:
+class SpecStep(NamedTuple):
     """A step of a session, which is given by its number, from 0."""
 
     name: str
@@ -40,8 +39,7 @@ class SpecStep:
     session: int
 
 
-@dataclass(frozen=True)
-class SpecSession:
+class SpecSession(NamedTuple):
     """A session: its steps, and what runs before and after each permutation."""
 
     name: str
@@ -50,24 +48,19 @@ class SpecSession:
     teardown: str | None
 
 
-@dataclass(frozen=True)
-class Marker:
+class Marker(NamedTuple):
     """What the report of a step waits for: `step` is None for `*`."""
 
     step: SpecStep | None = None
     notices: int = 0
 
 
-@dataclass(frozen=True)
-class PermutationStep:
-    """A step of a permutation."""
-
+class PermutationStep(NamedTuple):
     step: SpecStep
     markers: tuple[Marker, ...] = ()
 
 
-@dataclass(frozen=True)
-class Specification:
+class Specification(NamedTuple):
     """What a specification says; `permutations` holds all that are possible if it names none."""
 
     sessions: tuple[SpecSession, ...]
@@ -92,31 +85,31 @@ class _Parser:
         while (sql := self._block("setup")) is not None:
             setups.append(sql)
         teardown = self._block("teardown")
+        self._take("session")
         sessions = [self._session(0)]
-        while self._next_is("session"):
+        while self._skip("session"):
             sessions.append(self._session(len(sessions)))
-        permutations, used = [], set()
-        while self._next_is("permutation"):
+        permutations = []
+        while self._skip("permutation"):
             permutations.append(self._permutation())
-            used |= {each.step.name for each in permutations[-1]}
         self._take("end")
+        used = {each.step.name for permutation in permutations for each in permutation}
         unused = [name for name in self.steps if name not in used] if permutations else []
-        all_or_named = permutations or [*_all_permutations(sessions)]
+        all_or_named = permutations or _all_permutations(sessions)
         return Specification(
             tuple(sessions), tuple(all_or_named), tuple(setups), teardown, tuple(unused)
         )
 
     def _session(self, number: int) -> SpecSession:
-        self._take("session")
         name = self._take("name")
         setup = self._block("setup")
+        self._take("step")
         steps = [self._step(number)]
-        while self._next_is("step"):
+        while self._skip("step"):
             steps.append(self._step(number))
         return SpecSession(name, tuple(steps), setup, self._block("teardown"))
 
     def _step(self, session: int) -> SpecStep:
-        self._take("step")
         step = SpecStep(self._take("name"), self._take("sql"), session)
         if step.name in self.steps:
             raise SpecError(f"duplicate step name: {step.name}")
@@ -124,44 +117,37 @@ class _Parser:
         return step
 
     def _permutation(self) -> tuple[PermutationStep, ...]:
-        self._take("permutation")
         named = [self._named_step()]
-        while self._next_is("name"):
+        while self.tokens[0][0] == "name":
             named.append(self._named_step())
-        here = {step.name for step, _ in named}
+        here = {each.step.name for each in named}
         for step, markers in named:
-            for marker in markers:
-                if marker.step and marker.step.name not in here:
+            for other in (each.step for each in markers if each.step):
+                if other.name not in here:
                     raise SpecError(
-                        f'undefined blocking step "{marker.step.name}" referenced in permutation '
+                        f'undefined blocking step "{other.name}" referenced in permutation '
                         f'step "{step.name}"'
                     )
-                if marker.step and marker.step.session == step.session:
+                if other.session == step.session:
                     raise SpecError(
                         f'permutation step "{step.name}" cannot block on its own session'
                     )
-        return tuple(PermutationStep(step, tuple(markers)) for step, markers in named)
+        return tuple(named)
 
-    def _named_step(self) -> tuple[SpecStep, list[Marker]]:
+    def _named_step(self) -> PermutationStep:
         step, markers = self._known_step("specified in permutation"), []
-        if self._next_is("("):
-            self._take("(")
+        if self._skip("("):
             markers.append(self._marker())
-            while self._next_is(","):
-                self._take(",")
+            while self._skip(","):
                 markers.append(self._marker())
             self._take(")")
-        return step, markers
+        return PermutationStep(step, tuple(markers))
 
     def _marker(self) -> Marker:
-        if self._next_is("*"):
-            self._take("*")
+        if self._skip("*"):
             return Marker()
         step = self._known_step("referenced in permutation")
-        if not self._next_is("notices"):
-            return Marker(step)
-        self._take("notices")
-        return Marker(step, int(self._take("number")))
+        return Marker(step, int(self._take("number")) if self._skip("notices") else 0)
 
     def _known_step(self, where: str) -> SpecStep:
         name = self._take("name")
@@ -170,13 +156,14 @@ class _Parser:
         return self.steps[name]
 
     def _block(self, keyword: str) -> str | None:
-        if not self._next_is(keyword):
-            return None
-        self._take(keyword)
-        return self._take("sql")
+        return self._take("sql") if self._skip(keyword) else None
 
-    def _next_is(self, kind: str) -> bool:
-        return self.tokens[0][0] == kind
+    def _skip(self, kind: str) -> bool:
+        """Take the next token if it is of a kind; return whether it is."""
+        found = self.tokens[0][0] == kind
+        if found:
+            del self.tokens[0]
+        return found
 
     def _take(self, kind: str) -> str:
         found, value, line = self.tokens.pop(0)
@@ -205,8 +192,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
 
 def _all_permutations(sessions: list[SpecSession]) -> Iterator[tuple[PermutationStep, ...]]:
     """Return all that keep the order of each session's steps, its first session's steps first."""
-    left = [number for number, each in enumerate(sessions) for _ in each.steps]
-    for order in _orders(left):
+    for order in _orders([number for number, each in enumerate(sessions) for _ in each.steps]):
         steps = [iter(each.steps) for each in sessions]
         yield tuple(PermutationStep(next(steps[number])) for number in order)
 
@@ -214,8 +200,7 @@ def _all_permutations(sessions: list[SpecSession]) -> Iterator[tuple[Permutation
 def _orders(left: list[int]) -> Iterator[tuple[int, ...]]:
     if not left:
         yield ()
-    for number in sorted({*left}):
-        rest = left.copy()
-        rest.remove(number)
-        for order in _orders(rest):
-            yield (number, *order)
+    for place, number in enumerate(left):
+        if number not in left[:place]:
+            for order in _orders(left[:place] + left[place + 1 :]):
+                yield (number, *order)
