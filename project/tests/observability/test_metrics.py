@@ -23,7 +23,8 @@ def test_all_workers_are_added_up_for_who_has_the_token(transactional_db: None) 
     link = '{"target_url": "https://a.example/", "key": "a"}'
     with (
         database("shorturl_metrics") as url,
-        serving(DATABASE_URL=url, **settings) as service,
+        # The worker that begins at the end may not hear of it, and is killed after this time.
+        serving(ROOT, "--graceful-timeout=3", DATABASE_URL=url, **settings) as service,
     ):
 
         def ask(method: str, path: str, body: str = "", **headers: str) -> tuple[HTTPResponse, str]:
