@@ -10,7 +10,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connections
-from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http import HttpRequest, HttpResponse
 from django.utils.log import log_response
 
@@ -26,8 +25,8 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def asking_the_database() -> Iterator[list[BaseDatabaseWrapper]]:
-    """Limit how long this thread waits for the database; yield its connections, all still open."""
+def asking_the_database() -> Iterator[None]:
+    """Limit how long this thread waits for the database; close its connections that have ended."""
     with deadlines.answered_within(settings.DATABASE_REQUEST_TIMEOUT):
         # Of this thread; none of them connects by that. Those of a test are in its transaction.
         used = [each for each in connections.all() if not each.in_atomic_block]
@@ -36,7 +35,7 @@ def asking_the_database() -> Iterator[list[BaseDatabaseWrapper]]:
             if is_closed(connection.connection):
                 connection.close()
         try:
-            yield used
+            yield
         finally:
             for connection in used:
                 # Django would ask it only after the request, when nothing limits how long it takes.

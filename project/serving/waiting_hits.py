@@ -18,8 +18,8 @@ TOGETHER = 1  # statements for several keys at a time; more of them would each c
 ALONE = 4  # statements for one key at a time
 SAME_PLACE = ALONE // 2  # of them, for keys at the same place
 EVERYWHERE = "everywhere"  # the place of all keys where there is one place
-# A statement is sent when a round of the event loop has read no further hit, or after so many: each
-# statement costs as much as some five hits.
+# A statement is sent when a round of the event loop has read no further hit, or after so many
+# rounds: fewer statements for as many hits cost less.
 ROUNDS = 10
 LOOKS = 4  # how often hits that wait are looked at before they have waited for too long
 
