@@ -194,6 +194,9 @@ def _terminate(*_: Any) -> None:
 def post_worker_init(worker: Any) -> None:
     """Bound its waits for PostgreSQL; leave Ctrl-C to the master, who ends them gracefully."""
     deadlines.install()
+    # Each request makes a few hundred objects, almost all without cycles: by default a collection
+    # ran for every second one.
+    gc.set_threshold(50_000)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # The event loop would listen with room for 100 connections; the rest of a burst would wait for
     # a second.

@@ -238,6 +238,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "project.serving.unavailable.DatabaseUnavailableMiddleware",
     "project.serving.middleware.head",
+    "project.serving.middleware.bare_redirects",
     "project.observability.health.probes",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http.request import split_domain_port, validate_host
 from django.utils.encoding import iri_to_uri
@@ -108,12 +108,13 @@ class Redirects:
 
 def with_connection(function: Callable[..., T], *arguments: Any) -> T:
     """Return what the function returns, on a connection that is open and has its limits."""
+    connection = connections[DEFAULT_DB_ALIAS]
     with answered_within(settings.DATABASE_REQUEST_TIMEOUT), connection.execute_wrapper(prepared):
         if is_closed(connection.connection):  # or the first hit after a restart would be a 503
             connection.close()
         if connection.connection is None and (here := greenlets.current()):
             connection.inc_thread_sharing()
-            here.in_thread(partial(connect, connections[DEFAULT_DB_ALIAS]))
+            here.in_thread(partial(connect, connection))
         try:
             bans.refresh()
             return function(*arguments)

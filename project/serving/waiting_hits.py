@@ -18,9 +18,10 @@ TOGETHER = 1  # statements for several keys at a time; more of them would each c
 ALONE = 4  # statements for one key at a time
 SAME_PLACE = ALONE // 2  # of them, for keys at the same place
 EVERYWHERE = "everywhere"  # the place of all keys where there is one place
-# A statement is sent when a round of the event loop has read no further hit, or after so many
-# rounds: fewer statements for as many hits cost less.
-ROUNDS = 10
+# Seconds after the end of a statement for which the next one waits for as many new hits as were
+# told their number. Clients that follow links in turn come again at once, and fewer statements for
+# as many hits cost less.
+GATHER = 0.003
 LOOKS = 4  # how often hits that wait are looked at before they have waited for too long
 
 
@@ -63,8 +64,10 @@ class Waiting:
         self.behind: Batch = {}  # by each key that is under way, those that came later
         # For statements of their own, by place; the place that was served last is the last one.
         self.left: dict[Hashable, deque[tuple[str, list[Hit]]]] = {}
-        self.rounds = 0  # until statements are sent at the latest; 0 where none is to be sent
-        self.arrived = False  # whether a hit has come in this round
+        self.expected = 0  # new hits, until `gathered`
+        self.gathered = 0.0
+        self.begins = False  # in the next round of the event loop
+        self.next_begin: asyncio.TimerHandle | None = None
         self.next_look: asyncio.TimerHandle | None = None
 
     def add(self, key: str, hit: Any) -> "asyncio.Future[Any]":
@@ -76,7 +79,7 @@ class Waiting:
         loop = asyncio.get_running_loop()
         one = Hit(hit, loop.create_future(), loop.time())
         (self.behind if key in self.behind else self.waiting).setdefault(key, []).append(one)
-        self.arrived = True
+        self.expected -= 1
         if self.next_look is None:
             self.next_look = loop.call_later(self.patience / LOOKS, self.look)
         self.begin_soon()
@@ -84,18 +87,19 @@ class Waiting:
 
     def begin_soon(self) -> None:
         """Send statements when the hits that have come by now are read."""
-        if not self.rounds:
-            self.rounds = ROUNDS
+        if not self.begins:
+            self.begins = True
             asyncio.get_running_loop().call_soon(self.begin)
 
     def begin(self) -> None:
-        """Send as many statements as there may be at a time, if this round brought no hit."""
-        self.rounds -= 1
-        if self.arrived and self.rounds:
-            self.arrived = False
-            asyncio.get_running_loop().call_soon(self.begin)
+        """Send as many statements as there may be at a time, unless more hits are expected."""
+        self.begins = False
+        loop = asyncio.get_running_loop()
+        if self.expected > 0 and (wait := self.gathered - loop.time()) > 0:
+            if self.next_begin is None:
+                self.next_begin = loop.call_later(wait, self.begin_late)
             return
-        self.rounds = 0
+        self.expected = 0
         self.begin_single()
         while self.waiting and self.free_together:
             keys = [*islice(self.waiting, self.most_keys)]
@@ -107,6 +111,11 @@ class Waiting:
                 self.together(sent).add_done_callback(partial(self.end_together, batch))
         for place in [*self.left]:
             self.begin_alone(place)
+
+    def begin_late(self) -> None:
+        """Send statements although fewer hits have come than were expected."""
+        self.next_begin = None
+        self.begin()
 
     def begin_single(self) -> None:
         """Leave a key that waits when nothing is under way to a statement of its own."""
@@ -124,7 +133,8 @@ class Waiting:
             key, hits = left.popleft()
             if left:
                 self.left[place] = left
-            if hits := still_wanted(hits):
+            hits, self.behind[key] = still_wanted(hits + self.behind[key]), []
+            if hits:
                 self.free_alone -= 1
                 self.under_way[place] += 1
                 counted = self.alone(key, [hit for hit, _, _ in hits])
@@ -150,7 +160,7 @@ class Waiting:
                     self.release(key)
                 else:
                     self.leave(self.place(key), key, hits)
-        self.begin_soon()
+        self.begin_after(sum(map(len, batch.values())))
 
     def end_alone(
         self,
@@ -174,6 +184,12 @@ class Waiting:
                 self.behind[key] = []
             else:
                 self.release(key)
+        self.begin_after(len(hits))
+
+    def begin_after(self, told: int) -> None:
+        """Send statements after one that has ended, and has told so many hits their number."""
+        self.expected = max(0, self.expected) + told
+        self.gathered = asyncio.get_running_loop().time() + GATHER
         self.begin_soon()
 
     def release(self, key: str) -> None:

@@ -27,7 +27,12 @@ MIDDLEWARE = {
 REFUSED = {**MIDDLEWARE, "Cache-Control": "no-store", "Content-Security-Policy": POLICY}
 PAGE = {**REFUSED, "X-Frame-Options": "DENY", "Content-Length": ANY}
 EMPTY = {**PAGE, "Content-Length": "0"}
-REDIRECT = {**EMPTY, "Location": TARGET_URL, "Cache-Control": "private, no-store"}
+REDIRECT = {
+    "Location": TARGET_URL,
+    "Cache-Control": "private, no-store",
+    "Content-Length": "0",
+    "Referrer-Policy": "same-origin",
+}
 GONE = {**PAGE, "Cache-Control": "private, no-store", "Vary": "Accept"}
 NOT_ALLOWED = {**EMPTY, "Allow": "GET, HEAD"}
 
@@ -78,7 +83,7 @@ def test_what_is_refused_before_the_key_is_looked_at(settings: Any) -> None:
 
 def test_with_https(settings: Any) -> None:
     settings.SECURE_SSL_REDIRECT, settings.SECURE_HSTS_SECONDS = True, 60
-    to_https = {**MIDDLEWARE, "Location": "https://testserver/spring?x=1"}
+    to_https = {"Location": "https://testserver/spring?x=1", "Referrer-Policy": "same-origin"}
     assert answer("GET", "/spring?x=1") == (301, to_https)
     hsts = {"Strict-Transport-Security": "max-age=60"}
     assert answer("GET", "/spring", secure=True) == (302, {**REDIRECT, **hsts})

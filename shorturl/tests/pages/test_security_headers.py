@@ -7,7 +7,7 @@ from django.test import Client
 
 from shorturl import operations
 
-PATHS = ["/", "/login", "/spring", "/spring/stats", "/spring/qr.svg", "/unknown", "/no/such/page"]
+PATHS = ["/", "/login", "/spring/stats", "/spring/qr.svg", "/unknown", "/no/such/page"]
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
