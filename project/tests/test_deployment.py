@@ -1,17 +1,25 @@
 """What a production is made of: packages, static files, Dockerfile, Compose file."""
 
 import json
+import os
 import re
+import secrets
+import subprocess
+import sys
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
+from subprocess import PIPE
+from urllib.request import urlopen
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
 
+from loadtests.harness.serving import address
 from project.tests.conftest import ROOT, image_sources, run_in
+from project.tests.serving.test_gunicorn import CONFIG, database
 from shorturl import operations
 
 # --- Packages ------------------------------------------------------------------------------------
@@ -71,6 +79,31 @@ def test_a_production_has_no_warnings_and_its_pages_name_their_files_by_hash(
 
 
 # --- Containers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+def test_before_the_migrations_commands_and_a_service_that_starts_say_so(
+    production_copy: Path,
+) -> None:
+    with database(f"shorturl_{secrets.token_hex(8)}") as url:
+        for command, code in (("token list", 1), ("export_links - --format csv", 2)):
+            ended = run_in(production_copy, "manage.py", *command.split(), DATABASE_URL=url)
+            assert ended.returncode == code
+            (line,) = ended.stderr.splitlines()
+            assert re.search("The database: relation .* does not exist", line, re.IGNORECASE)
+            assert "Apply the migrations first: manage.py migrate" in line
+        where = {"PATH": os.environ["PATH"], "DATABASE_URL": url, "PORT": "0"}
+        where["WORKERS"] = "1"
+        with subprocess.Popen(
+            [sys.executable, *CONFIG],
+            cwd=production_copy, env=where, stdout=PIPE, stderr=PIPE, text=True,
+        ) as process:  # fmt: skip
+            # Once its worker serves: one that has just been forked does not hear SIGTERM.
+            urlopen(f"{address(process)}/healthz").close()
+            process.terminate()
+            _, said = process.communicate()
+    assert "Migrations are not applied: contenttypes.0001_initial" in said
+    assert "Run manage.py migrate." in said
 
 
 def test_the_image_holds_the_service_and_nothing_else(production_copy: Path) -> None:

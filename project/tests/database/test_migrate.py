@@ -1,16 +1,10 @@
 """`manage.py migrate` when more than one process runs it, or one that may not."""
 
-import os
-import re
 import secrets
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from subprocess import PIPE
-from urllib.request import urlopen
 
 import pytest
 from django.apps import apps
@@ -19,7 +13,6 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models.signals import pre_migrate
 
-from loadtests.harness.serving import address
 from project.management.commands.migrate import LOCK, alone
 from project.tests.conftest import run_in
 from project.tests.serving.test_gunicorn import CONFIG, database
@@ -38,28 +31,6 @@ def test_two_at_once_on_an_empty_database(project_copy: Path) -> None:
         ended = [each.result() for each in both]
     assert [each.returncode for each in ended] == [0, 0], ended
     assert sorted("No migrations to apply" in each.stdout for each in ended) == [False, True]
-
-
-def test_before_it_commands_and_a_service_that_starts_say_so(production_copy: Path) -> None:
-    with database(f"shorturl_{secrets.token_hex(8)}") as url:
-        for command, code in (("token list", 1), ("export_links - --format csv", 2)):
-            ended = run_in(production_copy, "manage.py", *command.split(), DATABASE_URL=url)
-            assert ended.returncode == code
-            (line,) = ended.stderr.splitlines()
-            assert re.search("The database: relation .* does not exist", line, re.IGNORECASE)
-            assert "Apply the migrations first: manage.py migrate" in line
-        where = {"PATH": os.environ["PATH"], "DATABASE_URL": url, "PORT": "0"}
-        where["WORKERS"] = "1"
-        with subprocess.Popen(
-            [sys.executable, *CONFIG],
-            cwd=production_copy, env=where, stdout=PIPE, stderr=PIPE, text=True,
-        ) as process:  # fmt: skip
-            # Once its worker serves: one that has just been forked does not hear SIGTERM.
-            urlopen(f"{address(process)}/healthz").close()
-            process.terminate()
-            _, said = process.communicate()
-    assert "Migrations are not applied: contenttypes.0001_initial" in said
-    assert "Run manage.py migrate." in said
 
 
 def test_a_role_that_may_not_is_one_line(project_copy: Path) -> None:

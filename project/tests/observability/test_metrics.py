@@ -18,6 +18,7 @@ from project.tests.serving.test_unavailable import TIMEOUT
 TOKEN = "a-token-of-the-test"
 
 
+@pytest.mark.exhaustive
 def test_all_workers_are_added_up_for_who_has_the_token(transactional_db: None) -> None:
     settings = {"WORKERS": "2", "SHORTURL_METRICS_TOKEN": TOKEN}
     link = '{"target_url": "https://a.example/", "key": "a"}'

@@ -44,6 +44,7 @@ def database(name: str) -> Iterator[str]:
             cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
 def test_it_explores_what_the_lab_shows_and_delivers_events_if_it_is_told_to(
     receiver: Receiver,
