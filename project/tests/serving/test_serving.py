@@ -400,9 +400,8 @@ class Followers:
             each.result()
 
 
-@pytest.mark.parametrize(
-    "why", [pytest.param("--max-requests=500", marks=pytest.mark.exhaustive), "SIGHUP"]
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("why", ["--max-requests=500", "SIGHUP"])
 def test_no_hit_is_lost_or_invented_when_workers_end(postgres: OwnPostgres, why: str) -> None:
     """First those that others follow, and then all of them."""
     arguments = [why] if why.startswith("--") else []
