@@ -30,5 +30,5 @@ STRATEGIES: dict[str, Strategy[Answer]] = table(
     Strategy("insert_first", insert_first.answer, RIGHT, "–",
         "the key first, in the work's transaction"),
     Strategy("advisory_lock", advisory_lock.answer, RIGHT, "–",
-        "lock the key by name, and tell others at once that it is in flight"),
+        "lock the key by name, and refuse a request while another one is in flight"),
 )

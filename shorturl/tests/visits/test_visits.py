@@ -8,7 +8,7 @@ from shorturl.models import VisitCount
 from shorturl.pages import redirect
 from shorturl.visits import cardinality
 from shorturl.visits.cardinality import CardinalityLimit
-from shorturl.visits.classification import Visit, families_of, referrer_of, kind_of, visit_of
+from shorturl.visits.classification import Visit, families_of, kind_of, referrer_of, visit_of
 
 WINDOWS = (
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "
