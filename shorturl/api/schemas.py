@@ -52,7 +52,7 @@ def clean_key(key: str) -> str:
 
 
 def check_target_url(target_url: str, info: ValidationInfo) -> str:
-    host = info.context["request"].get_host()  # type: ignore[index]  # ninja sees to it
+    host = info.context["request"].get_host()  # type: ignore[index]  # ninja sets it
     try:
         return bans.clean_target_url(target_url, host)
     except ValidationError as error:
@@ -88,7 +88,7 @@ Title = Annotated[
     str,
     cleaned(labels.clean_title),
     Field(
-        description="What its owner calls it.",
+        description="The owner's name for it.",
         examples=["Spring catalogue"],
         json_schema_extra={"maxLength": labels.TITLE_MAX_LENGTH},
     ),
@@ -105,7 +105,7 @@ Tags = Annotated[
 
 
 class Change(BaseModel):
-    """What is to be changed of a short URL."""
+    """The fields of a short URL to change."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"minProperties": 1})
 
@@ -124,7 +124,7 @@ class Change(BaseModel):
 
 
 class NewLink(BaseModel):
-    """What makes a short URL."""
+    """A short URL to create."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -149,7 +149,7 @@ class NewLink(BaseModel):
 
 
 class PageQuery(BaseModel):
-    """Which of the short URLs to list, and which part of them."""
+    """Filters of the list, and one of its pages."""
 
     limit: int = Field(PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="Short URLs of a page.")
     after: CustomKey | None = Field(None, description="The last key of the page before.")
@@ -220,4 +220,4 @@ class Error(BaseModel):
     """Why a call cannot be answered. All errors look like this one."""
 
     detail: str = Field(description="A sentence for people.")
-    errors: list[Fault] = Field([], description="Left out where no input is invalid.")
+    errors: list[Fault] = Field([], description="Left out if no input is invalid.")

@@ -1,4 +1,4 @@
-"""What commands have in common: errors of the database and of a missing user, and old rows."""
+"""What commands share: errors of the database, a missing user, and the removal of old rows."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The short URL: its key, its target URL, and its hits; and the domains where none may lead."""
+"""The short URL: its key, its target URL, and its hits; and banned domains."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,9 +22,9 @@ from shorturl.links.validators import (
 )
 from shorturl.models.hit_counts import PartialCount, VisitCount
 
-# The name of the CHECK whose violation tells that a limit is below the hits.
+# The name of the CHECK that a limit below the hits violates.
 LIMIT_CONSTRAINT = "shorturl_shorturl_limit_ck"
-# Django's name for the foreign key, checked at COMMIT: until then the owner may be removed.
+# Django's name for the foreign key. COMMIT checks it, so the owner can be removed until then.
 OWNER_CONSTRAINT = "shorturl_shorturl_owner_id_9c798b6c_fk_auth_user_id"
 # The time at which the database received the statement, however long the statement then waits for
 # a row. now() would be the time at which the transaction began. clock_timestamp() is not STABLE,
@@ -33,7 +33,7 @@ CLOCK: models.Func = models.Func(
     function="statement_timestamp", output_field=models.DateTimeField()
 )
 
-# Of links whose expiry nobody was told of, whether it has come or not.
+# Links without an event of their expiry, whether it has passed or not.
 EXPIRY_UNTOLD = Q(deleted_at=None, expires_at__isnull=False) & ~Q(expiry_told=F("expires_at"))
 
 # The condition of live(), for the SQL of strategies.
@@ -112,7 +112,7 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         """Remove the rows, which frees their keys; return how many were removed.
 
         This is for tests and the lab: a key that was shared must never lead to another target. Call
-        delete() first, or a hit that is counted meanwhile is left for the key's next link.
+        delete() first, or a hit that is counted at the same time is left for the key's next link.
         """
         for model in (PartialCount, VisitCount):
             parts = model._base_manager.using(self.db).filter(short_url__in=self.values("key"))
@@ -163,7 +163,7 @@ class ShortUrl(models.Model):
     # As labels.py returns them; tags are NULL for no tags. Redirects read neither.
     title = models.CharField(max_length=TITLE_MAX_LENGTH, blank=True, default="", db_default="")
     tags = ArrayField(models.CharField(max_length=TAG_MAX_LENGTH), null=True, blank=True)
-    # The expiry that receivers of events were told of: see shorturl/events/delivering.py.
+    # The expiry whose event was written: see shorturl/events/delivering.py.
     expiry_told = models.DateTimeField(null=True, editable=False)
 
     total_hits: int  # set by with_total_hits()
@@ -198,7 +198,7 @@ class ShortUrl(models.Model):
                 name="shorturl_shorturl_tags_ix",
                 condition=Q(tags__isnull=False),
             ),
-            # For expiries that nobody was told of. No hit changes the index.
+            # For expiries without an event. No hit changes the index.
             models.Index(
                 fields=["expires_at"],
                 name="shorturl_shorturl_expiry_ix",

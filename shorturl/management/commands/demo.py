@@ -63,7 +63,7 @@ class Command(DatabaseCommand):
                 total += hits or 0
         self.stdout.write(
             f"{made} demo links are made, with {total:,} visits; "
-            f"{there().count() - made} were there already. "
+            f"{there().count() - made} existed already. "
             f"Open /{LINKS[0].key}/stats; --remove removes them."
         )
 

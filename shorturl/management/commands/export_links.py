@@ -35,7 +35,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", help="such as links.csv or links.jsonl; - is standard output")
         parser.add_argument("--primary", action="store_true", help="do not read a replica")
-        parser.add_argument("--format", choices=FORMATS, help="where the name does not say it")
+        parser.add_argument("--format", choices=FORMATS, help="if the name has another suffix")
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["file"]

@@ -73,7 +73,7 @@ class Command(BaseCommand):
         for token in tokens:
             state = f"revoked {token.revoked_at:%Y-%m-%d %H:%M}" if token.revoked_at else "valid"
             made = f"{token.created_at:%Y-%m-%d %H:%M}"
-            whose = f"of {token.user}" if token.user else "of everybody"
+            whose = f"of {token.user}" if token.user else "of all users"
             self.stdout.write(
                 f"{token.name:{width}}  {token.prefix}…  created {made}  {state}  "
                 f"{','.join(token.scopes) or 'nothing'} {whose}"
