@@ -71,9 +71,7 @@ TargetUrl = Annotated[
     ),
 ]
 CustomKey = Annotated[
-    str,
-    cleaned(clean_key),
-    Field(json_schema_extra={"pattern": f"^{keys.CUSTOM_KEY.pattern}$"}),
+    str, cleaned(clean_key), Field(json_schema_extra={"pattern": f"^{keys.CUSTOM_KEY.pattern}$"})
 ]
 MaxHits = Annotated[
     int,
@@ -172,8 +170,7 @@ class Link(BaseModel):
     key: str = Field(examples=["my-page"])
     short_url: str = Field(description="The address to share.", examples=["https://sho.rt/my-page"])
     target_url: str | None = Field(
-        description="Where it leads; null where it has a limit and is not yours.",
-        examples=[TARGET],
+        description="Where it leads; null where it has a limit and is not yours.", examples=[TARGET]
     )
     hits: int = Field(description="How often it was followed.", examples=[42])
     created_at: datetime

@@ -15,11 +15,7 @@ from django.db.models.functions import Coalesce, Now
 from shorturl import exceptions
 from shorturl.links import keys
 from shorturl.links.labels import TAG_MAX_LENGTH, TITLE_MAX_LENGTH
-from shorturl.links.validators import (
-    HOST_MAX_LENGTH,
-    TARGET_URL_MAX_LENGTH,
-    validate_target_url,
-)
+from shorturl.links.validators import HOST_MAX_LENGTH, TARGET_URL_MAX_LENGTH, validate_target_url
 from shorturl.models.hit_counts import PartialCount, VisitCount
 
 # The name of the CHECK that a limit below the hits violates.
@@ -194,15 +190,11 @@ class ShortUrl(models.Model):
             ),
             # For the links with a tag. A link without tags has no entry.
             GinIndex(
-                fields=["tags"],
-                name="shorturl_shorturl_tags_ix",
-                condition=Q(tags__isnull=False),
+                fields=["tags"], name="shorturl_shorturl_tags_ix", condition=Q(tags__isnull=False)
             ),
             # For expiries without an event. No hit changes the index.
             models.Index(
-                fields=["expires_at"],
-                name="shorturl_shorturl_expiry_ix",
-                condition=EXPIRY_UNTOLD,
+                fields=["expires_at"], name="shorturl_shorturl_expiry_ix", condition=EXPIRY_UNTOLD
             ),
         ]
         verbose_name = "short URL"

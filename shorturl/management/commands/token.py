@@ -23,11 +23,7 @@ class Command(BaseCommand):
         does = parser.add_subparsers(required=True, metavar="create | list | revoke")
         create = does.add_parser("create", help="create a token and print it, once")
         create.add_argument("name", metavar="NAME", help="who or what uses it, for example backup")
-        create.add_argument(
-            "--user",
-            metavar="USERNAME",
-            help="limits it to this user's links",
-        )
+        create.add_argument("--user", metavar="USERNAME", help="limits it to this user's links")
         create.add_argument(
             "--scopes",
             nargs="+",

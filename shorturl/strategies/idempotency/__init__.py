@@ -10,11 +10,7 @@ from typing import Any, Protocol
 
 from shorturl.models import IdempotencyRecord
 from shorturl.strategies import RIGHT, WRONG, Strategy, table
-from shorturl.strategies.idempotency import (
-    advisory_lock,
-    insert_first,
-    look_up_then_store,
-)
+from shorturl.strategies.idempotency import advisory_lock, insert_first, look_up_then_store
 
 
 class Answer(Protocol):
