@@ -32,7 +32,7 @@ class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """An admin that answers malformed requests with an error page instead of a 500."""
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Show the whole list for a filter that cannot be evaluated, as Django does for some."""
+        """Show the whole list if a filter cannot be evaluated; Django does so for some filters."""
         try:
             return super().get_changelist_instance(request)
         except (DataError, ValueError, OverflowError) as error:  # a regex "(", the year 0, a NUL

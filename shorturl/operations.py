@@ -151,7 +151,7 @@ def deleted(taken: list[str]) -> set[str]:
 
 
 def reusable(target_url: str, *, owner_id: int) -> ShortUrl | None:
-    """Return the owner's oldest live link, if any; it takes no lock, as reuse() looks again."""
+    """Return the owner's oldest live link, if any; it takes no lock: reuse() looks again."""
     links = ShortUrl.objects.live().filter(owner_id=owner_id, target_url=target_url)
     return links.order_by("id").first()
 

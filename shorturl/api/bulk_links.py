@@ -120,8 +120,8 @@ def create_links(
 
     An entry has the fields of *Create a short URL*. In the answer each entry has its own status:
     201, 409 or 422. The answer is 201 when all were created, and 207 when only some were. Nothing
-    is created if every entry is at fault, or, with `atomic`, a single one. Then the answer has the
-    status of the first entry at fault, and the entries without a fault have 424.
+    is created if every entry fails, or, with `atomic`, if one does. Then the answer has the status
+    of the first entry that failed, and the valid entries have 424.
 
     Of several entries with the same key, the first one gets it. The others have 409, code
     `duplicate`.

@@ -141,7 +141,7 @@ class NewLink(BaseModel):
         False,
         strict=True,
         description="Return your own live short URL to the same target, if there is one; of "
-        "several, the oldest. Two targets are the same if their texts are, letter for letter. "
+        "several, the oldest. Two targets are the same if all their characters are equal. "
         "A reused short URL keeps its own values, so send only the target with this field.",
     )
 
@@ -170,7 +170,7 @@ class Link(BaseModel):
     key: str = Field(examples=["my-page"])
     short_url: str = Field(description="The address to share.", examples=["https://sho.rt/my-page"])
     target_url: str | None = Field(
-        description="Where it leads; null where it has a limit and is not yours.", examples=[TARGET]
+        description="Where it leads; null if it has a limit and is not yours.", examples=[TARGET]
     )
     hits: int = Field(description="How often it was followed.", examples=[42])
     created_at: datetime

@@ -95,7 +95,7 @@ def deliver_next(receiver: Subscription) -> bool:
 
 
 def postpone(event: LinkEvent) -> None:
-    """Let the event wait, after each attempt twice as long, from one second to an hour."""
+    """Postpone the event, by one second first, then twice as long each time, up to an hour."""
     pause = timedelta(seconds=min(2**event.attempts, POSTPONED_MOST))
     later = {"attempts": F("attempts") + 1, "not_before": CLOCK + pause}
     LinkEvent.objects.filter(pk=event.pk).update(**later)

@@ -75,7 +75,7 @@ def key_of(path: str) -> str | None:
 
 
 def validate_custom_key(key: str) -> None:
-    """Raise ValidationError, which says what would be right, unless a user may choose `key`."""
+    """Raise ValidationError unless a user may choose `key`."""
     if not CUSTOM_KEY.fullmatch(key):
         raise ValidationError(
             f"{shortened(key)!r} is not a valid key: "

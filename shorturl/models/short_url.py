@@ -62,7 +62,7 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         )
 
     def with_state(self) -> "ShortUrlQuerySet":
-        """Add `state`, a LinkState; it is LIVE for those of live()."""
+        """Add `state`, a LinkState; it is LIVE for the links of live()."""
         why = Case(
             When(deleted_at__isnull=False, then=Value(LinkState.DELETED)),
             When(expires_at__lte=CLOCK, then=Value(LinkState.EXPIRED)),

@@ -42,7 +42,7 @@ class LinkForm(forms.Form):
     differ from these are changed, so a concurrent change of another field is kept.
     """
 
-    own_host: str  # the Host of the request, where no target may lead
+    own_host: str  # the Host of the request, to which no target may lead
 
     title = forms.CharField(
         label="Title",
@@ -56,7 +56,7 @@ class LinkForm(forms.Form):
         required=False,
         widget=forms.TextInput(attrs=AS_TYPED),
     )
-    # times.js converts the field to the reader's time zone and back, and names the zone here.
+    # times.js converts the field to the reader's time zone and back, and its help names the zone.
     expires_at = forms.DateTimeField(
         label="Expiry",
         help_text="The time when the link stops working, in UTC. Leave it empty for no expiry.",

@@ -18,7 +18,7 @@ from shorturl.visits import geoip
 OTHER = "other"  # a referrer that is not a host, or one above the cardinality limit
 OTHER_FAMILY = "Other"  # a family that is on no list
 
-LONGEST_USER_AGENT = 512  # characters; those of browsers have at most some 300
+LONGEST_USER_AGENT = 512  # characters; browsers send at most some 300
 # The sizes of the caches of each process.
 MOST_USER_AGENTS = 2_000
 MOST_VISITS = 4_000

@@ -28,7 +28,7 @@ class Command(BaseCommand):
     """Reads all pages in one transaction, which PgBouncer keeps on one session."""
 
     help = (
-        "Write all links, deleted ones too, with hits and times, as they are at one moment. "
+        "Write all links, deleted ones too, with hits and times, from one snapshot. "
         "Exit codes: 0, all are written; 2, they are not."
     )
 

@@ -53,7 +53,7 @@ class Command(BaseCommand):
             with self.lines(name) as lines:
                 self.load(records_of(lines), options["owner"])
         except DatabaseError as error:
-            what_now = f"{self.summary()} Run it again: it goes on."
+            what_now = f"{self.summary()} Run it again: it continues."
             raise database_error(error, what_now, returncode=2) from error
         except OSError as error:
             raise CommandError(f"{name} cannot be read: {error.strerror}.", returncode=2) from error

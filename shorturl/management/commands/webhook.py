@@ -34,7 +34,7 @@ class Command(DatabaseCommand):
 
     def handle(self, *args: Any, do: Any, **options: Any) -> None:
         if settings.DATABASE_CITUS:
-            raise CommandError("Webhooks need triggers, which Citus does not allow here.")
+            raise CommandError("Webhooks need triggers, which a Citus cluster does not allow.")
         do(**options)
 
     def add(self, url: str, **options: Any) -> None:
