@@ -32,7 +32,7 @@ class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """An admin that answers malformed requests with an error page instead of a 500."""
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Show the whole list for a filter that cannot be evaluated, as Django does for some."""
+        """Show the whole list if a filter cannot be evaluated; Django does so for some filters."""
         try:
             return super().get_changelist_instance(request)
         except (DataError, ValueError, OverflowError) as error:  # a regex "(", the year 0, a NUL
@@ -59,7 +59,7 @@ class AdminForm(LinkForm, forms.ModelForm):  # type: ignore[type-arg]
     target_url = forms.CharField(label="Target URL", widget=AdminTextInputWidget)
 
     def clean_max_hits(self) -> int | None:
-        """Compare the limit with the hits that the form shows; save_model() meets later ones."""
+        """Compare the limit with the hits that the form shows; save_model() checks later ones."""
         max_hits: int | None = self.cleaned_data["max_hits"]
         if max_hits is not None and max_hits < self.instance.total_hits:
             raise ValidationError(str(ShortUrl.LimitTooLow(max_hits)), code="too_low")
@@ -144,7 +144,7 @@ class ShortUrlAdmin(CheckedAdmin):
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         keys = [str(short_url) for short_url in objs if short_url.deleted_at is None]
-        return keys, {self.opts.verbose_name_plural: len(keys)}, set(), []  # no other rows go
+        return keys, {self.opts.verbose_name_plural: len(keys)}, set(), []  # only these
 
 
 SCOPES = tuple(f"can_{scope}" for scope in ApiToken.SCOPES)
@@ -178,7 +178,7 @@ class ApiTokenAdmin(CheckedAdmin):
         return False  # tokens are revoked, so that their rows show when
 
     def save_model(self, request: HttpRequest, obj: ApiToken, form: Any, change: bool) -> None:
-        """Save a new token, or only the changed fields of an old one, as it may be revoked now."""
+        """Save a new token, or the changed fields of an old one: it may be revoked meanwhile."""
         if change:
             obj.save(update_fields=form.changed_data)
         else:

@@ -1,4 +1,4 @@
-"""System checks of the strategies that are chosen, of visits, and of the quotas of visitors."""
+"""System checks of the chosen strategies, of visits, and of the quotas of visitors."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -42,8 +42,8 @@ def check_strategies(**kwargs: Any) -> Iterator[CheckMessage]:
             )
         elif nested and not strategies[name].nests:
             yield Error(
-                f"{setting}={name!r} is to be the whole transaction, and a request with an "
-                "Idempotency-Key is one already.",
+                f"{setting}={name!r} must be the outermost transaction, but a request with an "
+                "Idempotency-Key already runs in one.",
                 hint=hint,
                 id="shorturl.E003",
             )
@@ -59,8 +59,8 @@ def check_visits(**kwargs: Any) -> Iterator[CheckMessage]:
         )
     if settings.SHORTURL_VISITS and settings.SHORTURL_RESOLVING != "combined":
         yield checks.Warning(
-            f"SHORTURL_RESOLVING={settings.SHORTURL_RESOLVING!r} counts nothing: visits are "
-            f"recorded by SHORTURL_VISITS={settings.SHORTURL_VISITS!r}, hits included.",
+            f"SHORTURL_RESOLVING={settings.SHORTURL_RESOLVING!r} is not used: "
+            f"SHORTURL_VISITS={settings.SHORTURL_VISITS!r} records visits and counts the hits.",
             hint="Leave one of the two at its default, or set SHORTURL_VISITS=off.",
             id="shorturl.W002",
         )
@@ -73,7 +73,7 @@ def check_client_address(**kwargs: Any) -> Iterator[CheckMessage]:
     behind_a_proxy = settings.SECURE_PROXY_SSL_HEADER and not settings.PROXY_CLIENT_ADDRESS
     if settings.SHORTURL_PUBLIC_CREATE and limited and behind_a_proxy:
         yield checks.Warning(
-            "All visitors spend one quota: they come from the address of the proxy.",
+            "All visitors share one quota: their requests have the address of the proxy.",
             hint="Have the proxy set X-Forwarded-For, and set PROXY_CLIENT_ADDRESS=on.",
             id="shorturl.W001",
         )

@@ -52,8 +52,8 @@ STRATEGIES: dict[str, dict[str, Strategy[Any]]] = {
 }
 # These count several hits of a key in one call: the service collects hits for them.
 COLLECTED = ("combined", "one_transaction")
-# Random keys that are drawn while their nodes are away: with half of all nodes away, one create of
-# a thousand meets only such keys.
+# Attempts of a create whose random keys are on nodes that do not answer. With half of all nodes
+# down, one create in a thousand fails.
 NODES_TRIED = 10
 SETTINGS = {"recording_visits": "SHORTURL_VISITS"}  # not named after the folder
 
@@ -105,7 +105,7 @@ def create_at_random(
     create = partial(create_by, strategy, target_url, **values)
     for _ in range(NODES_TRIED - 1 if settings.DATABASE_CITUS else 0):
         try:
-            with transaction.atomic():  # as the caller's goes on
+            with transaction.atomic():  # an error leaves the caller's usable
                 return create(keys=keys.candidates())
         except DatabaseError as error:
             if not missing_node(error):
@@ -151,7 +151,7 @@ def deleted(taken: list[str]) -> set[str]:
 
 
 def reusable(target_url: str, *, owner_id: int) -> ShortUrl | None:
-    """Return the owner's oldest live link, if any; it takes no lock, as reuse() looks again."""
+    """Return the owner's oldest live link, if any; it takes no lock: reuse() looks again."""
     links = ShortUrl.objects.live().filter(owner_id=owner_id, target_url=target_url)
     return links.order_by("id").first()
 
@@ -169,8 +169,8 @@ def reuse(target_url: str, *, owner_id: int) -> tuple[ShortUrl, bool]:
 def change(links: ShortUrlQuerySet, **values: Any) -> bool:
     """Change the short URL in `links`, which has at most one; return whether there was one.
 
-    Hits may arrive meanwhile. A new limit applies to the hits of all strategies, except hits in
-    another table whose statement has not committed yet.
+    Hits may be counted at the same time. A new limit applies to the hits of all strategies, except
+    hits in another table whose statement has not committed yet.
 
     Raises ShortUrl.LimitTooLow for a limit below the hits.
     """
@@ -257,7 +257,7 @@ def follow_often(key: str, visits: Sequence[Visit]) -> list[tuple[str, int]]:
         except Exception:
             if not counted:
                 raise
-            break  # what is counted is committed, and has to be answered
+            break  # the counted hits are committed, and must be answered
         if not one:
             break
         counted += one

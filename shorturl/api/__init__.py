@@ -39,7 +39,7 @@ class Docs(Swagger):
     template = "shorturl/api_docs.html"
 
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
-        """Let images be data: URLs, as the icons of Swagger UI are; an image cannot run code."""
+        """Allow data: URLs for images, which Swagger UI has as icons; an image cannot run code."""
         allow_icons: Any = csp_update({"img-src": ["data:"]})
         response: HttpResponse = allow_icons(super().render_page)(request, api, **kwargs)
         return response

@@ -78,7 +78,7 @@ def caller(request: HttpRequest) -> owners.Who:
 
 
 def sender(request: HttpRequest) -> str:
-    """Return who sends a POST, as text, before it is admitted: each token for itself."""
+    """Return the sender of a POST as text, before it is admitted; each token is one sender."""
     if token := Token("create")(request):
         return f"token {token.pk}"
     return quotas.spender_of(Login()(request) or AnonymousUser(), request)

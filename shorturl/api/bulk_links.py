@@ -67,25 +67,25 @@ class BulkQuery(BaseModel):
 
     atomic: bool = Field(
         True,
-        description="true: create all entries or none; false: create every entry that is not at "
-        "fault. A JSON body may have this field, too.",
+        description="true: create all entries or none; false: create every valid entry whose "
+        "key is free. A JSON body may have this field, too.",
     )
 
 
 class BulkItem(BaseModel):
-    """What became of one entry."""
+    """The outcome of one entry."""
 
-    number: int = Field(description="Its place among the entries, from 1.")
+    number: int = Field(description="Its position among the entries, from 1.")
     status: int = Field(
         description="201 created, 409 the key is taken, 422 invalid, 424 left out because another "
-        "one cannot be created, 503 no random key was free.",
+        "entry cannot be created, 503 no random key was free.",
     )
     link: Link | None = None
     error: Error | None = None
 
 
 class BulkResult(BaseModel):
-    """What became of the entries, in their order."""
+    """The outcomes of the entries, in their order."""
 
     items: list[BulkItem]
 
@@ -93,7 +93,7 @@ class BulkResult(BaseModel):
 class BulkError(Error):
     """Why a call cannot be answered, or which entries are the reason that nothing was created."""
 
-    items: list[BulkItem] = Field([], description="Left out where the body could not be read.")
+    items: list[BulkItem] = Field([], description="Left out if the body could not be read.")
 
 
 @router.post(
@@ -120,8 +120,8 @@ def create_links(
 
     An entry has the fields of *Create a short URL*. In the answer each entry has its own status:
     201, 409 or 422. The answer is 201 when all were created, and 207 when only some were. Nothing
-    is created if every entry is at fault, or, with `atomic`, a single one. Then the answer has the
-    status of the first entry at fault, and the entries without a fault have 424.
+    is created if every entry fails, or, with `atomic`, if one does. Then the answer has the status
+    of the first entry that failed, and the valid entries have 424.
 
     Of several entries with the same key, the first one gets it. The others have 409, code
     `duplicate`.
@@ -210,11 +210,11 @@ def csv_entries(body: bytes) -> Iterator[Any]:
                 message = f"{shortened(name)!r} is not a column: use {', '.join(COLUMNS)}."
                 raise wrong_input(("header", "unknown", message))
             if names.count(name) > 1:
-                message = f"The column {name!r} is there more than once: leave one of them out."
+                message = f"The column {name!r} occurs more than once: leave one of them out."
                 raise wrong_input(("header", "repeated", message))
         for row in rows:
             if None in row or None in row.values():
-                yield unreadable("The row has not as many fields as the first line has names.")
+                yield unreadable("The row has more or fewer fields than the first line has names.")
             else:
                 entry: dict[str, Any] = {name: value for name, value in row.items() if value}
                 if tags := row.get("tags"):

@@ -28,7 +28,7 @@ RETRY_AFTER = 5
 # A response lists at most this many faults.
 MAX_ERRORS = 10
 
-# Messages in place of Pydantic's that do not say what would be right.
+# They replace messages of Pydantic's that do not say what would be right.
 MESSAGES = {
     "missing": "It is required.",
     "extra_forbidden": "It is not a known field: leave it out.",

@@ -30,7 +30,7 @@ def parse(body: bytes) -> Any:
     except RecursionError as error:
         raise malformed("it is nested too deeply") from error
     except ValueError as error:  # NaN, or a number of thousands of digits
-        raise malformed("it holds a number that JSON or this service does not know") from error
+        raise malformed("it holds a number that is too long or not JSON") from error
 
 
 def unique(fields: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from shorturl.visits.statistics import GROUPS_MAX, Dimension, Statistics, VisitG
 router = Router(tags=["links"])
 
 
-# What visits can be told apart by; a bot by its name, which is in the dimension browser.
+# The dimensions that visits can be grouped by. The dimension browser has the names of bots.
 Of = Literal["referrer", "browser", "system", "device", "country", "bot"]
 
 
@@ -57,24 +57,24 @@ class VisitsQuery(BaseModel):
         description=f"For each hour, day or month, at most {BUCKETS_MAX:,} of them. Without `by` "
         "and `of`, for each day.",
     )
-    of: Of | None = Field(None, description="For each value of this: of bots, their names.")
+    of: Of | None = Field(None, description="For each value of this; `bot` is the name of a bot.")
     format: Literal["json", "csv"] | None = Field(
         None, description="Instead of an Accept header, for a link in a page."
     )
 
 
 class Item(BaseModel):
-    """Visits that have time or value in common."""
+    """The visits of a period, of a value, or of both."""
 
-    starts_at: datetime | None = Field(description="When the time begins, where `by` asks for it.")
+    starts_at: datetime | None = Field(description="When the period begins; null without a period.")
     unit: Bucket | None = Field(
-        description="How long the time is: longer than asked for, where visits are kept by day or "
-        "month."
+        description="The length of the period: longer than `by` if the visits are stored only by "
+        "day or month."
     )
     value: str | None = Field(
-        description="The value, where `of` asks for one; empty if none was sent or known."
+        description="The value of `of`; empty if it was not sent or is unknown."
     )
-    people: int = Field(description="Visits by people; one who comes twice counts twice.")
+    people: int = Field(description="Visits by people; a person who comes twice counts twice.")
     bots: int = Field(description="Visits by bots.")
 
 
@@ -95,7 +95,7 @@ class LinkVisits(BaseModel):
     people: int = Field(description="In this range.")
     bots: int = Field(description="In this range.")
     items: list[Item] = Field(
-        description="In order of time and number, without times and values that have no visits."
+        description="In order of time and number, without periods and values that have no visits."
     )
 
 
@@ -112,9 +112,9 @@ class LinkVisits(BaseModel):
     },
 )
 def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> Any:
-    """Count the visits to a short URL within a range of days: for each time, each value, or both.
+    """Count the visits to a short URL within a range of days: by period, by value, or by both.
 
-    All numbers are of one moment. Visits that are kept by day or by month count in the range in
+    All numbers are of one moment. Visits that are stored by day or by month count in the range in
     which that day or month begins, so that consecutive ranges add up to the total. CSV
     (`Accept: text/csv`, or `format=csv`) has a line for each item, and a last line of the unit
     `total` for the range.
@@ -153,7 +153,7 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
 
 
 def shown(group: VisitGroup, of: Of | None) -> Item | None:
-    """Return a group as an item; None if it has no visits of the kind that was asked for."""
+    """Return a group as an item; None if it has no visits that `of` counts."""
     people = 0 if of == "bot" else group.people
     bots = 0 if of == "browser" else group.bots
     if not people and not bots:

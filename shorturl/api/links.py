@@ -111,7 +111,7 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
             message = f"It is not a known parameter: use {', '.join(PageQuery.model_fields)}."
             raise wrong_input((name, "unknown", message))
         if len(values) > 1:
-            message = "It is there more than once: leave one of them out."
+            message = "It occurs more than once: leave one of them out."
             raise wrong_input((name, "repeated", message))
     known = owners.links_of(access.caller(request), "view")
     links = known.filter(deleted_at=None).matching(dict(query))

@@ -52,7 +52,7 @@ def clean_key(key: str) -> str:
 
 
 def check_target_url(target_url: str, info: ValidationInfo) -> str:
-    host = info.context["request"].get_host()  # type: ignore[index]  # ninja sees to it
+    host = info.context["request"].get_host()  # type: ignore[index]  # ninja sets it
     try:
         return bans.clean_target_url(target_url, host)
     except ValidationError as error:
@@ -71,9 +71,7 @@ TargetUrl = Annotated[
     ),
 ]
 CustomKey = Annotated[
-    str,
-    cleaned(clean_key),
-    Field(json_schema_extra={"pattern": f"^{keys.CUSTOM_KEY.pattern}$"}),
+    str, cleaned(clean_key), Field(json_schema_extra={"pattern": f"^{keys.CUSTOM_KEY.pattern}$"})
 ]
 MaxHits = Annotated[
     int,
@@ -88,7 +86,7 @@ Title = Annotated[
     str,
     cleaned(labels.clean_title),
     Field(
-        description="What its owner calls it.",
+        description="The owner's name for it.",
         examples=["Spring catalogue"],
         json_schema_extra={"maxLength": labels.TITLE_MAX_LENGTH},
     ),
@@ -105,7 +103,7 @@ Tags = Annotated[
 
 
 class Change(BaseModel):
-    """What is to be changed of a short URL."""
+    """The fields of a short URL to change."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"minProperties": 1})
 
@@ -124,7 +122,7 @@ class Change(BaseModel):
 
 
 class NewLink(BaseModel):
-    """What makes a short URL."""
+    """A short URL to create."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -143,13 +141,13 @@ class NewLink(BaseModel):
         False,
         strict=True,
         description="Return your own live short URL to the same target, if there is one; of "
-        "several, the oldest. Two targets are the same if their texts are, letter for letter. "
+        "several, the oldest. Two targets are the same if all their characters are equal. "
         "A reused short URL keeps its own values, so send only the target with this field.",
     )
 
 
 class PageQuery(BaseModel):
-    """Which of the short URLs to list, and which part of them."""
+    """Filters of the list, and one of its pages."""
 
     limit: int = Field(PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="Short URLs of a page.")
     after: CustomKey | None = Field(None, description="The last key of the page before.")
@@ -172,8 +170,7 @@ class Link(BaseModel):
     key: str = Field(examples=["my-page"])
     short_url: str = Field(description="The address to share.", examples=["https://sho.rt/my-page"])
     target_url: str | None = Field(
-        description="Where it leads; null where it has a limit and is not yours.",
-        examples=[TARGET],
+        description="Where it leads; null if it has a limit and is not yours.", examples=[TARGET]
     )
     hits: int = Field(description="How often it was followed.", examples=[42])
     created_at: datetime
@@ -220,4 +217,4 @@ class Error(BaseModel):
     """Why a call cannot be answered. All errors look like this one."""
 
     detail: str = Field(description="A sentence for people.")
-    errors: list[Fault] = Field([], description="Left out where no input is invalid.")
+    errors: list[Fault] = Field([], description="Left out if no input is invalid.")

@@ -1,1 +1,1 @@
-"""Events of short URLs: who is told of them, and how."""
+"""Events of short URLs: their receivers, and the delivery."""

@@ -1,6 +1,6 @@
-"""What `manage.py deliver` does: it tells all receivers of their events, each in a thread.
+"""What `manage.py deliver` does: it sends the events to their receivers, each in a thread.
 
-The requests are signed by https://www.standardwebhooks.com.
+The requests are signed as https://www.standardwebhooks.com specifies.
 """
 
 import base64
@@ -28,15 +28,15 @@ from shorturl.strategies import delivering
 
 logger = logging.getLogger(__name__)
 
-PAUSE = 1  # seconds between two looks for events
+PAUSE = 1  # seconds between two searches for events
 POSTPONED_MOST = 3_600  # seconds
-EXPIRIES = 1_000  # of one statement
+EXPIRIES = 1_000  # links of one statement
 TIMEOUT = 5  # seconds: of each wait for the receiver
 LONGEST = 20  # seconds: of the whole request; a claim is longer
 
 
 class Deliverer:
-    """Delivers to each receiver in a thread, so a slow one delays nobody else."""
+    """Delivers to each receiver in a thread, so a slow receiver delays no other."""
 
     def __init__(self) -> None:
         self.stopping = threading.Event()
@@ -68,13 +68,13 @@ class Deliverer:
                 pass
         except Error as error:
             unavailable(error)
-        except Exception:  # nobody asks for the thread's result
-            logger.exception("%s is not told of its events", receiver)
+        except Exception:  # the thread's result is never read
+            logger.exception("Events are not delivered to %s", receiver)
 
 
 def unavailable(error: Error) -> None:
     """Log the database's error, and connect again next time."""
-    logger.warning("Events are not delivered now: the database: %s", str(error).strip())
+    logger.warning("Events are not delivered now, because of the database: %s", str(error).strip())
     connection.close()
 
 
@@ -90,23 +90,23 @@ def deliver_next(receiver: Subscription) -> bool:
         return delivering.STRATEGIES[settings.SHORTURL_DELIVERING].function(receiver.pk, send)
     except (NotDelivered, OSError, HTTPException) as error:
         postpone(taken[-1])
-        logger.warning("%s is not told of %s: %s", receiver, taken[-1], error)
+        logger.warning("%s is not delivered to %s: %s", taken[-1], receiver, error)
         return True
 
 
 def postpone(event: LinkEvent) -> None:
-    """Let the event wait, after each attempt twice as long, from one second to an hour."""
+    """Postpone the event, by one second first, then twice as long each time, up to an hour."""
     pause = timedelta(seconds=min(2**event.attempts, POSTPONED_MOST))
     later = {"attempts": F("attempts") + 1, "not_before": CLOCK + pause}
     LinkEvent.objects.filter(pk=event.pk).update(**later)
 
 
-@transaction.atomic  # Django demands it for FOR UPDATE
+@transaction.atomic  # Django requires it for FOR UPDATE
 def tell_expiries() -> int:
-    """Mark links that have expired as told, which writes their events; return how many.
+    """Set expiry_told of links that have expired, which writes their events; return how many.
 
     The statement checks the expiry on the row's newest version, under its lock. A new expiry
-    differs from the one that was told, and is told again.
+    differs from expiry_told, so it gets an event, too.
     """
     expired = ShortUrl.objects.filter(EXPIRY_UNTOLD, expires_at__lte=CLOCK)
     some = expired.order_by("id").select_for_update(skip_locked=True)[:EXPIRIES]

@@ -1,4 +1,4 @@
-"""Who is told of events; the triggers that write events exist only while somebody is told."""
+"""The receivers of events; the triggers that write events exist only while there are any."""
 
 import base64
 import secrets
@@ -11,7 +11,7 @@ from shorturl.models import ShortUrl, Subscription
 
 MOST = 20  # receivers; `manage.py deliver` has a thread and a connection for each
 LINKS = connection.ops.quote_name(ShortUrl._meta.db_table)
-# Waits for the changes that are under way, and lets no other one begin.
+# It waits for changes in progress, and blocks further ones.
 LOCK = f"LOCK TABLE {LINKS} IN SHARE ROW EXCLUSIVE MODE"
 EDITED = "({0}.target_url, {0}.max_hits, {0}.expires_at)"
 # When each type of event is written. Triggers run in the order of their names.
@@ -29,9 +29,9 @@ TRIGGERS = {
 
 
 def subscribe(url: str) -> Subscription:
-    """Tell `url` of every change that is committed from now on.
+    """Add a receiver of every change that is committed from now on.
 
-    It waits for the changes under way, so none is committed later without its event. Raises
+    It waits for changes in progress, so none is committed later without its event. Raises
     ValidationError for an invalid or known address.
     """
     validate_target_url(url)
@@ -52,7 +52,7 @@ def subscribe(url: str) -> Subscription:
 
 
 def unsubscribe(url: str) -> bool:
-    """Forget the receiver, its events, and with the last one the triggers; False if unknown."""
+    """Delete a receiver with its events, and with the last one the triggers; False if unknown."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(LOCK)
         removed, _ = Subscription.objects.filter(url=url).delete()

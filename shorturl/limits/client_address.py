@@ -18,10 +18,10 @@ def client_address(request: HttpRequest) -> str | None:
 
 
 def address_of(environ: Mapping[str, Any]) -> str | None:
-    """Return the address of the client by the WSGI environ; None for one such as a Unix socket.
+    """Return the client's address from the WSGI environ; None without one, as on a Unix socket.
 
     With PROXY_CLIENT_ADDRESS it is the last address of X-Forwarded-For, the only one that a client
-    cannot forge; else behind a proxy it is the proxy's.
+    cannot forge. Without it, behind a proxy, it is the proxy's address.
     """
     address = str(environ.get("REMOTE_ADDR", ""))
     if settings.PROXY_CLIENT_ADDRESS:

@@ -48,7 +48,7 @@ def visible_to(who: Who) -> ShortUrlQuerySet:
 
 
 def may_see_target(who: Who, short_url: ShortUrl) -> bool:
-    """Return whether `who`, who sees its page, also sees its target."""
+    """Return whether `who` may see the target of a link whose page they may see."""
     # A client that has the target of a link with a limit has used the link.
     if short_url.max_hits is None:
         return True
@@ -63,8 +63,8 @@ def remove(account: User) -> int:
     """Remove an account; return how many links have lost their owner. They stay in service.
 
     Django would update all links in one statement, and redirects would wait for its COMMIT. Here
-    each batch is a transaction of its own. Links that the account creates meanwhile lose their
-    owner in the removal itself. Raises RuntimeError inside atomic().
+    each batch is a separate transaction. Links that the account creates after the last batch lose
+    their owner in the removal itself. Raises RuntimeError inside atomic().
     """
     links = 0
     while disowned := disown(account.pk):

@@ -120,7 +120,7 @@ def reuse(
 def paying(
     strategy: Strategy[spending.Spend], spender: str, create: Callable[[], T], charges: list[Charge]
 ) -> Callable[[], T]:
-    """Return a function that spends the charges, of which the longest period is last, and creates.
+    """Return a function that spends the charges and creates; the longest period comes last.
 
     `reservation` spends all charges in one statement. Any other strategy is called for each one.
     """

@@ -1,8 +1,8 @@
 """Banned domains: no link is made to one, and no redirect leads there.
 
-A redirect looks at the ban when it knows the target, and so after the hit is counted. It therefore
-does not matter whether a link was made before, during or after a ban. The look costs no statement:
-each process keeps the banned domains for HOLDS seconds.
+A redirect checks the ban when it knows the target, and so after the hit is counted. It therefore
+does not matter whether a link was made before, during or after a ban. The check costs no statement:
+each process caches the banned domains for HOLDS seconds.
 """
 
 from contextlib import suppress
@@ -42,7 +42,7 @@ def refresh() -> None:
     if now - known.since > HOLDS:
         domains = frozenset(BannedDomain.objects.values_list("domain", flat=True))
         with storing:
-            if now > known.since:  # or another thread has begun later and ended earlier
+            if now > known.since:  # else another thread has stored a newer read
                 known = Known(known.domains if domains == known.domains else domains, now)
 
 
@@ -73,7 +73,7 @@ def clean_target_url(target_url: str, own_host: str) -> str:
 
 
 def state_of(short_url: ShortUrl) -> str:
-    """Return the state that with_state() has read, or "banned" where a redirect would say so.
+    """Return the state that with_state() has read, or "banned" for a live link to a banned domain.
 
     No list is filtered by it, because PostgreSQL does not know how a browser reads a host.
     """

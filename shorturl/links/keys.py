@@ -75,7 +75,7 @@ def key_of(path: str) -> str | None:
 
 
 def validate_custom_key(key: str) -> None:
-    """Raise ValidationError, which says what would be right, unless a user may choose `key`."""
+    """Raise ValidationError unless a user may choose `key`."""
     if not CUSTOM_KEY.fullmatch(key):
         raise ValidationError(
             f"{shortened(key)!r} is not a valid key: "
@@ -93,9 +93,9 @@ def is_collision(error: IntegrityError) -> bool:
 def violates(error: IntegrityError, constraint: str) -> bool:
     """Return whether `error` is a violation of the constraint of this name.
 
-    Both drivers name it in the diagnostics of their error, the cause of Django's. What Citus passes
-    on from another node names it only in a message in that node's language, often with the number
-    of a shard at its end.
+    Both drivers name it in the diagnostics of their error, the cause of Django's. An error that
+    Citus passes on from another node names it only in its message, in that node's language, often
+    followed by the number of a shard.
     """
     diagnostics = getattr(error.__cause__, "diag", None)
     if named := getattr(diagnostics, "constraint_name", None):

@@ -1,4 +1,4 @@
-"""The roll-up of partial counts: what `append_only` needs, and a change of strategy may want."""
+"""The roll-up of partial counts; `append_only` needs it, and a change of strategy can use it."""
 
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
@@ -6,7 +6,7 @@ from django.db.models import Exists, OuterRef
 
 from shorturl.models import PartialCount, ShortUrl
 
-BATCH = 10_000  # rows of one statement: some 50 ms of a lock on the links that it adds to
+BATCH = 10_000  # rows of one statement, which locks their links for some 50 ms
 
 TABLES = {
     "counts": sql.Identifier(PartialCount._meta.db_table),
@@ -32,9 +32,7 @@ MOVE = sql.SQL("""
     )
     SELECT coalesce(sum(rows), 0), coalesce(sum(hits), 0) FROM sums
 """).format(**TABLES)
-
-
-# The counts before the link, as above, so that the two cannot deadlock.
+# It locks the counts before the link, as MOVE does, so the two cannot deadlock.
 GATHER = sql.SQL("""
     WITH taken AS (
         DELETE FROM {counts} WHERE key = %s RETURNING hits
@@ -47,26 +45,25 @@ GATHER = sql.SQL("""
 
 
 def gather(key: str, max_hits: int) -> None:
-    """Give a link a limit, and its own counter what was counted elsewhere."""
+    """Set a link's limit, and move its partial counts into its own counter."""
     with connection.cursor() as cursor:
         cursor.execute(GATHER, [key, max_hits, key])
 
 
 def roll_up(batch: int = BATCH) -> int:
-    """Move the partial counts there are into their links' own counters; return how many hits.
+    """Move the partial counts into their links' own counters; return how many hits were moved.
 
-    One statement deletes up to `batch` rows and adds what they held, so that every committed state
-    has each hit once, and a roll-up that is killed has moved a batch or not. Any number may run at
-    once: each skips the rows that another one, or a hit, has locked, and they lock links in one
-    order.
+    One statement deletes up to `batch` rows and adds their hits, so every committed state has each
+    hit once. A roll-up that is killed has moved whole batches. Any number can run at once: each
+    skips the rows that another roll-up or a hit has locked, and all lock links in one order.
 
-    Links with a limit are left out: gather() has moved what they had, and what was under way at
-    that moment may not fit into the limit any more. with_total_hits() has it all the same.
+    Links with a limit are left out: gather() has moved their counts, and hits that were counted
+    while it ran may exceed the limit. with_total_hits() includes them.
     """
-    moved = 0
     limited = ShortUrl.objects.filter(key=OuterRef("short_url_id"), max_hits__isnull=False)
     if not PartialCount.objects.exclude(Exists(limited)).exists():
-        return moved  # the statement is of many links, which a cluster refuses
+        return 0  # a cluster refuses MOVE, because it changes many links
+    moved = 0
     while True:
         with connection.cursor() as cursor:
             cursor.execute(MOVE, [batch])

@@ -55,7 +55,7 @@ def with_scheme(target_url: str) -> str:
 
 
 def validate_target_url(target_url: str) -> None:
-    """Raise ValidationError, which says what would be right, unless a link may lead there."""
+    """Raise ValidationError unless a link may lead to `target_url`."""
     if len(target_url) > TARGET_URL_MAX_LENGTH:
         raise ValidationError(
             f"The target URL has {len(target_url):,} characters: "

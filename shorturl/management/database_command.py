@@ -1,4 +1,4 @@
-"""What commands have in common: errors of the database and of a missing user, and old rows."""
+"""What commands share: errors of the database, a missing user, and the removal of old rows."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ class ForgettingCommand(DatabaseCommand):
 
 
 def forget(old: QuerySet[Any], batch: int = BATCH) -> int:
-    """Delete the rows of `old` in batches, of which each is committed; return how many."""
+    """Delete the rows of `old`, and commit each batch; return how many."""
     removed = 0
     while True:
         some = old.model._base_manager.filter(pk__in=old.values("pk")[:batch])

@@ -20,7 +20,7 @@ T = TypeVar("T")
 DAYS = 365
 KINDS = 50  # of the visits to a link: compact() would reduce more
 
-# The share of a link's most visits, from 0 to 1, by the day of the year.
+# The visits of a day as a share of the link's most visits, by the day of the year.
 Course = Callable[[int], float]
 
 

@@ -11,15 +11,15 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 NAME_CONSTRAINT = "shorturl_apitoken_name_uk"
-# Django's name for the foreign key, checked at COMMIT: until then the user may be removed.
+# Django's name for the foreign key. COMMIT checks it, so the user can be removed until then.
 USER_CONSTRAINT = "shorturl_apitoken_user_id_12ba1862_fk_auth_user_id"
 
 
 class ApiToken(models.Model):
     """A bearer token of the API.
 
-    The database stores only the token's SHA-256 digest. The token has 256 random bits, so nobody
-    can guess it from a fast hash, and the slow hash that a password needs would slow down every
+    The database stores only the token's SHA-256 digest. The token has 256 random bits, so it
+    cannot be guessed from a fast hash. The slow hash that a password needs would slow down every
     call. Looking the digest up in an index leaks nothing about the token by its timing.
     """
 
@@ -51,7 +51,7 @@ class ApiToken(models.Model):
 
     class Meta:
         verbose_name = "API token"
-        # Users name their own tokens, and need not know of the names of others.
+        # Unique for each user, because users do not see the names of other users' tokens.
         constraints = [
             models.UniqueConstraint(
                 fields=["user", "name"], name=NAME_CONSTRAINT, nulls_distinct=False

@@ -1,4 +1,4 @@
-"""The outbox: receivers of events, and the events that they have not been told yet."""
+"""The outbox: receivers of events, and the events that are not delivered yet."""
 
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
@@ -32,7 +32,7 @@ class LinkEventQuerySet(models.QuerySet["LinkEvent"]):
 
 
 class LinkEvent(models.Model):
-    """A change of a short URL that a receiver has to be told; delivery deletes the row.
+    """A change of a short URL, to deliver to one receiver; delivery deletes the row.
 
     Triggers on the table of short URLs insert the rows, in the transaction of the change. That
     transaction holds the link's row lock, so the ids of one link are committed in their order.

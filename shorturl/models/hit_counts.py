@@ -94,14 +94,14 @@ class VisitCount(models.Model):
 
     class Meta:
         constraints = [
-            # NULLs are distinct, so an hour can have many single visits. A link's page reads by it.
+            # NULLs are distinct, so an hour can have many single visits. A link's page reads it.
             models.UniqueConstraint(
                 fields=["short_url", "starts_at", "unit", *DIMENSIONS, "is_bot"],
                 name="shorturl_visitcount_kind_uk",
             ),
             models.CheckConstraint(condition=Q(hits__gt=0), name="shorturl_visitcount_hits_ck"),
         ]
-        # A roll-up finds its rows by it. A B-tree stores an hour once for many rows.
+        # For roll-ups. A B-tree stores an hour once for many rows.
         indexes = [models.Index(fields=["unit", "starts_at"], name="shorturl_visitcount_time_ix")]
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ IDEMPOTENCY_KEY_MAX_LENGTH = 255
 
 
 class ReuseClaim(models.Model):
-    """A target that was asked for: a row of reusing.on_conflict, which exists only to be locked."""
+    """A requested target: a row that reusing.on_conflict inserts only to lock it."""
 
     digest = models.BinaryField(primary_key=True)  # of owner and target
 

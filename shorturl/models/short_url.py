@@ -1,4 +1,4 @@
-"""The short URL: its key, its target URL, and its hits; and the domains where none may lead."""
+"""The short URL: its key, its target URL, and its hits; and banned domains."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,16 +15,12 @@ from django.db.models.functions import Coalesce, Now
 from shorturl import exceptions
 from shorturl.links import keys
 from shorturl.links.labels import TAG_MAX_LENGTH, TITLE_MAX_LENGTH
-from shorturl.links.validators import (
-    HOST_MAX_LENGTH,
-    TARGET_URL_MAX_LENGTH,
-    validate_target_url,
-)
+from shorturl.links.validators import HOST_MAX_LENGTH, TARGET_URL_MAX_LENGTH, validate_target_url
 from shorturl.models.hit_counts import PartialCount, VisitCount
 
-# The name of the CHECK whose violation tells that a limit is below the hits.
+# The name of the CHECK that a limit below the hits violates.
 LIMIT_CONSTRAINT = "shorturl_shorturl_limit_ck"
-# Django's name for the foreign key, checked at COMMIT: until then the owner may be removed.
+# Django's name for the foreign key. COMMIT checks it, so the owner can be removed until then.
 OWNER_CONSTRAINT = "shorturl_shorturl_owner_id_9c798b6c_fk_auth_user_id"
 # The time at which the database received the statement, however long the statement then waits for
 # a row. now() would be the time at which the transaction began. clock_timestamp() is not STABLE,
@@ -33,7 +29,7 @@ CLOCK: models.Func = models.Func(
     function="statement_timestamp", output_field=models.DateTimeField()
 )
 
-# Of links whose expiry nobody was told of, whether it has come or not.
+# Links without an event of their expiry, whether it has passed or not.
 EXPIRY_UNTOLD = Q(deleted_at=None, expires_at__isnull=False) & ~Q(expiry_told=F("expires_at"))
 
 # The condition of live(), for the SQL of strategies.
@@ -66,7 +62,7 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         )
 
     def with_state(self) -> "ShortUrlQuerySet":
-        """Add `state`, a LinkState; it is LIVE for those of live()."""
+        """Add `state`, a LinkState; it is LIVE for the links of live()."""
         why = Case(
             When(deleted_at__isnull=False, then=Value(LinkState.DELETED)),
             When(expires_at__lte=CLOCK, then=Value(LinkState.EXPIRED)),
@@ -112,7 +108,7 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         """Remove the rows, which frees their keys; return how many were removed.
 
         This is for tests and the lab: a key that was shared must never lead to another target. Call
-        delete() first, or a hit that is counted meanwhile is left for the key's next link.
+        delete() first, or a hit that is counted at the same time is left for the key's next link.
         """
         for model in (PartialCount, VisitCount):
             parts = model._base_manager.using(self.db).filter(short_url__in=self.values("key"))
@@ -163,7 +159,7 @@ class ShortUrl(models.Model):
     # As labels.py returns them; tags are NULL for no tags. Redirects read neither.
     title = models.CharField(max_length=TITLE_MAX_LENGTH, blank=True, default="", db_default="")
     tags = ArrayField(models.CharField(max_length=TAG_MAX_LENGTH), null=True, blank=True)
-    # The expiry that receivers of events were told of: see shorturl/events/delivering.py.
+    # The expiry whose event was written: see shorturl/events/delivering.py.
     expiry_told = models.DateTimeField(null=True, editable=False)
 
     total_hits: int  # set by with_total_hits()
@@ -194,15 +190,11 @@ class ShortUrl(models.Model):
             ),
             # For the links with a tag. A link without tags has no entry.
             GinIndex(
-                fields=["tags"],
-                name="shorturl_shorturl_tags_ix",
-                condition=Q(tags__isnull=False),
+                fields=["tags"], name="shorturl_shorturl_tags_ix", condition=Q(tags__isnull=False)
             ),
-            # For expiries that nobody was told of. No hit changes the index.
+            # For expiries without an event. No hit changes the index.
             models.Index(
-                fields=["expires_at"],
-                name="shorturl_shorturl_expiry_ix",
-                condition=EXPIRY_UNTOLD,
+                fields=["expires_at"], name="shorturl_shorturl_expiry_ix", condition=EXPIRY_UNTOLD
             ),
         ]
         verbose_name = "short URL"

@@ -1,4 +1,4 @@
-"""An error that needs neither a view nor the database: JSON under /api, and else a page."""
+"""An error response that needs no database: JSON under /api, and a page elsewhere."""
 
 from http import HTTPStatus
 
@@ -13,9 +13,9 @@ def is_api(path: str) -> bool:
 def error_response(
     request: HttpRequest, status: HTTPStatus, detail: str, *, busy: bool = False
 ) -> HttpResponse:
-    """Return the response with a sentence for people; `busy`: nothing is broken, and it will pass.
+    """Return the response with a sentence for people; `busy` says that nothing is broken.
 
-    The page is made without the request, whose context processors would ask who is logged in.
+    The page is rendered without the request, whose context processors would read the session.
     """
     if is_api(request.path_info):
         return JsonResponse({"detail": detail}, status=status)

@@ -1,4 +1,4 @@
-"""The forms that create a short URL, change one, find one again, and choose a range of visits."""
+"""The forms that create, change and find short URLs, and choose a range of visits."""
 
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -18,7 +18,7 @@ from shorturl.links.validators import validate_expiry
 from shorturl.models import LinkState, ShortUrl
 from shorturl.visits.ranges import Bucket, range_of, read_date
 
-# No phone may capitalise or correct what is typed.
+# Phones must not capitalise or correct the input.
 AS_TYPED = {
     "autocapitalize": "none",
     "autocomplete": "off",
@@ -42,11 +42,11 @@ class LinkForm(forms.Form):
     differ from these are changed, so a concurrent change of another field is kept.
     """
 
-    own_host: str  # the Host of the request, where no target may lead
+    own_host: str  # the Host of the request, to which no target may lead
 
     title = forms.CharField(
         label="Title",
-        help_text="What you call it. Everybody who can see the page of the link can read it.",
+        help_text="Your name for the link. It is shown on the page of the link.",
         required=False,
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
@@ -56,10 +56,10 @@ class LinkForm(forms.Form):
         required=False,
         widget=forms.TextInput(attrs=AS_TYPED),
     )
-    # times.js converts the field to the reader's time zone and back, and names the zone here.
+    # times.js converts the field to the reader's time zone and back, and its help names the zone.
     expires_at = forms.DateTimeField(
         label="Expiry",
-        help_text="When it stops leading there, in UTC. Leave it empty for no expiry.",
+        help_text="The time when the link stops working, in UTC. Leave it empty for no expiry.",
         required=False,
         error_messages={"invalid": "Enter a date and a time, for example 2030-12-31 23:59."},
         widget=forms.DateTimeInput(
@@ -101,7 +101,7 @@ class TargetForm(LinkForm):
 
     max_hits = forms.IntegerField(
         label="Limit",
-        help_text="After how many hits it stops leading there. Leave it empty for no limit.",
+        help_text="The number of hits after which it stops working. Leave it empty for no limit.",
         required=False,
         min_value=1,
         max_value=2**63 - 1,

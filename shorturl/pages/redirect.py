@@ -1,4 +1,4 @@
-"""The redirect, the preview of where it leads, and what those that lead nowhere answer."""
+"""The redirect, its preview, and the answers of links that lead nowhere."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -84,8 +84,8 @@ def check_ban(short_url: ShortUrl) -> None:
 def resolve(request: HttpRequest, key: str) -> HttpResponse:
     """Redirect to the target of `key` and count the hit.
 
-    HEAD does not count. Of a link with a limit it does not tell the target: a client that has it
-    has used the link. A hit of a banned target counts, as the count is what tells the target.
+    HEAD does not count. For a link with a limit it does not show the target: a client that has the
+    target has used the link. A hit on a banned target counts, because counting reads the target.
     """
     short_url = follow(request, key) if request.method == "GET" else look(key)
     check_ban(short_url)
@@ -108,7 +108,7 @@ def preview(request: HttpRequest, key: str) -> HttpResponse:
 
 
 def dead_end(request: HttpRequest, error: Gone | Banned) -> HttpResponse:
-    """Return a page or JSON: 410 for what has expired or is used up, 403 for a banned target."""
+    """Return a page or JSON: 410 for an expired or used-up link, 403 for a banned target."""
     response: HttpResponse
     status, page = HTTPStatus.FORBIDDEN, "shorturl/banned.html"
     if isinstance(error, Gone):

@@ -164,7 +164,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
         detail = f"The body is too large: send at most {longest_body(request.path_info):,} bytes."
     elif isinstance(exception, (TooManyFieldsSent, TooManyFilesSent)):
         status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-        detail = "The request has too many fields: send only those of the form."
+        detail = "The request has too many fields: send only the fields of the form."
     elif isinstance(exception, (BadRequest, MultiPartParserError)):
         detail = str(exception)
     elif isinstance(exception, DisallowedHost):

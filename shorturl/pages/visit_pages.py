@@ -77,7 +77,7 @@ def visits_of(short_url: ShortUrl, given: QueryDict) -> tuple[dict[str, Any], HT
 
 
 def tables(found: Statistics) -> Iterator[ValueTable]:
-    """Yield the tables with known values: those of people, and last the one of bots."""
+    """Yield the tables of visits by people that have known values, and last the table of bots."""
     for dimension, title in TITLES.items():
         counts = {each.values[dimension] or "": each.people for each in found.of(dimension)}
         if any(value for value, people in counts.items() if people):

@@ -35,7 +35,7 @@ def test_a_strategy_that_is_not_right_is_an_exhibit_and_refused(settings: Any, n
 
 def test_a_way_to_reuse_that_has_to_be_the_whole_transaction(settings: Any) -> None:
     settings.SHORTURL_REUSING = "serializable"
-    assert "SHORTURL_REUSING='serializable' is to be the whole transaction" in messages()
+    assert "SHORTURL_REUSING='serializable' must be the outermost transaction" in messages()
     settings.SHORTURL_REUSING = "magic"
     assert "Choose one of on_conflict, advisory_lock." in messages()
 

@@ -11,7 +11,7 @@ from shorturl.exceptions import KeySpaceExhausted, KeyTaken, LeftOut, ShortUrlEr
 from shorturl.links import keys
 from shorturl.models import ShortUrl
 
-# Entries of one request. The statement takes some 20 ms, and locks their keys meanwhile.
+# Entries of one request. The statement locks their keys for some 20 ms.
 BULK_MAX = 1_000
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]

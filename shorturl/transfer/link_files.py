@@ -40,8 +40,8 @@ SHLINK = {
     "hits": "visits",
     "created_at": "createdAt",
 }
-# By their names for these another program is known. An answer of Shlink's API has its visits under
-# another name than its CSV, and would lose them.
+# The columns whose names identify a program. Shlink's API and its CSV have different names for the
+# visits, so an answer of the API is refused instead of losing them.
 IDENTIFYING = ("key", "target_url", "hits")
 # The names that other programs have for COLUMNS.
 FOREIGN = [
@@ -67,7 +67,7 @@ FOREIGN = [
 # A spreadsheet computes a cell that begins with one of these, so an apostrophe is put before it,
 # and before another apostrophe.
 COMPUTED = ("=", "+", "-", "@", "'")
-# Properties of Kutt's links that links have not here.
+# Properties of Kutt's links that this service does not have.
 NOT_HERE = ("banned", "password")
 HITS_MAX = 2**63 - 1  # the largest value of the column
 
@@ -78,14 +78,14 @@ def format_of(name: str, given: str | None) -> str:
     found = given or Path(name).suffix.removeprefix(".")
     if found not in FORMATS:
         ways = " or ".join(f"--format {each}" for each in FORMATS)
-        raise CommandError(f"What is the format of {name}? Say {ways}.", returncode=2)
+        raise CommandError(f"The format of {name} is unknown: use {ways}.", returncode=2)
     return found
 
 
 def csv_records(lines: Iterable[str]) -> Iterator[tuple[int, Record | ValidationError]]:
     """Yield the number of the line and the row, or its error, for each row of a CSV file.
 
-    In a file of export_links the apostrophes before COMPUTED are taken away.
+    In a file of export_links the apostrophes before COMPUTED are removed.
 
     Raises ValidationError for unknown or repeated columns, and csv.Error for malformed CSV.
     """
@@ -93,10 +93,10 @@ def csv_records(lines: Iterable[str]) -> Iterator[tuple[int, Record | Validation
     columns = list(rows.fieldnames or ())
     names(columns)
     if repeated := {name for name in columns if columns.count(name) > 1}:
-        raise ValidationError(f"More than once: {listed(repeated)}. Leave one of each out.")
+        raise ValidationError(f"Repeated columns: {listed(repeated)}. Leave one of each out.")
     for row in rows:
         if None in row or None in row.values():
-            wrong = "The row has not as many fields as the first line has names."
+            wrong = "The row has more or fewer fields than the first line has names."
             yield rows.line_num, ValidationError(wrong)
         elif "key" in row:
             yield rows.line_num, {name: text.removeprefix("'") for name, text in row.items()}
@@ -114,8 +114,8 @@ def json_records(lines: Iterable[str]) -> Iterator[tuple[int, Record | Validatio
         if isinstance(content, dict) and isinstance(content.get("data"), list):
             content = content["data"]  # a page of Kutt's API
         for each in content if isinstance(content, list) else [content]:
-            wrong = ValidationError("The line is no JSON object: write {…} with a link's fields.")
-            yield number, each if isinstance(each, dict) else wrong
+            wrong = "The line is not a JSON object: write {…} with a link's fields."
+            yield number, each if isinstance(each, dict) else ValidationError(wrong)
 
 
 def names(fields: Iterable[str]) -> Mapping[str, str]:
@@ -126,12 +126,12 @@ def names(fields: Iterable[str]) -> Mapping[str, str]:
             message = f"Unknown: {listed(unknown)}. The columns are {', '.join(COLUMNS)}."
             raise ValidationError(message)
         return dict(zip(COLUMNS, COLUMNS, strict=True))
-    for names_there in FOREIGN:
-        if {names_there[name] for name in IDENTIFYING} <= given:
-            return names_there
+    for foreign in FOREIGN:
+        if {foreign[name] for name in IDENTIFYING} <= given:
+            return foreign
     raise ValidationError(
-        f"Neither this service nor Shlink, Kutt or YOURLS has links with {listed(given)}: "
-        "name the columns at least key and target_url."
+        f"Neither this service nor Shlink, Kutt or YOURLS writes links with {listed(given)}: "
+        "use at least the columns key and target_url."
     )
 
 
@@ -139,9 +139,9 @@ def row(record: Record, owner_id: Callable[[str], int], now: datetime) -> dict[s
     said = {ours: record.get(theirs) for ours, theirs in names(record).items()}
     for name in NOT_HERE:
         if record.get(name):
-            raise ValidationError(f"The link has a {name!r} there, which no link has here.")
+            raise ValidationError(f"The link has a {name!r}, which this service does not support.")
     key, target_url = str(said["key"] or ""), str(said["target_url"] or "")
-    if "key" not in record:  # another program's, which may be an address or a path
+    if "key" not in record:  # the key of another program, which can be an address or a path
         key = urlsplit(key).path.strip("/")
     validate_custom_key(key)
     validate_target_url(target_url)

@@ -16,7 +16,7 @@ LINES_MAX = 5  # horizontal lines
 
 
 class Count(NamedTuple):
-    at: datetime  # in UTC: the begin of an hour, a day or a month
+    at: datetime  # in UTC: the start of an hour, a day or a month
     people: int
     bots: int
 
@@ -96,7 +96,7 @@ class Chart:
         few = (at for test, most in steps if 0 < len(at := list(filter(test, times))) <= most)
         chosen = set(next(few, times[:1]))
         places = [(at, 100 * (x + 0.5) / len(times)) for x, at in enumerate(times) if at in chosen]
-        shown = 2 if len(places) <= TICKS_MAX else 3  # a narrow window shows one of so many
+        shown = 2 if len(places) <= TICKS_MAX else 3  # a narrow window shows every second or third
         return [
             Tick(label(at, times), round(place, 2), minor=bool(number % shown))
             for number, (at, place) in enumerate(places)

@@ -18,7 +18,7 @@ from shorturl.visits import geoip
 OTHER = "other"  # a referrer that is not a host, or one above the cardinality limit
 OTHER_FAMILY = "Other"  # a family that is on no list
 
-LONGEST_USER_AGENT = 512  # characters; the longest of browsers have some 300
+LONGEST_USER_AGENT = 512  # characters; browsers send at most some 300
 # The sizes of the caches of each process.
 MOST_USER_AGENTS = 2_000
 MOST_VISITS = 4_000
@@ -85,11 +85,11 @@ def visit_of(environ: Mapping[str, Any]) -> Visit:
     referrer = referrer_of(environ.get("HTTP_REFERER", ""))
     user_agent = environ.get("HTTP_USER_AGENT", "")[:LONGEST_USER_AGENT]
     country = geoip.country_of(address_of(environ)) if settings.SHORTURL_GEOIP else ""
-    return told_by(referrer, user_agent, country)
+    return kind_of(referrer, user_agent, country)
 
 
 @lru_cache(MOST_VISITS)
-def told_by(referrer: str, user_agent: str, country: str) -> Visit:
+def kind_of(referrer: str, user_agent: str, country: str) -> Visit:
     """Return the kind of a visit by its referrer's host, user-agent and country."""
     browser, system, device, is_bot = families_of(user_agent)
     return Visit(referrer, browser, system, device, country, is_bot)

@@ -1,12 +1,12 @@
-"""The compaction of visits: of times with many kinds, the dimensions are kept, and not the kinds.
+"""The compaction of visits: a crowded period keeps its dimensions instead of its kinds.
 
-A popular link has hundreds of kinds of visits in an hour, as many as referrers, browsers, systems,
-devices and countries are combined. What is shown tells them apart by one dimension at a time. So
-the rows of the kinds make room for rows that have the value of one dimension each, and ANY in the
-others: far fewer, and none of the numbers that are shown changes. VisitCount says how both add up.
+A popular link has hundreds of kinds of visits in an hour: each combination of referrer, browser,
+system, device and country. The statistics show one dimension at a time. So compact() replaces the
+rows of the kinds by fewer rows, each with the value of one dimension and ANY in the others. No
+number that is shown changes. VisitCount says how both sorts of rows add up.
 
-Of an hour that is some days old, hardly anybody asks more than how many visits it had. So such
-hours keep the rows of one dimension, the device, and those of the other four become the day's.
+Of an hour some days ago, usually only the number of visits is wanted. So downsample() keeps the
+hour's rows of one dimension, the device, and moves those of the other four to the day.
 """
 
 import sys
@@ -23,11 +23,11 @@ from shorturl.models import VisitCount
 from shorturl.models.hit_counts import ANY, DIMENSIONS
 from shorturl.strategies.rolling_up.batches import BATCH
 
-# Kinds of a link in one time. Fewer are read as quickly as what they would become, which for very
-# few kinds is more rows: five for one kind alone.
+# A link is crowded in a period with more kinds than this. Fewer kinds are read as quickly as the
+# rows that replace them; one kind alone would become five rows.
 CROWDED = 50
-# Rows of one look, some 2 to 4 s of the 10 that a statement has. A link that is followed so much is
-# crowded in the first ones, too; one that is not found keeps its kinds.
+# Rows that one search reads: some 2 to 4 s of the 10 s of statement_timeout. In a period with more
+# rows, a crowded link is crowded in the first rows, too. A link that is not found keeps its kinds.
 LOOKED_AT = 1_000_000
 
 NAMES = {
@@ -36,7 +36,7 @@ NAMES = {
     "any": sql.Literal(ANY),
 }
 KINDS = sql.SQL("{any} NOT IN ({dimensions})").format(**NAMES)  # rows that are not compacted
-MORE = sql.SQL("(referrer <> {any} OR device = {any})").format(**NAMES)  # than a device
+MORE = sql.SQL("(referrer <> {any} OR device = {any})").format(**NAMES)  # more than a device
 LATEST = sql.SQL("""
     SELECT date_trunc(%s, max(starts_at), 'UTC') FROM {counts} WHERE unit = %s AND starts_at < %s
 """).format(**NAMES)
@@ -84,47 +84,38 @@ SUMS = sql.SQL("""
         ORDER BY key, begins, {dimensions}, is_bot
     )
 """).format(**NAMES, kinds=KINDS, more=MORE)
-ADDED = sql.SQL("""
-    , added AS (
-        INSERT INTO {counts} AS counts (key, starts_at, unit, {dimensions}, is_bot, hits)
-        SELECT * FROM sums
-        ON CONFLICT (key, starts_at, unit, {dimensions}, is_bot)
-        DO UPDATE SET hits = counts.hits + excluded.hits
-    )
-    SELECT count(*) FROM taken
-""").format(**NAMES)
-MOVE = SUMS + ADDED
-# The same in two statements, as a cluster takes no INSERT in a WITH.
-TAKE = SUMS + sql.SQL("SELECT (SELECT count(*) FROM taken), sums.* FROM sums")
 ADD = sql.SQL("""
     INSERT INTO {counts} AS counts (key, starts_at, unit, {dimensions}, is_bot, hits)
-    VALUES {rows}
+    {rows}
     ON CONFLICT (key, starts_at, unit, {dimensions}, is_bot)
     DO UPDATE SET hits = counts.hits + excluded.hits
 """)
+MOVE = SUMS + sql.SQL(", added AS ({add}) SELECT count(*) FROM taken").format(
+    add=ADD.format(**NAMES, rows=sql.SQL("SELECT * FROM sums"))
+)
+# The same in two statements, because a cluster refuses an INSERT in a WITH.
+TAKE = SUMS + sql.SQL("SELECT (SELECT count(*) FROM taken), sums.* FROM sums")
 ROW = sql.SQL("(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)")
 SPANS = {"h": "hour", "d": "day", "m": "month"}
 
 
 def compact(unit: str, into: str, before: datetime, *, calm: int = sys.maxsize) -> int:
-    """Compact crowded times of a unit, which begin before a moment; return how many rows it took.
+    """Compact the rows of a unit in crowded periods before a time; return how many rows it took.
 
-    What is crowded is an hour, a day or a month, as `into` says, and its rows become rows of that:
-    hours that have few kinds each can make a crowded day. The last one is first; after `calm` ones
-    without a crowd no earlier one is looked at.
+    `into` is the unit of the periods, and of the new rows: hours with few kinds each can make a
+    crowded day. The latest period is first. The search ends after `calm` periods without a crowd.
 
-    Safe at any time, any number of times at once, and killed midway, as rolling_up.batches is. What
-    it skips, as others have it locked, and what comes later, stays in its kinds.
+    Safe at any time, several times at once, and when killed midway, as rolling_up.batches is. Rows
+    that other transactions have locked, and visits that are recorded later, keep their kinds.
     """
     return each_time(partial(crowded, FIND, unit), move, unit, into, before, calm)
 
 
 def downsample(before: datetime, *, calm: int) -> int:
-    """Move the rows of a day's hours to the day, except those of devices; return how many moved.
+    """Move the rows of a day's hours to the day, except those of the device; return how many moved.
 
-    Those are of links with more than CROWDED such rows in a day that is over at that moment. No
-    range that is shown begins or ends within a day, so that no number in it changes. All else is as
-    in compact().
+    It does so for links with more than CROWDED such rows in a day before `before`. No range that is
+    shown begins or ends within a day, so none of its numbers changes. The rest is as in compact().
     """
     return each_time(
         partial(crowded, FIND_DETAILED), partial(move, devices="h"), "h", "d", before, calm
@@ -153,7 +144,7 @@ def each_time(
 
 
 def times(unit: str, into: str, before: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """Yield when each hour, day or month begins that has any rows, and ends; the last one first."""
+    """Yield the begin and the end of each period with rows of the unit, the latest first."""
     while True:
         with connection.cursor() as cursor:
             cursor.execute(LATEST, [SPANS[into], unit, before])
@@ -165,7 +156,7 @@ def times(unit: str, into: str, before: datetime) -> Iterator[tuple[datetime, da
 
 
 def crowded(statement: Any, *during: Any) -> list[str]:
-    """Return the keys of the links that have more than CROWDED rows for the statement."""
+    """Return the keys of links with more than CROWDED kinds or rows, by FIND or FIND_DETAILED."""
     with connection.cursor() as cursor:
         cursor.execute(statement, [*during, LOOKED_AT, CROWDED])
         return [key for (key,) in cursor.fetchall()]
@@ -176,8 +167,8 @@ def move(
 ) -> int:
     """Move a batch of a link's rows to rows of one dimension each; return how many it took.
 
-    Without `devices` they are those that are not compacted; with it, the unit that the devices have
-    already or are to have, all that are not those of a device alone.
+    Without `devices` it moves the rows that are not compacted. With `devices`, the unit that the
+    rows of the device keep, it moves all rows except those of the device alone.
     """
     spans = [SPANS[into], SPANS[devices or into], devices or into, into]
     values: list[Any] = [key, unit, since, until, bool(devices), BATCH, key, *spans]
@@ -189,7 +180,7 @@ def move(
         cursor.execute(TAKE, values)
         if not (found := cursor.fetchall()):
             return 0
-        rows = sql.SQL(", ").join([ROW] * len(found))
+        rows = sql.SQL("VALUES ") + sql.SQL(", ").join([ROW] * len(found))
         values = [value for _, *sums in found for value in sums]
         cursor.execute(ADD.format(**NAMES, rows=rows), values)
     return int(found[0][0])

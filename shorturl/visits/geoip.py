@@ -21,7 +21,7 @@ def problem() -> str:
         kind = opened(settings.SHORTURL_GEOIP).metadata().database_type
     except (OSError, ValueError, maxminddb.InvalidDatabaseError) as error:
         return str(error)
-    return "" if any(name in kind for name in WITH_COUNTRIES) else f"it is one of {kind}"
+    return "" if any(name in kind for name in WITH_COUNTRIES) else f"its type is {kind}"
 
 
 def country_of(address: str | None) -> str:

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from shorturl.links.validators import shortened
 
-# More bars cannot be told apart, and nobody reads more rows.
+# More bars would be too thin to see.
 BUCKETS_MAX = 1_000
 DEFAULT_DAYS = 30
 
@@ -60,8 +60,8 @@ def read_date(value: str) -> date:
 def range_of(first: date | None, last: date | None, by: Bucket | None) -> Range:
     """Return a range: by default it ends today, and has DEFAULT_DAYS.
 
-    Raises ValidationError, in whose error_dict the key is the wrong input, for a range that ends
-    before it begins (from), or has more than BUCKETS_MAX of its unit (by).
+    Raises ValidationError, by the wrong input in its error_dict: `from` for a range that ends
+    before it begins, `by` for more than BUCKETS_MAX of its unit.
     """
     last = last or timezone.now().date()
     first = first or last - min(timedelta(days=DEFAULT_DAYS - 1), last - date.min)

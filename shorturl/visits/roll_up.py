@@ -1,7 +1,7 @@
 """The roll-up of visits: single ones into hours, hours into days, and days into months.
 
-What is crowded is compacted: hours when they are over, days and months as they are made. Hours of
-some days ago keep the devices alone where they have many rows.
+Crowded periods are compacted: hours when they are over, days and months when they are rolled up.
+Hours of earlier days that have many rows keep only the rows of the device.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,9 +18,9 @@ from shorturl.visits.compaction import compact, downsample, in_batches
 
 HOUR, DAY, MONTH = VisitCount.Unit
 ALL = datetime(9999, 1, 1, tzinfo=UTC)
-# Hours without a crowd, after which no earlier one is looked at: a day, as the timer may be daily.
+# The search ends after this many hours without a crowd: a day, because the timer may be daily.
 CALM = 24
-# Days before this one whose hours keep all dimensions; of earlier ones, the day has most.
+# The hours of today and of this many days before it keep all dimensions.
 DETAILED_DAYS = 1
 BY_SHARD = """
     SELECT array_agg(key) FROM unnest(%s::text[]) AS key
@@ -29,10 +29,10 @@ BY_SHARD = """
 
 
 def roll_up_visits(now: datetime) -> int:
-    """Roll up what is due at that moment, and compact it; return how many rows were taken.
+    """Roll up and compact the visits that are due at `now`; return how many rows were taken.
 
-    Whole days and whole months are taken, so that no time is known half by the hour. Safe at any
-    time, any number of times at once, and killed midway: see compact(), and the strategy that the
+    Only whole days and months are rolled up, so no day is stored partly by the hour. Safe at any
+    time, several times at once, and when killed midway: see compact(), and the strategy that the
     settings choose.
     """
     strategy = rolling_up.STRATEGIES[settings.SHORTURL_ROLLING_UP].function
@@ -55,7 +55,7 @@ def by_shard(keys: list[str]) -> Iterable[list[str]]:
 
 
 def due(now: datetime) -> Iterator[tuple[str | None, str, datetime]]:
-    """Yield from which unit into which one is rolled up, and before which moment."""
+    """Yield each unit to roll up, the unit that its rows become, and the time before which."""
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     yield None, HOUR, ALL
     yield HOUR, DAY, midnight - timedelta(days=settings.SHORTURL_VISITS_HOURLY_DAYS)

@@ -32,7 +32,7 @@ class Dimension(StrEnum):
 class VisitGroup(NamedTuple):
     """The visits of a period, of a value, or of both; None in a field means all.
 
-    The `unit` is longer than the one that was asked for if visits are stored only by a longer one.
+    The `unit` is longer than the requested one if visits are stored only by a longer one.
     """
 
     unit: Bucket | None
@@ -151,7 +151,7 @@ def read(
         "ends": chosen.ends,
         "by": (by or Bucket.DAY).value,
         "unit": UNITS.index(by or Bucket.DAY),
-        "whole": chosen.first <= short_url.created_at.date(),  # or it would read all rows
+        "whole": chosen.first <= short_url.created_at.date(),  # else it would read all rows
         "in_time": by is not None,
         "top": top,
         "most": GROUPS_MAX + 2 + 2 * top * len(Dimension),

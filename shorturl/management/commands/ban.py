@@ -17,7 +17,7 @@ class Command(DatabaseCommand):
 
     help = (
         "Ban domains with their subdomains: no link may be made to them, and the links that lead "
-        f"there answer 403. Every process of the service knows it {HOLDS:.0f} seconds later."
+        f"there answer 403. Every process of the service applies it within {HOLDS:.0f} seconds."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

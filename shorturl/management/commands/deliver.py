@@ -1,4 +1,4 @@
-"""`manage.py deliver`: tells receivers of events until it is stopped."""
+"""`manage.py deliver`: delivers events until it is stopped."""
 
 import signal
 from typing import Any

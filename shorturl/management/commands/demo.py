@@ -35,7 +35,7 @@ class Command(DatabaseCommand):
         f"Create {len(LINKS)} links, {LINKS[0].key} and others, with a year of visits that are "
         "drawn from a seed. Existing links are left alone. For a local run only."
     )
-    what_now = "Run it again: it goes on."
+    what_now = "Run it again: it continues."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--seed", type=int, default=1, help="another seed draws other visits")
@@ -63,7 +63,7 @@ class Command(DatabaseCommand):
                 total += hits or 0
         self.stdout.write(
             f"{made} demo links are made, with {total:,} visits; "
-            f"{there().count() - made} were there already. "
+            f"{there().count() - made} existed already. "
             f"Open /{LINKS[0].key}/stats; --remove removes them."
         )
 

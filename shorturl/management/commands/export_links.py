@@ -28,14 +28,14 @@ class Command(BaseCommand):
     """Reads all pages in one transaction, which PgBouncer keeps on one session."""
 
     help = (
-        "Write all links, deleted ones too, with hits and times, as they are at one moment. "
+        "Write all links, deleted ones too, with hits and times, from one snapshot. "
         "Exit codes: 0, all are written; 2, they are not."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", help="such as links.csv or links.jsonl; - is standard output")
         parser.add_argument("--primary", action="store_true", help="do not read a replica")
-        parser.add_argument("--format", choices=FORMATS, help="where the name does not say it")
+        parser.add_argument("--format", choices=FORMATS, help="if the name has another suffix")
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["file"]

@@ -10,8 +10,8 @@ from shorturl.models import IdempotencyRecord
 
 class Command(ForgettingCommand):
     help = (
-        "Remove the answers that were kept for requests with an Idempotency-Key more than 24 hours "
-        "ago: sent again, such a request is a new one. Safe at any time."
+        "Remove the stored answers to requests with an Idempotency-Key after 24 hours: such a "
+        "request, sent again, is then a new one. Safe at any time."
     )
     old = IdempotencyRecord.objects.filter(kept_at__lt=Now() - timedelta(hours=24))
     what = "answers"

@@ -35,16 +35,15 @@ class Command(BaseCommand):
 
     help = (
         "Read links, with their hits and times, from CSV or JSON lines of export_links, Shlink, "
-        "Kutt or YOURLS. A link that is there already, with the same target, is left as it is, so "
-        "the same file can be imported again. Exit codes: 0, all links are there; 1, some lines "
-        "are not imported, which are shown with what would be right; 2, the file or the database "
-        "cannot be read."
+        "Kutt or YOURLS. A link that exists with the same target is not changed, so the same file "
+        "can be imported again. Exit codes: 0, all links exist; 1, some lines were refused, each "
+        "with a message that says what would be right; 2, the file or the database cannot be read."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", help="such as links.csv or links.jsonl; - is standard input")
-        parser.add_argument("--format", choices=FORMATS, help="where the name does not say it")
-        parser.add_argument("--owner", help="the account that gets the links which name none")
+        parser.add_argument("--format", choices=FORMATS, help="if the name has another suffix")
+        parser.add_argument("--owner", help="the account for links that have no owner in the file")
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["file"]
@@ -54,7 +53,7 @@ class Command(BaseCommand):
             with self.lines(name) as lines:
                 self.load(records_of(lines), options["owner"])
         except DatabaseError as error:
-            what_now = f"{self.summary()} Run it again: it goes on."
+            what_now = f"{self.summary()} Run it again: it continues."
             raise database_error(error, what_now, returncode=2) from error
         except OSError as error:
             raise CommandError(f"{name} cannot be read: {error.strerror}.", returncode=2) from error
@@ -63,11 +62,11 @@ class Command(BaseCommand):
             raise CommandError(f"{name}: {reason} {self.summary()}", returncode=2) from error
         self.stdout.write(self.summary())
         if self.refused:
-            raise CommandError("Correct these lines and run it again: the others stay as they are.")
+            raise CommandError("Correct these lines and run it again: other links do not change.")
 
     def load(self, records: Iterator[tuple[int, Any]], owner: str | None) -> None:
         account, now = cache(owner_id), timezone.now()
-        everybody = owner and account(owner)
+        default_owner = owner and account(owner)
         batch: dict[str, tuple[int, Row]] = {}
         for line, record in records:
             try:
@@ -77,7 +76,7 @@ class Command(BaseCommand):
             except ValidationError as error:
                 self.refuse(line, error.messages[0])
                 continue
-            columns["owner_id"] = columns["owner_id"] or everybody
+            columns["owner_id"] = columns["owner_id"] or default_owner
             if columns["key"] in batch or len(batch) == bulk.BULK_MAX:
                 self.insert(batch)
                 batch = {}
@@ -111,7 +110,7 @@ class Command(BaseCommand):
 
     def summary(self) -> str:
         return (
-            f"{self.made:,} links imported, {self.there:,} were there already, "
+            f"{self.made:,} links imported, {self.there:,} existed already, "
             f"{self.refused:,} lines not imported."
         )
 

@@ -14,7 +14,7 @@ class Command(DatabaseCommand):
         "Remove an account with its tokens. Its links stay in service, without an owner. Safe "
         "while they are followed: they are locked a thousand at a time."
     )
-    what_now = "Try again: it goes on."
+    what_now = "Try again: it continues."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("username", metavar="USERNAME")

@@ -23,11 +23,7 @@ class Command(BaseCommand):
         does = parser.add_subparsers(required=True, metavar="create | list | revoke")
         create = does.add_parser("create", help="create a token and print it, once")
         create.add_argument("name", metavar="NAME", help="who or what uses it, for example backup")
-        create.add_argument(
-            "--user",
-            metavar="USERNAME",
-            help="limits it to this user's links",
-        )
+        create.add_argument("--user", metavar="USERNAME", help="limits it to this user's links")
         create.add_argument(
             "--scopes",
             nargs="+",
@@ -73,7 +69,7 @@ class Command(BaseCommand):
         for token in tokens:
             state = f"revoked {token.revoked_at:%Y-%m-%d %H:%M}" if token.revoked_at else "valid"
             made = f"{token.created_at:%Y-%m-%d %H:%M}"
-            whose = f"of {token.user}" if token.user else "of everybody"
+            whose = f"of {token.user}" if token.user else "of all users"
             self.stdout.write(
                 f"{token.name:{width}}  {token.prefix}…  created {made}  {state}  "
                 f"{','.join(token.scopes) or 'nothing'} {whose}"

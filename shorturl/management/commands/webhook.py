@@ -16,14 +16,14 @@ from shorturl.models import LinkEvent, Subscription
 class Command(DatabaseCommand):
     """Writes the secret or the list to standard output, and all else to standard error."""
 
-    help = "Add, list and remove the receivers that `manage.py deliver` tells of events."
+    help = "Add, list and remove the receivers to which `manage.py deliver` sends events."
     what_now = "Nothing was changed: try again."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         does = parser.add_subparsers(required=True, metavar="add | list | remove")
         for do, what in (
-            (self.add, "tell this address of every change from now on, and print its secret"),
-            (self.remove, "tell it no more, and forget what it was not told yet"),
+            (self.add, "send this address every later change, and print its secret"),
+            (self.remove, "send it nothing more, and delete its waiting events"),
         ):
             one = does.add_parser(do.__name__, help=what)
             one.add_argument("url", metavar="URL", help="for example https://example.com/hook")
@@ -34,7 +34,7 @@ class Command(DatabaseCommand):
 
     def handle(self, *args: Any, do: Any, **options: Any) -> None:
         if settings.DATABASE_CITUS:
-            raise CommandError("Webhooks need triggers, which Citus does not allow here.")
+            raise CommandError("Webhooks need triggers, which a Citus cluster does not allow.")
         do(**options)
 
     def add(self, url: str, **options: Any) -> None:

@@ -1,4 +1,4 @@
-// Swagger UI does not ask whether dark is preferred: a class of the page says so.
+// Swagger UI does not read prefers-color-scheme, so this script sets its class for dark mode.
 "use strict";
 
 const dark = matchMedia("(prefers-color-scheme: dark)");

@@ -32,7 +32,7 @@ class Create(Protocol):
 # fmt: off
 STRATEGIES: dict[str, Strategy[Create]] = table(
     Strategy("naive", naive.create, WRONG, "⛔ 1",
-        "no thought for collisions"),
+        "ignores collisions"),
     Strategy("check_first", check_first.create, WRONG, "⛔ 2",
         "look before you leap: time of check to time of use"),
     Strategy("table_lock", table_lock.create, RIGHT, "✅ 1",
@@ -44,7 +44,7 @@ STRATEGIES: dict[str, Strategy[Create]] = table(
     Strategy("on_conflict", on_conflict.create, RIGHT, "–",
         "INSERT … ON CONFLICT DO NOTHING: one statement, no exception"),
     Strategy("get_or_create", get_or_create.create, WRONG, "–",
-        "Django's idiom, `created` not looked at: somebody else's link, silently"),
+        "Django's idiom without a look at `created`: another user's link, silently"),
     Strategy("timestamp_key", timestamp_key.create, WRONG, "–",
         "the clock as the key", draws_keys=False),
     Strategy("advisory_lock", advisory_lock.create, RIGHT, "–",

@@ -36,5 +36,5 @@ STRATEGIES: dict[str, Strategy[Deliver]] = table(
     Strategy("update_skip_locked", update_skip_locked.deliver, RIGHT, "–",
         "UPDATE … WHERE id = (SELECT … SKIP LOCKED): a claim that ends by itself"),
     Strategy("advisory_lock", advisory_lock.deliver, RIGHT, "–",
-        "lock the link by name, and look again"),
+        "lock the link by name, and read again"),
 )

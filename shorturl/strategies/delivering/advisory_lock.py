@@ -5,7 +5,7 @@ from django.db import connection, transaction
 from shorturl.models import LinkEvent
 
 TRY = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
-LINKS = 10  # that are tried, one after the other
+LINKS = 10  # tried one after the other
 
 
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:

@@ -39,10 +39,10 @@ def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
         )
         RETURNING *
 
-    What goes wrong: no two workers take the same event. But the event is committed as gone before
-    it is sent, so a worker that is killed between the two loses it, and so does a receiver that is
-    down. And the link's next event is due at once: another worker sends it while this one still
-    sends the first.
+    What goes wrong: no two workers take the same event. But its deletion is committed before it is
+    sent, so a worker that is killed between the two loses it, and so does a receiver that is down.
+    And the link's next event is due at once: another worker sends it while this one still sends the
+    first.
 
     What it costs: one round trip, and lost events.
 

@@ -18,7 +18,7 @@ def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
         DELETE FROM shorturl_linkevent WHERE id IN (…)
 
     What goes wrong: two workers read the same event before either claims it. Both claim it, and
-    both send it. The receiver is told twice without any crash.
+    both send it. The receiver gets the event twice, even without a crash.
 
     What it costs: three round trips, and events delivered twice.
 

@@ -6,7 +6,7 @@ from shorturl.models import LinkEvent
 
 
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
-    """Lock an event's row that nobody else has locked, send the event, delete it, commit.
+    """Lock the row of an event that is not locked, send the event, delete it, commit.
 
     What it does: locks the oldest event that is due and that no other transaction has locked, sends
     it, and deletes it. It returns False when there is none.

@@ -10,11 +10,7 @@ from typing import Any, Protocol
 
 from shorturl.models import IdempotencyRecord
 from shorturl.strategies import RIGHT, WRONG, Strategy, table
-from shorturl.strategies.idempotency import (
-    advisory_lock,
-    insert_first,
-    look_up_then_store,
-)
+from shorturl.strategies.idempotency import advisory_lock, insert_first, look_up_then_store
 
 
 class Answer(Protocol):
@@ -30,5 +26,5 @@ STRATEGIES: dict[str, Strategy[Answer]] = table(
     Strategy("insert_first", insert_first.answer, RIGHT, "–",
         "the key first, in the work's transaction"),
     Strategy("advisory_lock", advisory_lock.answer, RIGHT, "–",
-        "lock the key by name, and tell others at once that it is in flight"),
+        "lock the key by name, and refuse a request while another one is in flight"),
 )

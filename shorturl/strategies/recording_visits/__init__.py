@@ -28,7 +28,7 @@ STRATEGIES: dict[str, Strategy[Record]] = table(
     Strategy("get_then_create", get_then_create.record, WRONG, "–",
         "get the hour's row, else create it: time of check to time of use"),
     Strategy("second_transaction", second_transaction.record, WRONG, "–",
-        "the visit in a transaction of its own, after the count: a crash between loses it"),
+        "the visit in a second transaction: a crash between the two loses it"),
     Strategy("one_transaction", one_transaction.record, RIGHT, "–",
         "UPDATE and upsert in one transaction: two statements, committed together"),
     Strategy("upsert", upsert.record, RIGHT, "–",

@@ -8,13 +8,13 @@ from django.db import connection
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.visits.classification import Visit
 
-# What a redirect needs. Each one more takes time; Django reads the others when they are asked for.
+# The columns that a redirect needs. Each further one takes time; Django reads it on first access.
 COLUMNS = ["id", "key", "target_url", "hits"]
 LINKS, COUNTS, *NAMES = map(
     connection.ops.quote_name, [ShortUrl._meta.db_table, VisitCount._meta.db_table, *COLUMNS]
 )
 KIND = "referrer, browser, system, device, country, is_bot"
-# In the order of keys and kinds, in which a roll-up adds to them too.
+# It locks the rows in the order of keys and kinds, as a roll-up does.
 RECORDED = f"""
     INSERT INTO {COUNTS} AS counts (key, starts_at, unit, {KIND}, hits)
     SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', {KIND}, kinds.hits
@@ -54,11 +54,11 @@ SEVERAL = f"""
 
 
 def record(key: str, visit: Visit, *others: Visit) -> ShortUrl:
-    """Count and record visits that arrived together: of one key here, of several in count().
+    """Count and record several visits to one key in one statement; count() takes several keys.
 
     What it does: counts all visits as `combined` in `resolving` does, and adds them to the rows of
-    this hour, one for each kind of visit, in one statement. It returns the short URL with the
-    number of the last hit, and raises ShortUrl.DoesNotExist when none is live, or has so many uses
+    this hour, one for each kind of visit. It returns the short URL with the number of the last hit.
+    It raises ShortUrl.DoesNotExist when no live one has the key, or when fewer uses than visits are
     left.
 
     SQL:
@@ -81,27 +81,28 @@ def record(key: str, visit: Visit, *others: Visit) -> ShortUrl:
         SELECT id, key, target_url, hits FROM followed
 
     Why nothing can go wrong: one statement adds as many visits as hits, or nothing, as in `upsert`.
-    Statements of one link take turns by its row, and all change rows of visits in the same order as
-    a roll-up, so that the two cannot deadlock.
+    Statements of one link wait for its row lock. All of them lock the rows of visits in the same
+    order as a roll-up, so the two cannot deadlock.
 
     What it costs: as `upsert`, once for many visits.
 
-    When to use it: where many follow links at once, and something collects their visits.
+    When to use it: where many visits arrive at the same time, and a caller combines them.
     """
     visits = [visit, *others]
+    hits = len(visits)
     with connection.cursor() as cursor:
-        cursor.execute(ONE, [len(visits), key, len(visits), as_json({key: visits})])
+        cursor.execute(ONE, [hits, key, hits, as_json({key: visits})])
         row = cursor.fetchone()
     if row is None:
-        raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r} with so many uses left.")
+        raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r} with {hits} uses left.")
     return ShortUrl.from_db(connection.alias, COLUMNS, row)
 
 
 def count(visits: Mapping[str, Sequence[Visit]]) -> dict[str, tuple[str, int]]:
-    """Count and record visits of several keys by one statement that waits for no link.
+    """Count and record visits to several keys in one statement, which waits for no link.
 
-    It returns the links that were counted, by key, and leaves out what count() of `combined` in
-    `resolving` does. The SQL is the `locked` of that one in front of the `recorded` of record().
+    It returns the same and leaves out the same keys as count() of `combined` in `resolving`. The
+    SQL has `wanted` and `locked` of that count(), and `recorded` of record().
     """
     numbers = [len(of_key) for of_key in visits.values()]
     with connection.cursor() as cursor:
@@ -110,7 +111,7 @@ def count(visits: Mapping[str, Sequence[Visit]]) -> dict[str, tuple[str, int]]:
 
 
 def as_json(visits: Mapping[str, Sequence[Visit]]) -> str:
-    """Return the kinds of the visits as a JSON array: of each its key, its columns and its hits."""
+    """Return a JSON array of the kinds of visits, each with its key, columns and hits."""
     kinds = [
         f'{begun(visit)}, "key": {json.dumps(key)}, "hits": {hits}}}'
         for key, of_key in visits.items()
@@ -121,5 +122,5 @@ def as_json(visits: Mapping[str, Sequence[Visit]]) -> str:
 
 @lru_cache(4_000)
 def begun(visit: Visit) -> str:
-    """Return the JSON object of a kind without its end, to which key and hits are added."""
+    """Return the JSON object of a kind without its closing brace; key and hits follow."""
     return json.dumps(visit._asdict()).removesuffix("}")

@@ -30,12 +30,12 @@ UPSERT = """
 
 
 def record(key: str, visit: Visit, *others: Visit) -> ShortUrl:
-    """Count hits that arrived together and record their visits in one transaction.
+    """Count several hits of one key and record their visits in one transaction.
 
     What it does: counts the hits as `combined` in `resolving` does, upserts the rows of this hour,
     one for each kind of visit, and commits both. It returns the short URL with the number of the
-    last hit, and raises ShortUrl.DoesNotExist when none is live, or has so many uses left; then
-    nothing is recorded.
+    last hit. It raises ShortUrl.DoesNotExist when no live one has the key, or when fewer uses than
+    visits are left; then nothing is recorded.
 
     SQL:
         BEGIN
@@ -52,19 +52,19 @@ def record(key: str, visit: Visit, *others: Visit) -> ShortUrl:
         DO UPDATE SET hits = counts.hits + excluded.hits
         COMMIT
 
-    Why nothing can go wrong: the two are committed together or not at all: what fails is rolled
-    back, also when the process is killed between them, and nobody reads one without the other. Each
-    statement is right by itself, as in `second_transaction`. Everybody locks the link before the
-    hour's rows, and a roll-up waits for no link: with one kind of visit the two cannot deadlock.
-    Several kinds are sorted here by their characters, and by a roll-up in the database's collation:
-    where `append_only` has left visits of this hour, PostgreSQL may have to end one of the two.
+    Why nothing can go wrong: both statements are committed together or not at all, also when the
+    process is killed between them, and no reader sees one without the other. Each statement is
+    right by itself, as in `second_transaction`. Every hit locks the link before the hour's rows,
+    and a roll-up waits for no link. So with one kind of visit the two cannot deadlock. Several
+    kinds are sorted here by code point, and in a roll-up by the database's collation. So where
+    `append_only` has left visits of this hour, the two can deadlock, and PostgreSQL ends one.
 
     What it costs: four round trips where `upsert` has one, once for many visits. For two of them,
-    from the UPDATE to the COMMIT, the link is locked, and everybody else who follows it queues:
-    behind a process that hangs in between, until PostgreSQL's idle_in_transaction_session_timeout.
+    from the UPDATE to the COMMIT, the link is locked, and its other hits wait. If the process hangs
+    before the COMMIT, they wait until PostgreSQL's idle_in_transaction_session_timeout.
 
-    When to use it: where a WITH that changes two tables is slower, as where tables are distributed
-    over several nodes. Else `combined` or `upsert`.
+    When to use it: where a WITH that changes two tables is slower, such as with tables that are
+    distributed over several nodes. Elsewhere use `combined` or `upsert`.
     """
     kinds = sorted(Counter([visit, *others]).items())
     hits, rows = 1 + len(others), sql.SQL(", ").join([ROW] * len(kinds))
@@ -73,7 +73,7 @@ def record(key: str, visit: Visit, *others: Visit) -> ShortUrl:
         row = cursor.fetchone()
         if row is None:
             raise ShortUrl.DoesNotExist(
-                f"There is no live short URL {key!r} with so many uses left."
+                f"There is no live short URL {key!r} with {hits} uses left."
             )
         values = [value for kind, number in kinds for value in (key, *kind, number)]
         cursor.execute(sql.SQL(UPSERT).format(counts=COUNTS, kind=KIND, rows=rows), values)

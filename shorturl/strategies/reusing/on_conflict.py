@@ -38,7 +38,7 @@ def reuse(
     entry. It cannot be on the links, because whether a link is live depends on the clock, and plain
     creates may make several links to one target.
 
-    What it costs: five round trips, and a row for each target that was ever asked for. The row is
+    What it costs: five round trips, and a row for each target that was ever requested. The row is
     updated even if the link exists, so all requests for one target queue.
 
     When to use it: where the database has no advisory locks.

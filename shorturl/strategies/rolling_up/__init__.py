@@ -28,7 +28,7 @@ STRATEGIES: dict[str, Strategy[RollUp]] = table(
     Strategy("delete_returning", delete_returning.roll_up, RIGHT, "–",
         "DELETE … RETURNING into an upsert: one statement"),
     Strategy("batches", batches.roll_up, RIGHT, "–",
-        "the same for so many rows at a time, past those that others have locked"),
+        "the same in batches, which skip rows that other transactions have locked"),
     Strategy("by_key", by_key.roll_up, RIGHT, "–",
         "one link after the other: a short transaction for each"),
 )

@@ -42,9 +42,9 @@ def roll_up(
     What it does: reads the keys of the 10,000 oldest rows. Then, for each key, it locks up to
     10,000 rows that no other transaction has locked, deletes them, which returns their sums by the
     longer period, upserts the sums, and commits. It returns how many rows it took. A caller repeats
-    it until that is less than a batch. Two at once may each take less than a batch; then the rest
-    is left for the next roll-up. `groups` says which keys are moved together instead, such as those
-    of one shard.
+    it until that is less than a batch. Two roll-ups at once may each take less than a batch; then
+    the rest is left for the next one. With `groups` it moves the keys of each group together, such
+    as those of one shard.
 
     SQL:
         SELECT key AS short_url_id FROM shorturl_visitcount

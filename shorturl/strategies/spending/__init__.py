@@ -37,15 +37,15 @@ class Spend(Protocol):
 # fmt: off
 STRATEGIES: dict[str, Strategy[Spend]] = table(
     Strategy("count_then_insert", count_then_insert.spend, WRONG, "–",
-        "count what was made, then make one more: time of check to time of use"),
+        "count the creates, then create: time of check to time of use"),
     Strategy("read_modify_write", read_modify_write.spend, WRONG, "–",
         "read the counter, compare, add one, write: the lost update"),
     Strategy("f_expression", f_expression.spend, WRONG, "–",
-        "counts right, and looks at the limit before"),
+        "counts right, and checks the limit before"),
     Strategy("conditional_update", conditional_update.spend, RIGHT, "–",
-        "an upsert with the limit as its condition, taken back when the create fails"),
+        "an upsert with the limit as its condition, undone when the create fails"),
     Strategy("row_lock", row_lock.spend, RIGHT, "–",
-        "a row lock from the look until the link is made"),
+        "a row lock from the check until the create"),
     Strategy("reservation", reservation.spend, RIGHT, "–",
-        "the same upsert in the transaction of the create: what fails is given back"),
+        "the same upsert in the transaction of the create: a failure rolls both back"),
 )

@@ -21,7 +21,7 @@ SPEND = sql.SQL("""
 def spend(
     spender: str, create: Callable[[], T], *, limit: int, period: timedelta, amount: int = 1
 ) -> T:
-    """Add one if one is left, in one statement, and subtract it again when the create fails.
+    """Add one if the limit allows it, in one statement, and subtract it when the create fails.
 
     What it does: upserts the counter of the current period, with the limit as the condition, and
     creates. It returns the result of `create`. It raises ShortUrl.QuotaExceeded when the upsert

@@ -14,7 +14,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def spend(
     spender: str, create: Callable[[], T], *, limit: int, period: timedelta, amount: int = 1
 ) -> T:
-    """Count the creates of the current period, and create if one is left.
+    """Count the creates of the current period, and create if the limit allows it.
 
     What it does: counts the spender's rows, creates, and inserts a row for the create. It returns
     the result of `create`, and raises ShortUrl.QuotaExceeded when there would be more than `limit`
@@ -28,9 +28,9 @@ def spend(
         INSERT INTO shorturl_spending (spender, period, since, spent) VALUES (…) RETURNING …
         COMMIT
 
-    What goes wrong: time of check to time of use. With one create left, every process that counts
-    before any of them inserts finds it and uses it. A transaction around both statements does not
-    help, because it does not see rows that others have not committed.
+    What goes wrong: time of check to time of use. With one create left, several processes count
+    before any of them inserts, and all of them create. A transaction around both statements does
+    not help, because it does not see rows that others have not committed.
 
     What it costs: a count that takes longer with each create, and links beyond the quota.
 

@@ -14,7 +14,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def spend(
     spender: str, create: Callable[[], T], *, limit: int, period: timedelta, amount: int = 1
 ) -> T:
-    """Check whether one is left, and let the database add one.
+    """Compare the counter with the limit, and let the database add one.
 
     What it does: fetches the counter of the current period, or creates it, and compares it with the
     limit in Python. It increments the counter relative to the row's current value, and creates. It

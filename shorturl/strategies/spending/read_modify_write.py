@@ -14,7 +14,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def spend(
     spender: str, create: Callable[[], T], *, limit: int, period: timedelta, amount: int = 1
 ) -> T:
-    """Read the counter, check whether one is left, write it back with one more.
+    """Read the counter, compare it with the limit, add one, write it back.
 
     What it does: fetches the counter of the current period, or creates it, compares and increments
     it in Python, saves it, and creates. It returns the result of `create`. It raises
@@ -28,9 +28,9 @@ def spend(
         … INSERT INTO shorturl_spending … instead, when there is none
         … what `create` sends
 
-    What goes wrong: the lost update. Two processes read the same number, both find one left, and
-    both write the same sum: two links, counted once, so even later creates exceed the limit. And
-    when `create` fails, its amount stays spent.
+    What goes wrong: the lost update. Two processes read the same number below the limit, and both
+    write the same sum: two links, counted once, so even later creates exceed the limit. And when
+    `create` fails, its amount stays spent.
 
     What it costs: two statements, and links beyond the quota.
 

@@ -20,7 +20,7 @@ SPEND = f"""
 def spend(
     spender: str, create: Callable[[], T], *, limit: int, period: timedelta, amount: int = 1
 ) -> T:
-    """Add one if one is left, in the transaction of the create.
+    """Add one if the limit allows it, in the transaction of the create.
 
     What it does: upserts the counter of the current period, with the limit as the condition, and
     creates in the same transaction. It returns the result of `create`. It raises

@@ -15,7 +15,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def spend(
     spender: str, create: Callable[[], T], *, limit: int, period: timedelta, amount: int = 1
 ) -> T:
-    """Lock the counter, check whether one is left, write it back, and create.
+    """Lock the counter, compare it with the limit, write it back, and create.
 
     What it does: inserts the counter of the current period if there is none, and locks its row
     until the transaction ends. It compares and increments the counter in Python. It returns the

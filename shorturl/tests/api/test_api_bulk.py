@@ -113,7 +113,7 @@ def test_the_body_says_which(client: Client) -> None:
         (JSON, "[]", 422, "body: It must be a JSON object."),
         (JSON, '{"links": [', 400, "The body is not JSON: Expecting value at character 12."),
         (bulk_links.CSV, "key,url\n", 422, "header: 'url' is not a column: use target_url, key"),
-        (bulk_links.CSV, "key,key\n", 422, "header: The column 'key' is there more than once"),
+        (bulk_links.CSV, "key,key\n", 422, "header: The column 'key' occurs more than once"),
         (bulk_links.CSV, 'key\n"a', 400, "is not CSV: unexpected end of data at line 2."),
         (bulk_links.CSV, b"key\n\xff", 400, "is not CSV: it is not UTF-8 at byte 5."),
         (bulk_links.JSON_LINES, "\n", 422, "at least 1 item"),

@@ -130,12 +130,12 @@ def test_the_page_of_a_link_says_who_sees_it(
     owner = user()
     operations.create(TARGET, key="known", owner_id=owner.pk)
     assert client.get("/known/stats").status_code == (200 if public else 404)
-    said = "Everybody who has the short URL" if public else "Only you and the staff"
+    said = "Anyone with the short URL" if public else "Only you and the staff"
     client.force_login(owner)
     assertContains(client.get("/known/stats"), f"{said} can see this page.")
     assertContains(client.get("/known/stats"), "/links/known/delete")
     client.force_login(user("view_shorturl", staff=True))
-    said = "Everybody who has the short URL" if public else "Only its owner and the staff"
+    said = "Anyone with the short URL" if public else "Only its owner and the staff"
     assertContains(client.get("/known/stats"), f"{said} can see this page.")
 
 

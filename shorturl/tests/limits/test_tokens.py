@@ -70,7 +70,7 @@ def test_list() -> None:
     backup, b = lines.splitlines()
     assert err == ""
     assert backup.startswith(f"backup  {texts[0][:17]}…  created ")
-    assert backup.endswith("  valid  create,read,edit,delete of everybody")
+    assert backup.endswith("  valid  create,read,edit,delete of all users")
     assert b.startswith(f"b       {texts[1][:17]}…  created ")
     assert "  revoked " in b
     assert not any(text in lines for text in texts)

@@ -216,15 +216,15 @@ def test_the_page_has_the_chart_as_a_table_and_who_they_were(
     assertContains(page, '<th scope="row">2 Mar 2026</th><td>2</td><td>0</td>')
     assertContains(page, "by=day&amp;format=csv")
     said = text(page)
-    assert "40 of these visits are kept by month only" in said
+    assert "40 of these visits are stored by month only" in said
     assert "Referrers none: typed in, or not sent 42 80.8% news.example 9 17.3%" in said
     assert "Bots Googlebot 3 100.0%" in said
     assertNotContains(page, "Countries")  # of which none is known
     page = client.get("/spring/stats", {"from": "2026-03-01", "to": "2026-03-01", "by": "hour"})
-    assert "8 of these visits are kept by day only" in text(page)
+    assert "8 of these visits are stored by day only" in text(page)
     assertNotContains(page, 'class="chart"')
     page = client.get("/spring/stats", {"from": "2026-03-04", "to": "2026-03-05"})
-    assertContains(page, "There were no visits in this time.")
+    assertContains(page, "There are no visits in this range.")
 
 
 def chart(unit: Bucket, first: str, last: str) -> Chart:

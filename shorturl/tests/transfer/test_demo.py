@@ -50,7 +50,7 @@ def test_makes_links_whose_hits_are_their_visits_and_twice_nothing_twice(client:
     assert labels == [("Few", ["a", "b"]), ("", None)]
     page = client.get("/demo-few/stats?from=2000-01-01&by=month")
     assert page.context["statistics"].not_recorded == 0
-    assert demo().startswith("0 demo links are made, with 0 visits; 2 were there already.")
+    assert demo().startswith("0 demo links are made, with 0 visits; 2 existed already.")
     assert VisitCount.objects.aggregate(Sum("hits"))["hits__sum"] == totals["demo-few"]
     theirs = operations.create("https://example.com/", key="spring")
     assert demo("--remove") == "2 demo links are removed.\n"

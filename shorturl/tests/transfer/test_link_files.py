@@ -64,7 +64,7 @@ def test_there_and_back(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert kind == "jsonl" or f"\n'-2-3,{OTHER}," in path.read_text()
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
     ShortUrl.objects.all().erase()
-    imported = "21 links imported, 0 were there already, 0 lines not imported.\n"
+    imported = "21 links imported, 0 existed already, 0 lines not imported.\n"
     assert transferred("import_links", path) == (0, imported, "")
     assert stored() == before
     assert (before["k4"]["hits"], before["k3"]["deleted_at"] is None) == (7, False)
@@ -72,7 +72,7 @@ def test_there_and_back(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     operations.resolve("k5")
     ShortUrl.objects.filter(key="k6").delete()
     after = stored()
-    again = "0 links imported, 21 were there already, 0 lines not imported.\n"
+    again = "0 links imported, 21 existed already, 0 lines not imported.\n"
     assert transferred("import_links", path) == (0, again, "")
     assert stored() == after
 
@@ -183,7 +183,7 @@ LINES = {
     "b,ftp://example.com,1": "is not a web address: start it with",
     f"c,{OTHER},-1": "hits is '-1': use a whole number, such as 42.",
     f"d,{OTHER},{2**63}": "use a whole number",
-    f"e,{OTHER}": "The row has not as many fields as the first line has names.",
+    f"e,{OTHER}": "The row has more or fewer fields than the first line has names.",
     f"a,{OTHER}?,2": f"The key 'a' leads to '{OTHER}' here",
     f"a,{OTHER},3": "",  # the first one counts
 }
@@ -195,7 +195,7 @@ def test_what_is_wrong_is_said_by_line(tmp_path: Path) -> None:
     path.write_text("\n".join(["key,target_url,hits", *list(LINES)[1:]]))
     code, said, errors = transferred("import_links", path, "--format", "csv")
     assert code == 1
-    assert said == "1 links imported, 1 were there already, 7 lines not imported.\n"
+    assert said == "1 links imported, 1 existed already, 7 lines not imported.\n"
     *shown, last = errors.splitlines()
     expected = {
         f"Line {number}": message for number, message in enumerate(LINES.values(), 1) if message
@@ -203,7 +203,7 @@ def test_what_is_wrong_is_said_by_line(tmp_path: Path) -> None:
     found = dict(sorted(line.split(": ", 1) for line in shown))
     assert found.keys() == expected.keys()
     assert all(message in found[line] for line, message in expected.items())
-    assert last == "Correct these lines and run it again: the others stay as they are."
+    assert last == "Correct these lines and run it again: other links do not change."
     assert dict(ShortUrl.objects.values_list("key", "hits")) == {"theirs": 7, "a": 1}
 
 
@@ -224,11 +224,11 @@ def test_what_is_wrong_is_said_by_line(tmp_path: Path) -> None:
         ({"tags": ",".join(map(str, range(21)))}, "The link has 21 tags: use at most 20."),
         ({"target_url": "https://a.example/\ud800"}, "character"),
         ({"key": "\0"}, "not a valid key"),
-        (json.dumps({**KUTT_LINK, "password": True}), "'password' there"),
+        (json.dumps({**KUTT_LINK, "password": True}), "'password', which"),
         (json.dumps({**KUTT_LINK, "description": "x" * 513}), "The title has 513 characters"),
         ('{"shortCode": "a", "longUrl": "https://a.example"}', "Neither this service nor Shlink"),
-        ('{"url": "https://a.example"}', "name the columns at least key and target_url"),
-        ("[1]", "is no JSON object"),
+        ('{"url": "https://a.example"}', "use at least the columns key and target_url"),
+        ("[1]", "is not a JSON object"),
         ("{", "is not JSON: Expecting"),
     ],
 )
@@ -247,10 +247,10 @@ def test_a_line_of_json(line: str | dict[str, Any], says: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("links.csv", "a,b\n1,2\n", "name the columns at least key and target_url."),
-        ("links.csv", "key,target_url,key\n", "More than once: 'key'."),
+        ("links.csv", "a,b\n1,2\n", "use at least the columns key and target_url."),
+        ("links.csv", "key,target_url,key\n", "Repeated columns: 'key'."),
         ("links.csv", 'key,target_url\n"a', "unexpected end of data."),
-        ("links.txt", "", "Say --format csv or --format jsonl"),
+        ("links.txt", "", "use --format csv or --format jsonl"),
         ("missing.csv", None, "cannot be read: No such file"),
     ],
 )
@@ -297,12 +297,12 @@ def test_an_import_that_ends_half_way_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr(bulk, "insert", goes_away)
         code, _, errors = transferred("import_links", path)
-    said = "The database: server closed the connection. 2,000 links imported, 0 were there already"
+    said = "The database: server closed the connection. 2,000 links imported, 0 existed already"
     assert (code, errors.startswith(said)) == (2, True)
     operations.resolve("k00000")
     ShortUrl.objects.filter(key="k00001").delete()
     assert ShortUrl.objects.count() == 2 * BULK_MAX
-    again = "1,500 links imported, 2,000 were there already, 0 lines not imported.\n"
+    again = "1,500 links imported, 2,000 existed already, 0 lines not imported.\n"
     assert transferred("import_links", path) == (0, again, "")
     links = ShortUrl.objects.order_by("key")
     assert list(links.values_list("key", "target_url", "hits")) == [

@@ -37,7 +37,7 @@ def link(db: None) -> ShortUrl:
 
 def add(link: ShortUrl, visits: Mapping[tuple[datetime, Visit], int]) -> None:
     """Record visits, as upsert does, in hours of the past."""
-    rows = sql.SQL(", ").join([compaction.ROW] * len(visits))
+    rows = sql.SQL("VALUES ") + sql.SQL(", ").join([compaction.ROW] * len(visits))
     values: list[Any] = []
     for (hour, visit), hits in visits.items():
         values += [link.key, hour, "h", *visit, hits]

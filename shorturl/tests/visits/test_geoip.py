@@ -53,7 +53,7 @@ def written(directory: Path, kind: str = "Test-Country", country: str = "DE") ->
         ("GeoLite2-Country", ""),
         ("GeoIP2-City-Europe", ""),
         ("DBIP-Country-Lite", ""),
-        ("GeoLite2-ASN", "it is one of GeoLite2-ASN"),
+        ("GeoLite2-ASN", "its type is GeoLite2-ASN"),
     ],
 )
 def test_a_database_without_countries_is_refused(

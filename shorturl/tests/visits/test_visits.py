@@ -8,7 +8,7 @@ from shorturl.models import VisitCount
 from shorturl.pages import redirect
 from shorturl.visits import cardinality
 from shorturl.visits.cardinality import CardinalityLimit
-from shorturl.visits.classification import Visit, families_of, referrer_of, told_by, visit_of
+from shorturl.visits.classification import Visit, families_of, kind_of, referrer_of, visit_of
 
 WINDOWS = (
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "
@@ -80,14 +80,14 @@ def test_of_a_referrer_its_host_is_kept(header: str, referrer: str) -> None:
 
 
 def test_what_is_remembered_of_a_referrer_is_its_host() -> None:
-    told_by.cache_clear()
+    kind_of.cache_clear()
     for path in ("", "/", "/a?secret=1", "/b#c", "?secret=2", "#secret", ":8000/a"):
         visit_of({"HTTP_REFERER": f"https://news.example{path}", "HTTP_USER_AGENT": WINDOWS})
     visit_of({"HTTP_REFERER": "https://name:secret@news.example/", "HTTP_USER_AGENT": WINDOWS})
-    assert told_by.cache_info().currsize == 1
+    assert kind_of.cache_info().currsize == 1
     for no_host in ("news.example/reset/secret", "/reset/secret", "secret"):
         visit_of({"HTTP_REFERER": no_host, "HTTP_USER_AGENT": WINDOWS})
-    assert told_by.cache_info().currsize == 2
+    assert kind_of.cache_info().currsize == 2
 
 
 @pytest.fixture
