@@ -46,7 +46,7 @@ def test_show_draws_the_schedule_that_is_asked_for() -> None:
     printed = race("show", "lost_update", "select_for_update", "--schedule", "121122")
     assert "schedule 121122" in printed
     assert "waits for process 1" in printed
-    assert printed.rstrip().endswith("Holds: All are redirected, and each is counted.")
+    assert printed.rstrip().endswith("Holds: All are redirected, and every hit is counted.")
 
 
 def test_matrix_tells_each_cell_as_soon_as_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_a_drawing_is_no_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch
     ("arguments", "message"),
     [
         (["explore", "nothing"], "there is no race 'nothing'; there are collision, toctou"),
-        (["explore", "toctou", "--strategy", "magic"], "'magic' takes no part in toctou"),
+        (["explore", "toctou", "--strategy", "magic"], "toctou has no strategy 'magic'"),
         (["explore", "--strategy", "as_found"], "No race has this strategy"),  # but in the museum
         (["matrix", "--processes", "4"], "There is a matrix for 1, 2, 3 processes"),
         (["explore", "toctou", "--processes", "1"], "toctou takes 2 to 9 processes, not 1"),

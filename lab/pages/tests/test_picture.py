@@ -124,7 +124,7 @@ def test_each_step_is_told_in_a_sentence_and_the_last_box_says_what_was_due(
     ]
     told = {text.text: text.style for text in draw(sheet, WIDE).texts}
     assert told["✗ hits = 1, not 2"] == "verdict wrong"
-    assert "Due: All are redirected, and each is counted." in told
+    assert "Due: All are redirected, and every hit is counted." in told
     begun = sheet_of(kept.recording, schedule, 3)
     assert not any("verdict" in text.style for text in draw(begun, WIDE).texts)
 

@@ -34,7 +34,7 @@ def test_a_group_is_every_strategy_of_its_races_and_each_is_found_by_its_name() 
             "",
             "nothing called '' to explore; there are all, workshop, queue, matrix, museum, isol",
         ),
-        ("lost_update", "'' takes no part in lost_update; there are naive"),
+        ("lost_update", "lost_update has no strategy ''; it has naive"),
         ("lost_update/naive/4", "lost_update takes 2 or 3 processes, not 4"),
         ("lost_update/naive/2/strict", "read committed, repeatable read, serializable, not 'st"),
         ("lost_update/naive/2/serializable/x", "The isolation levels are"),
