@@ -1,11 +1,11 @@
-"""The exceptions of the lab; the message says why it refuses, and the commands print it."""
+"""The exceptions of the lab; commands print their messages."""
 
 
 class LabRefusal(Exception):
-    """The lab cannot do what it was asked for."""
+    """The lab refuses a request; the message says why."""
 
 
-class NotFound(LabRefusal, ValueError):
+class NotFound(LabRefusal):
     """The lab has no such race, strategy, number of processes, isolation level or schedule."""
 
 

@@ -239,7 +239,7 @@ def test_a_roll_up_without_visits_of_its_own_is_refused(client: Client, space: s
     record(client, create(client, space).json()["key"])
     text = detail(post(client, f"roll_up/watermark/{space}", {}), 409)
     assert text == (
-        f"'{space}' has no visits of its own, and a roll-up takes those of all links: open a space "
+        f"'{space}' has no visits table, and a roll-up takes the visits of all links: open a space "
         'with "own_visits": true.'
     )
     assert VisitCount.objects.get().unit == "h"
@@ -272,7 +272,7 @@ def test_a_roll_up_fails(client: Client, own_space: str, monkeypatch: pytest.Mon
     for code in views.IN_THE_WAY:
         monkeypatch.setattr(Ended, "sqlstate", code)
         text = detail(post(client, path, {}), 409)
-        assert text == "Another roll-up was in the way, and nothing was done."
+        assert text == "Another roll-up held a lock, and nothing was changed."
 
 
 def test_what_does_not_exist(client: Client, space: str) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py record`: explore races and keep every schedule, for the lab's pages."""
+"""`manage.py record`: explore races and store every schedule, for the lab's pages."""
 
 import time
 from argparse import ArgumentTypeError
@@ -21,7 +21,7 @@ from pginterleave import InterleaveError
 
 PROGRESS = 0.2  # seconds between two updates of the batch
 SHIPPED = settings.BASE_DIR / "recordings.json.gz"  # in an archive of `make bundle`
-PATIENCE = 900.0  # seconds to wait for another process that explores
+PATIENCE = 900.0  # seconds to wait for another exploration
 
 
 def wanted(text: str) -> list[Job]:
@@ -32,7 +32,7 @@ def wanted(text: str) -> list[Job]:
 
 
 def missing(jobs: list[Job]) -> list[Job]:
-    """Return the explorations of which nothing is kept, or only a part, or of another source."""
+    """Return the jobs without a complete recording of the strategy's present source."""
     if not jobs:
         return []
     complete = Recording.objects.using(SERVICE).filter(truncated="")
@@ -41,11 +41,11 @@ def missing(jobs: list[Job]) -> list[Job]:
 
 
 class Command(BaseCommand):
-    """Explores in a database of its own, and keeps the result in the service's."""
+    """Explores in a scratch database, and stores the result in the service's."""
 
     help = (
-        "Explore races and keep every schedule, with what each step did, for the pages under "
-        "/lab/. Works in a database of its own, which is dropped at the end."
+        "Explore races and store every schedule, with the result of each step, for the pages "
+        "under /lab/. Works in a scratch database, which is dropped at the end."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -53,12 +53,14 @@ class Command(BaseCommand):
             "what",
             nargs="*",
             type=wanted,
-            help="workshop, queue, matrix, museum, isolation, all of them (the default), or "
-            "race/strategy, with /processes and /level where they are not 2 and read-committed",
+            help="workshop, queue, matrix, museum, isolation, all (the default), or "
+            "race/strategy[/processes[/level]]",
         )
-        parser.add_argument("--missing", action="store_true", help="leave out what is kept whole")
-        parser.add_argument("--batch", type=int, help="the batch that a page has created")
-        parser.add_argument("--database", help="where to keep it, if not in the service's")
+        parser.add_argument("--missing", action="store_true", help="leave out complete recordings")
+        parser.add_argument("--batch", type=int, help="the id of the batch that a page has created")
+        parser.add_argument(
+            "--database", help="the database to store the result in; default: the service's"
+        )
 
     def handle(self, *args: Any, what: list[list[Job]], **options: Any) -> None:
         jobs = [job for group in what or [jobs_named("all")] for job in group]
@@ -100,7 +102,7 @@ class Command(BaseCommand):
         return batch
 
     def _record(self, batch: Batch, jobs: list[Job]) -> None:
-        """Record the jobs; one that fails is noted with its reason, and the next one runs."""
+        """Record the jobs; store why a job failed, and continue with the next one."""
         batch.done = batch.total - len(jobs)
         if not jobs:
             return
@@ -130,7 +132,7 @@ class Command(BaseCommand):
         batch.problem = "\n".join(failed)
 
     def _next(self, batch: Batch, jobs: list[Job]) -> Job:
-        """Take the job whose page somebody has opened, or else the first one."""
+        """Take the job whose page a visitor has opened, or else the first one."""
         batch.refresh_from_db(using=SERVICE, fields=["wanted"])
         for job in jobs:
             if str(job) == batch.wanted:
