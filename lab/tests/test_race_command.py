@@ -32,7 +32,7 @@ def test_list_names_every_race_and_ends_with_the_museum() -> None:
         assert exhibit.name not in races
 
 
-def test_explore_leaves_out_what_cannot_take_part_and_says_when_it_was_truncated() -> None:
+def test_explore_leaves_out_other_races_and_says_when_it_was_truncated() -> None:
     printed = race("explore", "--strategy", "on_conflict", "--processes", "1")
     assert "collision, 1 process" in printed
     assert "toctou" not in printed  # takes two or more
@@ -49,7 +49,7 @@ def test_show_draws_the_schedule_that_is_asked_for() -> None:
     assert printed.rstrip().endswith("Holds: All are redirected, and every hit is counted.")
 
 
-def test_matrix_tells_each_cell_as_soon_as_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matrix_prints_each_cell_as_soon_as_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix, "RACES", {"toctou": RACES["toctou"]})
     printed, said = StringIO(), StringIO()
     call_command("race", "matrix", stdout=printed, stderr=said)
@@ -86,7 +86,7 @@ def test_a_drawing_is_no_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch
         (["show", "lost_update", "naive", "--schedule", "12"], "is over before"),
     ],
 )
-def test_wrong_use_is_told_what_was_wrong(arguments: list[str], message: str) -> None:
+def test_wrong_use_has_a_message(arguments: list[str], message: str) -> None:
     with pytest.raises(CommandError) as raised:
         race(*arguments)
     assert message in str(raised.value)

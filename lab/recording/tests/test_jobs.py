@@ -1,4 +1,4 @@
-"""What can be explored and recorded, and what each exploration is called."""
+"""The explorations that can be recorded, and their names."""
 
 from itertools import product
 
