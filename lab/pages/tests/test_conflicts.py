@@ -10,6 +10,8 @@ from pginterleave.picture.wording import Step
 
 pytestmark = pytest.mark.django_db  # the recordings need a database
 
+OUT_OF_DATE = "changes no row: what it read is out of date"
+
 
 def told(explored: dict[str, Kept], what: str, statements: str) -> set[tuple[str, str, str]]:
     """Return the conflicts of a schedule: kind, source statement, target statement."""
@@ -101,6 +103,10 @@ def numbered(*steps: Step) -> list[Step]:
     return [{"until": number, **each} for number, each in enumerate(steps, start=1)]
 
 
+def found(*steps: Step) -> set[tuple[str, int | None, int]]:
+    return {(each.kind, each.source, each.target) for each in conflicts(numbered(*steps))}
+
+
 def read(process: int, row: str = "1", **more: Any) -> Step:
     return step(process, "SELECT", read=[{"id": row, "hits": "0"}], condition={}, **more)
 
@@ -135,11 +141,10 @@ def test_a_process_that_writes_nothing_is_unwritten_without_another_conflict() -
 
 def test_a_read_does_not_see_a_later_commit() -> None:
     """As in the race expiry: a hit that is not committed is missing in the read."""
-    hit = step(1, "INSERT", "counts", subquery=True, tables=["links"])
+    hit = step(1, "INSERT", "counts", subquery=True, tables=["links"], in_transaction=[1])
     bill = read(2, tables=["links", "counts"])
-    late = numbered(hit, write(2), step(2, "COMMIT", ""), bill, step(1, "COMMIT", ""))
-    late[0]["in_transaction"] = [1]
-    assert {(each.kind, each.source, each.target) for each in conflicts(late)} == {("late", 1, 4)}
+    commits = [step(process, "COMMIT", "") for process in (2, 1)]
+    assert found(hit, write(2), commits[0], bill, commits[1]) == {("late", 1, 4)}
 
 
 def test_a_check_of_one_table_and_a_write_to_another() -> None:
@@ -147,11 +152,11 @@ def test_a_check_of_one_table_and_a_write_to_another() -> None:
     hits = [
         step(process, "INSERT", "counts", subquery=True, tables=["links"]) for process in (1, 2)
     ]
-    found = conflicts(numbered(*hits))
-    assert [(each.kind, each.source, each.target) for each in found] == [("elsewhere", 1, 2)]
-    assert marks(found)[2] == ["has not seen step 1: it rests on links, not on counts"]
-    looks = numbered(hits[0], read(2, tables=["counts"]), hits[1])
-    assert "elsewhere" not in {each.kind for each in conflicts(looks)}
+    (only,) = conflicts(numbered(*hits))
+    assert (only.kind, only.source, only.target) == ("elsewhere", 1, 2)
+    assert only.said_at_target == "has not seen step 1: it rests on links, not on counts"
+    looks = found(hits[0], read(2, tables=["counts"]), hits[1])
+    assert "elsewhere" not in {kind for kind, *_ in looks}
 
 
 def test_a_roll_up_deletes_more_than_it_has_added() -> None:
@@ -159,8 +164,7 @@ def test_a_roll_up_deletes_more_than_it_has_added() -> None:
     moved = step(2, "INSERT", "visits", subquery=True, tables=["visits"], condition={})
     visit = step(1, "UPDATE", "links", writes=["links", "visits"])
     gone = step(2, "DELETE", "visits", condition={})
-    found = conflicts(numbered(moved, visit, gone))
-    assert ("stale", 1, 3) in {(each.kind, each.source, each.target) for each in found}
+    assert ("stale", 1, 3) in found(moved, visit, gone)
 
 
 def test_a_read_of_a_deleted_row_is_stale() -> None:
@@ -168,9 +172,9 @@ def test_a_read_of_a_deleted_row_is_stale() -> None:
     looks = read(2, tables=["visits"], table="visits")
     adds = step(2, "INSERT", "visits", condition={}, wrote={"unit": "day"})
     gone = [step(process, "DELETE", "visits", rows=2 - process) for process in (1, 2)]
-    found = conflicts(numbered(looks, gone[0], adds, gone[1]))
-    assert ("stale", 1, 4) in {(each.kind, each.source, each.target) for each in found}
-    assert "changes no row: what it read is out of date" in marks(found)[4]
+    steps = (looks, gone[0], adds, gone[1])
+    assert ("stale", 1, 4) in found(*steps)
+    assert OUT_OF_DATE in marks(conflicts(numbered(*steps)))[4]
 
 
 def test_a_read_between_two_commits_sees_one_of_two_writes() -> None:
@@ -184,9 +188,9 @@ def test_a_read_between_two_commits_sees_one_of_two_writes() -> None:
 
 def test_a_killed_process_has_written_one_of_two_tables() -> None:
     hits = [step(process, "UPDATE", wrote={}, computed={"hits": "hits + 1"}) for process in (1, 2)]
-    found = conflicts(numbered(hits[0], hits[1], step(2, "INSERT", "visits")))
-    assert [(each.kind, each.target) for each in found] == [("unwritten", 1)]
-    assert marks(found)[1] == ["no write to visits follows"]
+    (only,) = conflicts(numbered(hits[0], hits[1], step(2, "INSERT", "visits")))
+    assert (only.kind, only.target) == ("unwritten", 1)
+    assert only.said_at_target == "no write to visits follows"
 
 
 def test_a_snapshot_is_as_old_as_the_first_query() -> None:
@@ -205,8 +209,8 @@ def test_two_rows_are_read_and_each_writes_one() -> None:
         step(process, "SELECT", read=[{"id": "1"}, {"id": "2"}], condition={"team": "7"})
         for process in (1, 2)
     ]
-    found = dependencies(numbered(*both, write(1, "1"), write(2, "2")))
-    assert [(each.kind, each.source, each.target) for each in found] == [
+    skew = dependencies(numbered(*both, write(1, "1"), write(2, "2")))
+    assert [(each.kind, each.source, each.target) for each in skew] == [
         ("skew", 1, 4), ("skew", 2, 3),
     ]  # fmt: skip
     assert dependencies(numbered(both[0], write(1, "1"), both[1], write(2, "2"))) == []
@@ -224,25 +228,17 @@ def test_the_marks_of_the_steps() -> None:
 
 def test_a_write_of_no_row_overwrites_nothing() -> None:
     """A compare-and-swap that failed: without a check of the row count, the hit is lost."""
-    found = conflicts(numbered(read(1), read(2), write(1), write(2, rows=0)))
-    assert [each.kind for each in found] == ["stale"]
-    assert marks(found)[4] == ["changes no row: what it read is out of date"]
+    lost = conflicts(numbered(read(1), read(2), write(1), write(2, rows=0)))
+    assert [each.kind for each in lost] == ["stale"]
+    assert marks(lost)[4] == [OUT_OF_DATE]
 
 
 def test_an_addition_is_not_lost() -> None:
     added = step(1, "UPDATE", wrote={}, computed={"hits": "hits + 1"})
-    assert {each.kind for each in conflicts(numbered(read(1), write(2), added))} == {
-        "stale",
-        "missed",
-    }
+    assert {kind for kind, *_ in found(read(1), write(2), added)} == {"stale", "missed"}
 
 
 def test_one_commit_lets_two_writes_continue() -> None:
     """Process 3 held the row; process 1 queued first, so that process 2 overwrites it."""
-    steps = numbered(
-        read(1), read(2), write(1, until=5), write(2, until=5), step(3, "COMMIT", "")
-    )  # fmt: skip
-    assert {(each.kind, each.source, each.target) for each in conflicts(steps)} == {
-        ("stale", 2, 4),
-        ("lost", 3, 4),
-    }
+    steps = read(1), read(2), write(1, until=5), write(2, until=5), step(3, "COMMIT", "")
+    assert found(*steps) == {("stale", 2, 4), ("lost", 3, 4)}
