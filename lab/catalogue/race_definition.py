@@ -15,7 +15,7 @@ from shorturl.strategies.creating import timestamp_key
 from shorturl.strategies.resolving import in_memory, slotted_counter
 
 Process = Callable[[], object]
-Processes = Callable[[Strategy[Any], int], list[Process]]  # of a race with so many processes
+Processes = Callable[[Strategy[Any], int], list[Process]]  # with the number of processes
 TryAgain = Callable[[int, Process], Outcome]  # of the process with this number
 # The limits of one exploration by a command. The longest, three processes of permuted_sequence in a
 # transaction, runs all its 34,650 schedules.
@@ -43,7 +43,7 @@ class Race:
     `setup(strategy)` makes the first state. `processes(strategy, number)` returns what each of
     `number` processes does. `invariant(outcomes)` returns what does not hold afterwards, or "". An
     exception that a process raises violates it too, unless its class is in `expected`. `observe()`
-    returns what the rows hold at any time.
+    returns what the rows contain at any time.
     A process that has to try again returns a callable. It is called when all processes have ended
     and before `invariant`, which gets the outcome of this second try.
     """

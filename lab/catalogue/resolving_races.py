@@ -32,7 +32,7 @@ def one_use_left(strategy: Strategy[Any]) -> None:
 
 
 def uses_for_all(strategy: Strategy[Any]) -> None:
-    """Leave one use for each of the largest number of processes, so that none is refused."""
+    """Allow as many uses as there can be processes, so that none is refused."""
     fresh_links(strategy)
     ShortUrl.objects.filter(key="a").update(max_hits=MAX_PROCESSES)
 

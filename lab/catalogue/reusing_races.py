@@ -16,9 +16,9 @@ TARGET = target(0)
 
 
 def ask(strategy: Strategy[Any], process: int) -> tuple[ShortUrl, bool]:
-    """Ask for a link to the target; a link that is created has the key of the process.
+    """Ask for a link to the target; if one is created, its key names the process.
 
-    The key is "first" for process 0, which is the set-up.
+    Process 0 is the set-up, and its key is "first".
     """
     key = f"own{process}" if process else "first"
     made = partial(ShortUrl.objects.create, key=key, target_url=TARGET)

@@ -97,7 +97,7 @@ def choices(kept: RecordedExploration, taken: str) -> list[Choice]:
 
 
 def leads_on(kept: RecordedExploration, taken: str) -> bool:
-    """Return whether an order begins with `taken` that ran or is equivalent to one that ran."""
+    """Return whether an order that begins with `taken` ran, or is equivalent to one that ran."""
     wanted = each_step(taken)
     if not any(wanted[-1] in each.order for each in kept.orders):
         return False

@@ -76,7 +76,7 @@ def test_a_drawing_is_no_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["explore", "nothing"], "there is no race 'nothing'; there are collision, toctou"),
+        (["explore", "nothing"], "There is no race 'nothing'; there are collision, toctou"),
         (["explore", "toctou", "--strategy", "magic"], "toctou has no strategy 'magic'"),
         (["explore", "--strategy", "as_found"], "No race has this strategy"),  # but in the museum
         (["matrix", "--processes", "4"], "There is a matrix for 1, 2, 3 processes"),
@@ -97,7 +97,7 @@ def test_wrong_arguments_are_one_line(capsys: pytest.CaptureFixture[str]) -> Non
         Command().run_from_argv(["manage.py", "race", "show", "nosuch", "naive"])
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("manage.py race show: argument race: there is no race 'nosuch'; there a")
+    assert line.startswith("manage.py race show: argument race: There is no race 'nosuch'; there a")
 
 
 def test_a_reader_of_its_output_may_stop() -> None:

@@ -11,11 +11,12 @@ from typing import Any, NoReturn
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from lab.catalogue import EVERY_RACE, RACES, matrix
+from lab.catalogue import RACES, matrix
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import MAX_SCHEDULES, MAX_SECONDS, Race
 from lab.catalogue.write_skew import WRITE_SKEW
 from lab.exceptions import LabRefusal, NotFound
+from lab.recording.jobs import race_named
 from lab.scratch_database import scratch_database
 from pginterleave import Exploration, InterleaveError, Schedule
 from shorturl.strategies import Strategy
@@ -30,12 +31,6 @@ class OneLineParser(CommandParser):
         if not self.called_from_command_line:
             super().error(message)  # which raises
         self.exit(2, f"{self.prog}: {message}\n")
-
-
-def race_named(name: str) -> Race:
-    if name not in EVERY_RACE:
-        raise ArgumentTypeError(f"there is no race {name!r}; there are {', '.join(EVERY_RACE)}")
-    return EVERY_RACE[name]
 
 
 def limit(text: str) -> int:
@@ -184,7 +179,7 @@ class Command(BaseCommand):
         return scratch_database()
 
     def _say(self, text: str) -> None:
-        self.stderr.write(text, style_func=str)  # in no colour, as it is not an error
+        self.stderr.write(text, style_func=str)  # no colour, because it is not an error
 
 
 def describe(result: Exploration) -> str:

@@ -1,7 +1,6 @@
 """`manage.py record`: explore races and store every schedule, for the lab's pages."""
 
 import time
-from argparse import ArgumentTypeError
 from typing import Any
 
 from django.conf import settings
@@ -10,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from lab.exceptions import AlreadyExploring, LabRefusal, NotFound
+from lab.exceptions import AlreadyExploring, LabRefusal
 from lab.models import Batch, Recording
 from lab.recording import batches, store
 from lab.recording.jobs import Job, jobs_named
@@ -22,13 +21,6 @@ from pginterleave import InterleaveError
 PROGRESS = 0.2  # seconds between two updates of the batch
 SHIPPED = settings.BASE_DIR / "recordings.json.gz"  # in an archive of `make bundle`
 PATIENCE = 900.0  # seconds to wait for another exploration
-
-
-def wanted(text: str) -> list[Job]:
-    try:
-        return jobs_named(text)
-    except NotFound as error:
-        raise ArgumentTypeError(str(error)) from error
 
 
 def missing(jobs: list[Job]) -> list[Job]:
@@ -52,7 +44,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "what",
             nargs="*",
-            type=wanted,
+            type=jobs_named,
             help="workshop, queue, matrix, museum, isolation, all (the default), or "
             "race/strategy[/processes[/level]]",
         )
