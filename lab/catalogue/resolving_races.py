@@ -359,8 +359,8 @@ RACES = (
         must_hold="No process is the victim of a deadlock, and every hit is counted.",
         story=(
             "A service collects the hits that wait, and counts those of several links in one "
-            "statement. Two services do so at the same moment, for the same links. Were a "
-            "statement to wait for one row while it holds another, the two could deadlock."
+            "statement. Two services do so at the same moment, for the same links. If a "
+            "statement waited for one row while it held another, the two could deadlock."
         ),
         strategies=SEVERAL,
         processes=each(count_both),

@@ -55,6 +55,7 @@ _race = partial(
     operation="rolling_up",
     strategies=rolling_up.STRATEGIES,
     signature="roll_up(unit: str | None, into: str, before: datetime) -> int",
+    must_hold="The sum of the visits equals the counter.",
     setup=an_hour_with_a_visit,
     invariant=lambda outcomes: disagreement(counts()),  # no roll-up touches the counter
     observe=rows,
@@ -64,7 +65,6 @@ RACES = (
     _race(
         name="visit_meanwhile",
         situation="A visit is recorded in an hour that the other processes roll up into its day.",
-        must_hold="The sum of the visits equals the counter.",
         story=(
             "The visits of an old hour are added to those of its day, and the hour's row is "
             "deleted. A visit of that hour can be recorded between the two, when the clock was set "
@@ -77,7 +77,6 @@ RACES = (
     _race(
         name="two_roll_ups",
         situation="Every process rolls up the same hour.",
-        must_hold="The sum of the visits equals the counter.",
         story=(
             "A roll-up takes longer than the interval of its timer, and a second one begins. Both "
             "read the same rows, and both add them to the day."
@@ -87,7 +86,6 @@ RACES = (
     _race(
         name="late_commit",
         situation="A single visit is committed after one that has a larger id.",
-        must_hold="The sum of the visits equals the counter.",
         story=(
             "Rows get their ids in order, and can be committed in any order. A long transaction "
             "has a small id, and no other process sees its row before the COMMIT. A roll-up that "
