@@ -1,4 +1,4 @@
-"""The lab: races, explored and shown. Installed only where SHORTURL_LAB is on."""
+"""The lab: races, explored and shown. Installed only if SHORTURL_LAB is on."""
 
 from django.apps import AppConfig
 

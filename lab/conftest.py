@@ -1,4 +1,4 @@
-"""What tests of the lab share: recordings, explored once and put into the tables if wanted."""
+"""What tests of the lab share: recordings that are explored once, and stored on demand."""
 
 import os
 import pickle
@@ -20,7 +20,7 @@ from lab.recording import batches, store
 from lab.recording.jobs import jobs_named
 from lab.scratch_database import scratch_database
 
-WHAT = (  # with all that WORKSHOP.md opens
+WHAT = (  # includes everything that WORKSHOP.md opens
     "lost_update/naive",
     "lost_update/naive/2/serializable",
     "lost_update/select_for_update",
@@ -47,14 +47,14 @@ RIGHT = "/lab/races/lost_update/update_returning/2/"
 
 
 class Kept:
-    """An exploration that was recorded, apart from the tables, which every test leaves empty."""
+    """A recording outside of the tables, which every test leaves empty."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = Recording.objects.using(store.SERVICE).get(pk=recording.pk)
         self.schedules = list(self.recording.recorded.all())
 
     def numbered(self, number: int) -> "Kept":
-        """Give it ids of its own: each process's database counted from 1."""
+        """Give it unique ids: each process's database counted from 1."""
         self.recording.pk = number
         for position, each in enumerate(self.schedules):
             each.pk, each.recording_id = number * store.MAX_SCHEDULES + position, number
@@ -68,8 +68,8 @@ class Kept:
     def first(self, statements: str, *, violating: bool = True) -> RecordedSchedule:
         """Return the first schedule with these statements, as in `1S 2S 1U 2U`.
 
-        Each is its process and the first letter of its kind; COMMIT and ROLLBACK are left out, so
-        that it does not matter whether the COMMIT of a single statement is a step.
+        A statement is its process and the first letter of its kind. COMMIT and ROLLBACK are left
+        out, so it does not matter whether a single statement's COMMIT is a step.
         """
         return next(
             each
@@ -79,7 +79,7 @@ class Kept:
 
 
 def sent(schedule: RecordedSchedule) -> str:
-    """Return the statements of a schedule as Kept.first() takes them."""
+    """Return the statements of a schedule in the form of Kept.first()."""
     return " ".join(
         f"{step['process']}{step['kind'][0]}"
         for step in schedule.steps
@@ -104,7 +104,7 @@ def race(*arguments: str) -> str:
 def explored(
     django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Kept]:
-    """The recordings of WHAT; the processes of pytest-xdist that need them share the work."""
+    """The recordings of WHAT; the processes of pytest-xdist share the work."""
     directory = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         directory = directory.parent
@@ -145,7 +145,7 @@ def recorded(db: None, explored: dict[str, Kept]) -> dict[str, Kept]:
 
 
 @pytest.fixture
-def somebody_explores(db: None) -> Iterator[None]:
+def another_exploration(db: None) -> Iterator[None]:
     other = connection.copy("other")
     try:
         with other.cursor() as cursor:

@@ -1,12 +1,17 @@
-"""The exceptions of the lab; the message says why it refuses, and the commands print it."""
+"""The exceptions of the lab; commands print their messages."""
+
+from argparse import ArgumentTypeError
 
 
 class LabRefusal(Exception):
-    """The lab cannot do what it was asked for."""
+    """The lab refuses a request; the message says why."""
 
 
-class NotFound(LabRefusal, ValueError):
-    """The lab has no such race, strategy, number of processes, isolation level or schedule."""
+class NotFound(LabRefusal, ArgumentTypeError):
+    """The lab has no such race, strategy, number of processes, isolation level or schedule.
+
+    A command prints the message of an ArgumentTypeError that an argument's `type` raises.
+    """
 
 
 class AlreadyExploring(LabRefusal):

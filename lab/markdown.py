@@ -1,4 +1,4 @@
-"""Tables in Markdown, without tabulate, which only the tools have."""
+"""Tables in Markdown, without tabulate, which only development installs."""
 
 from collections.abc import Iterable, Sequence
 

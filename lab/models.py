@@ -1,4 +1,4 @@
-"""The lab's own tables, beside the service's."""
+"""The tables of the lab."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 
 
 class Notification(models.Model):
-    """A message that was sent together with a short URL, as applications do in one transaction."""
+    """A message that an application stores in one transaction with a short URL."""
 
     text = models.TextField()
 
@@ -16,7 +16,7 @@ class Notification(models.Model):
 
 
 class KeySpace(models.Model):
-    """The part of the service's links that belongs to one load run: see load/key_spaces.py."""
+    """The links of one load run: see load/key_spaces.py."""
 
     name = models.CharField(max_length=20, unique=True)
     key_length = models.PositiveSmallIntegerField()
@@ -28,14 +28,14 @@ class KeySpace(models.Model):
 
 
 class Recording(models.Model):
-    """An exploration as it was run: how many schedules, how many violate the invariant, and when.
+    """The result of an exploration: how many schedules, how many violate the invariant, and when.
 
-    `explored` schedules ran and are kept, and stand for all of them. In `refused` of the
+    `explored` schedules ran and are stored; they represent all `schedules`. In `refused` of the
     `violating` ones a process raised an exception; the others are wrong silently. `truncated`
-    says which limit ended the search, or, where there is no schedule, why the exploration failed;
-    then nothing is proven. `counterexample` is the shortest schedule that violates the invariant.
-    Both can be empty. `initial` is what the rows hold before the first step.
-    `source` is what source.digest() returned for the strategy's file; empty when it was not kept.
+    says which limit ended the search or, if no schedule ran, why the exploration failed; then
+    nothing is proven. `counterexample` is the shortest schedule that violates the invariant. Both
+    can be empty. `initial` is what the rows contain before the first step.
+    `source` is source.digest() of the strategy's file, or empty if it was not stored.
     """
 
     race = models.CharField(max_length=40)
@@ -66,7 +66,7 @@ class Recording(models.Model):
 
     @property
     def proven(self) -> bool:
-        """Whether it says something for certain: a schedule violates, or none of all does."""
+        """Whether the result is certain: some schedule violates, or all ran and none does."""
         return bool(self.violating or not self.truncated)
 
     @property
@@ -77,14 +77,14 @@ class Recording(models.Model):
 class RecordedSchedule(models.Model):
     """One schedule of a recording: see store.written() for its `steps` and `outcomes`.
 
-    `second_tries` are the steps of the processes that had to try again, after all had ended.
+    `second_tries` are the steps of processes that tried again after all had ended.
     """
 
     recording = models.ForeignKey(Recording, models.CASCADE, related_name="recorded")
     number = models.PositiveIntegerField()
     order = models.CharField(max_length=200)
     violation = models.TextField(blank=True)
-    raises = models.BooleanField()  # what the violation is, then
+    raises = models.BooleanField()  # whether the violation is an exception
     steps = models.JSONField()
     second_tries = models.JSONField(default=list)
     outcomes = models.JSONField()
@@ -106,8 +106,8 @@ class RecordedSchedule(models.Model):
 class Batch(models.Model):
     """Explorations that were requested together, and their progress.
 
-    `what` is the argument of the command `record`, `current` the exploration in progress, `wanted`
-    the one whose page somebody has opened, which comes next, and `problem` what failed.
+    `what` is the argument of the command `record`, and `current` the exploration in progress.
+    `wanted` is the next one, whose page a visitor has opened. `problem` says what failed.
     """
 
     what = models.CharField(max_length=200)

@@ -1,4 +1,4 @@
-"""A database of the lab's own, so that no race ever touches the service's links."""
+"""A separate database for explorations, so that no race touches the service's links."""
 
 import secrets
 import signal
@@ -17,19 +17,19 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from lab.exceptions import LabRefusal
 
-LOCK = 0x72616365  # "race": the class of the advisory locks that scratch databases are held with
-# On a busy machine a wait that a schedule asks for lasts longer than the service's lock_timeout.
+LOCK = 0x72616365  # "race": the class of the advisory locks on scratch databases
+# On a busy machine, a wait that belongs to a schedule can exceed the service's lock_timeout.
 PATIENT = " -c lock_timeout=10s"
 
 
 @contextmanager
 def scratch_database() -> Iterator[str]:
-    """Make an empty, migrated database beside the service's, use it within the block, drop it.
+    """Create an empty, migrated database beside the service's, use it within the block, drop it.
 
-    Yields its name, which is random. All connections that this process opens within the block lead
-    to it. It is dropped at Ctrl-C and SIGTERM too. An advisory lock in the service's database shows
-    to all hosts that it is in use. The database of a killed process has no such lock, and the next
-    process drops it. Raises LabRefusal to a role that may not create databases.
+    Yields its random name. Within the block, all new connections of this process lead to it. It is
+    dropped at Ctrl-C and SIGTERM too. An advisory lock in the service's database tells all hosts
+    that it is in use. A killed process loses this lock, and the next process drops the database.
+    Raises LabRefusal if the role may not create databases.
     """
     own, test, options = (connection.settings_dict[name] for name in ("NAME", "TEST", "OPTIONS"))
     name, patient = prefix(own) + secrets.token_hex(8), options.get("options", "") + PATIENT
@@ -40,7 +40,7 @@ def scratch_database() -> Iterator[str]:
             is_free(keeper, name)
             connection.close()
             with patch.dict(test, NAME=name), patch.dict(options, options=patient):
-                # Django's test runner makes databases every day; this is its way to do so.
+                # As Django's test runner does it.
                 connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
                 yield name
         finally:
@@ -53,18 +53,18 @@ def scratch_database() -> Iterator[str]:
 
 
 def prefix(own: str) -> str:
-    """Return what the names of the scratch databases of the database `own` begin with.
+    """Return the prefix of the names of `own`'s scratch databases.
 
-    The checksum tells two services apart whose names begin alike. Names have 63 bytes at most.
+    The checksum distinguishes services whose names begin alike. Names have at most 63 bytes.
     """
     start = own.encode("ascii", "ignore")[:30].decode()
     return f"{start}_race_{zlib.crc32(own.encode()):08x}_"
 
 
 def sweep(keeper: BaseDatabaseWrapper) -> None:
-    """Drop the scratch databases that nobody uses; raise LabRefusal to a role that may not."""
+    """Drop unused scratch databases; raise LabRefusal if the role may not create databases."""
     with keeper.cursor() as cursor:
-        cursor.execute("SET statement_timeout = 0")  # on a busy machine a DROP takes its time
+        cursor.execute("SET statement_timeout = 0")  # a DROP is slow on a busy machine
         cursor.execute(
             "SELECT rolcreatedb OR rolsuper, current_user FROM pg_roles "
             "WHERE rolname = current_user"
@@ -72,12 +72,12 @@ def sweep(keeper: BaseDatabaseWrapper) -> None:
         allowed, role = cursor.fetchone()
         if not allowed:
             raise LabRefusal(
-                f"The role {role!r} may not create databases, and races need one of their own: "
+                f"The role {role!r} may not create databases, and races need a separate one: "
                 f"ALTER ROLE {role} CREATEDB"
             )
     for name in scratch_databases(keeper):
         if is_free(keeper, name):
-            with suppress(DatabaseError):  # of another role: one that may will drop it
+            with suppress(DatabaseError):  # another role owns it, and will drop it
                 drop(keeper, name)
             with keeper.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_unlock(%s, hashtext(%s))", [LOCK, name])
@@ -93,7 +93,7 @@ def scratch_databases(using: BaseDatabaseWrapper) -> list[str]:
 
 
 def is_free(keeper: BaseDatabaseWrapper, name: str) -> bool:
-    """Return whether nobody has the lock of the database `name`; then `keeper` has it now."""
+    """Try to lock the database `name` for `keeper`; return whether the lock was free."""
     with keeper.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", [LOCK, name])
         return bool(cursor.fetchone()[0])
@@ -107,7 +107,7 @@ def drop(using: BaseDatabaseWrapper, name: str) -> None:
 
 @contextmanager
 def terminated_by_exit() -> Iterator[None]:
-    """Within the block, let SIGTERM end the process as sys.exit() does, with all clean-up."""
+    """Within the block, let SIGTERM end the process with all clean-up, as sys.exit() does."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

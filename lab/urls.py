@@ -1,4 +1,4 @@
-"""The lab's own paths, under /lab/ and only where the lab is on."""
+"""The lab's paths, below /lab/ and only if the lab is on."""
 
 from django.conf import settings
 from django.urls import path

@@ -17,12 +17,12 @@ from lab.catalogue.race_definition import Race
 from lab.catalogue.write_skew import WRITE_SKEW
 
 
-class Operation(NamedTuple):  # shorturl.operations has its strategies
-    title: str  # of its table
+class Operation(NamedTuple):  # its strategies are in shorturl.operations
+    title: str  # of the table of its strategies
     races: tuple[Race, ...]
 
 
-# A row for each operation, by its folder. Pages, commands and tests follow it.
+# By the folder of the operation's strategies. Pages, commands and tests follow this table.
 OPERATIONS: dict[str, Operation] = {
     "creating": Operation("To create a short URL", creating_races.RACES),
     "resolving": Operation("To resolve a key and count the hit", resolving_races.RACES),

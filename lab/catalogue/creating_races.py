@@ -1,4 +1,4 @@
-"""The races of creates: several processes draw the same key, and each needs a link of its own."""
+"""The races of creates: several processes draw the same key, and each must get a link."""
 
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ def target(process: int) -> str:
 
 
 def create(strategy: Strategy[Any], process: int) -> ShortUrl:
-    """Draw the key `same` first, as all processes do, and after it a key of its own."""
+    """Create a link with the key `same`, which all processes try first, or with `own{process}`."""
     made: ShortUrl = strategy.function(target(process), keys=["same", f"own{process}"])
     return made
 
@@ -48,27 +48,27 @@ def next_id(number: int, model: type[Model] = ShortUrl) -> None:
 
 
 def first_key_taken(strategy: Strategy[Any]) -> None:
-    """Give somebody else (process 9) the key that `strategy` is about to try first."""
+    """Create the link of another process, 9, with the key that `strategy` will try first."""
     no_links(strategy)
     short_url = strategy.function(target(9), keys=["same"])
-    # Out of the way of the sequence, which permuted_sequence turns into its next key.
+    # An id that the sequence does not reach; permuted_sequence makes keys from it.
     ShortUrl.objects.filter(pk=short_url.pk).update(id=10**12)
     next_id(short_url.pk)
 
 
-def everybody_owns_a_link(outcomes: list[Outcome], of_others: int = 0) -> str:
+def each_owns_a_link(outcomes: list[Outcome], of_others: int = 0) -> str:
     for process, outcome in enumerate(outcomes, 1):
         if wrong := owns_no_link(process, outcome.returned):
             return wrong
-    there_are, due = ShortUrl.objects.count(), len(outcomes) + of_others
-    return "" if there_are == due else f"there are {there_are} links, not {due}"
+    count, due = ShortUrl.objects.count(), len(outcomes) + of_others
+    return "" if count == due else f"there are {count} links, not {due}"
 
 
 def owns_no_link(process: int, returned: object) -> str:
     if not isinstance(returned, ShortUrl):
-        return f"process {process} is returned {returned!r}, which is no ShortUrl"
+        return f"process {process} is returned {returned!r}, which is not a ShortUrl"
     if returned.target_url != target(process):
-        return f"process {process} is handed somebody else's link, {returned.key}"
+        return f"process {process} is returned another process's link, {returned.key}"
     saved = ShortUrl.objects.filter(key=returned.key).first()
     if saved is None:
         return f"process {process} is returned {returned.key}, which is not in the database"
@@ -77,20 +77,20 @@ def owns_no_link(process: int, returned: object) -> str:
     return f"{saved.key}, the link of process {process}, is deleted" if saved.deleted_at else ""
 
 
-def nobody_else_loses(outcomes: list[Outcome]) -> str:
+def the_existing_link_stays(outcomes: list[Outcome]) -> str:
     taken = ShortUrl.objects.filter(pk=10**12).first()
     if taken is None or taken.deleted_at:
         return "the link that had the key is deleted"
     if taken.target_url != target(9):
         return f"{taken.key} now leads to {taken.target_url}"
-    return everybody_owns_a_link(outcomes, of_others=1)
+    return each_owns_a_link(outcomes, of_others=1)
 
 
-def everybody_owns_a_link_and_a_notification(outcomes: list[Outcome]) -> str:
-    wrong = everybody_owns_a_link(outcomes)
+def each_owns_a_link_and_a_notification(outcomes: list[Outcome]) -> str:
+    wrong = each_owns_a_link(outcomes)
     written = Notification.objects.count()
     if not wrong and written != len(outcomes):
-        return f"{len(outcomes)} links, and {written} notifications"
+        return f"{len(outcomes)} links and {written} notifications"
     return wrong
 
 
@@ -114,55 +114,55 @@ _race = partial(
     signature="create(target_url: str, *, keys: Iterable[str]) -> ShortUrl",
     setup=no_links,
     processes=each(create),
-    invariant=everybody_owns_a_link,
+    invariant=each_owns_a_link,
     observe=links,
 )
 
 RACES = (
     _race(
         name="collision",
-        situation="One create, whose first key is somebody's already.",
-        must_hold="It makes a link with another key, and nobody else's link changes.",
+        situation="One process creates a link, and the first key that it draws is taken.",
+        must_hold="It creates a link with another key, and the existing link does not change.",
         story=(
-            "Keys are drawn at random, and one day a draw hits a key that is in use. There is no "
-            "competitor here, one process is enough. What does the create do with the answer that "
-            "the database gives?"
+            "Keys are drawn at random, and sometimes a drawn key is in use. Nothing runs "
+            "concurrently here: one process is enough. What does the create do when the database "
+            "reports that the key is taken?"
         ),
         counts=(1,),
-        # The first time that a clock shows is a free key, unless two processes read it at once.
+        # A key made of the time is free, unless two processes read the clock at once.
         strategies={n: s for n, s in creating.STRATEGIES.items() if n != "timestamp_key"},
         setup=first_key_taken,
-        invariant=nobody_else_loses,
+        invariant=the_existing_link_stays,
     ),
     _race(
         name="toctou",
-        situation="Everybody creates a link, and all draw the same key first.",
-        must_hold="Everybody gets a link that leads to their own target.",
+        situation="Every process creates a link, and all draw the same key first.",
+        must_hold="Each process gets a link that leads to its own target.",
         story=(
-            "Two people shorten a URL at the same moment, and both draw the same key. The one that "
-            "checks whether the key is free learns what was true at that moment: between the time "
-            "of check and the time of use, the other one can take it."
+            "Two people shorten a URL at the same moment, and both draw the same key. A process "
+            "that checks whether the key is free learns what was true at that moment. Between the "
+            "time of check and the time of use, the other process can take the key."
         ),
     ),
     _race(
         name="toctou_in_a_transaction",
-        situation="The same inside the caller's atomic(), with another row written after the link.",
-        must_hold="Everybody gets a link that leads to their own target, and the other row.",
+        situation="As toctou, but in the caller's atomic(), with a second row after the link.",
+        must_hold="Each process gets a link that leads to its own target, and its second row.",
         story=(
-            "The same, in an application that creates the short URL and sends a notification in "
-            "one transaction. An error leaves a PostgreSQL transaction unusable, so a retry fails "
-            "too, unless a savepoint was set before."
+            "An application creates the short URL and stores a notification in one transaction. An "
+            "error makes a PostgreSQL transaction unusable, so a retry fails too, unless a "
+            "savepoint was set before."
         ),
         processes=each(create_in_a_transaction),
-        invariant=everybody_owns_a_link_and_a_notification,
+        invariant=each_owns_a_link_and_a_notification,
     ),
     _race(
         name="custom_key",
-        situation="Everybody asks for the same custom key.",
-        must_hold="One gets it, and the others are told that it is taken.",
+        situation="Every process asks for the same custom key.",
+        must_hold="One process gets it, and the others are told that it is taken.",
         story=(
             "Two people ask for the same custom key. There is no second choice: one of them gets "
-            "it, and the other has to be told, however close the race was."
+            "it, and the other must be told that it is taken."
         ),
         counts=(2,),
         strategies={n: s for n, s in creating.STRATEGIES.items() if s.draws_keys},

@@ -21,7 +21,7 @@ Sent = tuple[int, int, str]  # a number in the order of all deliveries, and the 
 
 
 def write_late() -> None:
-    """Write an event of `a` in a transaction, with an id that is smaller than the other ones."""
+    """Write an event of `a` in a transaction, with a smaller id than the other events have."""
     with transaction.atomic():
         LinkEvent.objects.create(key="a", subscription_id=RECEIVER)
 
@@ -39,8 +39,8 @@ def only(*events: Pair) -> None:
 def worker(function: delivering.Deliver, *, killed: bool = False) -> Process:
     """Deliver once, and return what was sent; a process that is `killed` sends nothing.
 
-    Sending is a statement, so that others can come before and after it. The number that it draws
-    stays drawn when the transaction is rolled back, as a request that was sent stays sent.
+    Sending is a statement, so other processes' steps can come before and after it. It draws a
+    number, which a rollback does not give back, as a rollback does not undo a sent request.
     """
 
     def run() -> list[Sent]:
@@ -61,7 +61,7 @@ def worker(function: delivering.Deliver, *, killed: bool = False) -> Process:
 
 
 def each_once_in_order(outcomes: list[Outcome], due: tuple[Pair, ...] = EVENTS) -> str:
-    """Compare what was sent, and then what is left to be sent, with the events that are due."""
+    """Compare the events that were sent, and then those that wait, with the events that are due."""
     sent = sorted(each for outcome in outcomes for each in outcome.returned)
     told = [event for _, *event in sent]
     left = LinkEvent.objects.order_by("id").exclude(id__in=[pk for pk, _ in told])
@@ -95,24 +95,24 @@ _race = partial(
 RACES = (
     _race(
         name="two_workers",
-        situation="Everybody delivers to one receiver, for whom two events of a link wait.",
-        must_hold="Each event is sent once, or is still there to be sent, in their order.",
+        situation="Every process delivers to one receiver, for which two events of a link wait.",
+        must_hold="Each event is sent once or still waits, and events are sent in order.",
         story=(
             "A receiver is slow, so a second worker helps the first one. Both look for the oldest "
-            "event. They must not send the same one. And while one of them sends the first event "
-            "of a link, the other must not send the second: the receiver would learn of the change "
+            "event, and they must not both send it. While one worker sends the first event of a "
+            "link, the other must not send the second: the receiver would learn of the change "
             "before it learns of the link."
         ),
         processes=lambda strategy, number: [worker(strategy.function)] * number,
     ),
     _race(
         name="killed_while_delivering",
-        situation="The first process is killed when it is about to send; the others go on.",
-        must_hold="Each event is sent once, or is still there to be sent, in their order.",
+        situation="The first process is killed just before it sends; the others continue.",
+        must_hold="Each event is sent once or still waits, and events are sent in order.",
         story=(
-            "A worker has taken an event, and is killed before the receiver has got it: a deploy, "
-            "a full memory, a machine that is switched off. PostgreSQL undoes what is not "
-            "committed. What is committed by then must not say that the event is done."
+            "A worker has taken an event, and is killed before it has sent it: a deploy, a full "
+            "memory, a machine that is switched off. PostgreSQL undoes what is not committed. What "
+            "is committed by then must not say that the event is done."
         ),
         processes=lambda strategy, number: (
             [worker(strategy.function, killed=True)] + [worker(strategy.function)] * (number - 1)
@@ -120,14 +120,14 @@ RACES = (
     ),
     _race(
         name="late_event",
-        situation="An event is committed late, after one of another link with a larger id was.",
-        must_hold="Each event is sent, or is still there to be sent.",
+        situation="An event is committed after another link's event that has a larger id.",
+        must_hold="Each event is sent once or still waits.",
         story=(
-            "Events get their ids in order, and are committed in any order: a transaction that "
-            "takes its time has a small id, and nobody sees its event yet. A worker that is done "
-            "with all ids up to the largest is done with an event that it has never seen. Events "
-            "of one link are committed in the order of their ids, as each change of a link waits "
-            "for its row."
+            "Events get their ids in order, and can be committed in any order. A long transaction "
+            "has a small id, and no other process sees its event before the COMMIT. A worker that "
+            "marks all ids up to the largest as done also marks an event that it has not seen. "
+            "Events of one link are committed in the order of their ids, because each change of a "
+            "link waits for its row."
         ),
         setup=lambda strategy: only((LARGE, "b")),
         processes=lambda strategy, number: (

@@ -1,4 +1,4 @@
-"""The races of repeated requests: the same one is sent twice, and its work must be done once."""
+"""The races of repeated requests: one request is sent twice, and its work must be done once."""
 
 from functools import partial
 from typing import Any
@@ -28,10 +28,10 @@ def make_a_link_and_be_killed(process: int) -> dict[str, Any]:
 
 
 def send(strategy: Strategy[Any], process: int, *, killed: bool = False) -> object:
-    """Send the request; when told that it is in progress, return the second try.
+    """Send the request; return its second try if it is in progress or the process is `killed`.
 
-    PostgreSQL undoes the transaction of a process that is `killed`, as atomic() does when the work
-    raises. The client that waits for its answer sends the request again, too.
+    The work of a killed process raises, so atomic() rolls back, as PostgreSQL does when a session
+    ends. The client gets no answer, and sends the request again.
     """
     work = partial(make_a_link_and_be_killed if killed else make_a_link, process)
     try:
@@ -50,14 +50,16 @@ def no_links_and_no_answers(strategy: Strategy[Any]) -> None:
 
 
 def worked_once(outcomes: list[Outcome]) -> str:
-    """Compare what was made with what each process is answered, at its second try if need be."""
+    """Compare the links with the answer that each process gets, at its second try if it has one."""
     for process, outcome in enumerate(outcomes, 1):
         told = outcome.returned
         made = list(ShortUrl.objects.order_by("id").values_list("key", flat=True))
         if len(made) != 1:
             return f"the work was done {len(made)} times: {made}"
         if callable(told):
-            return f"process {process} is told for ever that the request is in progress"
+            return (
+                f"process {process} is told at its second try, too, that the request is in progress"
+            )
         body = getattr(told, "body", told)
         if body != made[0]:
             return f"process {process} is answered {body!r}, and the link is {made[0]}"
@@ -86,23 +88,23 @@ _race = partial(
 RACES = (
     _race(
         name="repeated_request",
-        situation="Everybody sends the same request with the same Idempotency-Key.",
-        must_hold="The work is done once; all get its answer, or are told that it is in progress.",
+        situation="Every process sends the same request with the same Idempotency-Key.",
+        must_hold="The work is done once. All get its answer, or are told that it is in progress.",
         story=(
-            "A program creates a link, hears nothing for a while, and sends the request again. "
-            "Nothing was lost: the first one is only slow, and now both are at work. The key says "
-            "that they are the same request, and the link must be made once."
+            "A program creates a link, gets no answer for a while, and sends the request again. "
+            "Nothing was lost: the first request is only slow, and now both are in progress. The "
+            "key says that they are the same request, and the link must be created once."
         ),
         processes=each(send),
     ),
     _race(
         name="killed_before_the_answer",
         situation="The first process is killed after the work; the others send the same request.",
-        must_hold="The client that sends it again gets the answer, and the work was done once.",
+        must_hold="The client that repeats the request gets the answer, and the work is done once.",
         story=(
-            "The process that does the work is killed before it has answered. The client that sent "
-            "the request cannot know whether it was done, and sends it again with the same key. "
-            "Either nothing is left of the work, or its answer is."
+            "The process that does the work is killed before it answers. The client cannot know "
+            "whether the work was done, and sends the request again with the same key. Either "
+            "nothing is left of the work, or its answer is stored."
         ),
         processes=each(send_and_be_killed_first),
     ),

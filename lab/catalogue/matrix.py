@@ -1,4 +1,4 @@
-"""Strategies × races: how many schedules of each violate the invariant, out of how many."""
+"""Strategies × races: the violating schedules of each pair, out of all."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ class MatrixCell(NamedTuple):
     strategy: str
     schedules: int
     violating: int
-    complete: bool  # or the search was truncated, and what it did not find proves nothing
+    complete: bool  # False: the search was truncated, so 0 violating schedules prove nothing
 
     def __str__(self) -> str:
         count = f"{self.violating} / {self.schedules}"
@@ -21,10 +21,10 @@ class MatrixCell(NamedTuple):
 
 
 def cells(processes: int | None = None, **limits: Any) -> Iterator[MatrixCell]:
-    """Explore every race with every strategy that takes part, and yield the cells.
+    """Explore every race with each of its strategies, and yield the cells.
 
-    `processes` picks the races that are explored with so many; by default each is explored with
-    the fewest of its own. `limits` are those of pginterleave.explore.
+    With `processes`, only the races with this number in their counts are explored; by default,
+    each race with its smallest number. `limits` are those of pginterleave.explore().
     """
     for race in RACES.values():
         count = processes or race.counts[0]

@@ -15,15 +15,15 @@ from shorturl.strategies.creating import timestamp_key
 from shorturl.strategies.resolving import in_memory, slotted_counter
 
 Process = Callable[[], object]
-Processes = Callable[[Strategy[Any], int], list[Process]]  # of a race with so many processes
-TryAgain = Callable[[int, Process], Outcome]  # with the process that tries again, and what it does
-# Of one exploration that a command runs. The longest, three of permuted_sequence in a transaction,
-# runs all its 34,650 schedules.
+Processes = Callable[[Strategy[Any], int], list[Process]]  # with the number of processes
+TryAgain = Callable[[int, Process], Outcome]  # of the process with this number
+# The limits of one exploration by a command. The longest, three processes of permuted_sequence in a
+# transaction, runs all its 34,650 schedules.
 MAX_SCHEDULES, MAX_SECONDS = 50_000, 900
 
 
 def each(one: Callable[[Strategy[Any], int], object]) -> Processes:
-    """Return the processes that do `one`, which is handed the strategy and the process's number."""
+    """Return processes that each call `one` with the strategy and the number of the process."""
     return lambda strategy, number: [
         partial(one, strategy, process) for process in range(1, number + 1)
     ]
@@ -40,12 +40,12 @@ def try_again(process: int, second_try: Process) -> Outcome:
 class Race:
     """A situation in which a strategy can violate an invariant.
 
-    `setup(strategy)` makes the first state, and `processes(strategy, number)` what each of `number`
-    processes does. `invariant(outcomes)` returns what does not hold afterwards, or "". An exception
-    that a process raises violates it too, unless it is of a class in `expected`. `observe()`
-    returns what the rows hold at any time.
-    A process that has to try again returns what it does then. It does so when all have ended, alone
-    and before `invariant` is asked, which is handed the outcome of the second try.
+    `setup(strategy)` makes the first state. `processes(strategy, number)` returns what each of
+    `number` processes does. `invariant(outcomes)` returns what does not hold afterwards, or "". An
+    exception that a process raises violates it too, unless its class is in `expected`. `observe()`
+    returns what the rows contain at any time.
+    A process that has to try again returns a callable. It is called when all processes have ended
+    and before `invariant`, which gets the outcome of this second try.
     """
 
     name: str
@@ -65,12 +65,12 @@ class Race:
 
     def strategy(self, name: str) -> Strategy[Any]:
         if name not in self.strategies:
-            there_are = ", ".join(self.strategies)
-            raise NotFound(f"{name!r} takes no part in {self.name}; there are {there_are}.")
+            names = ", ".join(self.strategies)
+            raise NotFound(f"{self.name} has no strategy {name!r}; it has {names}.")
         return self.strategies[name]
 
     def number_of_processes(self, wanted: int | None) -> int:
-        """Return how many processes take part, by default the fewest; raise NotFound."""
+        """Return `wanted`, or the smallest number by default; raise NotFound if out of range."""
         least, most = self.counts[0], MAX_PROCESSES if max(self.counts) > 1 else 1
         if wanted and not least <= wanted <= most:
             between = f"{least} process" if least == most else f"{least} to {most} processes"
@@ -96,7 +96,7 @@ class Race:
         }
 
     def judge(self, outcomes: list[Outcome]) -> str:
-        """Let each process try again that has to, and return what does not hold then, or ""."""
+        """Run the second tries, and return what does not hold then, or ""."""
         final = [
             self.try_again(process, outcome.returned) if callable(outcome.returned) else outcome
             for process, outcome in enumerate(outcomes, start=1)
@@ -110,16 +110,15 @@ class Race:
 
 @contextmanager
 def worst_case() -> Iterator[None]:
-    """Replace clock, timer and random numbers within the block, so that the worst case happens.
+    """Within the block, replace clock, timer and random numbers, so that the worst case happens.
 
-    All processes read the same time and draw the same slot, and a timer never fires. They are
-    replaced in the modules of the strategies that import them, so that no strategy needs a
-    parameter for it.
+    All processes read the same time and draw the same slot, and no timer fires. The strategies'
+    modules are patched, so no strategy needs a parameter for this.
     """
     with (
         patch.object(timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000),
-        patch.object(in_memory, "Timer", lambda *_: Thread()),  # one that does nothing
-        patch.object(in_memory, "HITS", in_memory.Hits()),  # of a process that ends with it
+        patch.object(in_memory, "Timer", lambda *_: Thread()),  # which does nothing
+        patch.object(in_memory, "HITS", in_memory.Hits()),  # lost with the process
         patch.object(slotted_counter, "randrange", lambda _: 0),
     ):
         yield

@@ -1,4 +1,4 @@
-"""The races of resolves: links are followed, edited and deleted at once; every hit must count."""
+"""The races of resolves: links are followed, edited and deleted at once, and hits must count."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -7,7 +7,6 @@ from typing import Any
 from django.db import OperationalError, transaction
 from django.db.backends.postgresql.psycopg_any import errors
 
-from lab.catalogue.creating_races import next_id
 from lab.catalogue.race_definition import Process, Race, each
 from pginterleave import MAX_PROCESSES, Outcome
 from shorturl.models import ShortUrl
@@ -15,7 +14,7 @@ from shorturl.strategies import Strategy, resolving
 
 OLD, NEW = "https://old.example/", "https://new.example/"
 OTHER = "https://other.example/"
-# One that counts hits of several keys by one statement, and two that follow one after the other.
+# `combined` counts hits of several keys in one statement; the other two resolve key by key.
 SEVERAL = {name: resolving.STRATEGIES[name] for name in ("naive", "update_returning", "combined")}
 LONG_AGO = datetime(2022, 4, 29, tzinfo=UTC)
 EXPIRED = LONG_AGO + timedelta(hours=1)
@@ -25,7 +24,6 @@ def fresh_links(strategy: Strategy[Any]) -> None:
     ShortUrl.objects.all().erase()
     ShortUrl.objects.create(id=1, key="a", target_url=OLD, created_at=LONG_AGO)
     ShortUrl.objects.create(id=2, key="b", target_url=OTHER, created_at=LONG_AGO)
-    next_id(10)  # for a strategy that makes a link, which is not what a resolve is asked for
 
 
 def one_use_left(strategy: Strategy[Any]) -> None:
@@ -34,7 +32,7 @@ def one_use_left(strategy: Strategy[Any]) -> None:
 
 
 def uses_for_all(strategy: Strategy[Any]) -> None:
-    """Leave one use for each process that there can be, so that no process is refused."""
+    """Allow as many uses as there can be processes, so that none is refused."""
     fresh_links(strategy)
     ShortUrl.objects.filter(key="a").update(max_hits=MAX_PROCESSES)
 
@@ -63,7 +61,7 @@ def raise_the_limit() -> None:
 
 
 def expire() -> int:
-    """Let the link expire, and return how often it was followed until then."""
+    """Make the link expire, and return its hits."""
     ShortUrl.objects.filter(key="a").update(expires_at=EXPIRED)
     return counted().total_hits
 
@@ -85,7 +83,7 @@ def both_keys(process: int) -> tuple[str, str]:
 def resolve_both(strategy: Strategy[Any], process: int) -> Process | None:
     """Resolve two keys in one transaction.
 
-    A process that is the victim of a deadlock returns its second try, which is the same.
+    The victim of a deadlock returns its second try, which does the same.
     """
     try:
         with transaction.atomic():
@@ -99,9 +97,9 @@ def resolve_both(strategy: Strategy[Any], process: int) -> Process | None:
 
 
 def count_both(strategy: Strategy[Any], process: int) -> set[str]:
-    """Count a hit of two keys, by one statement where the strategy can; return what was counted.
+    """Count a hit of two keys, in one statement if the strategy can; return the counted keys.
 
-    A key that the statement leaves out has one of its own.
+    A key that the statement leaves out is resolved alone.
     """
     keys = both_keys(process)
     counted = set(strategy.count(dict.fromkeys(keys, 1)) if strategy.count else ())
@@ -138,7 +136,7 @@ def not_counted(due: int) -> str:
     hits = hits_by_key()
     if hits["a"] != due:
         return f"hits = {hits['a']}, not {due}"
-    return f"hits = {hits['b']} of b, which nobody has followed" if hits["b"] else ""
+    return f"hits = {hits['b']} of b, which was not followed" if hits["b"] else ""
 
 
 def every_hit_counts(outcomes: list[Outcome]) -> str:
@@ -155,7 +153,7 @@ def edit_stays_and_hits_count(outcomes: list[Outcome]) -> str:
 
 
 def redirected_and_counted_or_not_found(outcomes: list[Outcome]) -> str:
-    """Compare the row, which stays as a tombstone, with what the resolving processes were told."""
+    """Compare the row, which stays as a tombstone, with the number of redirects."""
     *resolves, _delete = outcomes
     short_url = counted()
     if short_url.deleted_at is None:
@@ -169,7 +167,7 @@ def redirected_and_counted_or_not_found(outcomes: list[Outcome]) -> str:
 def one_has_the_last_use(outcomes: list[Outcome]) -> str:
     redirected = sum(outcome.returned is not None for outcome in outcomes)
     if redirected != 1:
-        return f"{redirected} redirected, by a link with one use left"
+        return f"{redirected} redirected by a link with one use left"
     return not_counted(1)
 
 
@@ -182,7 +180,7 @@ def the_raise_stays_and_hits_count(outcomes: list[Outcome]) -> str:
 
 
 def none_is_counted_later(outcomes: list[Outcome]) -> str:
-    """Compare the redirects with the hits at the expiry, and with those in the end."""
+    """Compare the hits with the redirects, and with the hits at the expiry."""
     *resolves, expire = outcomes
     short_url = counted()
     if short_url.expires_at != EXPIRED:
@@ -200,7 +198,7 @@ def both_keys_count(outcomes: list[Outcome]) -> str:
     hits, due = hits_by_key(), {key: sum(key in each for each in told) for key in "ab"}
     if hits != due:
         return f"hits = {hits['a']} and {hits['b']}, and {due['a']} and {due['b']} redirected"
-    return "" if due["b"] == len(told) else "nobody was in the way of b, and it is not counted"
+    return "" if due["b"] == len(told) else "b is not locked, and a hit of it is not counted"
 
 
 def all_count(outcomes: list[Outcome]) -> str:
@@ -252,12 +250,12 @@ _race = partial(
 RACES = (
     _race(
         name="lost_update",
-        situation="Everybody follows the same link.",
-        must_hold="All are redirected, and each is counted.",
+        situation="Every process follows the same link.",
+        must_hold="All are redirected, and every hit is counted.",
         story=(
             "A link is followed twice at the same moment. Each process reads the counter, adds one "
             "and writes the sum. If both read before either writes, they write the same number: "
-            "two hits, and the counter has gone up by one."
+            "after two hits, the counter has gone up by one."
         ),
         counts=(2, 3),
         processes=lambda strategy, number: [resolve(strategy)] * number,
@@ -266,11 +264,11 @@ RACES = (
     _race(
         name="clobbered_edit",
         situation="The last process edits the target of a link that the others follow.",
-        must_hold="The edit stays, and each of the others is counted.",
+        must_hold="The edit stays, and every hit is counted.",
         story=(
-            "Somebody corrects the target of a link while others follow it. Counting a hit has no "
-            "business with the target, but an object that is saved as a whole writes every column "
-            "back as it was when it was read, and the correction is gone."
+            "Somebody corrects the target of a link while others follow it. Counting a hit has "
+            "nothing to do with the target. But a strategy that saves the whole object writes "
+            "every column back as it was read, and the correction is lost."
         ),
         counts=(2, 3),
         processes=lambda strategy, number: [resolve(strategy)] * (number - 1) + [edit],
@@ -280,11 +278,11 @@ RACES = (
         name="deleted_meanwhile",
         situation="The last process deletes a link that the others follow.",
         must_hold=(
-            "The others are redirected and counted, or told that there is none; it stays deleted."
+            "The others are redirected and counted, or told that it is deleted; it stays deleted."
         ),
         story=(
-            "A link is deleted while somebody follows it. They may get through or be told that "
-            "there is no such link, depending on the order; the link must stay deleted, and every "
+            "A link is deleted while somebody follows it. Depending on the order, the visitor is "
+            "redirected or told that there is no such link. The link must stay deleted, and every "
             "redirect must be counted."
         ),
         processes=lambda strategy, number: [if_live(resolve(strategy))] * (number - 1) + [delete],
@@ -292,15 +290,15 @@ RACES = (
     ),
     _race(
         name="crossed_locks",
-        situation="Everybody resolves two keys in one transaction, in opposite orders.",
+        situation="Every process resolves two keys in one transaction, in opposite orders.",
         must_hold=(
-            "All finish, the victim of a deadlock at the second try, and every hit is counted."
+            "All finish, the victim of a deadlock at its second try, and every hit is counted."
         ),
         story=(
-            "Two callers each resolve two links in one transaction, in opposite order. The one "
-            "that locks what it writes until it commits can meet the other one halfway: each waits "
-            "for what the other holds. PostgreSQL notices the deadlock and ends one of them, who "
-            "must try again."
+            "Two callers each resolve two links in one transaction, in opposite orders. A row that "
+            "is written stays locked until the COMMIT, so each caller can wait for a row that the "
+            "other has locked. PostgreSQL detects the deadlock and ends one of the transactions, "
+            "which must be tried again."
         ),
         strategies={n: s for n, s in resolving.STRATEGIES.items() if s.nests},
         processes=each(resolve_both),
@@ -309,12 +307,12 @@ RACES = (
     ),
     _race(
         name="last_use",
-        situation="Everybody follows a link that has one use left.",
+        situation="Every process follows a link that has one use left.",
         must_hold="One is redirected and counted, and the others are told that it is used up.",
         story=(
             "An invitation can be used once, and two people follow it at the same moment. A "
-            "counter that loses no hit is not enough here: between the look at what is left and "
-            "the count, somebody else can look. The condition has to be in the statement that "
+            "counter that loses no hit is not enough here: between the check of the limit and the "
+            "count, another process can check it. The condition has to be in the statement that "
             "counts."
         ),
         setup=one_use_left,
@@ -327,8 +325,7 @@ RACES = (
         must_hold="The new limit stays, and each of the others is redirected and counted.",
         story=(
             "A voucher sells well, and its limit is raised while it is followed. A process that "
-            "writes the limit back as it was when it was read, along with the counter, takes the "
-            "raise away again."
+            "writes back the limit that it read, together with the counter, undoes the change."
         ),
         setup=uses_for_all,
         processes=lambda strategy, number: (
@@ -338,27 +335,32 @@ RACES = (
     ),
     _race(
         name="expiry",
-        situation="The last process ends a link that the others follow, and reads how many did.",
+        situation=(
+            "The last process makes a link expire that the others follow, and reads its hits."
+        ),
         must_hold=(
-            "The others are redirected and counted, or told that it has expired, and no hit is "
-            "added to what the last process has read."
+            "The others are redirected and counted, or told that it has expired. No hit is counted "
+            "after the last process has read the hits."
         ),
         story=(
             "A campaign ends: its link is made to expire, and its hits are read for the bill. A "
-            "process that looked before and counts now is counted after the end. A statement that "
-            "locks the row waits for the other one, and then looks at the condition once more."
+            "process that checks the expiry in one statement and counts in the next can count "
+            "after the end. A statement that waits for the row's lock checks its condition again "
+            "before it counts."
         ),
         processes=lambda strategy, number: [if_live(resolve(strategy))] * (number - 1) + [expire],
         invariant=none_is_counted_later,
     ),
     _race(
         name="several_keys",
-        situation="Everybody follows two links, in opposite orders, or by one statement for both.",
-        must_hold="Nobody is the victim of a deadlock, and every hit is counted.",
+        situation=(
+            "Every process follows two links, in opposite orders, or by one statement for both."
+        ),
+        must_hold="No process is the victim of a deadlock, and every hit is counted.",
         story=(
-            "A service collects the hits that wait and counts those of several links by one "
-            "statement. Two services do so at the same moment, for the same links. A statement "
-            "that waited for one row while it held another could meet the other one halfway."
+            "A service collects the hits that wait, and counts those of several links in one "
+            "statement. Two services do so at the same moment, for the same links. If a "
+            "statement waited for one row while it held another, the two could deadlock."
         ),
         strategies=SEVERAL,
         processes=each(count_both),
@@ -370,9 +372,9 @@ RACES = (
         situation="The others follow two links; the last process locks one and edits its target.",
         must_hold="The edit stays, and every hit of both links is counted.",
         story=(
-            "An administrator edits a link while hits of it and of another one are counted by one "
-            "statement. The statement leaves out the locked row. Its hits have to be counted "
-            "later, and those of the other link now."
+            "An administrator edits a link while one statement counts hits of it and of another "
+            "link. The statement leaves out the locked row. The hits of that link have to be "
+            "counted later, and those of the other link now."
         ),
         strategies=SEVERAL,
         processes=lambda strategy, number: [
@@ -387,9 +389,9 @@ RACES = (
         situation="The others follow two links; the last process deletes one and reads its hits.",
         must_hold="No hit of a deleted link is counted, and every hit of the other link is.",
         story=(
-            "A link is deleted while its hits and those of another one are counted by one "
-            "statement. What the statement leaves out may be locked, or gone, and the caller has "
-            "to find out which."
+            "A link is deleted while one statement counts its hits and those of another link. A "
+            "row that the statement leaves out may be locked or deleted, and the caller has to "
+            "find out which."
         ),
         strategies=SEVERAL,
         processes=lambda strategy, number: [
@@ -401,12 +403,12 @@ RACES = (
     ),
     _race(
         name="several_keys_one_use_left",
-        situation="Everybody follows two links, of which one has one use left.",
-        must_hold="One has the last use, and every hit of the other link is counted.",
+        situation="Every process follows two links, of which one has one use left.",
+        must_hold="One process has the last use, and every hit of the other link is counted.",
         story=(
-            "A voucher has one use left, and two services count a hit of it, each with hits of "
-            "another link in the same statement. Only one of them may have it, and the other link "
-            "has nothing to do with it."
+            "A voucher has one use left. Two services each count a hit of it, with hits of another "
+            "link in the same statement. Only one service may have the use, and the other link's "
+            "hits must count in both."
         ),
         strategies=SEVERAL,
         setup=one_use_left,

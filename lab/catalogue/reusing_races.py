@@ -1,4 +1,4 @@
-"""The races of reuse: several processes ask for a link to one target, and there must be one."""
+"""The races of reuse: several processes ask for a link to one target, and must share one link."""
 
 from functools import partial
 from typing import Any
@@ -16,9 +16,9 @@ TARGET = target(0)
 
 
 def ask(strategy: Strategy[Any], process: int) -> tuple[ShortUrl, bool]:
-    """Ask for a link to the target; a link that is created for it has the process's own key.
+    """Ask for a link to the target; if one is created, its key names the process.
 
-    Process 0, which is the set-up, has the key "first".
+    Process 0 is the set-up, and its key is "first".
     """
     key = f"own{process}" if process else "first"
     made = partial(ShortUrl.objects.create, key=key, target_url=TARGET)
@@ -48,8 +48,8 @@ def one_deleted_link(strategy: Strategy[Any]) -> None:
     ShortUrl.objects.all().delete()
 
 
-def everybody_has_the_same_new_link(outcomes: list[Outcome]) -> str:
-    if wrong := everybody_has_a_link(outcomes):
+def all_have_the_same_new_link(outcomes: list[Outcome]) -> str:
+    if wrong := each_has_a_link(outcomes):
         return wrong
     created = [process for process, outcome in enumerate(outcomes, 1) if outcome.returned[1]]
     if len(created) != 1:
@@ -57,14 +57,14 @@ def everybody_has_the_same_new_link(outcomes: list[Outcome]) -> str:
     return one_live_link()
 
 
-def everybody_has_a_link(outcomes: list[Outcome]) -> str:
+def each_has_a_link(outcomes: list[Outcome]) -> str:
     for process, outcome in enumerate(outcomes, 1):
         match outcome.returned:
             case (ShortUrl() as short_url, bool()):
                 if not ShortUrl.objects.filter(pk=short_url.pk, target_url=TARGET).exists():
                     return f"the link of process {process} is not in the database"
             case other:
-                return f"process {process} is returned {other!r}, not a ShortUrl and whether new"
+                return f"process {process} is returned {other!r}, not a ShortUrl and a bool"
     return ""
 
 
@@ -77,7 +77,7 @@ def the_same_and_a_notification_each(outcomes: list[Outcome]) -> str:
     written = Notification.objects.count()
     if written != len(outcomes):
         return f"{written} notifications, not {len(outcomes)}"
-    return everybody_has_the_same_new_link(outcomes)
+    return all_have_the_same_new_link(outcomes)
 
 
 def live_links() -> str:
@@ -95,29 +95,30 @@ _race = partial(
     ),
     setup=no_links_and_no_claims,
     processes=each(ask),
-    invariant=everybody_has_the_same_new_link,
+    invariant=all_have_the_same_new_link,
     observe=live_links,
 )
 
 RACES = (
     _race(
         name="same_target",
-        situation="Everybody asks for a link to the same target, and there is none yet.",
+        situation="Every process asks for a link to the same target, which has none yet.",
         must_hold="All get the same link, and one of them is told that it is new.",
         story=(
-            "Somebody clicks twice, or two jobs of one account shorten the same address. Both "
-            "would rather have the link that is there than a second one, so both look for it "
-            "first. But when both look before either creates, there is none for either."
+            "Somebody clicks twice, or two jobs of one account shorten the same URL. Both prefer "
+            "an existing link to a second one, so both look for it first. If both look before "
+            "either creates it, neither finds one."
         ),
     ),
     _race(
         name="same_target_in_a_transaction",
-        situation="The same inside the caller's atomic(), with another row written after the link.",
-        must_hold="All get the same link, one of them is told that it is new, and each other row.",
+        situation="As same_target, but in the caller's atomic(), with a second row after the link.",
+        must_hold=(
+            "All get the same link, one is told that it is new, and each writes its second row."
+        ),
         story=(
-            "The same, in an application that writes something else in the same transaction. What "
-            "keeps the second process out has to do so until the first has committed, and not only "
-            "until its statement is over."
+            "An application writes another row in the same transaction. The second process has to "
+            "be kept out until the first has committed, and not only until its statement ends."
         ),
         strategies={n: s for n, s in reusing.STRATEGIES.items() if s.nests},
         processes=each(ask_in_a_transaction),
@@ -125,12 +126,12 @@ RACES = (
     ),
     _race(
         name="deleted_target",
-        situation="Everybody asks for a link to a target whose only link was deleted before.",
-        must_hold="All get the same new link: what is deleted does not stand in the way.",
+        situation="Every process asks for a link to a target whose only link is deleted.",
+        must_hold="All get the same new link, and one of them is told that it is new.",
         story=(
-            "The link that was made for a target is deleted, or used up, or expired. The next ones "
-            "to ask need a new one, and again only one: whatever remembers that there was a link "
-            "must not stand in their way, nor let two of them through."
+            "The link to a target is deleted, used up or expired. The next processes to ask need a "
+            "new link, and only one. A record of the old link must not block them, and must not "
+            "let two of them create a link."
         ),
         setup=one_deleted_link,
     ),

@@ -1,4 +1,4 @@
-"""The races of the roll-up: visits are recorded, or rolled up too, while they are rolled up."""
+"""The races of the roll-up: visits are recorded, or rolled up again, during a roll-up."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -33,7 +33,7 @@ def an_hour_with_a_visit(strategy: Strategy[Any]) -> None:
 
 
 def a_single_visit_with_a_larger_id(strategy: Strategy[Any]) -> None:
-    """Record a visit with a larger id than that of the next visit, which is committed later."""
+    """Record a visit with a larger id than the visit that is recorded next."""
     no_visits(strategy)
     next_id(LARGE, VisitCount)
     record("append_only")
@@ -55,6 +55,7 @@ _race = partial(
     operation="rolling_up",
     strategies=rolling_up.STRATEGIES,
     signature="roll_up(unit: str | None, into: str, before: datetime) -> int",
+    must_hold="The sum of the visits equals the counter.",
     setup=an_hour_with_a_visit,
     invariant=lambda outcomes: disagreement(counts()),  # no roll-up touches the counter
     observe=rows,
@@ -64,11 +65,10 @@ RACES = (
     _race(
         name="visit_meanwhile",
         situation="A visit is recorded in an hour that the other processes roll up into its day.",
-        must_hold="The sum of the visits is the counter.",
         story=(
             "The visits of an old hour are added to those of its day, and the hour's row is "
-            "deleted. Should a visit come in for that hour between the two, by a clock that was "
-            "set back, or as no hours are to be kept, it is deleted with the row."
+            "deleted. A visit of that hour can be recorded between the two, when the clock was set "
+            "back or when no hours are kept. It is deleted with the row."
         ),
         processes=lambda strategy, number: (
             [partial(record, "upsert")] + [hours_to_days(strategy)] * (number - 1)
@@ -76,22 +76,21 @@ RACES = (
     ),
     _race(
         name="two_roll_ups",
-        situation="Everybody rolls up the same hour.",
-        must_hold="The sum of the visits is the counter.",
+        situation="Every process rolls up the same hour.",
         story=(
-            "A roll-up takes longer than the timer that starts it, and a second one begins. Both "
+            "A roll-up takes longer than the interval of its timer, and a second one begins. Both "
             "read the same rows, and both add them to the day."
         ),
         processes=lambda strategy, number: [hours_to_days(strategy)] * number,
     ),
     _race(
         name="late_commit",
-        situation="A single visit is committed late, after one with a larger id was.",
-        must_hold="The sum of the visits is the counter.",
+        situation="A single visit is committed after one that has a larger id.",
         story=(
-            "Rows get their ids in order, and are committed in any order: a transaction that takes "
-            "its time has a small id, and nobody sees it yet. A roll-up that takes all rows up to "
-            "the largest id, in more than one statement, takes it once without having seen it."
+            "Rows get their ids in order, and can be committed in any order. A long transaction "
+            "has a small id, and no other process sees its row before the COMMIT. A roll-up that "
+            "adds up all rows up to the largest id in one statement and deletes them in another "
+            "can delete a row that it has not added."
         ),
         setup=a_single_visit_with_a_larger_id,
         processes=lambda strategy, number: (

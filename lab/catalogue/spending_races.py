@@ -36,9 +36,9 @@ def used_up_in_the_period_before(strategy: Strategy[Any]) -> None:
 
 
 def spend(strategy: Strategy[Any], key: str = "free", limit: int = LIMIT) -> ShortUrl:
-    """Create a link with this key, paid by `strategy`; raise QuotaExceeded or KeyTaken.
+    """Create a link with this key, charged by `strategy`; raise QuotaExceeded or KeyTaken.
 
-    The link is not stored, because the race is for the quota alone.
+    The link is not stored, because the race is for the quota only.
     """
 
     def create() -> ShortUrl:
@@ -72,17 +72,17 @@ def the_first_fails(strategy: Strategy[Any], number: int) -> list[Process]:
             spend(strategy, TAKEN)
         except ShortUrl.KeyTaken:
             return partial(spend, strategy)
-        raise AssertionError(f"{TAKEN} is taken, and a link is made")
+        raise AssertionError(f"a link is created with the key {TAKEN}, which is taken")
 
     return [run, *spend_each_once()(strategy, number)[1:]]
 
 
 def one_gets_a_link(outcomes: list[Outcome]) -> str:
     made = sum(outcome.returned is not None for outcome in outcomes)
-    return "" if made == 1 else f"{made} links are made where the quota has one left"
+    return "" if made == 1 else f"{made} links are created, and the quota had one left"
 
 
-def one_gets_a_link_and_pays_once(outcomes: list[Outcome]) -> str:
+def one_gets_a_link_and_is_charged_once(outcomes: list[Outcome]) -> str:
     used = list(QuotaUsage.objects.order_by("period").values_list("spent", flat=True))
     return one_gets_a_link(outcomes) or ("" if used == [1, 1] else f"spent = {used}, not [1, 1]")
 
@@ -110,24 +110,24 @@ _race = partial(
 RACES = (
     _race(
         name="last_link",
-        situation="Everybody creates a link with the same token, whose quota has one left.",
-        must_hold="One gets a link, and the others are told that the quota is used up.",
+        situation="Every process creates a link with the same token, whose quota has one left.",
+        must_hold="One process gets a link, and the others are told that the quota is used up.",
         story=(
-            "A program sends two creates at the same moment, with a token that may make one more "
-            "link today. Each process counts those of today, finds one left, and makes it. A "
-            "counter that counts right is no help when it is looked at before."
+            "A program sends two creates at the same moment, with a token that may create one more "
+            "link today. Each process counts today's links, finds that one is left, and creates a "
+            "link. A correct counter does not help if it is only read before the create."
         ),
     ),
     _race(
         name="new_period",
-        situation="The same when a day has just begun and nothing is spent, with a quota of one.",
-        must_hold="One gets a link, and the others are told that the quota is used up.",
+        situation="As last_link, but a day has just begun, nothing is spent, and the quota is one.",
+        must_hold="One process gets a link, and the others are told that the quota is used up.",
         story=(
-            "Midnight has passed, the quota is whole again, and there is no counter of the new day "
-            "yet. A row lock on a row that is not there keeps nobody out: it has to be made first, "
-            "and by everybody."
+            "Midnight has passed, the quota is whole again, and the new day has no counter yet. No "
+            "row lock can be taken on a row that does not exist. Every process has to insert the "
+            "row first."
         ),
-        # f_expression has 870 schedules of a get_or_create(), and the same to show as in last_link.
+        # f_expression has 870 schedules here, and shows nothing that last_link does not show.
         strategies={n: s for n, s in spending.STRATEGIES.items() if n != "f_expression"},
         setup=used_up_in_the_period_before,
         processes=spend_each_once(limit=1),
@@ -137,31 +137,31 @@ RACES = (
         situation=(
             "One link is left; the first process asks for a key that is taken, then for another."
         ),
-        must_hold="One gets a link: what the create that failed has spent is given back.",
+        must_hold="One process gets a link: a create that fails gives back what it has spent.",
         story=(
             "Somebody asks for a custom key that is taken, and then for another one, while the "
-            "quota has one link left. The first create came to nothing: what it has spent must be "
-            "there for the second, or for a create in between."
+            "quota has one link left. The first create fails. What it has spent must be available "
+            "to the second, or to a create in between."
         ),
         processes=the_first_fails,
     ),
     _race(
         name="two_quotas",
         situation=(
-            "Everybody creates a link, and nothing is spent of a quota of two and one of one."
+            "Every process creates a link; nothing is spent of a quota of two and one of one."
         ),
-        must_hold="One gets a link, and pays one of each; who is refused by one quota pays none.",
+        must_hold="One process gets a link and spends one of each quota; a refused one none.",
         story=(
-            "A program may make two links today, and one of them in this minute. Two processes "
-            "create at the same moment. The day would have one for each, and the minute has not: "
-            "what the second one has taken of the day must be there again, and a process that "
-            "takes both must take them in the same order as everybody else, or two wait for each "
+            "A program may create two links today, and one in this minute. Two processes create at "
+            "the same moment. The daily quota has one for each of them, and the quota of the "
+            "minute does not. What the refused process has taken of the daily quota must be given "
+            "back. All processes must take the two in the same order, or two of them wait for each "
             "other."
         ),
-        # The others have thousands of schedules, and no more to show than in last_link.
+        # The others have thousands of schedules, and show nothing that last_link does not show.
         strategies={n: s for n, s in spending.STRATEGIES.items() if s.verdict is Verdict.RIGHT},
         setup=nothing_spent,
         processes=lambda strategy, number: [partial(spend_two_quotas, strategy)] * number,
-        invariant=one_gets_a_link_and_pays_once,
+        invariant=one_gets_a_link_and_is_charged_once,
     ),
 )

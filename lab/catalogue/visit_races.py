@@ -45,7 +45,7 @@ def follow(strategy: Strategy[Any]) -> Process:
 
 
 def follow_and_be_killed(strategy: Strategy[Any]) -> Process:
-    """Be killed after the first statement; PostgreSQL undoes what is not committed by then."""
+    """Return a process that is killed after its first statement; uncommitted changes are undone."""
     sent = []
 
     def killed(execute: Callable[..., Any], sql: Any, *rest: Any) -> Any:
@@ -66,7 +66,7 @@ def follow_and_be_killed(strategy: Strategy[Any]) -> Process:
 
 
 def follow_both(strategy: Strategy[Any], process: int) -> None:
-    """Record a visit of two keys, by one statement where the strategy can."""
+    """Record a visit of two keys, in one statement if the strategy can."""
     keys = both_keys(process)
     counted = strategy.count({key: [VISIT] for key in keys}) if strategy.count else {}
     for key in keys:
@@ -93,7 +93,7 @@ def every_reader_sees_them_agree(outcomes: list[Outcome]) -> str:
     *_, read = outcomes
     assert isinstance(read.returned, HitsAndVisits)
     if wrong := disagreement(read.returned):
-        return f"it is shown that {wrong}"
+        return f"the reader sees {wrong}"
     return every_visit_is_recorded(outcomes[:-1])
 
 
@@ -139,24 +139,26 @@ _race = partial(
 RACES = (
     _race(
         name="same_hour",
-        situation="Everybody follows the same link, with the same browser, first in an hour.",
-        must_hold="All are redirected; each is counted, and its visit recorded.",
+        situation=(
+            "Every process follows one link with the same browser, in an hour without visits."
+        ),
+        must_hold="All are redirected, every hit is counted, and every visit is recorded.",
         story=(
             "An hour has begun, and a link is followed twice at the same moment. Visits are "
-            "counted in a row for the hour, which is not there yet. Each process looks for it, "
-            "finds none, and makes one."
+            "counted in a row for the hour, which does not exist yet. Each process looks for it, "
+            "finds none, and inserts one."
         ),
         processes=lambda strategy, number: [follow(strategy)] * number,
         invariant=every_visit_is_recorded,
     ),
     _race(
         name="killed_between",
-        situation="The first process is killed after its first statement; the others go on.",
-        must_hold="The hits are the sum of the visits.",
+        situation="The first process is killed after its first statement; the others continue.",
+        must_hold="The hits equal the sum of the visits.",
         story=(
             "A process counts a hit, and is killed before it has recorded the visit: a deploy, a "
-            "full memory, a machine that is switched off. Nobody sends the visit again, so the "
-            "counter is one ahead of its visits for ever. Either both are committed, or nothing."
+            "full memory, a machine that is switched off. The visit is not sent again, so the "
+            "counter stays one ahead of its visits. Either both must be committed, or neither."
         ),
         processes=lambda strategy, number: (
             [follow_and_be_killed(strategy)] + [follow(strategy)] * (number - 1)
@@ -166,22 +168,24 @@ RACES = (
     _race(
         name="read_meanwhile",
         situation="The last process reads hits and visits of a link that the others follow.",
-        must_hold="It sees as many visits as hits, and each of the others is recorded.",
+        must_hold="It sees as many visits as hits, and every visit of the others is recorded.",
         story=(
-            "Somebody looks at the page of a link while it is followed. One statement reads the "
-            "counter and adds up the visits, and so sees one state of the database. Where the two "
-            "are committed apart, there are states in which they differ."
+            "Somebody opens the page of a link while it is followed. One statement reads the "
+            "counter and adds up the visits, and so sees one state of the database. If the two are "
+            "committed separately, they differ in some of the states."
         ),
         processes=lambda strategy, number: [follow(strategy)] * (number - 1) + [counts],
         invariant=every_reader_sees_them_agree,
     ),
     _race(
         name="last_visit",
-        situation="Everybody follows a link that has one use left.",
-        must_hold="One is redirected, and its visit recorded; the others are told that it is over.",
+        situation="Every process follows a link that has one use left.",
+        must_hold=(
+            "One is redirected and its visit recorded; the others are told that it is used up."
+        ),
         story=(
-            "An invitation can be used once, and two people follow it. Who is refused has made no "
-            "visit: what is recorded follows from what was counted, and not from what was asked."
+            "An invitation can be used once, and two people follow it. The person who is refused "
+            "has made no visit: a visit may be recorded only if its hit was counted."
         ),
         setup=one_use_left,
         processes=lambda strategy, number: [if_live(follow(strategy))] * number,
@@ -189,12 +193,14 @@ RACES = (
     ),
     _race(
         name="visits_of_several_keys",
-        situation="Everybody follows two links, in opposite orders, or by one statement for both.",
-        must_hold="Nobody is the victim of a deadlock; hits and visits of each link agree.",
+        situation=(
+            "Every process follows two links, in opposite orders, or by one statement for both."
+        ),
+        must_hold="No process is the victim of a deadlock; hits and visits of each link agree.",
         story=(
-            "A service collects the visits that wait and records those of several links by one "
+            "A service collects the visits that wait, and records those of several links in one "
             "statement. Two services do so at the same moment, for the same links in the same "
-            "hour. The rows of visits that one inserts, the other one adds to."
+            "hour. The rows that one statement inserts, the other one updates."
         ),
         strategies={name: recording_visits.STRATEGIES[name] for name in ("upsert", "combined")},
         processes=each(follow_both),

@@ -1,6 +1,6 @@
-"""Write skew: a decision that rests on two rows, of which each process writes the other one.
+"""Write skew: each of two processes decides by two rows, and writes a different one of them.
 
-No bug of a shortener that we know of: it is here because it is what tells SERIALIZABLE from
+No shortener is known to have this bug. It is here because it distinguishes SERIALIZABLE from
 REPEATABLE READ (anomaly A5B of Berenson and others, A Critique of ANSI SQL Isolation Levels, 1995).
 """
 
@@ -15,8 +15,7 @@ from lab.catalogue.race_definition import Race
 from pginterleave import Outcome
 from shorturl.strategies import Strategy, table
 
-# One of the competitors always gets through, so this many defeats in a row mean that something
-# other than load is wrong.
+# One of the competing transactions always commits, so load alone never causes so many failures.
 ATTEMPTS = 1_000
 
 
@@ -34,8 +33,8 @@ class TeamLink(ExhibitModel):
 def in_a_transaction(key: str) -> bool:
     """Count the active links of the team, and switch one off if it is not the last, in atomic().
 
-    What goes wrong: both count two, and each switches off another one. Nobody writes what the
-    other has written, so that no row lock makes anybody wait, and no error says anything.
+    What goes wrong: both count two, and each switches off a different one. Neither writes a row
+    that the other has written, so no row lock makes them wait, and no error is raised.
     """
     with transaction.atomic():
         if TeamLink.objects.filter(team="red", active=True).count() < 2:
@@ -47,8 +46,8 @@ def in_a_transaction(key: str) -> bool:
 def one_statement(key: str) -> bool:
     """Do the same in one UPDATE, with the count as a subquery.
 
-    What goes wrong: the UPDATE locks the row that it changes, and reads the other one as it was
-    when the statement began. One statement is enough where it decides by the row that it locks.
+    What goes wrong: the UPDATE locks the row that it changes, and reads the other row as it was
+    when the statement began. One statement is enough only if it decides by the row that it locks.
     """
     with connection.cursor() as cursor:
         cursor.execute(
@@ -62,8 +61,8 @@ def one_statement(key: str) -> bool:
 def with_a_retry(key: str) -> bool:
     """Do it in a transaction of the level that is set, and again after a serialization failure.
 
-    What goes wrong: under READ COMMITTED and REPEATABLE READ there is no such failure, as nobody
-    writes a row that the other one has written. Under SERIALIZABLE, nothing goes wrong.
+    What goes wrong: under READ COMMITTED and REPEATABLE READ there is no such failure, because
+    neither writes a row that the other has written. Under SERIALIZABLE, nothing goes wrong.
     """
     for _ in range(ATTEMPTS):
         try:
@@ -77,8 +76,8 @@ def with_a_retry(key: str) -> bool:
 def repeatable_read(key: str) -> bool:
     """Do it under REPEATABLE READ, and again after a serialization failure.
 
-    What goes wrong: the same. The snapshot makes the two counts agree with each other, and with
-    nothing that anybody commits meanwhile; only a row that both write would be noticed.
+    What goes wrong: the same. The snapshot does not show what is committed after it was taken.
+    Only a row that both write would cause a failure.
     """
     for _ in range(ATTEMPTS):
         try:
@@ -98,10 +97,10 @@ def repeatable_read(key: str) -> bool:
 def serializable(key: str) -> bool:
     """Do it under SERIALIZABLE, and again after a serialization failure.
 
-    Why nothing can go wrong: PostgreSQL keeps what each transaction has read, sees that each has
-    read what the other one writes, and ends one of them; at its next attempt that one counts
-    one. It costs the memory for what was read, refusals that would not have been needed, and a
-    retry; and everybody who writes these rows has to be SERIALIZABLE too.
+    Why nothing can go wrong: PostgreSQL records what each transaction has read, detects that each
+    has read what the other writes, and ends one of them. At its next attempt that one counts one.
+    It costs memory for what was read, unnecessary failures, and a retry. All transactions that
+    write these rows must be SERIALIZABLE too.
     """
     for _ in range(ATTEMPTS):
         try:
@@ -121,9 +120,9 @@ def serializable(key: str) -> bool:
 def lock_what_was_read(key: str) -> bool:
     """Lock all links of the team, always in the same order, and count those that are active.
 
-    Why nothing can go wrong: what the decision rests on is locked before it is read, so that
-    the second process waits, and then counts one. It costs that wait for everybody who changes
-    a link of the team, and a new link is not locked: it could only make the count larger.
+    Why nothing can go wrong: the rows that the decision rests on are locked before they are read,
+    so the second process waits, and then counts one. It costs that wait for every change of a
+    link of the team. A new link is not locked, but it can only make the count larger.
     """
     with transaction.atomic():
         links = TeamLink.objects.select_for_update().filter(team="red").order_by("pk")
@@ -144,20 +143,28 @@ def one_stays_active(outcomes: list[Outcome]) -> str:
     done = sum(bool(outcome.returned) for outcome in outcomes)
     if not active:
         return "no link of the team is active"
-    return "" if (active, done) == (1, 1) else f"{active} links are active, and {done} were told"
+    return (
+        ""
+        if (active, done) == (1, 1)
+        else f"{active} links are active, and {done} processes were told that they switched one off"
+    )
 
 
 WRITE_SKEW = Race(
     name="write_skew",
     operation="isolation",
-    situation="Each switches off another link of a team (TeamLink) of two, unless it is the last.",
-    must_hold="One may, the other is told that it is the last, and one link stays active.",
+    situation=(
+        "Each process switches off a different link (TeamLink) of a team of two, unless it is the "
+        "last active one."
+    ),
+    must_hold="One link is switched off, and the process of the other is told that it is the last.",
     story=(
         "A team has two links, and one of them must stay active. Each process counts the active "
-        "ones, two, and switches off a link of its own. Each decision was right when it was made, "
-        "and each rests on a row that the other one writes. This is write skew: no row is written "
-        "twice, so that the row locks of the writes make nobody wait, and REPEATABLE READ notices "
-        "nothing. A lock on all that the decision rests on does; so does SERIALIZABLE."
+        "links, finds two, and switches off a different one. Each decision was right when it was "
+        "made, and each rests on a row that the other process writes. This is write skew: no row "
+        "is written twice, so the row locks of the writes make no process wait, and REPEATABLE "
+        "READ detects nothing. A lock on all rows that the decision rests on prevents it, and so "
+        "does SERIALIZABLE."
     ),
     strategies=table(
         wrong(in_a_transaction, "count, then switch off, in one transaction"),

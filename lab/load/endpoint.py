@@ -1,4 +1,4 @@
-"""What the endpoints of load tests share: how a call is read, and how an error is answered."""
+"""What the endpoints of load tests share: reading a request, and answering an error."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -29,11 +29,11 @@ UNAVAILABLE = (ShortUrl.KeySpaceExhausted, ShortUrl.Contended, RowLocked)
 def endpoint(
     method: str, strategies: dict[str, Strategy[Any]] | None = None
 ) -> Callable[[View], View]:
-    """Make a view an endpoint that programs call with `method`, and without a CSRF token.
+    """Make a view an endpoint that programs call with `method`, without a CSRF token.
 
-    That is safe because these views read only JSON, which no form of another site can send.
-    ApiErrors are answered as JSON. With `strategies`, the view is handed the one that the path
-    names. Whatever else it raises is then what that strategy does, and is answered as that.
+    This is safe because these views read only JSON, which no form of another site can send.
+    ApiErrors are answered as JSON. With `strategies`, the view gets the strategy that the path
+    names. Any other exception then comes from the strategy, and failure() answers it.
     """
 
     def decorate(view: View) -> View:
@@ -55,7 +55,7 @@ def endpoint(
                 response = failure(error, *chosen)
             response.setdefault("Cache-Control", "private, no-store")
             if request_id := request.headers.get("X-Request-Id"):
-                response["X-Request-Id"] = request_id  # the client knows the answer for its own
+                response["X-Request-Id"] = request_id  # which pairs the answer with its request
             return response
 
         return wrapped
@@ -64,7 +64,7 @@ def endpoint(
 
 
 def failure(error: Exception, strategy: Strategy[Any]) -> HttpResponse:
-    """Return what a strategy raised, with the status that a view would give it."""
+    """Return what a strategy raised, with the status that the service would answer."""
     status = HTTPStatus.INTERNAL_SERVER_ERROR
     if isinstance(error, ShortUrl.DoesNotExist):
         status = HTTPStatus.NOT_FOUND
@@ -82,14 +82,14 @@ def failure(error: Exception, strategy: Strategy[Any]) -> HttpResponse:
 
 def strategy_named(name: str, strategies: dict[str, Strategy[Any]]) -> Strategy[Any]:
     if name not in strategies:
-        there_are = ", ".join(strategies)
-        detail = f"There is no strategy {shortened(name)!r}; there are {there_are}."
+        names = ", ".join(strategies)
+        detail = f"There is no strategy {shortened(name)!r}; there are {names}."
         raise ApiError(HTTPStatus.NOT_FOUND, detail)
     return strategies[name]
 
 
 def key_space(name: str, by: Callable[[str], KeySpace] = key_spaces.find) -> KeySpace:
-    """Return the space `name`, found by that function; raise a 404 where there is none."""
+    """Return the space `name`, found by the function `by`; raise a 404 if there is none."""
     try:
         return by(name)
     except KeySpace.DoesNotExist as error:
@@ -98,14 +98,14 @@ def key_space(name: str, by: Callable[[str], KeySpace] = key_spaces.find) -> Key
 
 
 def own(key: str) -> KeySpace:
-    """Return the space that `key` is in; raise a 404 for a key of the service's own links.
+    """Return the space that `key` is in; raise a 404 for any other key.
 
-    A wrong strategy could lose the hits of those.
+    A wrong strategy could lose hits of the service's links.
     """
     try:
         return key_spaces.space_of(key)
     except KeySpace.DoesNotExist as error:
-        detail = f"{shortened(key)!r} is in no key space: the lab works on its own links only."
+        detail = f"{shortened(key)!r} is in no key space; the lab uses only links of key spaces."
         raise ApiError(HTTPStatus.NOT_FOUND, detail) from error
 
 
@@ -118,7 +118,7 @@ def body(request: HttpRequest) -> dict[str, Any]:
 
 
 def field(content: dict[str, Any], name: str, kind: type[T]) -> T:
-    """Return a field of the body; raise a 422 unless it is there and a `kind`."""
+    """Return a field of the body; raise a 422 unless it is a `kind`."""
     value = content.get(name)
     if type(value) is not kind or "\0" in str(value):  # True is an int, too
         detail = f"{name}: it must be {KINDS[kind]}."
@@ -127,7 +127,7 @@ def field(content: dict[str, Any], name: str, kind: type[T]) -> T:
 
 
 def target(content: dict[str, Any], space: KeySpace) -> str:
-    """Return the target URL of the body; raise a 422 unless it is one of the space's."""
+    """Return the target URL of the body; raise a 422 unless it belongs to the space."""
     target_url = field(content, "target_url", str)
     beginning = key_spaces.targets(space.name)
     if not target_url.startswith(beginning) or len(target_url) > 100:

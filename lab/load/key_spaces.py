@@ -1,16 +1,16 @@
 """Key spaces: each load run has its own, so that runs disturb neither each other nor the service.
 
 A space called lab-x7k2m has the keys that begin with `lab-x7k2m-`, which no random key of the
-service does, and the targets that begin with `https://lab-x7k2m.invalid/`, which are nobody's
-(RFC 2606). A link belongs to the space that its target names, whatever its key: some strategies
-make keys of their own.
+service does. Its targets begin with `https://lab-x7k2m.invalid/`, a domain that cannot exist
+(RFC 2606). The target decides which space a link belongs to, because some strategies make keys
+without the prefix.
 
-A small space is full in a moment, and where it is full nobody competes for a key any more. So it
-has rounds, in each of which all keys are free again: `lab-x7k2m-0-A`, `lab-x7k2m-1-A`.
+A small space is soon full, and processes no longer compete for its keys. So it has rounds, and in
+each round all keys are free again: `lab-x7k2m-0-A`, `lab-x7k2m-1-A`.
 
-A strategy that rolls up takes all rows of the table of visits, of every link: a wrong one would
-lose the visits of others. So a space can have a copy of the empty table, with its indexes and
-constraints, and the strategies' statements are sent as they are, but for the table's name.
+A roll-up takes all rows of the table of visits, so a wrong strategy would lose visits of other
+links. A space can therefore have its own visits table, an empty copy with indexes and constraints.
+In the strategies' statements only the table's name is replaced.
 """
 
 import re
@@ -31,16 +31,16 @@ from lab.models import KeySpace
 from shorturl.links import keys
 from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl, ShortUrlQuerySet, VisitCount
 
-NAME = re.compile(r"lab-[a-z0-9]{5}")  # a host's name knows no capitals
+NAME = re.compile(r"lab-[a-z0-9]{5}")  # lower case, as in a host's name
 KEY = re.compile(rf"({NAME.pattern})-[0-9a-f]{{1,3}}-[{keys.ALPHABET}]+")
-TARGET = r"^https://lab-[a-z0-9]{5}\.invalid/"  # PostgreSQL's regular expressions know no less
-ROUNDS = 0x1000  # as three digits can say
+TARGET = r"^https://lab-[a-z0-9]{5}\.invalid/"  # the form for PostgreSQL
+ROUNDS = 0x1000  # three hexadecimal digits
 
-# In characters, after the prefix. A key of the longest may still grow as every other one does.
+# In characters, without the prefix. The longest keys leave room for the longer candidates.
 MIN_KEY_LENGTH = 1
 MAX_KEY_LENGTH = keys.MAX_LENGTH - len("lab-x7k2m-fff-") - keys.LONGER_LENGTHS
 
-# A load run is over after a few minutes. What is older was forgotten.
+# A load run takes a few minutes. An older space was left behind.
 FORGOTTEN_AFTER = timedelta(hours=1)
 
 VISITS_TABLE = VisitCount._meta.db_table
@@ -48,9 +48,9 @@ VISITS_TABLE = VisitCount._meta.db_table
 
 @dataclass(frozen=True)
 class SpaceCandidates:
-    """The candidate keys of one create in a round, as keys.candidates() has them for the service.
+    """The candidate keys of one create in a round, as many and as long as keys.candidates() has.
 
-    Iterating draws new keys every time, the same number at the same lengths.
+    Each iteration draws new keys.
     """
 
     space: KeySpace
@@ -65,15 +65,14 @@ class SpaceCandidates:
 def open_space(key_length: int, *, own_visits: bool = False) -> KeySpace:
     """Return a new key space; `key_length` is that of its first candidates, without the prefix.
 
-    With `own_visits` it has a table of visits of its own. Raises ValueError for a length out of
-    range.
+    With `own_visits` it has its own visits table. Raises ValueError for a length out of range.
     """
     if not MIN_KEY_LENGTH <= key_length <= MAX_KEY_LENGTH:
         raise ValueError(
             f"{key_length} is out of range: use {MIN_KEY_LENGTH} to {MAX_KEY_LENGTH} characters"
         )
     letters = string.ascii_lowercase + string.digits
-    # The one name in 60 million that is in use is refused by the unique constraint.
+    # The unique constraint refuses a name that is in use, one of 60 million.
     name = "lab-" + "".join(secrets.choice(letters) for _ in range(5))
     with transaction.atomic(), connection.cursor() as cursor:
         space = KeySpace.objects.create(name=name, key_length=key_length, own_visits=own_visits)
@@ -89,7 +88,7 @@ def own_table(space: KeySpace) -> str:
 
 @contextmanager
 def visits_of(space: KeySpace) -> Iterator[None]:
-    """Have this thread work on the visits of `space`: of its own table, if it has one."""
+    """Within the block, use the visits table of `space` in this thread, if it has its own."""
     if not space.own_visits:
         yield
         return
@@ -97,7 +96,7 @@ def visits_of(space: KeySpace) -> Iterator[None]:
     service, own = map(connection.ops.quote_name, names)
 
     def renamed(execute: Callable[..., Any], statement: Any, *rest: Any) -> Any:
-        if not isinstance(statement, str):  # the driver's own kind
+        if not isinstance(statement, str):  # the driver's sql.Composable
             statement = statement.as_string(connection.connection)
         return execute(statement.replace(service, own), *rest)
 
@@ -106,7 +105,7 @@ def visits_of(space: KeySpace) -> Iterator[None]:
 
 
 def find(name: str) -> KeySpace:
-    """Return the space called `name`; raise KeySpace.DoesNotExist when there is none."""
+    """Return the space called `name`; raise KeySpace.DoesNotExist if there is none."""
     if not NAME.fullmatch(name):
         raise KeySpace.DoesNotExist
     return KeySpace.objects.get(name=name)
@@ -114,10 +113,10 @@ def find(name: str) -> KeySpace:
 
 @lru_cache(maxsize=100)
 def remembered(name: str) -> KeySpace:
-    """Return the space called `name` as find() does, but ask the database only once.
+    """Return the space called `name` as find() does, but query the database only once.
 
-    A query before each strategy would be part of what is measured. The price is that a process
-    may take a create for a space that another one has just closed: sweep() finds its link.
+    A query before each strategy would be measured with it. The price: a process can create a link
+    in a space that another process has just closed. sweep() removes this link.
     """
     return find(name)
 
@@ -131,7 +130,7 @@ def space_of(key: str) -> KeySpace:
 
 
 def targets(name: str) -> str:
-    """Return what all targets of the space called `name` begin with."""
+    """Return the prefix of all targets of the space called `name`."""
     return f"https://{name}.invalid/"
 
 
@@ -140,7 +139,7 @@ def links(name: str) -> ShortUrlQuerySet:
 
 
 def close(space: KeySpace) -> int:
-    """Remove `space` with its links, tombstones and all, and counters; return how many links."""
+    """Remove `space` with its links, tombstones and counters; return the number of links."""
     with transaction.atomic(), connection.cursor() as cursor:
         count = links(space.name).erase()
         IdempotencyRecord.objects.filter(caller=space.name).delete()
@@ -153,9 +152,9 @@ def close(space: KeySpace) -> int:
 
 
 def sweep(older_than: timedelta = FORGOTTEN_AFTER) -> tuple[int, int]:
-    """Remove the spaces opened longer ago than that, and the links whose space is gone.
+    """Remove the spaces that were opened longer ago, and links without a space.
 
-    Returns the number of spaces and that of links.
+    Returns the number of spaces and the number of links.
     """
     forgotten = [*KeySpace.objects.filter(created_at__lt=timezone.now() - older_than)]
     count = sum(close(space) for space in forgotten)

@@ -1,7 +1,7 @@
-"""What a load test calls: any strategy over HTTP, and the key space that it works in.
+"""The endpoints of load tests: any strategy over HTTP, in a key space.
 
-The strategies are the very functions that the service uses, and a request does here what one of
-the service's own does: no more statements, no delay.
+The strategies are the functions that the service uses. A request sends the same statements as a
+request to the service, without a delay.
 """
 
 import platform
@@ -40,7 +40,7 @@ from shorturl.strategies import (
 from shorturl.strategies.creating import on_conflict
 from shorturl.visits.classification import visit_of
 
-# Links to a page of a space. A thousand are some 80 kB of JSON.
+# Links on a page of a space's list. A thousand are about 80 kB of JSON.
 PAGE = 1_000
 LISTED = "id", "key", "target_url", "total_hits", "max_hits", "visits"
 
@@ -48,8 +48,8 @@ LISTED = "id", "key", "target_url", "total_hits", "max_hits", "visits"
 PERIOD = timedelta(days=10_000)
 
 HOUR, DAY = VisitCount.Unit.HOUR, VisitCount.Unit.DAY
-ALL = datetime(9999, 1, 1, tzinfo=UTC)  # this hour, too, in which visits are recorded meanwhile
-# A deadlock, and a lock that was not free in time, which is the limit that comes first here:
+ALL = datetime(9999, 1, 1, tzinfo=UTC)  # includes the current hour, in which visits are recorded
+# A deadlock, and lock_timeout, which is the first limit to be reached here:
 # https://www.postgresql.org/docs/18/errcodes-appendix.html
 IN_THE_WAY = ("40P01", "55P03")
 
@@ -81,9 +81,9 @@ def reuse(request: HttpRequest, strategy: Strategy[Any]) -> HttpResponse:
 
 @endpoint("POST", idempotency.STRATEGIES)
 def answer(request: HttpRequest, strategy: Strategy[Any]) -> HttpResponse:
-    """Create a link in a space once by `strategy`, however often: {"space": …, "target_url": …}.
+    """Create a link in a space by `strategy`, once per target: {"space": …, "target_url": …}.
 
-    The target is the Idempotency-Key, too. The key of the link is empty while it is in progress.
+    The target is also the Idempotency-Key. The key is empty while the request is in progress.
     """
     _, space, target_url, make = asked(request)
 
@@ -99,10 +99,10 @@ def answer(request: HttpRequest, strategy: Strategy[Any]) -> HttpResponse:
 
 @endpoint("POST", spending.STRATEGIES)
 def spend(request: HttpRequest, strategy: Strategy[Any]) -> HttpResponse:
-    """Create a link in a space, if its spender has one left by `strategy`.
+    """Create a link in a space, charged to the quota of a spender by `strategy`.
 
-    {"space": …, "target_url": …, "spender": …, "limit": …}; the last two are numbers. The key of
-    the link is empty when the quota is used up.
+    {"space": …, "target_url": …, "spender": …, "limit": …}; the last two are numbers. The link's
+    key is empty if the quota is used up.
     """
     content, space, target_url, make = asked(request)
     spender, limit = f"{space.name} {field(content, 'spender', int)}", field(content, "limit", int)
@@ -125,8 +125,8 @@ def asked(request: HttpRequest) -> tuple[dict[str, Any], KeySpace, str, Callable
 def resolve(request: HttpRequest, strategy: Strategy[Any], key: str) -> HttpResponse:
     """Redirect to the target of `key` and count the hit by `strategy`.
 
-    X-Hits says what the strategy takes the counter for, where it knows. Two answers with the same
-    number prove a lost update.
+    X-Hits is the counter as the strategy knows it, if it does. Two answers with the same number
+    prove a lost update.
     """
     own(key)
     return redirect(key, strategy.function)
@@ -136,7 +136,7 @@ def resolve(request: HttpRequest, strategy: Strategy[Any], key: str) -> HttpResp
 def record(request: HttpRequest, strategy: Strategy[Any], key: str) -> HttpResponse:
     """Redirect to the target of `key`, count the hit and record the visit by `strategy`.
 
-    The visit is of the kind that the request's headers say, and X-Hits is as in resolve().
+    The request's headers classify the visit. X-Hits is as in resolve().
     """
     with visits_of(own(key)):
         return redirect(key, partial(strategy.function, visit=visit_of(request.META)))
@@ -145,31 +145,31 @@ def record(request: HttpRequest, strategy: Strategy[Any], key: str) -> HttpRespo
 def redirect(key: str, function: Callable[[str], ShortUrl]) -> HttpResponse:
     short_url = operations.resolve_by(function, key)
     response = HttpResponseRedirect(ascii_url(short_url.target_url))
-    hits = vars(short_url).get("hits")  # nothing where the strategy has not fetched it
-    if isinstance(hits, int):  # and not an expression, that only the database can tell
+    hits = vars(short_url).get("hits")  # None if the strategy has not fetched it
+    if isinstance(hits, int):  # and not an expression, which only the database evaluates
         response["X-Hits"] = str(hits)
     return response
 
 
 @endpoint("POST", rolling_up.STRATEGIES)
 def roll_up(request: HttpRequest, strategy: Strategy[Any], name: str) -> HttpResponse:
-    """Roll the visits of a space up from hours into days by `strategy`; say how many rows it took.
+    """Roll the visits of a space up from hours into days by `strategy`; return the number of rows.
 
-    409 where PostgreSQL has ended it, as another one was in its way: nothing was done.
+    Answers 409 if PostgreSQL has ended it because of another roll-up; nothing was changed.
     """
     space = key_space(name, by=key_spaces.remembered)
     if not space.own_visits:
         raise ApiError(
             HTTPStatus.CONFLICT,
-            f"{shortened(name)!r} has no visits of its own, and a roll-up takes those of all links:"
+            f"{shortened(name)!r} has no visits table, and a roll-up takes the visits of all links:"
             ' open a space with "own_visits": true.',
         )
     try:
         with visits_of(space):
             taken = strategy.function(HOUR, DAY, ALL)
-    except Exception as error:  # whatever it is, it is what this strategy does
+    except Exception as error:
         if any(driver_error(error, code) for code in IN_THE_WAY):
-            detail = "Another roll-up was in the way, and nothing was done."
+            detail = "Another roll-up held a lock, and nothing was changed."
             raise ApiError(HTTPStatus.CONFLICT, detail) from error
         raise
     return JsonResponse({"taken": taken})
@@ -177,7 +177,7 @@ def roll_up(request: HttpRequest, strategy: Strategy[Any], name: str) -> HttpRes
 
 @endpoint("POST")
 def edit(request: HttpRequest, key: str) -> HttpResponse:
-    """Have `key` lead somewhere else, in one statement, as a user would: {"target_url": …}."""
+    """Change the target of `key` in one statement, as a user would: {"target_url": …}."""
     target_url = target(body(request), own(key))
     if not ShortUrl.objects.filter(key=key).update(target_url=target_url):
         raise ApiError(HTTPStatus.NOT_FOUND, f"There is no short URL {shortened(key)!r}.")
@@ -189,9 +189,9 @@ def edit(request: HttpRequest, key: str) -> HttpResponse:
 
 @endpoint("POST")
 def spaces(request: HttpRequest) -> HttpResponse:
-    """Open a key space, {"key_length": …}, and say what the tables say of the strategies.
+    """Open a key space, {"key_length": …}, and return the strategies with their verdicts.
 
-    With "own_visits": true it has a table of visits of its own, for the roll-up.
+    With "own_visits": true it has its own visits table, for the roll-up.
     """
     content = {"own_visits": False, **body(request)}
     key_length, own_visits = field(content, "key_length", int), field(content, "own_visits", bool)
@@ -199,7 +199,7 @@ def spaces(request: HttpRequest) -> HttpResponse:
         space = key_spaces.open_space(key_length, own_visits=own_visits)
     except ValueError as error:
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, f"key_length: {error}.") from error
-    except ProgrammingError as error:  # this role makes no tables
+    except ProgrammingError as error:  # the role may not create tables
         raise ApiError(HTTPStatus.FORBIDDEN, f"own_visits: {str(error).splitlines()[0]}") from error
     answer = {
         "space": space.name,
@@ -217,7 +217,7 @@ def spaces(request: HttpRequest) -> HttpResponse:
 
 
 def versions() -> dict[str, str]:
-    """Return what the service runs on, for the report of a load test."""
+    """Return the versions that the service runs on, for the report of a load test."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_setting('server_version')")
         (postgresql,) = cursor.fetchone()
@@ -238,7 +238,7 @@ def space(request: HttpRequest, name: str) -> HttpResponse:
 def links(request: HttpRequest, name: str) -> HttpResponse:
     """List links of a space, as [key, target URL, hits, limit, visits].
 
-    Hits and visits of a link are of the same moment. `next` is the page after this one.
+    One statement reads hits and visits. `next` is the address of the next page.
     """
     after = request.GET.get("after", "0")
     if not after.isdecimal() or len(after) > 18:

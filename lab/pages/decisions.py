@@ -1,4 +1,4 @@
-"""The visitor as the scheduler: the recorded schedules as a tree, walked one step at a time."""
+"""The visitor as the scheduler: recorded schedules as a tree, taken one step at a time."""
 
 import re
 from collections.abc import Iterator
@@ -12,16 +12,16 @@ from lab.pages.schedules import RecordedExploration, pictures, read, sheet_of
 from lab.recording.jobs import SERIALIZABLE, Job
 from pginterleave.picture.history import prefix, waits
 
-MOST = 500  # schedules among which an equivalent one is looked for, at each step of the visitor
-# Where partial-order reduction has left schedules out, and the recording does not tell which.
-EQUIVALENT = "can go too, which leads to the same as an order in which it goes earlier or later"
+MOST = 500  # the schedules that are searched for an equivalent one, at each step of the visitor
+# Said if partial-order reduction left schedules out, and the recording does not tell which.
+EQUIVALENT = "can go too, with the same result as if it went earlier or later"
 
 
 class Choice(NamedTuple):
-    """A process at a branch of the tree: `order` is what is taken when it goes next, or "".
+    """A process at a branch of the tree: `order` has its next step, or is "" if it cannot go.
 
-    `state` says why it cannot go, or whom PostgreSQL ends as its step closes a deadlock. `key` is
-    what chooses it on a keyboard: the process, or the letter of the one that is ended instead.
+    `state` says why it cannot go, or which process PostgreSQL ends if its step closes a deadlock.
+    `key` is its key on the keyboard: the process, or the letter of the one that is ended instead.
     """
 
     process: int
@@ -31,10 +31,10 @@ class Choice(NamedTuple):
 
 
 def reach(job: Job, taken: str) -> RecordedExploration | None:
-    """Return what was recorded of `job`, with a schedule that begins with `taken`.
+    """Return the recording of `job`, with a schedule that begins with `taken`.
 
-    It is one that ran, or equivalent to one. Returns None when nothing was recorded; raises
-    NotFound when no order begins so.
+    The schedule ran, or is equivalent to one that ran. Returns None if `job` has no recording;
+    raises NotFound if no order begins with `taken`.
     """
     try:
         return read(job, taken, begins=True)
@@ -50,7 +50,7 @@ def reach(job: Job, taken: str) -> RecordedExploration | None:
 def equivalents(recording: Recording, taken: str) -> Iterator[tuple[RecordedSchedule, str]]:
     """Yield schedules in an order that begins with `taken`, and the equivalent order that ran.
 
-    There are none where every schedule ran, or a limit ended the search.
+    Yields none if every schedule ran, or if a limit ended the search.
     """
     serializable = recording.isolation == SERIALIZABLE
     if recording.truncated or not recording.explored < recording.schedules:
@@ -66,15 +66,15 @@ def equivalents(recording: Recording, taken: str) -> Iterator[tuple[RecordedSche
 
 
 def each_step(order: str) -> list[str]:
-    """Return the steps of an order: "2" is process 2, and in "2a" process 1 (a) is ended by it.
+    """Return the steps of an order: "2" is a step of process 2, and "2a" ends process 1 (a).
 
-    That is the step that closes a deadlock; without a letter, the process that takes it is ended.
+    A step with a letter closes a deadlock. Without the letter, its own process is ended.
     """
     return re.findall(r"\d[a-z]?", order)
 
 
 def choices(kept: RecordedExploration, taken: str) -> list[Choice]:
-    """Return for each process whether it may go next after the steps `taken`, or why it cannot."""
+    """Return for each process whether it can go next after the steps `taken`, or why it cannot."""
     number, found = len(each_step(taken)), list[Choice]()
     waiting = [each for each in waits(prefix(kept.schedule.steps, number)) if each.last > number]
     for process in range(1, kept.recording.processes + 1):
@@ -87,8 +87,8 @@ def choices(kept: RecordedExploration, taken: str) -> list[Choice]:
             state = deadlock if len(ways) > 1 else ""
             found.append(Choice(process, name[-1], taken + name, state))
         if not ways and blocked:
-            for_whom = " and ".join(map(str, blocked.waited_for))
-            found.append(Choice(process, "", "", f"waits for process {for_whom}"))
+            holders = " and ".join(map(str, blocked.waited_for))
+            found.append(Choice(process, "", "", f"waits for process {holders}"))
         elif not ways:
             left = f"{process}" in kept.schedule.order[len(taken) :]
             unexplored = "was not explored from here" if kept.recording.truncated else EQUIVALENT
@@ -97,7 +97,7 @@ def choices(kept: RecordedExploration, taken: str) -> list[Choice]:
 
 
 def leads_on(kept: RecordedExploration, taken: str) -> bool:
-    """Return whether an order that ran begins with `taken`, or is equivalent to one that does."""
+    """Return whether an order that begins with `taken` ran, or is equivalent to one that ran."""
     wanted = each_step(taken)
     if not any(wanted[-1] in each.order for each in kept.orders):
         return False
@@ -107,7 +107,7 @@ def leads_on(kept: RecordedExploration, taken: str) -> bool:
 
 
 def branch(kept: RecordedExploration, taken: str) -> dict[str, Any]:
-    """Return what the page shows after the steps `taken`; all is told when there are no more."""
+    """Return what the page shows after the steps `taken`; after the last one, also the verdict."""
     recording, schedule, number = kept.recording, kept.schedule, len(each_step(taken))
     sheet = sheet_of(recording, schedule, number)
     return {

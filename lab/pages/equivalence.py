@@ -1,8 +1,8 @@
-"""Orders that were not run, made of equivalent ones that were.
+"""Orders that were not run, derived from equivalent orders that ran.
 
-Where partial-order reduction has left schedules out, each of these differs from one that ran only
-in the order of adjacent independent steps. Here, fewer steps count as independent than the explorer
-knows of: what cannot be told from a recording depends on everything.
+A schedule that partial-order reduction left out differs from one that ran only in the order of
+adjacent independent steps. Fewer steps count as independent here than in the explorer: a step
+depends on every other one unless the recording shows that it does not.
 """
 
 import re
@@ -10,12 +10,12 @@ from itertools import combinations
 
 from pginterleave.picture.wording import WRITES, Step
 
-CLOCKS = {"statement_timestamp", "clock_timestamp", "now"}  # what a read may call
-LOCAL = ("SAVEPOINT", "RELEASE")  # they end no wait: that is for the whole transaction
+CLOCKS = {"statement_timestamp", "clock_timestamp", "now"}  # functions that a read may call
+LOCAL = ("SAVEPOINT", "RELEASE")  # they end no wait, as locks last until the transaction ends
 
 
 def independent(one: Step, two: Step, *, serializable: bool) -> bool:
-    """Return whether it makes no difference which of two steps of two processes goes first."""
+    """Return whether the order of two steps of two processes makes no difference."""
     if one["kind"] in LOCAL or two["kind"] in LOCAL:
         return True
     if any(step["error"] or step["waited_for"] for step in (one, two)):
@@ -44,8 +44,8 @@ def begun(
 ) -> list[Step] | None:
     """Return the steps in an equivalent order that begins with `taken`; None if there is none.
 
-    Of each step, `name` says how it is written in `taken`. `initial` is what the rows hold at
-    first, and `serializable` whether all transactions are.
+    The `name` of a step is its text in `taken`. `initial` is what the rows contain at first.
+    `serializable` says whether all transactions are.
     """
     places = _places(steps, taken)
     if places is None:
@@ -62,7 +62,7 @@ def begun(
 
 
 def _places(steps: list[Step], taken: list[str]) -> list[int] | None:
-    """Return which step each of `taken` is; None where a process takes no such step."""
+    """Return the position in `steps` of each of `taken`; None if a process takes no such step."""
     found = list[int]()
     for name in taken:
         own = (n for n, step in enumerate(steps) if n not in found and step["name"][0] == name[0])
@@ -74,7 +74,7 @@ def _places(steps: list[Step], taken: list[str]) -> list[int] | None:
 
 
 def _in_order(steps: list[Step], order: list[int], initial: str) -> list[Step]:
-    """Return the steps in another order, with what depends on it: numbers, and what rows hold."""
+    """Return the steps in another order, with the numbers and rows that follow from it."""
     changes = {
         number
         for number, step in enumerate(steps)

@@ -1,4 +1,4 @@
-"""The pages of one exploration: a schedule as a picture, the visitor as the scheduler, a queue."""
+"""The pages of one exploration: a schedule as a picture, the scheduler, the queue of locks."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -28,8 +28,8 @@ from pginterleave.picture.wording import Step, words
 def exploration(request: HttpRequest, name: str, strategy: str, processes: int) -> HttpResponse:
     """Show an exploration: all its schedules, and one of them step by step.
 
-    `schedule` names the one; by default it is the counterexample. `predict` hides what follows
-    after so many of its steps, and `guess` is the visitor's answer. `level` is the isolation level.
+    Parameters: `schedule`, by default the counterexample; `predict`, the number of steps after
+    which the others are hidden; `guess`, the visitor's prediction; `level`, the isolation level.
     """
     job = job_named(name, strategy, str(processes), request.GET.get("level", ""))
     kept = read(job, request.GET.get("schedule", ""))
@@ -45,13 +45,13 @@ def exploration(request: HttpRequest, name: str, strategy: str, processes: int) 
 
 @page
 def scheduler(request: HttpRequest, name: str, strategy: str, processes: int) -> HttpResponse:
-    """Let the visitor decide who goes next: after the steps `taken`, of recorded schedules."""
+    """Let the visitor choose the process that goes next after the steps `taken`."""
     job = job_named(name, strategy, str(processes), request.GET.get("level", ""))
     return render(request, "lab/scheduler.html", board(request, job))
 
 
 def board(request: HttpRequest, job: Job) -> dict[str, Any]:
-    """Return what the visitor plays with: who may go next, the steps `taken`, and the source."""
+    """Return the context of the scheduler: the choices, the steps `taken`, and the source."""
     taken = request.GET.get("taken", "")
     kept = reach(job, taken)
     context = about(request, job, kept)
@@ -63,24 +63,24 @@ def board(request: HttpRequest, job: Job) -> dict[str, Any]:
 
 @page
 def queue(request: HttpRequest) -> HttpResponse:
-    """Show three processes that queue for a row, and what PostgreSQL says of it."""
+    """Show three processes that queue for a row, and their locks in PostgreSQL."""
     (job,) = jobs_named("queue")
-    kept = read(job, "123", begins=True)  # each asks for the row before the first lets go
+    kept = read(job, "123", begins=True)  # each asks for the row before the first releases it
     context = about(request, job, kept)
     if kept:
         schedule = kept.schedule
         sheet = sheet_of(kept.recording, schedule, len(schedule.steps))
-        described = f"Schedule {schedule.order}, step by step; the tables below tell the same"
+        described = f"Schedule {schedule.order}, step by step; the tables below say the same"
         context |= {"schedule": schedule, "moments": moments(schedule.steps)}
         context["pictures"] = pictures(sheet, described)
     return render(request, "lab/queue.html", context)
 
 
 def moments(steps: list[Step]) -> list[dict[str, Any]]:
-    """Return which locks are held and waited for after each step of a schedule.
+    """Return the locks that are held and waited for after each step of a schedule.
 
-    The process that waits longest is first in the `queue`. `pg_locks` are as recorded at that
-    moment; row locks, which PostgreSQL keeps in the rows, follow from the steps.
+    The first in the `queue` waits longest. `pg_locks` were recorded after the step; the row locks
+    follow from the steps, because PostgreSQL stores them in the rows.
     """
     return [
         {

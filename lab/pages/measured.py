@@ -1,4 +1,4 @@
-"""The results of the last load runs, each beside the exploration of the same race."""
+"""The results of the last load runs, each with the exploration of the same race."""
 
 import json
 import time
@@ -26,9 +26,9 @@ class MeasuredLoad(NamedTuple):
 
 
 def last_run(recorded: Recorded) -> dict[str, Any] | None:
-    """Return the last report of `make races` with its `rows`, or None where there is none.
+    """Return the last report of `make races` with its `rows`, or None if there is none.
 
-    `left` is the number of runs to come, and `live` is whether they do.
+    `left` is the number of runs to come, and `live` says whether the command is still running.
     """
     try:
         report = json.loads(REPORT.read_text())
@@ -42,5 +42,5 @@ def last_run(recorded: Recorded) -> dict[str, Any] | None:
         fastest = max((row.run["per_second"] for row in rows), default=1)
         live = report["left"] > 0 and time.time() - REPORT.stat().st_mtime < LONGEST
         return {**report, "rows": rows, "fastest": fastest, "live": live}
-    except (OSError, ValueError, KeyError, TypeError):  # none, or of another version
+    except (OSError, ValueError, KeyError, TypeError):  # no report, or one of another version
         return None

@@ -1,4 +1,4 @@
-"""What the pages share: what is not there is a 404, who may explore, and what is being explored."""
+"""What the pages share: 404s, the permission to explore, and the exploration in progress."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -18,7 +18,7 @@ View = Callable[..., HttpResponse]
 
 
 def page(view: View) -> View:
-    """Let a view only be read, and never kept; a NotFound that it raises is answered by a 404."""
+    """Make a view safe and never cached, and answer its NotFound with a 404."""
 
     @never_cache
     @require_safe
@@ -33,15 +33,15 @@ def page(view: View) -> View:
 
 
 def may_explore(request: HttpRequest) -> bool:
-    """Return whether the visitor may start an exploration: everybody locally, else the staff."""
+    """Return whether the visitor may start an exploration: any visitor locally, else staff."""
     return settings.LOCAL or request.user.is_staff
 
 
 def exploring(request: HttpRequest, job: Job | None = None) -> dict[str, Any]:
-    """Return for a page which batch `goes_on`, or None, and whether the visitor `may_explore`.
+    """Return the running batch of a page (`goes_on`, or None) and whether a visitor `may_explore`.
 
-    For the page of one exploration, `job`, only a batch that contains it goes on. That batch
-    explores it next.
+    On the page of the exploration `job`, `goes_on` is only a batch that contains it. That batch
+    then explores it next.
     """
     newest = Batch.objects.order_by("-pk").first()
     goes_on = newest and not batches.is_over(newest)
@@ -53,7 +53,7 @@ def exploring(request: HttpRequest, job: Job | None = None) -> dict[str, Any]:
 
 
 def number_in(request: HttpRequest, name: str, *, most: int) -> int | None:
-    """Return a number of the query, or None without it; raise NotFound when it is out of range."""
+    """Return a number of the query, or None without it; raise NotFound if it is out of range."""
     text = request.GET.get(name, "")
     if not text:
         return None

@@ -1,4 +1,4 @@
-"""The page of an exploration: what is read for it, and a schedule as a picture and as a table."""
+"""The page of an exploration: its query, and a schedule as a picture and as a table."""
 
 from typing import Any, NamedTuple
 
@@ -17,8 +17,8 @@ from pginterleave.picture.history import prefix
 from pginterleave.picture.layout import drawings, svg
 
 FIELDS = ("number", "order", "violation", "raises", "steps", "second_tries", "outcomes")
-# Of the list of schedules on a laptop, in characters: how long a line is, and what the outcome, the
-# frame of each schedule and the offer to show more take of it. And how many lines there are.
+# The list of schedules on a laptop. In characters: a line, the outcome, the frame of a schedule and
+# the button for more. Then the number of lines.
 LINE, OUTCOME, AROUND, MORE, LINES = 140, 30, 3, 10, 3
 
 
@@ -28,9 +28,9 @@ class Ended(NamedTuple):
 
 
 class RecordedExploration(NamedTuple):
-    """A recording, each of its schedules in short, and the schedule to show.
+    """A recording, the order and verdict of each schedule, and the schedule to show.
 
-    Where that one is made of an equivalent one, `ran` is the order of this.
+    If the schedule to show did not run, `ran` is the equivalent order that did.
     """
 
     recording: Recording
@@ -40,16 +40,16 @@ class RecordedExploration(NamedTuple):
 
 
 def read(job: Job, order: str, *, begins: bool = False) -> RecordedExploration | None:
-    """Return what was recorded of `job`, with the schedule `order`; None when no schedule was.
+    """Return the recording of `job` with the schedule `order`; None if no schedule was recorded.
 
     Without an order, the schedule is the counterexample, or else the first one. `begins` asks for
     the first schedule that begins with `order`. Raises NotFound for an order that was not run.
 
-    All of it is one statement: between two of them, a new recording could take the place of this
-    one, and the schedules of this one would be gone.
+    One statement reads everything: between two statements, a new recording could replace this one
+    and its schedules.
     """
     unknown = NotFound(f"There is no recorded schedule {order[:50]!r}.")
-    if order and not order.isalnum():  # it may hold a NUL, which no statement can
+    if order and not order.isalnum():  # it may contain a NUL, which PostgreSQL refuses
         raise unknown
     schedules = RecordedSchedule.objects.filter(recording=OuterRef("pk")).order_by()
     short = JSONObject(order="order", violation="violation", raises="raises")
@@ -94,7 +94,7 @@ def around(shown: RecordedExploration) -> dict[str, Any]:
 
 
 class Group(NamedTuple):
-    """The schedules with one outcome: those `listed` at first, with the one shown, and `more`."""
+    """The schedules with one outcome: `listed` ones, including the one shown, and `more`."""
 
     verdict: HowItEnds
     listed: list[str]
@@ -108,7 +108,7 @@ class Group(NamedTuple):
 def groups(orders: list[Ended], current: str) -> list[Group]:
     """Return the schedules grouped by outcome: wrong ones, refused ones, and those that hold.
 
-    So many are listed at first that the picture below begins at about the same height everywhere.
+    The number of listed ones is limited, so that the picture below begins at about one height.
     """
     found: dict[HowItEnds, list[str]] = {}
     for order, ends in orders:
@@ -141,7 +141,7 @@ def shown(kept: RecordedExploration, hidden_after: int | None) -> dict[str, Any]
     sheet = sheet_of(recording, schedule, taken, hidden)
     return {
         "pictures": pictures(
-            sheet, f"Schedule {schedule.order}, step by step; the table below tells the same"
+            sheet, f"Schedule {schedule.order}, step by step; the table below says the same"
         ),
         "rows": table_rows(sheet),
         "verdict": sheet.verdict,
@@ -160,9 +160,9 @@ def shown(kept: RecordedExploration, hidden_after: int | None) -> dict[str, Any]
 def sheet_of(
     recording: Recording, schedule: RecordedSchedule, taken: int, hidden: str = ""
 ) -> Sheet:
-    """Return the sheet of the first `taken` steps of a schedule; of all, with the second tries.
+    """Return the sheet of the first `taken` steps; if these are all, also of the second tries.
 
-    `hidden` are the processes of the following steps, in their order, where the page tells it.
+    `hidden` names the processes of the following steps in their order, if the page shows it.
     """
     race = EVERY_RACE[recording.race]
     ended = taken == len(schedule.steps)
@@ -196,6 +196,6 @@ def table_rows(sheet: Sheet) -> list[dict[str, Any]]:
                 cell["back"] = {"step": other, "number": earlier}
             elif other["until"] > number:
                 cell["waiting"] = True
-        told = "".join(sheet.told[number - 1 : number])  # not of a step that is hidden
+        told = "".join(sheet.told[number - 1 : number])  # empty for a hidden step
         rows.append({"number": number, "step": step, "cells": cells, "told": told})
     return rows

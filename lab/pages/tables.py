@@ -16,7 +16,7 @@ from shorturl.strategies import Strategy
 
 class RecordedCell(NamedTuple):
     job: Job
-    recording: Recording | None  # None: it was not run yet
+    recording: Recording | None  # None: not explored yet
 
     @property
     def url(self) -> str:
@@ -29,7 +29,9 @@ class RecordedCell(NamedTuple):
 class Table(NamedTuple):
     title: str
     columns: list[str]
-    rows: list[tuple[Strategy[Any], list[RecordedCell | None]]]  # None: it takes no part
+    rows: list[
+        tuple[Strategy[Any], list[RecordedCell | None]]
+    ]  # None: the race does not have the strategy
 
 
 class Recorded:
@@ -41,7 +43,7 @@ class Recorded:
     def cell(
         self, race: Race, strategy: str, processes: int = 0, level: str = READ_COMMITTED
     ) -> RecordedCell | None:
-        """Return the cell, or None where the strategy takes no part; 0: the fewest processes."""
+        """Return the cell, or None without the strategy; 0 is the smallest number of processes."""
         if strategy not in race.strategies:
             return None
         job = Job(race, race.strategies[strategy], processes or race.counts[0], level)

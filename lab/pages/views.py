@@ -1,4 +1,4 @@
-"""The lab's pages: they show what was explored on this machine, and start explorations."""
+"""The lab's pages: they show the explorations of this machine, and start explorations."""
 
 from contextlib import suppress
 from http import HTTPStatus
@@ -24,7 +24,7 @@ from shorturl.strategies import Verdict
 
 @page
 def index(request: HttpRequest) -> HttpResponse:
-    """Show a game, in which a hit is to be lost; the matrix, the races, and the last load test."""
+    """Show a game with the goal to lose a hit, the matrix, the races, and the last load test."""
     (game,) = jobs_named("lost_update/naive")
     recorded = Recorded(Recording.objects.all())
     context = {
@@ -41,9 +41,9 @@ def index(request: HttpRequest) -> HttpResponse:
 
 @page
 def race(request: HttpRequest, name: str) -> HttpResponse:
-    """Show a race: the situation, the strategies with their results, any two as a diff."""
+    """Show a race: the situation, the strategies' results, and the diff of any two strategies."""
     found = race_named(name)
-    # By default a wrong one, if there is any, beside a right one.
+    # By default a wrong strategy, if there is one, and a right one.
     first, *others = sorted(
         found.strategies.values(), key=lambda each: each.verdict is Verdict.RIGHT
     )
@@ -84,7 +84,7 @@ def museum(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def explore(request: HttpRequest) -> HttpResponse:
-    """Start to explore `what`, which is written as for the command `record`."""
+    """Start to explore `what`, an argument of the command `record`."""
     if not may_explore(request):
         return render(request, "403.html", status=HTTPStatus.FORBIDDEN)
     what = request.POST.get("what", "")
@@ -102,7 +102,7 @@ def explore(request: HttpRequest) -> HttpResponse:
 def batch(request: HttpRequest, number: int) -> HttpResponse:
     found = get_object_or_404(Batch, pk=number)
     cell = None
-    with suppress(NotFound):  # for what the catalogue has no longer
+    with suppress(NotFound):  # the catalogue no longer has it
         cell = RecordedCell(jobs_named(found.what)[0], None) if "/" in found.what else None
     context = {"batch": found, "lost": batches.is_lost(found), "cell": cell}
     return render(request, "lab/batch.html", context)

@@ -1,4 +1,4 @@
-"""Explorations started from a page: one at a time, in a process of their own, and bounded."""
+"""Explorations started from a page: one at a time, in a separate process, and bounded."""
 
 import atexit
 import subprocess
@@ -15,8 +15,8 @@ from lab.models import Batch, Recording
 from lab.recording.jobs import jobs_named
 
 LOCK = 0x6C6162  # "lab": the holder of this advisory lock explores
-INTERRUPTED = "Interrupted"  # how the problem of a batch begins that was told to stop
-GRACE = 15  # seconds that a batch may take to get the lock
+INTERRUPTED = "Interrupted"  # the problem of a batch that was stopped begins with this
+GRACE = 15  # seconds in which a batch must get the lock
 
 
 def lock(using: str = DEFAULT_DB_ALIAS) -> bool:
@@ -27,7 +27,7 @@ def lock(using: str = DEFAULT_DB_ALIAS) -> bool:
 
 
 def wait_for_lock(using: str, seconds: float) -> bool:
-    """Wait for the lock until another exploration has ended; return whether that was in time."""
+    """Wait for another exploration to end; return whether the lock was got in time."""
     with connections[using].cursor() as cursor:
         limits = "SELECT set_config('lock_timeout', %s, false), set_config(%s, '0', false)"
         cursor.execute(limits, [f"{seconds * 1000:.0f}ms", "statement_timeout"])
@@ -38,7 +38,7 @@ def wait_for_lock(using: str, seconds: float) -> bool:
 
 
 def unlock(using: str) -> None:
-    """Release the lock now: a session that is closed keeps it for another moment."""
+    """Release the lock at once; closing the session releases it a moment later."""
     with connections[using].cursor() as cursor:
         cursor.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
 
@@ -55,12 +55,12 @@ def is_locked() -> bool:
 
 
 def start(what: str, total: int, *options: str) -> Batch:
-    """Start to explore `what`, in a process that ends with this one; return the batch.
+    """Start to explore `what` in a process that ends with this one; return the batch.
 
-    The `options` are those of the command `record`.
-    If this process is killed, the other one continues to its end, which is bounded. Raises
-    AlreadyExploring while another batch is running. Two that start at the same moment both pass
-    here: the lock decides which of them continues, and the other one says so on its page.
+    The `options` are those of the command `record`. If this process is killed, the exploration
+    continues to its bounded end. Raises AlreadyExploring while another batch is running. Two
+    batches can start at the same moment: the lock lets one continue, and the page of the other one
+    says that it was refused.
     """
     if is_locked():
         raise AlreadyExploring
@@ -68,22 +68,22 @@ def start(what: str, total: int, *options: str) -> Batch:
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "record", what]
     command += [*options, f"--batch={batch.pk}"]
     command += [f"--database={connection.settings_dict['NAME']}"]
-    process = subprocess.Popen(  # noqa: S603 - `what` is one of the explorations there are
+    process = subprocess.Popen(  # noqa: S603 - `what` names an exploration
         command,
         cwd=settings.BASE_DIR,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    atexit.register(process.terminate)  # which does nothing to a process that has ended
+    atexit.register(process.terminate)  # does nothing if it has ended
     threading.Thread(target=process.wait, daemon=True).start()
     return batch
 
 
 def start_the_first() -> None:
-    """Start to explore everything, unless something is recorded, is going on, or has failed.
+    """Start to explore everything, unless a recording exists or a batch is running or has failed.
 
-    What was interrupted, as when the service was stopped, goes on with what it has left.
+    A batch that was interrupted, for example by a stop of the service, is continued.
     """
     newest = Batch.objects.order_by("-pk").first()
     if newest and not is_over(newest):
@@ -103,7 +103,7 @@ def was_interrupted(batch: Batch) -> bool:
 
 
 def is_lost(batch: Batch) -> bool:
-    """Return whether `batch` ended without saying so: it was killed, or never started."""
+    """Return whether the process of `batch` was killed or never started."""
     if batch.ended_at:
         return False
     old = (timezone.now() - batch.started_at).total_seconds() > GRACE

@@ -1,4 +1,4 @@
-"""The explorations that are kept: a race, a strategy, a number of processes, an isolation level."""
+"""The explorations to record: a race, a strategy, a number of processes, an isolation level."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from lab.exceptions import NotFound
 from shorturl.strategies import Strategy
 
 READ_COMMITTED, _, SERIALIZABLE = LEVELS = ("read committed", "repeatable read", "serializable")
-# Explored at every level; the last one is no part of the matrix.
+# Explored at every level; write_skew is not in the matrix.
 ISOLATED = ("lost_update", "clobbered_edit", "toctou_in_a_transaction", "write_skew")
 GROUPS = ("all", "workshop", "queue", "matrix", "museum", "isolation")  # all: in this order
 OPENED = re.compile(r"/lab/races/(\w+)/(\w+)/(\d)/")  # a page of an exploration, in WORKSHOP.md
@@ -21,7 +21,7 @@ OPENED = re.compile(r"/lab/races/(\w+)/(\w+)/(\d)/")  # a page of an exploration
 
 @dataclass(frozen=True)
 class Job:
-    """What to explore: a race, one of its strategies, how many processes, which isolation level."""
+    """An exploration: a race, one of its strategies, a number of processes, an isolation level."""
 
     race: Race
     strategy: Strategy[Any]
@@ -29,7 +29,7 @@ class Job:
     isolation: str = READ_COMMITTED
 
     def __str__(self) -> str:
-        """Return it as an argument of the command `record`: race/strategy/processes/level."""
+        """Return the argument of the command `record`: race/strategy/processes/level."""
         level = self.isolation.replace(" ", "-")
         return f"{self.race.name}/{self.strategy.name}/{self.processes}/{level}"
 
@@ -45,13 +45,13 @@ class Job:
 def jobs_named(what: str) -> list[Job]:
     """Return the explorations of a group, or the one written as race/strategy/….
 
-    Raises NotFound, which names the valid choices.
+    Raises NotFound with the valid choices.
     """
     if what not in GROUPS:
         race, *rest = what.split("/")
         if race not in EVERY_RACE:
-            there_are = ", ".join((*GROUPS, *EVERY_RACE))
-            raise NotFound(f"There is nothing called {race!r} to explore; there are {there_are}.")
+            names = ", ".join((*GROUPS, *EVERY_RACE))
+            raise NotFound(f"There is no group or race {race!r}; there are {names}.")
         return [job_named(race, *rest)]
     if what == "all":
         every = [job for group in GROUPS[1:] for job in jobs_named(group)]
@@ -60,7 +60,7 @@ def jobs_named(what: str) -> list[Job]:
         path = settings.BASE_DIR / "WORKSHOP.md"
         text = path.read_text(encoding="utf-8") if path.exists() else ""  # not in a container
         return [job_named(*each) for each in dict.fromkeys(OPENED.findall(text))]
-    if what == "queue":  # of the page that shows who waits for whom
+    if what == "queue":  # the page /lab/queue/
         return [job_named("lost_update", "select_for_update", "3")]
     races = {
         "matrix": RACES.values(),
@@ -79,7 +79,7 @@ def jobs_named(what: str) -> list[Job]:
 def job_named(
     race: str, strategy: str = "", processes: str = "", level: str = "", *rest: str
 ) -> Job:
-    """Return the exploration of these names; raise NotFound, naming the valid choices."""
+    """Return the exploration of these names; raise NotFound with the valid choices."""
     found = race_named(race)
     chosen = found.strategy(strategy)
     counts = [str(count) for count in found.counts]

@@ -1,10 +1,10 @@
-"""What PostgreSQL says of the processes' sessions and of the versions of the links' rows."""
+"""The processes' sessions, their locks, and the versions of the links' rows, from PostgreSQL."""
 
 from typing import Any
 
 from django.db import connection
 
-# The explorer names each session after its process. An index is locked like its table.
+# The explorer names each session after its process. Locks on indexes are left out.
 ASK = """
     SELECT right(application_name, 1)::int, activity.pid, state <> 'idle', locktype, mode, granted,
            coalesce(relation::regclass::text, ''), coalesce(transactionid::text, ''),
@@ -23,11 +23,11 @@ VERSIONS = "SELECT key, ctid::text, xmin::text, xmax::text FROM shorturl_shortur
 def session_states() -> dict[str, Any]:
     """Return which processes are `in_transaction`, and the `locks` that they hold or wait for.
 
-    A lock has its `process`, its `mode`, `on` what it is, whether it is `granted`, and of whom
-    pg_blocking_pids() says that the process is `blocked_by` them. Row locks are not among them:
-    PostgreSQL keeps these in the rows. A process that waits for one waits for the transaction of
-    the process that holds it. `versions` are those of the links' rows that a new snapshot sees, and
-    `writers` the process of each transaction that goes on, by its id.
+    A lock has a `process`, a `mode`, `on` (the locked object), `granted`, and `blocked_by`: the
+    processes that pg_blocking_pids() returns. Row locks are missing, because PostgreSQL stores them
+    in the rows: a process that waits for one waits for the holder's transaction. `versions` are the
+    versions of the links' rows that a new snapshot sees. `writers` maps the id of each open
+    transaction to its process.
     """
     with connection.cursor() as cursor:
         cursor.execute(ASK)

@@ -1,4 +1,4 @@
-"""The source of strategies: with numbered lines, and two of them as a diff."""
+"""The source of strategies, with numbered lines, and the diff of two."""
 
 import ast
 import difflib
@@ -16,15 +16,15 @@ from shorturl.strategies import Strategy
 
 
 class Source(NamedTuple):
-    """The lines of a strategy's source, with their numbers."""
+    """The numbered lines of a strategy's source."""
 
     path: str  # relative to the checkout
     lines: list[tuple[int, str]]
-    docstring: range  # the numbers of the lines that give the outcome away
+    docstring: range  # its line numbers; it reveals the outcome
 
     @property
     def bare(self) -> list[tuple[int, str]]:
-        """The lines but those of the docstring."""
+        """The lines without the docstring."""
         return [(number, text) for number, text in self.lines if number not in self.docstring]
 
 
@@ -33,12 +33,12 @@ def file_of(strategy: Strategy[Any]) -> Path:
 
 
 def digest(strategy: Strategy[Any]) -> str:
-    """Return the SHA-256 of a strategy's file, in hex: another one when it was changed."""
+    """Return the SHA-256 of a strategy's file, in hex."""
     return hashlib.sha256(file_of(strategy).read_bytes()).hexdigest()
 
 
 def source(strategy: Strategy[Any]) -> Source:
-    """Return the source of a strategy: its file, or its function where the file holds several."""
+    """Return a strategy's source: its file, or its function if the file has several."""
     function, path = inspect.unwrap(strategy.function), file_of(strategy)
     lines, first = path.read_text().splitlines(), 1
     docstring = range(0)
@@ -55,7 +55,7 @@ def source(strategy: Strategy[Any]) -> Source:
 
 
 class SourcePart(NamedTuple):
-    """Lines of a source, its docstring or the rest: number, text, and which processes are there."""
+    """The docstring or other lines of a source: number, text, and the processes at the line."""
 
     is_docstring: bool
     lines: list[tuple[int, str, str]]
@@ -66,7 +66,7 @@ def parts(
 ) -> list[SourcePart]:
     """Return the source of a strategy in parts, with the docstring if `told`.
 
-    `at` has by line the processes that are there.
+    `at` maps a line to the processes at it.
     """
     whole = source(strategy)
     grouped = itertools.groupby(whole.lines, key=lambda line: line[0] in whole.docstring)
@@ -78,7 +78,7 @@ def parts(
 
 
 class Line(NamedTuple):
-    """A line of a diff; `sign` is "+", "-" or " ", and `number` is None where it is absent."""
+    """A line of a diff: `sign` is "+", "-" or " "; a number is None if that side has no line."""
 
     sign: str
     left: int | None
@@ -87,7 +87,7 @@ class Line(NamedTuple):
 
 
 def diff(left: Source, right: Source) -> list[Line]:
-    """Return every line of both but their docstrings, those they share once."""
+    """Return the diff of two sources without their docstrings."""
     one, two = left.bare, right.bare
     before, after = ([text for _, text in each] for each in (one, two))
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)

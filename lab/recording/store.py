@@ -1,4 +1,4 @@
-"""Explorations that are kept: every schedule with what each step did, for the pages to show."""
+"""Recordings of explorations: every schedule with each step, for the pages."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -19,14 +19,14 @@ from pginterleave import Exploration, Outcome, Schedule, Step, explore
 from pginterleave.picture.recorded import recorded_step
 from shorturl.strategies import Strategy
 
-MAX_SCHEDULES, MAX_SECONDS = 20_000, 120  # of one exploration, whose schedules are all kept
-FEW = 300  # above so many schedules, a page shows only those that partial-order reduction leaves
-SERVICE = "service"  # the alias of the service's database while the default is a scratch one
+MAX_SCHEDULES, MAX_SECONDS = 20_000, 120  # of one exploration, which stores all its schedules
+FEW = 300  # with more schedules, only those are stored that partial-order reduction leaves
+SERVICE = "service"  # the alias of the service's database while the default is a scratch database
 
 
 @contextmanager
 def service_connection() -> Iterator[None]:
-    """Keep a connection to the service's database, by the alias SERVICE, within the block."""
+    """Within the block, have a connection to the service's database, with the alias SERVICE."""
     own = connection.copy(SERVICE)
     databases: Any = connections.databases
     databases[SERVICE], connections[SERVICE] = own.settings_dict, own
@@ -38,10 +38,10 @@ def service_connection() -> Iterator[None]:
 
 
 def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Recording:
-    """Explore in the default database, a scratch one, and keep it all in the service's.
+    """Explore in the default database, a scratch database, and store the result in the service's.
 
-    `progress` is called with the number of schedules that have run. Replaces an older recording
-    of the same. Raises what Race.explore() does.
+    `progress` is called with the number of schedules that have run. Replaces an older recording of
+    the job. Raises the exceptions of Race.explore().
     """
     kept: list[RecordedSchedule] = []
     second: list[Step] = []  # of the second tries of one schedule
@@ -91,7 +91,7 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
     result = run(reduce=True)
     if len(kept) < result.schedules <= FEW:
         result = run(reduce=False)
-    kept.sort(key=lambda schedule: schedule.order)  # those that begin alike stand together
+    kept.sort(key=lambda schedule: schedule.order)  # similar schedules become neighbours
     for number, schedule in enumerate(kept):
         schedule.number = number
     recording = Recording(
@@ -112,7 +112,7 @@ def record(job: Job, progress: Callable[[int], object] = lambda _: None) -> Reco
 
 
 def note_failure(job: Job, reason: str) -> None:
-    """Keep why the exploration of `job` failed, if nothing else is kept of it."""
+    """Store why the exploration of `job` failed, unless it has a recording."""
     if not Recording.objects.using(SERVICE).filter(**job.where()).exists():
         nothing = {"schedules": 0, "explored": 0, "violating": 0, "refused": 0, "seconds": 0.0}
         recording = Recording(**job.where(), **nothing, truncated=reason[:300])
@@ -120,7 +120,7 @@ def note_failure(job: Job, reason: str) -> None:
 
 
 def replace(job: Job, recording: Recording, schedules: list[RecordedSchedule]) -> None:
-    """Keep a recording and its schedules, in one transaction, in place of the older of `job`."""
+    """Replace the recording of `job` and its schedules, in one transaction."""
     with transaction.atomic(using=SERVICE):
         Recording.objects.using(SERVICE).filter(**job.where()).delete()
         recording.save(using=SERVICE)
@@ -138,12 +138,12 @@ def version() -> str:
 def written(
     schedule: Schedule, second_tries: list[Step], number: int, source: str
 ) -> RecordedSchedule:
-    """Return a schedule as it is kept; `source` is the file whose lines are shown beside it.
+    """Return a schedule to store; `source` is the file that the page shows beside it.
 
-    The steps of the second tries are numbered after those of the schedule, and the first step of
-    each is marked as `alone`.
-    A step has what recorded_step() returns, `line` (in `source`, or 0), `observed`, and what
-    session_states() returns, of `versions` the texts. An outcome is what the process raised, or "".
+    Steps of second tries are numbered after those of the schedule. The first step of each second
+    try is `alone`. A step has the fields of recorded_step() and of session_states(), with
+    `versions` as texts, and `line` (in `source`, or 0), `where` and `observed`. An outcome is the
+    exception that the process raised, or "".
     """
     writers: dict[str, int] = {}
     return RecordedSchedule(
@@ -173,9 +173,7 @@ def _step(step: Step, source: str, writers: dict[str, int]) -> dict[str, Any]:
 
 
 def _seen(step: Step, writers: dict[str, int]) -> dict[str, Any]:
-    """Return what was observed after a step: by record(), or only what the rows hold."""
-    if not isinstance(step.observed, dict):
-        return {"observed": str(step.observed or ""), "in_transaction": [], "locks": []}
+    """Return what record() observed after a step, with the versions as texts."""
     writers |= step.observed["writers"]
     who = {xid: f"P{process}" for xid, process in writers.items()} | {"0": "–"}
     versions = [

@@ -32,7 +32,7 @@ def test_list_names_every_race_and_ends_with_the_museum() -> None:
         assert exhibit.name not in races
 
 
-def test_explore_leaves_out_what_cannot_take_part_and_says_when_it_was_truncated() -> None:
+def test_explore_leaves_out_other_races_and_says_when_it_was_truncated() -> None:
     printed = race("explore", "--strategy", "on_conflict", "--processes", "1")
     assert "collision, 1 process" in printed
     assert "toctou" not in printed  # takes two or more
@@ -46,10 +46,10 @@ def test_show_draws_the_schedule_that_is_asked_for() -> None:
     printed = race("show", "lost_update", "select_for_update", "--schedule", "121122")
     assert "schedule 121122" in printed
     assert "waits for process 1" in printed
-    assert printed.rstrip().endswith("Holds: All are redirected, and each is counted.")
+    assert printed.rstrip().endswith("Holds: All are redirected, and every hit is counted.")
 
 
-def test_matrix_tells_each_cell_as_soon_as_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matrix_prints_each_cell_as_soon_as_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix, "RACES", {"toctou": RACES["toctou"]})
     printed, said = StringIO(), StringIO()
     call_command("race", "matrix", stdout=printed, stderr=said)
@@ -76,8 +76,8 @@ def test_a_drawing_is_no_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["explore", "nothing"], "there is no race 'nothing'; there are collision, toctou"),
-        (["explore", "toctou", "--strategy", "magic"], "'magic' takes no part in toctou"),
+        (["explore", "nothing"], "There is no race 'nothing'; there are collision, toctou"),
+        (["explore", "toctou", "--strategy", "magic"], "toctou has no strategy 'magic'"),
         (["explore", "--strategy", "as_found"], "No race has this strategy"),  # but in the museum
         (["matrix", "--processes", "4"], "There is a matrix for 1, 2, 3 processes"),
         (["explore", "toctou", "--processes", "1"], "toctou takes 2 to 9 processes, not 1"),
@@ -86,7 +86,7 @@ def test_a_drawing_is_no_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch
         (["show", "lost_update", "naive", "--schedule", "12"], "is over before"),
     ],
 )
-def test_wrong_use_is_told_what_was_wrong(arguments: list[str], message: str) -> None:
+def test_wrong_use_has_a_message(arguments: list[str], message: str) -> None:
     with pytest.raises(CommandError) as raised:
         race(*arguments)
     assert message in str(raised.value)
@@ -97,7 +97,7 @@ def test_wrong_arguments_are_one_line(capsys: pytest.CaptureFixture[str]) -> Non
         Command().run_from_argv(["manage.py", "race", "show", "nosuch", "naive"])
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("manage.py race show: argument race: there is no race 'nosuch'; there a")
+    assert line.startswith("manage.py race show: argument race: There is no race 'nosuch'; there a")
 
 
 def test_a_reader_of_its_output_may_stop() -> None:

@@ -1,4 +1,4 @@
-"""Scratch databases: apart from the service's, dropped in the end, and only by who may."""
+"""Scratch databases: separate from the service's, dropped at the end, and only when unused."""
 
 import signal
 import subprocess
@@ -28,7 +28,7 @@ def host() -> Iterator[BaseDatabaseWrapper]:
 
 @pytest.fixture
 def foreign() -> Iterator[str]:
-    """A scratch database that was made by somebody else, with no session in it."""
+    """A scratch database of another process, with no session in it."""
     name = prefix(connection.settings_dict["NAME"]) + "0" * 16
     with connection.cursor() as cursor:
         cursor.execute(f'CREATE DATABASE "{name}"')
@@ -36,7 +36,7 @@ def foreign() -> Iterator[str]:
     drop(connection, name)
 
 
-def test_it_is_not_the_services_and_is_dropped() -> None:
+def test_it_is_separate_and_is_dropped() -> None:
     own = connection.settings_dict["NAME"]
     ShortUrl.objects.create(key="mine", target_url="https://example.com/")
     with scratch_database() as name:
@@ -47,14 +47,14 @@ def test_it_is_not_the_services_and_is_dropped() -> None:
     assert scratch_databases(connection) == []
 
 
-def test_one_that_is_used_is_left_alone_by_another_host(host: BaseDatabaseWrapper) -> None:
+def test_another_host_keeps_one_that_is_used(host: BaseDatabaseWrapper) -> None:
     with scratch_database() as name:
         connection.close()  # so that only the lock protects it
         sweep(host)
         assert scratch_databases(host) == [name]
 
 
-def test_one_that_nobody_uses_any_more_is_dropped(host: BaseDatabaseWrapper, foreign: str) -> None:
+def test_an_unused_one_is_dropped(host: BaseDatabaseWrapper, foreign: str) -> None:
     assert is_free(connection, foreign)
     sweep(host)
     assert scratch_databases(host) == [foreign]
@@ -92,7 +92,7 @@ def test_a_role_that_may_not_create_databases_is_told(host: BaseDatabaseWrapper)
         sweep(host)
 
 
-# Explores in a scratch database of the test's own database, where no other test makes any.
+# Explores in a scratch database beside the test's database, where no other test creates one.
 PROGRAM = """
 import django
 django.setup()
@@ -107,7 +107,7 @@ execute_from_command_line(["manage.py", "race", "explore", "crossed_locks"])
     "number", [pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive), signal.SIGTERM]
 )
 def test_a_command_that_is_ended_drops_its_database(number: signal.Signals) -> None:
-    """The databases there are tell when it is at work, and that it has cleaned up."""
+    """The list of databases shows when it is running, and that it has cleaned up."""
     name = connection.settings_dict["NAME"]
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM.format(name=name)],

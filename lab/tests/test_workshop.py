@@ -62,7 +62,7 @@ def test_every_page_opens_and_its_schedule_ends_as_the_text_says(
     for address in ADDRESSES:
         response = client.get(address)
         assert response.status_code == 200, address
-        if "predict=" in address:  # and the title does not give the answer away
+        if "predict=" in address:  # and the title does not reveal the answer
             page = response.content.decode()
             assert "What will the rows contain after the last step?" in page
             assert EXPLORATION.match(address)[1] not in page.split("</h1>")[0]  # type: ignore[index]
@@ -78,7 +78,7 @@ def test_every_page_opens_and_its_schedule_ends_as_the_text_says(
     assert "raises" not in asked
     assert "✗ hits = 1, not 2." in answers
     for page in asked, answers:
-        assert "src=" not in page  # it is printed from wherever it lies
+        assert "src=" not in page  # the page is one file
         assert "<link" not in page
 
 

@@ -1,7 +1,7 @@
-"""The race museum: bugs of real shorteners, each as small as it can be on PostgreSQL.
+"""The race museum: bugs of real shorteners, each reduced to the minimum on PostgreSQL.
 
-Each is in a file of its own: the strategies as they were found and as they can be mended, the
-tables they need, which the set-up makes anew before each schedule, and the story of the bug.
+Each file has one bug: the strategies as found and as corrected, their tables, which the set-up
+creates again before each schedule, and the story of the bug.
 """
 
 from lab.catalogue.museum import (

@@ -1,4 +1,4 @@
-"""django-short-links: `clicks += 1; save()`, which loses hits, and edits that are not its own."""
+"""django-short-links: `clicks += 1; save()`, which loses hits and edits of other columns."""
 
 from functools import partial
 from typing import Any
@@ -27,8 +27,8 @@ class ClickedLink(ExhibitModel):
 def as_found(key: str) -> ClickedLink:
     """Read, add one, and save.
 
-    What goes wrong: the number is added to in Python, so that one of two clicks is lost. And
-    save() writes every column as it was read, so that an edit made meanwhile is undone.
+    What goes wrong: Python adds to the number, so one of two clicks is lost. And save() writes
+    every column as it was read, so an edit between the read and the save is undone.
     """
     link = ClickedLink.objects.get(key=key)
     link.clicks += 1
@@ -39,7 +39,7 @@ def as_found(key: str) -> ClickedLink:
 def mended_by_half(key: str) -> ClickedLink:
     """Read, let the database add one, and save.
 
-    What goes wrong: no click is lost any more. The edit still is.
+    What goes wrong: no click is lost any more, but the edit still is.
     """
     link = ClickedLink.objects.get(key=key)
     link.clicks = F("clicks") + 1
@@ -50,7 +50,7 @@ def mended_by_half(key: str) -> ClickedLink:
 def mended(key: str) -> ClickedLink:
     """Read, let the database add one, and save nothing else.
 
-    Why nothing can go wrong: the UPDATE names one column, and adds to what the row holds then.
+    Why nothing can go wrong: the UPDATE names one column, and adds to the value in the row.
     """
     link = ClickedLink.objects.get(key=key)
     link.clicks = F("clicks") + 1
@@ -59,7 +59,7 @@ def mended(key: str) -> ClickedLink:
 
 
 def edit_and_try(strategy: Strategy[Any]) -> Process:
-    """Return what the owner does: edit the target, and follow the link to see whether it works."""
+    """Return the process of the owner, who edits the target and follows the link as a check."""
 
     def run() -> object:
         ClickedLink.objects.filter(key="a").update(target_url=NEW)
@@ -87,7 +87,7 @@ EXHIBIT = exhibit(
     prepare=old_link,
     name="bare_save",
     situation="The last process edits a link's target and follows it; the others follow it.",
-    must_hold="The edit stays, all are redirected, and each is counted.",
+    must_hold="The edit stays, all are redirected, and every click is counted.",
     strategies=table(
         wrong(as_found, "clicks += 1; save()"),
         wrong(mended_by_half, "F() and a bare save(): the edit is still undone"),
@@ -100,13 +100,13 @@ EXHIBIT = exhibit(
     invariant=edit_stays_and_clicks_count,
     source="django-short-links: ServeURL.get() in links/views.py, clicks += 1 and save()",
     story=(
-        "The first thing that everybody writes: get the object, add one, save. It reads as if it "
-        "changed one number. It sends an UPDATE of every column, with the values that were read a "
-        "moment ago. So it loses a click when two read the same number, and it does worse to the "
-        "owner who corrects the target at that moment: the visitor's save() puts the old target "
-        "back, and the owner has seen the new one saved. F() alone mends the counter and leaves "
-        "the second bug in, where no counter shows it."
+        "Most people write this first: get the object, add one, save. It reads as if it changed "
+        "one number. It sends an UPDATE of every column, with the values that were read a moment "
+        "ago. So it loses a click when two processes read the same number. It does more harm when "
+        "the owner corrects the target at that moment: a visitor's save() writes the old target "
+        "back, after the owner has seen the new one saved. F() alone corrects the counter and "
+        "leaves the second bug, which no counter shows."
     ),
-    lesson="save() writes every column, so say which one you mean.",
+    lesson="save() writes every column, so name the columns that you change.",
     signature="follow(key: str) -> ClickedLink: the link, counted; it needs a target_url",
 )

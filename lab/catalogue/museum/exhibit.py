@@ -1,4 +1,4 @@
-"""What an exhibit is, and what several of them are made with."""
+"""What an exhibit is, and what several exhibits share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from shorturl.strategies import Strategy, Verdict
 class Exhibit(Race):
     """A race that was found in a real shortener.
 
-    `source` is who had it and where, `lesson` a sentence to take away, and the `story` tells what
-    they wrote, why it looked right and what happens.
+    `source` names the project and the place, `lesson` is one sentence to remember, and `story`
+    says what the code does, why it looked right and what happens.
     """
 
     operation: str = "museum"
@@ -26,9 +26,9 @@ class Exhibit(Race):
 
 
 class ExhibitModel(models.Model):
-    """What the models of the exhibits have in common.
+    """The base of the exhibits' models.
 
-    Their app is not installed, so that no migration is looked for; each set-up makes its tables.
+    Their app is not installed, so it needs no migrations; each set-up creates the tables.
     """
 
     objects: ClassVar[models.Manager[Self]] = models.Manager()
@@ -44,10 +44,7 @@ def exhibit(
     prepare: Callable[[Strategy[Any]], object] = lambda _: None,
     **fields: Any,
 ) -> Exhibit:
-    """Return an exhibit on these tables, where `prepare(strategy)` puts rows and constraints.
-
-    They are made anew before each schedule.
-    """
+    """Return an exhibit whose set-up creates these tables again and calls `prepare(strategy)`."""
 
     def setup(strategy: Strategy[Any]) -> None:
         make_tables(*tables)
@@ -90,7 +87,7 @@ def rows_of(*tables: type[ExhibitModel]) -> Callable[[], str]:
 
 
 def one_link_called(name: str, model: Any) -> Callable[[list[Outcome]], str]:
-    """Return the invariant that one process has the link called `name`, and the others know it."""
+    """Return the invariant that one link is called `name`, and only its owner was told so."""
 
     def invariant(outcomes: list[Outcome]) -> str:
         links = list(model.objects.all())
@@ -103,8 +100,8 @@ def one_link_called(name: str, model: Any) -> Callable[[list[Outcome]], str]:
     return invariant
 
 
-def everybody_owns_a(model: Any) -> Callable[[list[Outcome]], str]:
-    """Return the invariant that the primary key each process gets leads to its own target."""
+def each_owns_a(model: Any) -> Callable[[list[Outcome]], str]:
+    """Return the invariant that each process gets a primary key that leads to its own target."""
 
     def invariant(outcomes: list[Outcome]) -> str:
         for process, outcome in enumerate(outcomes, 1):

@@ -1,4 +1,4 @@
-"""django-link-shortener, Shlink: a link of limited use, which is checked first and counted then."""
+"""django-link-shortener, Shlink: a limit that is checked first and counted then."""
 
 from functools import partial
 from typing import Any
@@ -23,10 +23,10 @@ class LimitedLink(ExhibitModel):
 
 
 def as_found(key: str) -> bool:
-    """Look whether the link may still be followed, and count.
+    """Check whether the link may still be followed, and count.
 
-    What goes wrong: the counter itself is right, because the database adds. But between the look
-    and the count somebody else looks, and sees the same free place.
+    What goes wrong: the counter itself is right, because the database adds. But between the check
+    and the count, another process checks, and sees the same free use.
     """
     link = LimitedLink.objects.get(key=key)
     if link.uses >= link.max_uses:
@@ -39,17 +39,17 @@ def as_found(key: str) -> bool:
 def mended(key: str) -> bool:
     """Count if the link may still be followed, in one statement.
 
-    Why nothing can go wrong: the UPDATE locks the row and looks at its condition again when it
-    had to wait, so that the second process finds no free place and changes no row.
+    Why nothing can go wrong: the UPDATE locks the row, and checks its condition again if it had
+    to wait. The second process finds no free use and changes no row.
     """
     free = LimitedLink.objects.filter(key=key, uses__lt=F("max_uses"))
     return free.update(uses=F("uses") + 1) == 1
 
 
 def mended_with_a_lock(key: str) -> bool:
-    """Lock the link, then look and count as before.
+    """Lock the link, then check and count as before.
 
-    Why nothing can go wrong: the second process waits before the look, and then reads what the
+    Why nothing can go wrong: the second process waits before the check, and then reads what the
     first has written. It costs a transaction and two more round trips.
     """
     with transaction.atomic():
@@ -61,7 +61,7 @@ def mended_with_a_lock(key: str) -> bool:
     return True
 
 
-def one_free_place(strategy: Strategy[Any]) -> None:
+def one_free_use(strategy: Strategy[Any]) -> None:
     LimitedLink.objects.create(id=1, key="gift", uses=0, max_uses=1)
 
 
@@ -75,9 +75,9 @@ def redeemed_as_often_as_allowed(outcomes: list[Outcome]) -> str:
 
 EXHIBIT = exhibit(
     LimitedLink,
-    prepare=one_free_place,
+    prepare=one_free_use,
     name="limited_use",
-    situation="Everybody redeems the same link (LimitedLink), which may be used once.",
+    situation="Every process redeems the same link (LimitedLink), which may be used once.",
     must_hold="One may follow it, the others are told that it is used up, and uses = 1.",
     strategies=table(
         wrong(as_found, "check, then act: the counter is right, and too high"),
@@ -91,13 +91,12 @@ EXHIBIT = exhibit(
         "Shlink 5.1.5: max-visits"
     ),
     story=(
-        "A gift card, an invitation, a download that is paid for: the link works once. They read "
-        "the link, compare the number of uses with the limit, and count. They even count with F(), "
-        "so that no use is lost. The count is right, and that is what gives the bug away: it says "
-        "2 of 1. Nobody had to be careless for it; two people clicked at the same time, and both "
-        "looks came before both counts. A counter that never loses a hit does not make a limit: "
-        "the check and the count have to be one step."
+        "A gift card, an invitation, a paid download: the link works once. The code reads the "
+        "link, compares the number of uses with the limit, and counts. It counts with F(), so no "
+        "use is lost. The count is right, and it shows the bug: it says 2 of 1. Two people clicked "
+        "at the same time, and both checks came before both counts. A counter that never loses a "
+        "hit does not enforce a limit: the check and the count have to be one step."
     ),
-    lesson="A limit that is checked in one statement and used up in another is not a limit.",
+    lesson="A limit that one statement checks and another one uses up is not a limit.",
     signature="redeem(key: str) -> bool: whether the LimitedLink may be followed this time",
 )

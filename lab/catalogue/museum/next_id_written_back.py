@@ -1,17 +1,17 @@
-"""YOURLS: the next id is read, used and written back, and two creates use the same."""
+"""YOURLS: the next id is read, used and written back, and two creates use the same one."""
 
 from typing import Any
 
 from django.db import connection, models
 
 from lab.catalogue.creating_races import target
-from lab.catalogue.museum.exhibit import ExhibitModel, everybody_owns_a, exhibit, right, wrong
+from lab.catalogue.museum.exhibit import ExhibitModel, each_owns_a, exhibit, right, wrong
 from lab.catalogue.race_definition import each
 from shorturl.strategies import Strategy, table
 
 
 class Option(ExhibitModel):
-    """A setting that is kept in the database, as the next id is."""
+    """A setting that is stored in the database, such as the next id."""
 
     name = models.TextField(primary_key=True)
     value = models.BigIntegerField()
@@ -31,10 +31,10 @@ class Keyword(ExhibitModel):
 
 
 def as_found(target_url: str) -> str:
-    """Read the next id, go on to the first that is free, insert it, and write back the one after.
+    """Read the next id, take the first free one from there, insert it, write back the id after it.
 
-    What goes wrong: two read the same next id, and both find it free. The primary key refuses the
-    second INSERT, and its user gets an error.
+    What goes wrong: two processes read the same next id, and both find it free. The primary key
+    refuses the second INSERT, and its user gets an error.
     """
     option = Option.objects.get(name="next_id")
     for number in range(option.value, option.value + 10):
@@ -46,10 +46,10 @@ def as_found(target_url: str) -> str:
 
 
 def mended(target_url: str) -> str:
-    """Take the next id and write back the one after in one statement, and insert.
+    """Take the next id and write back the id after it in one statement, and insert.
 
     Why nothing can go wrong: the UPDATE locks the row until it is committed, and gives each number
-    to one process only. A sequence does the same and makes nobody wait.
+    to one process only. A sequence does the same, and no process waits for it.
     """
     with connection.cursor() as cursor:
         cursor.execute(
@@ -70,21 +70,22 @@ EXHIBIT = exhibit(
     Keyword,
     prepare=first_id,
     name="next_id_written_back",
-    situation="Everybody creates a link, whose keyword is the next id.",
-    must_hold="Everybody gets a link that leads to their own target.",
+    situation="Every process creates a link, whose keyword is the next id.",
+    must_hold="Each process gets a link that leads to its own target.",
     strategies=table(
         wrong(as_found, "read the next id, look, insert, write it back"),
         right(mended, "UPDATE … RETURNING takes the number and moves on"),
     ),
     processes=each(lambda strategy, process: strategy.function(target(process))),
-    invariant=everybody_owns_a(Keyword),
-    source=("YOURLS: next_id and keyword_is_free (its issues 765, 1974, 2538, 2640 and 3666)"),
+    invariant=each_owns_a(Keyword),
+    source="YOURLS: next_id and keyword_is_free (its issues 765, 1974, 2538, 2640 and 3666)",
     story=(
-        "The shortest keywords come from counting. The next number stands in a table of options; "
-        "they read it, go on until keyword_is_free says yes, insert, and write the number after it "
-        "back. It is the lost update once more, in a create: two read the same number. The primary "
-        "key sees to it that no link is overwritten, so that the data stays right and the user "
-        "gets an error about a keyword that they never asked for. Five issues report it."
+        "Counting makes the shortest keywords. The next number is stored in a table of options. "
+        "The code reads it, increments it until keyword_is_free says yes, inserts the link, and "
+        "writes the number after it back. This is a lost update in a create: two processes read "
+        "the same number. The primary key keeps a link from being overwritten, so the data stays "
+        "right, and the user gets an error about a keyword that they never asked for. Five issues "
+        "report it."
     ),
     lesson="A number that is read and written back is handed out twice; take it in one statement.",
     signature="create(target_url: str) -> str: the keyword that the link has",

@@ -1,4 +1,4 @@
-"""Kutt: check whether the address is free, insert it, and no constraint that would know better."""
+"""Kutt: check whether the address is free, and insert it, without a unique constraint."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from shorturl.strategies import Strategy, table
 
 
 class Address(ExhibitModel):
-    """A link, which is found by its address."""
+    """A link that is found by its address."""
 
     address = models.TextField()
     target_url = models.TextField()
@@ -28,9 +28,9 @@ class Address(ExhibitModel):
 
 
 def as_found(address: str, target_url: str) -> bool:
-    """Look whether the address is free, and insert it.
+    """Check whether the address is free, and insert it.
 
-    What goes wrong: somebody else looks before the insert, and nothing in the table minds.
+    What goes wrong: another process checks before the insert, and the table accepts both rows.
     """
     if Address.objects.filter(address=address).exists():
         return False
@@ -39,9 +39,9 @@ def as_found(address: str, target_url: str) -> bool:
 
 
 def mended(address: str, target_url: str) -> bool:
-    """Insert, and see whether the row went in.
+    """Insert, and return whether the row was inserted.
 
-    Why nothing can go wrong: the table now has UNIQUE (address), which decides who has it.
+    Why nothing can go wrong: the table now has UNIQUE (address), which accepts one of the rows.
     """
     with connection.cursor() as cursor:
         cursor.execute(
@@ -61,23 +61,22 @@ EXHIBIT = exhibit(
     Address,
     prepare=add_constraint,
     name="no_unique_constraint",
-    situation="Everybody asks for the same address.",
-    must_hold="One gets it, and the others are told that it is taken.",
+    situation="Every process asks for the same address.",
+    must_hold="One process gets it, and the others are told that it is taken.",
     strategies=table(
-        wrong(as_found, "look, then insert, and no constraint behind it"),
+        wrong(as_found, "check, then insert, without a unique constraint"),
         right(mended, "a unique constraint, and INSERT … ON CONFLICT"),
     ),
     processes=each(lambda strategy, process: strategy.function("sale", target(process))),
     invariant=one_link_called("sale", Address),
     source="Kutt 3.2.3: generateId in server/utils/utils.js (its issue 513)",
     story=(
-        "They check whether the address is free, and insert it. Others do the same, and their "
-        "unique constraint turns the race into an error that somebody sees. This table has none. "
-        "Both inserts succeed, both owners are told that the address is theirs, no error is raised "
-        "anywhere, and whose target a visitor is sent to is left to the database. The code that "
-        "looks cannot be mended: until the insert is committed, there is nothing for the other to "
-        "see."
+        "The code checks whether the address is free, and inserts it. Other projects do the same, "
+        "and their unique constraint turns the race into an error. This table has no such "
+        "constraint. Both inserts succeed, both owners are told that the address is theirs, and no "
+        "error is raised. The database chooses the target that a visitor is sent to. No other "
+        "check corrects this: until one process commits its insert, the other cannot see it."
     ),
-    lesson="What must be unique has to be a constraint; the look before is a courtesy.",
+    lesson="What must be unique needs a unique constraint; a check before is only a courtesy.",
     signature="create(address: str, target_url: str) -> bool: whether the address is yours now",
 )

@@ -1,4 +1,4 @@
-"""Shlink: a unique key with a column that may be NULL lets two links in with the same code."""
+"""Shlink: a unique key with a column that may be NULL accepts two links with the same code."""
 
 from typing import Any
 
@@ -29,10 +29,10 @@ class DomainLink(ExhibitModel):
 
 
 def as_found(code: str, target_url: str) -> bool:
-    """Lock the link that has the code, if there is one; else insert, and trust the unique key.
+    """Lock the link that has the code; if there is none, insert, and rely on the unique key.
 
-    What goes wrong: where there is no row, there is nothing to lock, so nobody waits. And the
-    unique key (code, domain_id) finds NULL different from NULL, so it refuses nothing.
+    What goes wrong: if no row exists, none is locked, so no process waits. And in the unique key
+    (code, domain_id) NULL differs from NULL, so it refuses nothing.
     """
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(
@@ -49,11 +49,11 @@ def as_found(code: str, target_url: str) -> bool:
 
 
 def mended(code: str, target_url: str) -> bool:
-    """Insert, and see whether the row went in.
+    """Insert, and return whether the row was inserted.
 
     Why nothing can go wrong: the table now has UNIQUE NULLS NOT DISTINCT (code, domain_id), so
-    that two default domains are the same (PostgreSQL 15 or later). Check and use are one
-    statement, which waits for another insert of the same code.
+    two default domains are equal (PostgreSQL 15 or later). Check and use are one statement, which
+    waits for another insert of the same code.
     """
     with connection.cursor() as cursor:
         cursor.execute(
@@ -65,7 +65,7 @@ def mended(code: str, target_url: str) -> bool:
 
 
 def add_constraint(strategy: Strategy[Any]) -> None:
-    # By default, a unique constraint takes each NULL for a value of its own.
+    # By default, all NULLs of a unique constraint are distinct.
     distinct = None if strategy.name == "as_found" else False
     add_unique(DomainLink, "code", "domain_id", nulls_distinct=distinct)
 
@@ -74,8 +74,8 @@ EXHIBIT = exhibit(
     DomainLink,
     prepare=add_constraint,
     name="null_in_a_unique_key",
-    situation="Everybody asks for the same code on the default domain, whose id is NULL.",
-    must_hold="One gets it, and the others are told that it is taken.",
+    situation="Every process asks for the same code on the default domain, whose id is NULL.",
+    must_hold="One process gets it, and the others are told that it is taken.",
     strategies=table(
         wrong(as_found, "SELECT … FOR UPDATE, then INSERT; UNIQUE (code, domain_id)"),
         right(mended, "INSERT … ON CONFLICT; UNIQUE NULLS NOT DISTINCT"),
@@ -84,13 +84,13 @@ EXHIBIT = exhibit(
     invariant=one_link_called("sale", DomainLink),
     source="Shlink 5.1.5: how it makes sure that a short code is unique",
     story=(
-        "They did two things against this race. They look for the code with SELECT … FOR UPDATE "
-        "inside a transaction, and a unique key on (code, domain) stands behind it. Each has a "
-        "gap, and both are in the same place. FOR UPDATE locks rows, and a code that is still free "
-        "has no row. The unique key would refuse the second one, but the default domain is stored "
-        "as NULL, and to a unique key NULL is never equal to NULL. So on the domain that nearly "
-        "everybody uses, two links get the same code, and both owners are told that theirs was "
-        "made. On any other domain the unique key refuses the second link."
+        "The code has two protections against this race. It looks for the short code with SELECT … "
+        "FOR UPDATE inside a transaction, and a unique key on (code, domain) is behind it. Each "
+        "has a gap, and both gaps are in the same place. FOR UPDATE locks rows, and a code that is "
+        "still free has no row. The unique key would refuse the second row, but the default domain "
+        "is stored as NULL, and in a unique key NULL is never equal to NULL. So on the default "
+        "domain, which most links use, two links get the same code, and both owners are told that "
+        "theirs was created. On any other domain the unique key refuses the second link."
     ),
     lesson="A unique key with a NULL in it is not a unique key, unless it says NULLS NOT DISTINCT.",
     signature="create(code: str, target_url: str) -> bool: whether the code is yours now",

@@ -1,4 +1,4 @@
-"""django-link-shortener: try again after an IntegrityError, in a transaction that is lost."""
+"""django-link-shortener: try again after an IntegrityError, in an aborted transaction."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from django.db import IntegrityError, models, transaction
 
 from lab.catalogue.creating_races import target
-from lab.catalogue.museum.exhibit import ExhibitModel, everybody_owns_a, exhibit, right, wrong
+from lab.catalogue.museum.exhibit import ExhibitModel, each_owns_a, exhibit, right, wrong
 from lab.catalogue.race_definition import each
 from shorturl.strategies import Strategy, table
 
@@ -22,10 +22,10 @@ class RetriedLink(ExhibitModel):
 
 
 def as_found(target_url: str, keys: Iterable[str]) -> str:
-    """Insert, and try another key when that one is taken.
+    """Insert, and try another key if this one is taken.
 
     What goes wrong: the first IntegrityError aborts the caller's transaction. PostgreSQL would
-    refuse the second try, and Django does so before it is sent, with TransactionManagementError.
+    refuse the second try. Django raises TransactionManagementError before it sends it.
     """
     for key in keys:
         try:
@@ -37,10 +37,10 @@ def as_found(target_url: str, keys: Iterable[str]) -> str:
 
 
 def mended(target_url: str, keys: Iterable[str]) -> str:
-    """Insert in an atomic block of its own, and try another key when that one is taken.
+    """Insert in an inner atomic(), and try another key if this one is taken.
 
-    Why nothing can go wrong: inside the caller's transaction that block is a savepoint. The
-    refused INSERT undoes nothing but itself, and the transaction continues.
+    Why nothing can go wrong: inside the caller's transaction the inner atomic() is a savepoint.
+    Only the refused INSERT is undone, and the transaction continues.
     """
     for key in keys:
         try:
@@ -61,22 +61,22 @@ def in_a_request(strategy: Strategy[Any], process: int) -> object:
 EXHIBIT = exhibit(
     RetriedLink,
     name="retry_without_a_savepoint",
-    situation="Everybody creates a link in a transaction, and all draw the same key first.",
-    must_hold="Everybody gets a link that leads to their own target.",
+    situation="Every process creates a link in a transaction, and all draw the same key first.",
+    must_hold="Each process gets a link that leads to its own target.",
     strategies=table(
         wrong(as_found, "catches IntegrityError and continues in the same transaction"),
         right(mended, "the same with a savepoint round the INSERT"),
     ),
     processes=each(in_a_request),
-    invariant=everybody_owns_a(RetriedLink),
+    invariant=each_owns_a(RetriedLink),
     source="django-link-shortener 1.1: create(), 3 tries on IntegrityError without a savepoint",
     story=(
-        "They knew that two may draw the same key, left the decision to the unique constraint, and "
-        "try up to three times. In a shell it works, because every statement is a transaction of "
-        "its own there. In a site with ATOMIC_REQUESTS, or inside anybody's atomic(), the first "
-        "collision takes the transaction with it. After an error PostgreSQL refuses every "
-        "statement until the transaction ends, so the second try cannot succeed, and whatever else "
-        "the request had written is gone as well. The retry is there, and never helps."
+        "The code expects that two processes may draw the same key, leaves the decision to the "
+        "unique constraint, and tries up to three times. In a shell this works, because every "
+        "statement is a transaction there. In a site with ATOMIC_REQUESTS, or inside a caller's "
+        "atomic(), the first collision breaks the transaction. After an error PostgreSQL refuses "
+        "every statement until the transaction ends. So the second try cannot succeed, and "
+        "everything else that the request has written is lost as well."
     ),
     lesson="An error that is caught inside a transaction needs a savepoint to go back to.",
     signature="create(target_url: str, keys: Iterable[str]) -> str: the key that the link has",

@@ -1,4 +1,4 @@
-"""Kutt: a row lock on an hour that has no row yet, and so a second row for the same hour."""
+"""Kutt: an hour without a row cannot be locked, so it gets two rows."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -22,7 +22,7 @@ NOON = datetime(2022, 4, 29, 12, tzinfo=UTC)
 
 
 class VisitedLink(ExhibitModel):
-    """A link, of which only the id matters here."""
+    """A link; only its id matters here."""
 
     def __str__(self) -> str:
         return f"link {self.pk}"
@@ -40,10 +40,10 @@ class Visits(ExhibitModel):
 
 
 def as_found(link_id: int, hour: datetime) -> None:
-    """Lock the row of the hour and add one; insert it when there is none.
+    """Lock the row of the hour and add one; insert the row if there is none.
 
-    What goes wrong: in the first moments of an hour there is no row, and so nothing to lock.
-    Everybody goes past, and everybody inserts.
+    What goes wrong: at the beginning of an hour there is no row, and so nothing to lock. No
+    process waits, and each inserts a row.
     """
     with transaction.atomic():
         visits = Visits.objects.select_for_update().filter(link_id=link_id, hour=hour).first()
@@ -68,10 +68,10 @@ def mended(link_id: int, hour: datetime) -> None:
 
 
 def mended_with_a_lock(link_id: int, hour: datetime) -> None:
-    """Lock the link, which is there, and then do as before.
+    """Lock the link, whose row exists, and then do as before.
 
-    Why nothing can go wrong: the row that is locked exists, so that one waits for the other. It
-    needs no unique key, and everybody has to remember the lock.
+    Why nothing can go wrong: the locked row exists, so one process waits for the other. It needs
+    no unique key, but all code that writes the rows has to take the lock.
     """
     with transaction.atomic():
         VisitedLink.objects.select_for_update().get(pk=link_id)
@@ -100,25 +100,25 @@ EXHIBIT = exhibit(
     Visits,
     prepare=one_link,
     name="row_lock_on_no_row",
-    situation="Everybody follows a link that nobody has followed in this hour.",
-    must_hold="The hour has one row, which counts everybody.",
+    situation="Every process follows a link that has no visit in this hour yet.",
+    must_hold="The hour has one row, which counts every visit.",
     strategies=table(
         wrong(as_found, "SELECT … FOR UPDATE of a row that may not exist, then INSERT"),
         right(mended, "a unique key, and INSERT … ON CONFLICT DO UPDATE"),
-        right(mended_with_a_lock, "the same, with a lock on a row that does exist"),
+        right(mended_with_a_lock, "the same, with a lock on a row that exists"),
     ),
     processes=lambda strategy, number: [partial(strategy.function, 1, NOON)] * number,
     invariant=one_row_counts_all,
     observe=rows_of(Visits),
     source="Kutt 3.2.3: server/queries/visit.queries.js (seen live: 4 rows where 1 was due)",
     story=(
-        "Visits are counted by the hour, one row for each link and hour. They lock that row inside "
-        "a transaction before they add to it, and so two visits can never lose each other. But the "
-        "first visit of an hour finds no row, and SELECT … FOR UPDATE of nothing locks nothing and "
-        "says nothing. Two first visits both find nothing, and both insert. From then on the hour "
-        "has two rows, and a query that takes it for one row reads too little. No unique key says "
-        "that there must not be two; it can no longer be added while there are."
+        "Visits are counted by the hour, in one row for each link and hour. The code locks that "
+        "row inside a transaction before it adds to it, so two visits never lose each other. But "
+        "the first visit of an hour finds no row, and SELECT … FOR UPDATE locks nothing without an "
+        "error. Two first visits both find no row, and both insert one. From then on the hour has "
+        "two rows, and a query that expects one row reads too little. No unique key forbids the "
+        "second row, and none can be added while there are two."
     ),
-    lesson="A row lock holds nobody back where there is no row yet; a unique key does.",
+    lesson="A row lock keeps no process out while there is no row; a unique key does.",
     signature="visit(link_id: int, hour: datetime) -> None: count one visit in museum_visits",
 )

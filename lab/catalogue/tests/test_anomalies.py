@@ -35,8 +35,8 @@ def insert(row: int, value: int) -> str:
     return f"INSERT INTO test VALUES ({row}, {value})"
 
 
-# Transactions, each a list of statements, and whether the anomaly occurs, by what each transaction
-# has read, which is nothing where PostgreSQL has refused it, and by the rows in the end.
+# Transactions, each a list of statements, and a function that returns whether the anomaly occurs.
+# It gets what each transaction has read, empty if PostgreSQL refused it, and the final rows.
 ANOMALIES: dict[str, tuple[list[list[str]], Occurs]] = {
     "G0 dirty write": (
         [[write(1, 11), write(2, 21)], [write(1, 12), write(2, 22)]],
@@ -82,7 +82,7 @@ ANOMALIES: dict[str, tuple[list[list[str]], Occurs]] = {
 
 
 def runs(statements: list[str]) -> Callable[[], list[Rows]]:
-    """Return what runs a transaction, and returns what each of its SELECTs has read."""
+    """Return a function that runs a transaction and returns what each of its SELECTs has read."""
 
     def run() -> list[Rows]:
         reads = []
@@ -106,7 +106,7 @@ def set_up() -> None:
 
 
 def cell(name: str, level: str) -> str:
-    """Explore an anomaly; return in how many of all schedules it occurs, and one is refused."""
+    """Explore an anomaly; return in how many schedules it occurs, and how many are refused."""
     transactions, occurs = ANOMALIES[name]
 
     def invariant(outcomes: list[Outcome]) -> str:
@@ -135,8 +135,8 @@ def cell(name: str, level: str) -> str:
 @pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", ANOMALIES)
-def test_the_table_says_what_runs(name: str) -> None:
-    """Hermitage's results, in brackets, are of PostgreSQL 9.3.5; they have to be the same."""
+def test_the_table_is_what_an_exploration_finds(name: str) -> None:
+    """Hermitage's results, in brackets, are from PostgreSQL 9.3.5, and must be the same."""
     with scratch_database():
         cells = [cell(name, level) for level in LEVELS]
     (row,) = re.findall(rf"^\| {name} \|(.*)\|$", DOCUMENT.read_text(), re.MULTILINE)

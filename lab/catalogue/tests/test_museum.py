@@ -1,4 +1,4 @@
-"""The race museum: its exhibits say why, and are called as they say."""
+"""The race museum: the docstrings and signatures of its exhibits."""
 
 import inspect
 
@@ -11,7 +11,7 @@ from shorturl.strategies import Verdict
 
 
 @pytest.mark.parametrize("exhibit", MUSEUM.values(), ids=MUSEUM)
-def test_it_says_why_and_how_a_function_of_ones_own_is_called(exhibit: Exhibit) -> None:
+def test_docstrings_say_why_and_the_signature_is_right(exhibit: Exhibit) -> None:
     for strategy in exhibit.strategies.values():
         called = ", ".join(
             f"{each.name}: {getattr(each.annotation, '__name__', each.annotation)}"
@@ -25,7 +25,7 @@ def test_it_says_why_and_how_a_function_of_ones_own_is_called(exhibit: Exhibit) 
 
 @pytest.mark.django_db
 def test_the_unique_key_holds_on_every_domain_but_the_default_one() -> None:
-    """Why nobody notices the NULL: with a domain of one's own, the second link is refused."""
+    """On another domain the second link is refused, so the NULL is hard to notice."""
     exhibit = MUSEUM["null_in_a_unique_key"]
     exhibit.setup(exhibit.strategies["as_found"])
     for domain in (None, None, 7):

@@ -1,4 +1,4 @@
-"""Every race with every strategy: how many schedules violate it, as the documents say, and why."""
+"""Every race with every strategy: the counts are those of the documents, and are explained."""
 
 import re
 import time
@@ -76,7 +76,7 @@ def test_the_tables_for_each_isolation_level_show_every_strategy() -> None:
 
 
 def test_the_verdicts_are_right() -> None:
-    """A strategy is wrong, or right alone, if and only if some race says so."""
+    """A strategy is wrong, or right alone, if and only if a race shows it."""
     for operation, strategies in STRATEGIES.items():
         names = {race.name for race in OPERATIONS[operation].races}
         for name, strategy in strategies.items():
@@ -95,7 +95,7 @@ def test_every_number_is_counted() -> None:
     def count(race: str, strategy: str) -> str:
         return str(CELLS[race, strategy]).replace("/", "of")
 
-    rest = PROSE.replace("--processes 3", "")  # which counts nothing
+    rest = PROSE.replace("--processes 3", "")  # which is no count
     for claim in (
         f"violates the invariant of `lost_update` in {count('lost_update', 'naive')} schedules",
         f"`atomic_only` does so in {count('lost_update', 'atomic_only')}, the same ones",
@@ -131,7 +131,7 @@ def test_the_clock_stands_still_for_an_exploration_only() -> None:
     assert timestamp_key.time_ns is time.time_ns  # type: ignore[attr-defined]
 
 
-# Which no document counts.
+# No document has these counts.
 MUSEUM_COUNTS = {
     "no_unique_constraint/as_found": "18 / 20",
     "no_unique_constraint/mended": "0 / 4",
@@ -173,7 +173,7 @@ COUNTED = [
     ),
 ]
 COUNTS = {str(job): count for job, count in COUNTED}
-# The counterexamples of the museum, and all that goes wrong there.
+# The counterexamples of the museum, and all its violations.
 WRONG = {
     "no_unique_constraint/as_found": ("112221", {"2 links are called sale"}),
     "null_in_a_unique_key/as_found": ("112221", {"2 links are called sale"}),
@@ -202,14 +202,14 @@ LONG = {
     "given_back/count_then_insert", "given_back/row_lock", "two_quotas/conditional_update",
 }  # fmt: skip
 LONG_RACES = {"toctou_in_a_transaction", "repeated_request", "killed_before_the_answer"}
-# Races whose processes, but for one that edits, are one function: of the schedules that are the
-# same after an exchange of them, one runs.
+# Races whose processes, except one that edits, run the same function. Of the schedules that differ
+# only by an exchange of these processes, one runs.
 ALIKE = {
     "lost_update", "clobbered_edit", "deleted_meanwhile", "last_use", "limit_raised", "expiry",
     "last_link", "new_period", "two_quotas",
 }  # fmt: skip
-# Of each schedule with a deadlock a member is ended, which takes a while; `atomic_only` has them
-# all. The others have the most schedules.
+# PostgreSQL ends a deadlock after a while; `atomic_only`, which is not here, has all of them. The
+# others have the most schedules.
 LONG_TO_DRAW = {
     "crossed_locks/naive", "crossed_locks/f_expression", "crossed_locks/f_expression_full_save",
     "crossed_locks/compare_and_swap", "crossed_locks/advisory_lock",
@@ -218,12 +218,12 @@ LONG_TO_DRAW = {
     "repeated_request/look_up_then_store", "same_hour/get_then_create", "several_keys/naive",
     "several_keys_one_use_left/naive", "two_workers/naive", "two_workers/watermark",
 }  # fmt: skip
-# What is left of 800 pixels below the title and the list of schedules, in the units of a picture.
+# The rest of 800 pixels below the title and the list of schedules, in the units of a picture.
 LAPTOP = 590
 
 
 def long_to_draw(job: Job) -> bool:
-    """Stricter isolation levels violate in the same few ways, and a right strategy not at all."""
+    """Stricter levels have the same few violations, and right strategies have none."""
     right = job.strategy.verdict is Verdict.RIGHT
     return right or short(job) in LONG_TO_DRAW or job.isolation != READ_COMMITTED
 
@@ -249,7 +249,7 @@ ONLY_COUNTED = [each for each, _ in COUNTED if str(each) not in DRAWN_SOON]
 
 @pytest.fixture(scope="module")
 def scratch(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """A database for all, as for `manage.py record`: to make one takes longer than most races."""
+    """One database for all, as in `manage.py record`: creating one takes longer than most races."""
     with django_db_blocker.unblock(), scratch_database():
         yield
 

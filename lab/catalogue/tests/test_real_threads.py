@@ -1,7 +1,7 @@
 """Real threads agree with the exploration at each isolation level.
 
-Nothing orders the threads. What the exploration calls safe must end without an error and without a
-violation, and what it calls broken must not.
+The threads are unordered. A strategy that the exploration calls safe must end without an error or
+violation, and a broken one must not.
 """
 
 import threading
@@ -18,9 +18,9 @@ from lab.catalogue.write_skew import TeamLink, two_active_links
 from lab.recording.jobs import LEVELS
 from lab.scratch_database import scratch_database
 
-CALLS = 50  # of each thread, in one go
-SAFE, BROKEN = 3, 100  # goes that a safe strategy has, and a broken one at most: it ends earlier
-WAIT = 60  # seconds that one thread waits for the others, many times what they take
+CALLS = 50  # of each thread, in one repetition
+SAFE, BROKEN = 3, 100  # repetitions of a safe strategy, and the most of a broken one
+WAIT = 60  # seconds that one thread waits for the others, far more than they take
 
 
 def errors_of(calls: list[Callable[[], object]], level: str) -> int:
@@ -49,7 +49,7 @@ def errors_of(calls: list[Callable[[], object]], level: str) -> int:
 
 
 def lost_hits(strategy: Any, level: str) -> int:
-    """Have four threads follow one link; return how many calls failed or were not counted."""
+    """Have four threads follow one link; return how many calls failed or were miscounted."""
     resolving_races.fresh_links(strategy)
     resolves = [strategy.function] * 4
     raised = errors_of([partial(resolve, "a") for resolve in resolves], level)
@@ -58,9 +58,9 @@ def lost_hits(strategy: Any, level: str) -> int:
 
 
 def skewed_teams(strategy: Any, level: str) -> int:
-    """Have two threads switch off a link each of a team of two, again and again.
+    """Have two threads switch off a link each of a team of two, CALLS times.
 
-    Returns how many calls failed, and how many rounds left no link that is active.
+    Returns the number of calls that failed and of rounds that left no active link.
     """
     two_active_links(strategy)
     together, skewed = threading.Barrier(3), []
@@ -94,7 +94,7 @@ def test_what_is_safe_never_fails_and_what_is_broken_does(
     with scratch_database():
         for strategy in EVERY_RACE[race].strategies.values():
             if strategy.name == "in_memory":
-                continue  # it counts later, which no schedule and no end of a thread shows
+                continue  # it counts later, after the threads have ended
             broken = not COUNTS[str(job(race, strategy.name, level=level))].startswith("0 /")
             broke = any(met(strategy, level) for _ in range(BROKEN if broken else SAFE))
             assert broke is broken, strategy.name

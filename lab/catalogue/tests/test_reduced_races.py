@@ -1,4 +1,4 @@
-"""Reduction changes nothing of what an exploration finds; a coarser step can only hide it."""
+"""Reduction does not change the result of an exploration; coarser steps only hide violations."""
 
 from functools import partial
 
@@ -7,13 +7,13 @@ import pytest
 from lab.catalogue import EVERY_RACE
 from lab.scratch_database import scratch_database
 
-# Two statements that overlap: what one has not committed, the other one's snapshot does not show.
+# Two statements overlap: the snapshot of one does not show what the other has not committed.
 HIDDEN = {
     ("write_skew", "one_statement"),
     ("expiry", "append_only"),
     ("expiry", "slotted_counter"),
 }
-# Of each kind of race one: a counter, an INSERT, a condition, several rows, and two tables.
+# One race of each kind: a counter, an INSERT, a condition, several rows, and two tables.
 EXHAUSTIVE = (
     "lost_update",
     "toctou",
@@ -79,7 +79,7 @@ def test_it_is_the_same(race: str, strategies: tuple[str, ...], processes: int) 
 @pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
 def test_what_a_statement_and_its_commit_as_one_step_hide() -> None:
-    """At a stricter level, it calls strategies safe that are not; never the other way round."""
+    """At a stricter level, it calls some unsafe strategies safe, and no safe one unsafe."""
     race, blind = EVERY_RACE["lost_update"], set()
     with scratch_database():
         for name, strategy in race.strategies.items():

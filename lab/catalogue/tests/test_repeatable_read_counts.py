@@ -1,22 +1,22 @@
-"""The counts of a race that is too long to run one by one, against the rules of PostgreSQL.
+"""The counts of a race with too many schedules to run, calculated by PostgreSQL's rules.
 
-`repeatable_read` retries, so three of them that count have more than a million schedules. Who
-knows the rules can count them without a database.
+`repeatable_read` retries, so three processes have more than a million schedules. The rules are
+enough to count them without a database.
 """
 
 from functools import cache
 
 from project.docs import ROOT
 
-# What a process does next, under REPEATABLE READ: SET TRANSACTION, SELECT, UPDATE, COMMIT; or
-# ROLLBACK when its UPDATE was refused. One that waits in its UPDATE can do nothing.
+# The next step of a process under REPEATABLE READ: SET TRANSACTION, SELECT, UPDATE, COMMIT, or
+# ROLLBACK if its UPDATE was refused. A process that waits in its UPDATE has no next step.
 SET, READ, WRITE, COMMIT, ROLLBACK, WAITING, DONE = range(7)
-STALE = -1  # at its UPDATE, and somebody has committed since its SELECT
+STALE = -1  # at its UPDATE, and another process has committed since its SELECT
 
 
 @cache
 def schedules(places: tuple[int, ...]) -> int:
-    """Count the orders in which processes that stand there can go on to their ends."""
+    """Count the orders in which processes with these next steps can finish."""
     if all(place == DONE for place in places):
         return 1
     return sum(
@@ -27,7 +27,7 @@ def schedules(places: tuple[int, ...]) -> int:
 
 
 def after(places: tuple[int, ...], process: int) -> tuple[int, ...]:
-    """Return where all stand when this process has taken its step."""
+    """Return the next steps of all when this process has taken its step."""
     then = list(places)
     place = places[process]
     if place == WRITE:

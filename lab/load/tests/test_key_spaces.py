@@ -1,4 +1,4 @@
-"""Key spaces: whose keys and targets they have, and that nothing of them stays behind."""
+"""Key spaces: their keys and targets, and their removal."""
 
 from collections import Counter
 from datetime import timedelta
@@ -37,7 +37,7 @@ def run(*arguments: str) -> str:
 def test_the_candidates_are_those_of_the_service_behind_a_prefix(length: int) -> None:
     space = spaces.open_space(length)
     drawn = [*spaces.SpaceCandidates(space, 0xFFF)]
-    prefix = f"{space.name}-fff-"  # of this round: no other has its keys
+    prefix = f"{space.name}-fff-"  # of this round, and of no other
     assert all(key.startswith(prefix) for key in drawn)
     lengths = Counter(len(key) - len(prefix) for key in drawn)
     assert lengths == Counter(len(key) for key in keys.candidates(length))
@@ -68,7 +68,7 @@ def test_list_and_sweep() -> None:
     aged(young, timedelta(minutes=5))
     for space in (old, young):
         link(space.name, f"{space.name}-0-a")
-    link("lab-aaaaa", "late")  # a create that came after its space was closed
+    link("lab-aaaaa", "late")  # created after its space was closed
     ShortUrl.objects.create(key="mine", target_url="https://example.com/lab-aaaaa.invalid/")
     assert run("list").splitlines()[1].startswith(f"{young.name}  key length 2  1 links  opened 20")
     assert run("sweep") == "Removed 1 key spaces and 2 links.\n"

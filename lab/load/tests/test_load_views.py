@@ -1,4 +1,4 @@
-"""The endpoints of load tests: every strategy over HTTP, in a key space, and clear errors."""
+"""The endpoints of load tests: every strategy over HTTP in a key space, and their errors."""
 
 import runpy
 from datetime import datetime, timedelta
@@ -31,12 +31,12 @@ pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 HEADERS = {"User-Agent": FIREFOX, "Referer": "https://news.example/today"}
-EXPRESSION = ["f_expression", "f_expression_full_save"]  # their objects do not know the number
+EXPRESSION = ["f_expression", "f_expression_full_save"]  # their objects do not have the number
 
 
 @pytest.fixture
 def client() -> Client:
-    """A client without a CSRF token, which no program has."""
+    """A client without a CSRF token, like a program."""
     return Client(enforce_csrf_checks=True)
 
 
@@ -70,12 +70,12 @@ def counts(client: Client, space: str) -> list[tuple[int, int]]:
 
 
 def detail(response: Any, status: int) -> str:
-    """Return the sentence of an error answer, which must be one."""
+    """Return the `detail` of an error response with this status."""
     assert response.status_code == status
     return str(response.json()["detail"])
 
 
-def test_a_new_space_says_what_there_is(client: Client) -> None:
+def test_a_new_space_is_returned_with_strategies_and_versions(client: Client) -> None:
     response = post(client, "spaces", {"key_length": 2})
     assert response.status_code == 201
     answer = response.json()
@@ -202,7 +202,7 @@ def test_a_resolve_fails(client: Client, space: str, monkeypatch: pytest.MonkeyP
 
 
 def test_visits_of_all_times_are_added_up(client: Client, space: str) -> None:
-    """Of an hour and the next one, of those that were rolled up, and single ones."""
+    """Visits of two hours, visits that were rolled up, and single visits."""
     key = create(client, space).json()["key"]
     for unit, age in (("h", HOUR), ("d", HOUR), (None, 0 * HOUR), ("h", 0 * HOUR)):
         record(client, key)
@@ -235,17 +235,17 @@ def test_a_roll_up_takes_the_visits_of_the_space_and_no_others(
     assert f"{own_space}-visits" not in connection.introspection.table_names()
 
 
-def test_a_roll_up_without_visits_of_its_own_is_refused(client: Client, space: str) -> None:
+def test_a_roll_up_without_its_own_visits_table_is_refused(client: Client, space: str) -> None:
     record(client, create(client, space).json()["key"])
     text = detail(post(client, f"roll_up/watermark/{space}", {}), 409)
     assert text == (
-        f"'{space}' has no visits of its own, and a roll-up takes those of all links: open a space "
+        f"'{space}' has no visits table, and a roll-up takes the visits of all links: open a space "
         'with "own_visits": true.'
     )
     assert VisitCount.objects.get().unit == "h"
 
 
-def test_a_role_that_may_not_make_tables(client: Client) -> None:
+def test_a_role_that_may_not_create_tables(client: Client) -> None:
     with connection.cursor() as cursor:
         cursor.execute("CREATE ROLE lab_without_tables")  # which the test's rollback removes
         cursor.execute("GRANT INSERT, SELECT ON lab_keyspace TO lab_without_tables")
@@ -272,7 +272,7 @@ def test_a_roll_up_fails(client: Client, own_space: str, monkeypatch: pytest.Mon
     for code in views.IN_THE_WAY:
         monkeypatch.setattr(Ended, "sqlstate", code)
         text = detail(post(client, path, {}), 409)
-        assert text == "Another roll-up was in the way, and nothing was done."
+        assert text == "Another roll-up held a lock, and nothing was changed."
 
 
 def test_what_does_not_exist(client: Client, space: str) -> None:
@@ -341,7 +341,7 @@ def test_a_call_that_is_not_json_or_has_another_method(client: Client) -> None:
     assert client.get("/lab/roll_up/batches/lab-aaaaa").status_code == 405
 
 
-def test_only_where_it_is_on(settings: Settings) -> None:
+def test_only_if_it_is_on(settings: Settings) -> None:
     for on in (True, False):
         settings.SHORTURL_LAB_LOAD = on
         patterns = runpy.run_path(urls.__file__)["urlpatterns"]
@@ -349,7 +349,7 @@ def test_only_where_it_is_on(settings: Settings) -> None:
         assert (views.__name__ in modules) is on
 
 
-def test_a_spender_has_so_many_links(client: Client, space: str) -> None:
+def test_a_spender_has_a_limit_of_links(client: Client, space: str) -> None:
     content = {"space": space, "spender": 7, "limit": 2, "target_url": f"https://{space}.invalid/a"}
     answers = [post(client, "spend/reservation", content).json() for _ in range(3)]
     assert [bool(answer["key"]) for answer in answers] == [True, True, False]

@@ -19,7 +19,7 @@ PREDICTED = re.compile(r"/lab/races/(\w+)/(\w+)/(\d)/\?schedule=(\d+)&predict=(\
 
 
 class Prediction(NamedTuple):
-    """A question: how does the schedule `schedule` of `job` go on after its first `after` steps?"""
+    """A question: how does the `schedule` of `job` continue after its first `after` steps?"""
 
     question: str
     job: Job

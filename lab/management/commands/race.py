@@ -11,11 +11,12 @@ from typing import Any, NoReturn
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from lab.catalogue import EVERY_RACE, RACES, matrix
+from lab.catalogue import RACES, matrix
 from lab.catalogue.museum import MUSEUM
 from lab.catalogue.race_definition import MAX_SCHEDULES, MAX_SECONDS, Race
 from lab.catalogue.write_skew import WRITE_SKEW
 from lab.exceptions import LabRefusal, NotFound
+from lab.recording.jobs import race_named
 from lab.scratch_database import scratch_database
 from pginterleave import Exploration, InterleaveError, Schedule
 from shorturl.strategies import Strategy
@@ -24,18 +25,12 @@ ARGUMENTS = ("race", "strategy", "schedule", "processes", "max_schedules", "max_
 
 
 class OneLineParser(CommandParser):
-    """A parser that says what is wrong without printing the usage above it."""
+    """A parser that prints an error without the usage above it."""
 
     def error(self, message: str) -> NoReturn:
         if not self.called_from_command_line:
             super().error(message)  # which raises
         self.exit(2, f"{self.prog}: {message}\n")
-
-
-def race_named(name: str) -> Race:
-    if name not in EVERY_RACE:
-        raise ArgumentTypeError(f"there is no race {name!r}; there are {', '.join(EVERY_RACE)}")
-    return EVERY_RACE[name]
 
 
 def limit(text: str) -> int:
@@ -45,7 +40,7 @@ def limit(text: str) -> int:
 
 
 class Command(BaseCommand):
-    """Works in a database of its own, which it makes and drops."""
+    """Works in a scratch database, which it creates and drops."""
 
     help = "Explore races: run every schedule of the processes' SQL statements; count violations."
 
@@ -64,17 +59,18 @@ class Command(BaseCommand):
         explore = action(
             self.run_explore, "Run every schedule, and count those that violate the invariant."
         )
-        explore.add_argument("race", nargs="?", type=race_named, help="one race; all without it")
-        explore.add_argument("--strategy", help="one strategy; all without it")
+        explore.add_argument("race", nargs="?", type=race_named, help="default: all races")
+        explore.add_argument("--strategy", help="default: all strategies")
         show = action(self.run_show, "Draw one schedule, step by step.")
         show.add_argument("race", type=race_named)
         show.add_argument("strategy")
         show.add_argument(
-            "--schedule", help="like 1212; by default the counterexample, or the first"
+            "--schedule",
+            help="such as 1212; default: the counterexample, or else the first schedule",
         )
         table = action(self.run_matrix, "Print strategies × races: violating / all schedules.")
         for each in (explore, show, table):
-            each.add_argument("--processes", type=limit, help="how many; by default the race's own")
+            each.add_argument("--processes", type=limit, help="default: the race's smallest number")
             each.add_argument("--max-schedules", type=limit, default=MAX_SCHEDULES)
             each.add_argument(
                 "--max-seconds", type=limit, default=MAX_SECONDS, help="for each search"
@@ -84,20 +80,22 @@ class Command(BaseCommand):
         try:
             run(**{name: options[name] for name in ARGUMENTS if name in options})
             self.stdout.flush()
-        except BrokenPipeError:  # the reader has seen enough
+        except BrokenPipeError:  # the reader has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(1) from None
         except KeyboardInterrupt:
-            raise CommandError("Interrupted; its database is dropped.", returncode=130) from None
+            raise CommandError(
+                "Interrupted; the scratch database is dropped.", returncode=130
+            ) from None
         except (InterleaveError, LabRefusal) as error:
             raise CommandError(str(error), returncode=2) from error
         except DatabaseError as error:
-            raise CommandError(f"The database: {error}".strip(), returncode=2) from error
+            raise CommandError(f"Database error: {error}".strip(), returncode=2) from error
 
     def run_list(self) -> None:
         for race in [*RACES.values(), WRITE_SKEW]:
             self._list(race)
-        self.stdout.write("\nThe museum: races that were found in real shorteners.\n\n")
+        self.stdout.write("\nThe museum: races found in real shorteners.\n\n")
         for exhibit in MUSEUM.values():
             self._list(exhibit)
             self.stdout.write(f"    Found in: {exhibit.source}")
@@ -108,7 +106,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{race.name} ({race.operation}, {counts} {processes})")
         self.stdout.write(f"    {race.situation}")
         self.stdout.write(f"    Invariant: {race.must_hold}")
-        self.stdout.write(f"    A strategy is called like {race.signature}")
+        self.stdout.write(f"    Signature of a strategy: {race.signature}")
 
     def run_explore(
         self, race: Race | None, strategy: str | None, processes: int | None, **limits: int
@@ -122,7 +120,7 @@ class Command(BaseCommand):
                 if race:
                     raise
         if not found:
-            raise CommandError("No race has this strategy and so many processes.", returncode=2)
+            raise CommandError("No race has this strategy and number of processes.", returncode=2)
         with self._scratch():
             for each, count, chosen in found:
                 self.stdout.write(f"{each.name}, {count} processes. Invariant: {each.must_hold}")
@@ -170,22 +168,22 @@ class Command(BaseCommand):
         self.stdout.write(matrix.markdown(cells))
 
     def _draw(self, schedule: Schedule) -> str:
-        """Return the schedule drawn, on a terminal no wider than that, if it can be read then."""
+        """Draw the schedule; on a terminal, fit it to the width, down to 24 columns a lane."""
         if not self.stdout.isatty():
             return schedule.draw()
         columns = len(schedule.outcomes) + 1
         return schedule.draw(max(24, min(40, get_terminal_size().columns // columns - 3)))
 
     def _scratch(self) -> AbstractContextManager[str]:
-        self._say("Working in a database of its own, which is dropped at the end.")
+        self._say("Working in a scratch database, which is dropped at the end.")
         return scratch_database()
 
     def _say(self, text: str) -> None:
-        self.stderr.write(text, style_func=str)  # it is not an error
+        self.stderr.write(text, style_func=str)  # no colour, because it is not an error
 
 
 def describe(result: Exploration) -> str:
-    """Return the counts, of all schedules, and the counterexample if there is one."""
+    """Return the counts, and the counterexample if there is one."""
     text = f"{result.violating} of {result.schedules} schedules violate the invariant"
     if result.truncated:
         text = str(result)

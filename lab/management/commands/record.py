@@ -1,7 +1,6 @@
-"""`manage.py record`: explore races and keep every schedule, for the lab's pages."""
+"""`manage.py record`: explore races and store every schedule, for the lab's pages."""
 
 import time
-from argparse import ArgumentTypeError
 from typing import Any
 
 from django.conf import settings
@@ -10,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from lab.exceptions import AlreadyExploring, LabRefusal, NotFound
+from lab.exceptions import AlreadyExploring, LabRefusal
 from lab.models import Batch, Recording
 from lab.recording import batches, store
 from lab.recording.jobs import Job, jobs_named
@@ -21,18 +20,11 @@ from pginterleave import InterleaveError
 
 PROGRESS = 0.2  # seconds between two updates of the batch
 SHIPPED = settings.BASE_DIR / "recordings.json.gz"  # in an archive of `make bundle`
-PATIENCE = 900.0  # seconds to wait for another process that explores
-
-
-def wanted(text: str) -> list[Job]:
-    try:
-        return jobs_named(text)
-    except NotFound as error:
-        raise ArgumentTypeError(str(error)) from error
+PATIENCE = 900.0  # seconds to wait for another exploration
 
 
 def missing(jobs: list[Job]) -> list[Job]:
-    """Return the explorations of which nothing is kept, or only a part, or of another source."""
+    """Return the jobs without a complete recording of the strategy's present source."""
     if not jobs:
         return []
     complete = Recording.objects.using(SERVICE).filter(truncated="")
@@ -41,24 +33,26 @@ def missing(jobs: list[Job]) -> list[Job]:
 
 
 class Command(BaseCommand):
-    """Explores in a database of its own, and keeps the result in the service's."""
+    """Explores in a scratch database, and stores the result in the service's."""
 
     help = (
-        "Explore races and keep every schedule, with what each step did, for the pages under "
-        "/lab/. Works in a database of its own, which is dropped at the end."
+        "Explore races and store every schedule, with the result of each step, for the pages "
+        "under /lab/. Works in a scratch database, which is dropped at the end."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "what",
             nargs="*",
-            type=wanted,
-            help="workshop, queue, matrix, museum, isolation, all of them (the default), or "
-            "race/strategy, with /processes and /level where they are not 2 and read-committed",
+            type=jobs_named,
+            help="workshop, queue, matrix, museum, isolation, all (the default), or "
+            "race/strategy[/processes[/level]]",
         )
-        parser.add_argument("--missing", action="store_true", help="leave out what is kept whole")
-        parser.add_argument("--batch", type=int, help="the batch that a page has created")
-        parser.add_argument("--database", help="where to keep it, if not in the service's")
+        parser.add_argument("--missing", action="store_true", help="leave out complete recordings")
+        parser.add_argument("--batch", type=int, help="the id of the batch that a page has created")
+        parser.add_argument(
+            "--database", help="the database to store the result in; default: the service's"
+        )
 
     def handle(self, *args: Any, what: list[list[Job]], **options: Any) -> None:
         jobs = [job for group in what or [jobs_named("all")] for job in group]
@@ -100,7 +94,7 @@ class Command(BaseCommand):
         return batch
 
     def _record(self, batch: Batch, jobs: list[Job]) -> None:
-        """Record the jobs; one that fails is noted with its reason, and the next one runs."""
+        """Record the jobs; store why a job failed, and continue with the next one."""
         batch.done = batch.total - len(jobs)
         if not jobs:
             return
@@ -130,7 +124,7 @@ class Command(BaseCommand):
         batch.problem = "\n".join(failed)
 
     def _next(self, batch: Batch, jobs: list[Job]) -> Job:
-        """Take the job whose page somebody has opened, or else the first one."""
+        """Take the job whose page a visitor has opened, or else the first one."""
         batch.refresh_from_db(using=SERVICE, fields=["wanted"])
         for job in jobs:
             if str(job) == batch.wanted:

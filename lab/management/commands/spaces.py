@@ -1,4 +1,4 @@
-"""`manage.py spaces`: list the key spaces of load runs, and remove those that were forgotten."""
+"""`manage.py spaces`: list the key spaces of load runs, and remove old ones."""
 
 from argparse import ArgumentTypeError
 from datetime import timedelta
@@ -20,19 +20,19 @@ def minutes(text: str) -> timedelta:
 
 
 class Command(BaseCommand):
-    help = "List the key spaces of load runs, or sweep those that a run left behind."
+    help = "List the key spaces of load runs, or remove those that a run left behind."
 
     def add_arguments(self, parser: CommandParser) -> None:
         does = parser.add_subparsers(required=True, metavar="list | sweep")
-        show = does.add_parser("list", help="list the spaces: name, key length, links, opened")
+        show = does.add_parser("list", help="list name, key length, links and opening time")
         show.set_defaults(do=self.list)
-        sweep = does.add_parser("sweep", help="remove forgotten spaces with all their links")
+        sweep = does.add_parser("sweep", help="remove old spaces with all their links")
         sweep.add_argument(
             "--older-than",
             metavar="MINUTES",
             type=minutes,
             default=spaces.FORGOTTEN_AFTER,
-            help=f"opened longer ago than this (default: {MINUTES})",
+            help=f"the age from which a space is removed (default: {MINUTES})",
         )
         sweep.set_defaults(do=self.sweep)
 
@@ -41,7 +41,7 @@ class Command(BaseCommand):
             do(**options)
         except DatabaseError as error:
             (reason, *_) = str(error).splitlines()
-            raise CommandError(f"The database cannot say: {reason}. Is it migrated?") from error
+            raise CommandError(f"Database error: {reason}. Is it migrated?") from error
 
     def list(self, **options: Any) -> None:
         for space in KeySpace.objects.order_by("id"):

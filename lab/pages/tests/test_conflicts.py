@@ -1,4 +1,4 @@
-"""Why schedules violate their invariants, told of real explorations."""
+"""The conflicts that explain violations, in real explorations and in constructed steps."""
 
 from typing import Any
 
@@ -8,11 +8,13 @@ from lab.conftest import Kept
 from pginterleave.picture.conflicts import conflicts, dependencies, marks
 from pginterleave.picture.wording import Step
 
-pytestmark = pytest.mark.django_db  # else there is no database to explore in
+pytestmark = pytest.mark.django_db  # the recordings need a database
+
+OUT_OF_DATE = "changes no row: what it read is out of date"
 
 
 def told(explored: dict[str, Kept], what: str, statements: str) -> set[tuple[str, str, str]]:
-    """Return the conflicts of a schedule: their kind, and the statements they lead from and to."""
+    """Return the conflicts of a schedule: kind, source statement, target statement."""
     steps = explored[what].first(statements).steps
 
     def statement(number: int | None) -> str:
@@ -28,7 +30,7 @@ def told(explored: dict[str, Kept], what: str, statements: str) -> set[tuple[str
 def test_the_stale_read_and_the_lost_write(
     explored: dict[str, Kept], statements: str, stale: str
 ) -> None:
-    """Both read 0, one writes 1, and the other, whose read is stale by then, writes 1 too."""
+    """Both read 0, one writes 1, and the other, whose read is stale, writes 1 too."""
     other = {"1": "2", "2": "1"}[stale]
     for what in ("lost_update/naive", "lost_update/atomic_only"):
         assert told(explored, what, statements) == {
@@ -44,7 +46,7 @@ def test_what_is_read_before_the_other_commits_is_stale(explored: dict[str, Kept
     }
 
 
-def test_what_is_not_there_is_read_and_inserted_twice(explored: dict[str, Kept]) -> None:
+def test_a_missing_row_is_read_and_inserted_twice(explored: dict[str, Kept]) -> None:
     assert told(explored, "row_lock_on_no_row/as_found", "1S 2S 1I 2I") == {
         ("stale", "2S", "2I"),
         ("missed", "1I", "2I"),
@@ -52,12 +54,12 @@ def test_what_is_not_there_is_read_and_inserted_twice(explored: dict[str, Kept])
 
 
 def test_the_edit_that_is_written_over_and_the_insert_that_fails(explored: dict[str, Kept]) -> None:
-    # Process 1 reads the old target, process 2 edits it, and process 1 saves all it has read.
+    # Process 1 reads the old target, process 2 edits it, and process 1 saves every column.
     assert told(explored, "clobbered_edit/f_expression_full_save", "1S 2U 1U") == {
         ("stale", "1S", "1U"),
         ("lost", "2U", "1U"),
     }
-    # Both see that the key is free, process 1 takes it, and process 2 cannot.
+    # Both find that the key is free, process 1 takes it, and process 2 cannot.
     assert told(explored, "toctou/check_first", "1S 2S 1I 2I") == {
         ("stale", "2S", "2I"),
         ("refused", "1I", "2I"),
@@ -67,7 +69,7 @@ def test_the_edit_that_is_written_over_and_the_insert_that_fails(explored: dict[
     )
 
 
-def test_the_row_of_somebody_else(explored: dict[str, Kept]) -> None:
+def test_the_row_of_another_process(explored: dict[str, Kept]) -> None:
     kept = explored["toctou/get_or_create"]
     serial = min(kept.schedules, key=lambda each: each.order)
     (only,) = conflicts(serial.steps)
@@ -101,6 +103,10 @@ def numbered(*steps: Step) -> list[Step]:
     return [{"until": number, **each} for number, each in enumerate(steps, start=1)]
 
 
+def found(*steps: Step) -> set[tuple[str, int | None, int]]:
+    return {(each.kind, each.source, each.target) for each in conflicts(numbered(*steps))}
+
+
 def read(process: int, row: str = "1", **more: Any) -> Step:
     return step(process, "SELECT", read=[{"id": row, "hits": "0"}], condition={}, **more)
 
@@ -127,53 +133,51 @@ def test_is_no_conflict(steps: list[Step]) -> None:
     assert conflicts(numbered(*steps)) == []
 
 
-def test_who_writes_nothing_is_to_blame_where_nobody_else_is() -> None:
+def test_a_process_that_writes_nothing_is_unwritten_without_another_conflict() -> None:
     hit = numbered(read(1), read(2), write(2), step(2, "COMMIT", ""))
     assert [(each.kind, each.target) for each in conflicts(hit)] == [("unwritten", 1)]
     assert conflicts(numbered(read(1), write(1), read(2), write(2))) == []
 
 
-def test_what_is_committed_only_after_a_read_is_not_in_it() -> None:
-    """The bill of a link that was made to expire: a hit under way is not on it."""
-    hit = step(1, "INSERT", "counts", subquery=True, tables=["links"])
+def test_a_read_does_not_see_a_later_commit() -> None:
+    """As in the race expiry: a hit that is not committed is missing in the read."""
+    hit = step(1, "INSERT", "counts", subquery=True, tables=["links"], in_transaction=[1])
     bill = read(2, tables=["links", "counts"])
-    late = numbered(hit, write(2), step(2, "COMMIT", ""), bill, step(1, "COMMIT", ""))
-    late[0]["in_transaction"] = [1]
-    assert {(each.kind, each.source, each.target) for each in conflicts(late)} == {("late", 1, 4)}
+    commits = [step(process, "COMMIT", "") for process in (2, 1)]
+    assert found(hit, write(2), commits[0], bill, commits[1]) == {("late", 1, 4)}
 
 
-def test_who_looks_at_one_table_and_writes_to_another() -> None:
-    """The condition is in the link, and what was counted in the other table stops nobody."""
+def test_a_check_of_one_table_and_a_write_to_another() -> None:
+    """The condition is in one table, and the count in another does not change it."""
     hits = [
         step(process, "INSERT", "counts", subquery=True, tables=["links"]) for process in (1, 2)
     ]
-    found = conflicts(numbered(*hits))
-    assert [(each.kind, each.source, each.target) for each in found] == [("elsewhere", 1, 2)]
-    assert marks(found)[2] == ["has not seen step 1: it rests on links, not on counts"]
-    looks = numbered(hits[0], read(2, tables=["counts"]), hits[1])
-    assert "elsewhere" not in {each.kind for each in conflicts(looks)}
+    (only,) = conflicts(numbered(*hits))
+    assert (only.kind, only.source, only.target) == ("elsewhere", 1, 2)
+    assert only.said_at_target == "has not seen step 1: it rests on links, not on counts"
+    looks = found(hits[0], read(2, tables=["counts"]), hits[1])
+    assert "elsewhere" not in {kind for kind, *_ in looks}
 
 
-def test_what_is_moved_is_not_all_that_is_deleted() -> None:
-    """A roll-up adds up what there is, and deletes more: what was written meanwhile is gone."""
+def test_a_roll_up_deletes_more_than_it_has_added() -> None:
+    """A roll-up adds up some rows and deletes more: a row written in between is lost."""
     moved = step(2, "INSERT", "visits", subquery=True, tables=["visits"], condition={})
     visit = step(1, "UPDATE", "links", writes=["links", "visits"])
     gone = step(2, "DELETE", "visits", condition={})
-    found = conflicts(numbered(moved, visit, gone))
-    assert ("stale", 1, 3) in {(each.kind, each.source, each.target) for each in found}
+    assert ("stale", 1, 3) in found(moved, visit, gone)
 
 
-def test_whose_row_was_deleted_meanwhile_has_a_stale_read() -> None:
-    """Between the look and the DELETE it has inserted other rows: these say nothing of it."""
+def test_a_read_of_a_deleted_row_is_stale() -> None:
+    """Rows that the process inserts between its read and its DELETE do not change that."""
     looks = read(2, tables=["visits"], table="visits")
     adds = step(2, "INSERT", "visits", condition={}, wrote={"unit": "day"})
     gone = [step(process, "DELETE", "visits", rows=2 - process) for process in (1, 2)]
-    found = conflicts(numbered(looks, gone[0], adds, gone[1]))
-    assert ("stale", 1, 4) in {(each.kind, each.source, each.target) for each in found}
-    assert "changes no row: what it read is out of date" in marks(found)[4]
+    steps = (looks, gone[0], adds, gone[1])
+    assert ("stale", 1, 4) in found(*steps)
+    assert OUT_OF_DATE in marks(conflicts(numbered(*steps)))[4]
 
 
-def test_who_reads_between_two_commits_has_seen_one_of_two_writes() -> None:
+def test_a_read_between_two_commits_sees_one_of_two_writes() -> None:
     both = step(
         2, "SELECT", "links", read=[{"hits": "1", "visits": "0"}], tables=["links", "visits"]
     )
@@ -182,15 +186,15 @@ def test_who_reads_between_two_commits_has_seen_one_of_two_writes() -> None:
     assert torn.said_at_target == "has seen step 1, and not step 3"
 
 
-def test_who_is_killed_halfway_has_written_half() -> None:
+def test_a_killed_process_has_written_one_of_two_tables() -> None:
     hits = [step(process, "UPDATE", wrote={}, computed={"hits": "hits + 1"}) for process in (1, 2)]
-    found = conflicts(numbered(hits[0], hits[1], step(2, "INSERT", "visits")))
-    assert [(each.kind, each.target) for each in found] == [("unwritten", 1)]
-    assert marks(found)[1] == ["no write to visits follows"]
+    (only,) = conflicts(numbered(hits[0], hits[1], step(2, "INSERT", "visits")))
+    assert (only.kind, only.target) == ("unwritten", 1)
+    assert only.said_at_target == "no write to visits follows"
 
 
 def test_a_snapshot_is_as_old_as_the_first_query() -> None:
-    """Of two reads, the later one comes after the write of process 2, and does not see it."""
+    """The second read comes after the write of process 2, and does not see it."""
     steps = numbered(
         read(1, in_transaction=[1]), write(2, in_transaction=[1]), read(1, in_transaction=[1]),
         write(1, in_transaction=[1]), step(1, "COMMIT", ""),
@@ -200,20 +204,20 @@ def test_a_snapshot_is_as_old_as_the_first_query() -> None:
 
 
 def test_two_rows_are_read_and_each_writes_one() -> None:
-    """Write skew: nobody overwrites anything, and both rest on what was true before."""
+    """Write skew: neither overwrites the other, and both decide by an old state."""
     both: list[Step] = [
         step(process, "SELECT", read=[{"id": "1"}, {"id": "2"}], condition={"team": "7"})
         for process in (1, 2)
     ]
-    found = dependencies(numbered(*both, write(1, "1"), write(2, "2")))
-    assert [(each.kind, each.source, each.target) for each in found] == [
+    skew = dependencies(numbered(*both, write(1, "1"), write(2, "2")))
+    assert [(each.kind, each.source, each.target) for each in skew] == [
         ("skew", 1, 4), ("skew", 2, 3),
     ]  # fmt: skip
     assert dependencies(numbered(both[0], write(1, "1"), both[1], write(2, "2"))) == []
     assert dependencies(numbered(*both, write(1, "1"), write(2, "1"))) == []  # a lost update
 
 
-def test_what_is_said_of_the_steps() -> None:
+def test_the_marks_of_the_steps() -> None:
     steps = numbered(read(1), read(2), write(1), write(2))
     assert marks(conflicts(steps)) == {
         2: ["stale read: process 1 commits a change after it"],
@@ -222,27 +226,19 @@ def test_what_is_said_of_the_steps() -> None:
     }
 
 
-def test_what_finds_no_row_overwrites_nothing() -> None:
-    """A compare-and-swap that has lost: who does not look at the count has lost the hit."""
-    found = conflicts(numbered(read(1), read(2), write(1), write(2, rows=0)))
-    assert [each.kind for each in found] == ["stale"]
-    assert marks(found)[4] == ["changes no row: what it read is out of date"]
+def test_a_write_of_no_row_overwrites_nothing() -> None:
+    """A compare-and-swap that failed: without a check of the row count, the hit is lost."""
+    lost = conflicts(numbered(read(1), read(2), write(1), write(2, rows=0)))
+    assert [each.kind for each in lost] == ["stale"]
+    assert marks(lost)[4] == [OUT_OF_DATE]
 
 
-def test_what_is_added_is_not_lost() -> None:
+def test_an_addition_is_not_lost() -> None:
     added = step(1, "UPDATE", wrote={}, computed={"hits": "hits + 1"})
-    assert {each.kind for each in conflicts(numbered(read(1), write(2), added))} == {
-        "stale",
-        "missed",
-    }
+    assert {kind for kind, *_ in found(read(1), write(2), added)} == {"stale", "missed"}
 
 
-def test_one_commit_lets_two_writes_go_on() -> None:
+def test_one_commit_lets_two_writes_continue() -> None:
     """Process 3 held the row; process 1 queued first, so that process 2 overwrites it."""
-    steps = numbered(
-        read(1), read(2), write(1, until=5), write(2, until=5), step(3, "COMMIT", "")
-    )  # fmt: skip
-    assert {(each.kind, each.source, each.target) for each in conflicts(steps)} == {
-        ("stale", 2, 4),
-        ("lost", 3, 4),
-    }
+    steps = read(1), read(2), write(1, until=5), write(2, until=5), step(3, "COMMIT", "")
+    assert found(*steps) == {("stale", 2, 4), ("lost", 3, 4)}

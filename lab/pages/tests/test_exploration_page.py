@@ -1,4 +1,4 @@
-"""The page of an exploration: its schedules, the steps of one of them, and the prediction."""
+"""The page of an exploration: its schedules, the steps of one schedule, and the prediction."""
 
 import pytest
 from django.test import Client
@@ -11,7 +11,7 @@ from pginterleave.picture.cells import verdict
 pytestmark = pytest.mark.django_db
 
 
-def test_an_exploration_that_was_not_run_yet(client: Client) -> None:
+def test_an_exploration_that_has_not_run(client: Client) -> None:
     page = get(client, NAIVE)
     assert "This has not been explored on this machine yet." in page
     assert 'name="what" value="lost_update/naive/2/read-committed"' in page
@@ -54,7 +54,7 @@ def test_all_schedules_are_grouped_by_outcome(client: Client, recorded: dict[str
     assert page.count('aria-current="true"') == 1
 
 
-def test_of_many_schedules_some_are_listed_and_the_others_counted() -> None:
+def test_many_schedules_are_listed_in_part() -> None:
     every = [
         Ended(f"{number:010b}", verdict("lost" if number % 3 else "", raises=False))
         for number in range(200)
@@ -114,7 +114,7 @@ def test_a_recording_of_an_older_source(client: Client, recorded: dict[str, Kept
     assert "<code>shorturl/strategies/resolving/naive.py</code> has changed since." in page
     assert page.count("Explore it again") == 1
     assert page.index("Explore it again") < page.index("<svg")
-    Recording.objects.update(source="")  # nobody knows
+    Recording.objects.update(source="")  # unknown
     assert "has changed since" not in get(client, NAIVE)
 
 
@@ -146,10 +146,10 @@ def test_predict_hides_what_follows(client: Client, recorded: dict[str, Kept]) -
     assert 'id="step-2"' in page
     assert 'id="step-3"' not in page
     assert "Now: hits = 0." in page
-    assert "two hits, counted once" in whole  # the docstring, which tells how it ends
+    assert "two hits, counted once" in whole  # the docstring, which reveals the result
     assert "two hits, counted once" not in page
     assert "short_url.save()" in page
-    assert 'class="schedules"' not in page  # which tells those that violate the invariant
+    assert 'class="schedules"' not in page  # which reveals the schedules that violate the invariant
     assert 'id="verdict"' not in page
     assert f'<input type="hidden" name="schedule" value="{shown.order}">' in page
     page = get(client, f"{NAIVE}?schedule={shown.order}&predict=0")

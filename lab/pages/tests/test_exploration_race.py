@@ -18,7 +18,7 @@ from pginterleave import Outcome, explore
 def test_a_page_shows_the_old_recording_or_the_new_one(
     explored: dict[str, Kept], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the page shows is read in one statement, so that no commit comes in between."""
+    """One statement reads everything that the page shows, so no commit comes in between."""
     (job,) = jobs_named("lost_update/naive")
     kept = explored["lost_update/naive"]
     monkeypatch.setattr(store, "SERVICE", "default")

@@ -1,4 +1,4 @@
-"""The lab's pages, as the server answers them: what they show, and what they refuse."""
+"""The lab's pages without a browser: their content and their refusals."""
 
 import json
 import os
@@ -39,13 +39,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Mock:
     return started
 
 
-def test_what_nobody_has_explored_is_explored_when_the_service_starts(
+def test_what_is_not_explored_is_explored_when_the_service_starts(
     started: Mock, recorded: dict[str, Kept]
 ) -> None:
     batches.start_the_first()
     Batch.objects.create(what="all", problem="No database.", ended_at=timezone.now())
     Recording.objects.all().delete()
-    batches.start_the_first()  # and not again and again
+    batches.start_the_first()  # a failed batch is not repeated
     started.assert_not_called()
     Batch.objects.create(what="all", problem="Interrupted (SystemExit).", ended_at=timezone.now())
     batches.start_the_first()  # the service was stopped in the middle
@@ -61,7 +61,7 @@ def test_every_page_that_waits_for_an_exploration_shows_its_progress(client: Cli
         shown = get(client, f"/lab/{page}")
         assert said in shown, page
         assert "lab/batch.js" in shown
-    for page in "queue/", "races/lost_update/naive/3/":  # of which the matrix has nothing
+    for page in "queue/", "races/lost_update/naive/3/":  # which are not in the matrix
         shown = get(client, f"/lab/{page}")
         assert "This has not been explored" in shown, page
         assert "lab/batch.js" not in shown
@@ -70,7 +70,7 @@ def test_every_page_that_waits_for_an_exploration_shows_its_progress(client: Cli
     assert Batch.objects.get().wanted == "lost_update/select_for_update/3/read-committed"
 
 
-def test_index_before_anything_was_explored(client: Client) -> None:
+def test_index_before_any_exploration(client: Client) -> None:
     page = get(client, "/lab/")
     assert "Nothing has been explored on this machine yet." in page
     assert "There has been no load test yet" in page
@@ -88,7 +88,7 @@ def test_index_shows_what_was_explored(client: Client, recorded: dict[str, Kept]
     batch = Batch.objects.create(what="matrix")
     page = get(client, "/lab/")
     shown = Recording.objects.filter(race__in=RACES, isolation="read committed")
-    newest = shown.latest("recorded_at")  # recorded perhaps a minute before all of them were
+    newest = shown.latest("recorded_at")  # not always the newest recording of all
     assert f"{newest.recorded_at:%Y-%m-%d %H:%M}" in page
     assert newest.postgresql in page
     violating = '<a class="count wrong" href="{}"><span aria-hidden="true">✗</span> 12 / 14'
@@ -123,17 +123,17 @@ def test_index_shows_the_last_load_run(
     assert "</meter> 987</td>" in page
     assert "</meter> 1,234 of 4,936 (25.0%)</td><td><a" in page
     assert "</meter> 0 of 4,000</td><td><a" in page
-    assert "99 of 100" not in page  # which is no race of the catalogue
+    assert "99 of 100" not in page  # hot_and_cold is no race of the catalogue
     report.write_text(json.dumps({**run, "left": 1}))
     page = get(client, "/lab/")
     assert "<b>1 run to come.</b>" in page
     assert "lab/live.js" in page
-    os.utime(report, (0, 0))  # of a command that was ended
+    os.utime(report, (0, 0))  # the command was ended
     assert "lab/live.js" not in get(client, "/lab/")
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"runs": [{}]}'])
-def test_index_passes_over_a_report_it_cannot_read(client: Client, report: Path, text: str) -> None:
+def test_index_ignores_an_unreadable_report(client: Client, report: Path, text: str) -> None:
     report.write_text(text)
     assert "There has been no load test yet" in get(client, "/lab/")
 
@@ -160,7 +160,7 @@ def test_every_race_has_its_page(client: Client, name: str) -> None:
     page = get(client, f"/lab/races/{name}/")
     assert f"<h1>{name}</h1>" in page
     assert ("Found in" in page) is (name in MUSEUM)
-    # A wrong one, if there is any, and a right one are compared where nobody says otherwise.
+    # By default a wrong strategy, if there is one, is compared with a right one.
     first, second = re.findall(r"<option selected>(\w+)</option>", page)
     verdicts = {each.name: each.verdict for each in EVERY_RACE[name].strategies.values()}
     assert first != second
@@ -184,7 +184,7 @@ def test_every_race_has_its_page(client: Client, name: str) -> None:
         "runs/1/",
     ],
 )
-def test_what_there_is_not(client: Client, recorded: dict[str, Kept], path: str) -> None:
+def test_pages_that_do_not_exist(client: Client, recorded: dict[str, Kept], path: str) -> None:
     response = client.get(f"/lab/{path}")
     assertContains(response, "Show the races", status_code=404)
     assert b"short URL" not in response.content

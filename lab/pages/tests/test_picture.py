@@ -1,4 +1,4 @@
-"""What the picture of a schedule shows: the facts, of real explorations, and where they are."""
+"""The picture of a schedule: its facts, from real explorations, and their places."""
 
 import re
 
@@ -13,7 +13,7 @@ from pginterleave.picture.history import locks, prefix, transactions, waits
 from pginterleave.picture.layout import Path, Rect, draw
 from pginterleave.picture.wording import words
 
-pytestmark = pytest.mark.django_db  # else there is no database to explore in
+pytestmark = pytest.mark.django_db  # the recordings need a database
 
 
 def number_of(schedule: RecordedSchedule, process: int, kind: str) -> int:
@@ -76,13 +76,13 @@ def test_a_lock_is_held_until_the_commit_and_the_other_waits_for_it(
     ]
     assert [(each.process, each.first, each.last, each.mode, each.on) for each in locks(steps)] == [
         (1, lock, ends[0], "FOR UPDATE", "a"),
-        (2, ends[0], ends[1], "FOR UPDATE", "a"),  # from when it gets it
+        (2, ends[0], ends[1], "FOR UPDATE", "a"),  # from the moment it gets the lock
     ]
     (wait,) = waits(steps)
     assert (wait.process, wait.first, wait.last, wait.waited_for) == (2, asks, ends[0], (1,))
 
 
-def test_what_is_read_outside_a_transaction_is_in_none(explored: dict[str, Kept]) -> None:
+def test_a_read_outside_of_a_transaction_is_in_none(explored: dict[str, Kept]) -> None:
     naive = explored["lost_update/naive"].first("1S 2S 1U 2U")
     reads = [number for number, step in enumerate(naive.steps, 1) if step["kind"] == "SELECT"]
     assert not any(
@@ -92,12 +92,12 @@ def test_what_is_read_outside_a_transaction_is_in_none(explored: dict[str, Kept]
     assert [(each.process, each.first) for each in transactions(atomic.steps)] == [(1, 1), (2, 2)]
 
 
-def test_no_row_is_locked_where_there_is_none(explored: dict[str, Kept]) -> None:
+def test_a_row_that_does_not_exist_is_not_locked(explored: dict[str, Kept]) -> None:
     schedule = explored["row_lock_on_no_row/as_found"].first("1S 2S 1I 2I")
     assert {each.mode for each in locks(schedule.steps)} == {"new row"}
 
 
-def test_a_prefix_tells_nothing_of_what_follows(explored: dict[str, Kept]) -> None:
+def test_a_prefix_does_not_reveal_what_follows(explored: dict[str, Kept]) -> None:
     schedule = explored["lost_update/select_for_update"].first("1S 2S 1U 2U", violating=False)
     asks = number_of(schedule, 2, "SELECT")
     steps = schedule.steps
@@ -124,13 +124,13 @@ def test_each_step_is_told_in_a_sentence_and_the_last_box_says_what_was_due(
     ]
     told = {text.text: text.style for text in draw(sheet, WIDE).texts}
     assert told["✗ hits = 1, not 2"] == "verdict wrong"
-    assert "Due: All are redirected, and each is counted." in told
+    assert "Due: All are redirected, and every hit is counted." in told
     begun = sheet_of(kept.recording, schedule, 3)
     assert not any("verdict" in text.style for text in draw(begun, WIDE).texts)
 
 
 def test_the_rows_have_versions(explored: dict[str, Kept]) -> None:
-    """Each is ended by the write of one process, and the next one made by it."""
+    """A write ends one version and creates the next."""
     kept = explored["lost_update/naive"]
     schedule = kept.schedule("122211")
     told = [f"{each}".split("\u00a0", 2)[2] for row in sheet_of(kept.recording, schedule, 6).rows
@@ -151,7 +151,7 @@ def test_a_version_stands_below_the_arrow_of_the_read_that_locks_it(
     assert min(versions) > height
 
 
-def test_who_is_told_of_an_error_is_refused(explored: dict[str, Kept]) -> None:
+def test_a_process_with_an_error_is_refused(explored: dict[str, Kept]) -> None:
     kept = explored["toctou/check_first"]
     schedule = kept.first("1S 2S 1I 2I")
     drawing = draw(sheet_of(kept.recording, schedule, len(schedule.steps)), WIDE)
@@ -175,7 +175,7 @@ def test_the_victim_of_a_deadlock_has_its_cycle(explored: dict[str, Kept]) -> No
 def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended(
     explored: dict[str, Kept],
 ) -> None:
-    """With the number that it has, and its versions are its own; what it was due is shown then."""
+    """It keeps its number, and so do its versions. The verdict follows its last step."""
     kept = explored["crossed_locks/update_returning"]
     for order, victim in ("121212", 2), ("1212a12", 1):
         schedule = kept.schedule(order)
@@ -188,7 +188,7 @@ def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended(
         assert sheet.held == "a: 2, b: 2"
         begun = sheet_of(kept.recording, schedule, 5)
         assert not begun.ended
-        assert len(begun.rows) == 6  # with that of the transaction that goes on
+        assert len(begun.rows) == 6  # with that of the open transaction
     serial = kept.schedule("111222")
     assert (serial.second_tries, serial.steps) == ([], serial.whole)
 

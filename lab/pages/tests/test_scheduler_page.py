@@ -1,4 +1,4 @@
-"""The visitor as the scheduler, and the queue of three processes: pages of recorded schedules."""
+"""The pages of recorded schedules: the visitor as the scheduler, and the queue of locks."""
 
 import re
 from typing import Any
@@ -29,7 +29,7 @@ def walk(client: Client, path: str, taken: str = "") -> list[str]:
         assert "orders violate the invariant" in page
         return [taken]
     assert "orders violate" not in page
-    assert 'class="conflict' not in page.replace("conflict cycle", "")  # of a deadlock it is told
+    assert 'class="conflict' not in page.replace("conflict cycle", "")  # a deadlock is shown
     assert "verdict-box" not in page
     return [order for each in following for order in walk(client, path, each)]
 
@@ -42,7 +42,7 @@ def test_the_links_lead_to_every_schedule_and_to_no_other(
         assert walk(client, f"/lab/races/{what}/2/scheduler/") == orders
 
 
-def test_the_last_step_tells_how_it_ends(client: Client, recorded: dict[str, Kept]) -> None:
+def test_the_last_step_shows_the_verdict(client: Client, recorded: dict[str, Kept]) -> None:
     kept = recorded["lost_update/naive"]
     schedule = kept.first("1S 2S 1U 2U")
     page = get(client, f"{SCHEDULER}?taken={schedule.order}")
@@ -53,10 +53,10 @@ def test_the_last_step_tells_how_it_ends(client: Client, recorded: dict[str, Kep
     assert f'href="{NAIVE}?schedule={schedule.order}"' in page
     before = get(client, f"{SCHEDULER}?taken={schedule.order[:-1]}")
     assert "hits = 1, not 2" not in before
-    assert "two hits, counted once" not in before  # the docstring, which tells how it ends
+    assert "two hits, counted once" not in before  # the docstring, which reveals the result
 
 
-def test_who_waits_cannot_go(client: Client, recorded: dict[str, Kept]) -> None:
+def test_a_waiting_process_cannot_go(client: Client, recorded: dict[str, Kept]) -> None:
     page = get(client, "/lab/races/lost_update/select_for_update/2/scheduler/?taken=12")
     assert CHOICE.findall(page) == ["121"]
     assert '<span class="blocked">process 2 waits for process 1</span>' in page
@@ -65,7 +65,7 @@ def test_who_waits_cannot_go(client: Client, recorded: dict[str, Kept]) -> None:
     assert '<span class="blocked">process 1 has ended</span>' in page
 
 
-def test_whom_postgresql_ends_is_chosen_too(client: Client, recorded: dict[str, Kept]) -> None:
+def test_the_victim_of_a_deadlock_can_be_chosen(client: Client, recorded: dict[str, Kept]) -> None:
     scheduler = f"/lab/races/{DEADLOCK}/2/scheduler/"
     page = get(client, f"{scheduler}?taken=121")
     assert CHOICE.findall(page) == ["1212", "1212a"]
@@ -77,10 +77,10 @@ def test_whom_postgresql_ends_is_chosen_too(client: Client, recorded: dict[str, 
     assert client.get(f"{scheduler}?taken=121a").status_code == 404
 
 
-def test_orders_that_reduction_has_left_out_are_those_that_it_stands_for(
+def test_orders_that_reduction_left_out_are_derived_from_those_that_ran(
     client: Client, recorded: dict[str, Kept]
 ) -> None:
-    """As with a race of so many schedules that only those are kept which differ."""
+    """As in a race with so many schedules that only different ones are stored."""
     kept = recorded["lost_update/naive"]
     left_out = [each.pk for each in kept.schedules if not ran_with_reduction(each)]
     RecordedSchedule.objects.filter(pk__in=left_out).delete()
@@ -98,7 +98,7 @@ def test_orders_that_reduction_has_left_out_are_those_that_it_stands_for(
 
 
 def ran_with_reduction(schedule: RecordedSchedule) -> bool:
-    """Return whether no read of process 2 could go before the step of process 1 in front of it."""
+    """Return whether no step of process 2 is followed by an independent step of process 1."""
     pairs = zip(schedule.steps, schedule.steps[1:], strict=False)
     return not any(
         independent(one, two, serializable=False) and one["process"] > two["process"]
@@ -120,7 +120,7 @@ def ran_with_reduction(schedule: RecordedSchedule) -> bool:
 def test_equivalence_completes_the_schedules_that_ran(
     what: str, monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any
 ) -> None:
-    """As many orders as the explorer has found without reduction, and as many that violate."""
+    """The numbers of orders and violations are those of the explorer without reduction."""
     ran: list[RecordedSchedule] = []
     monkeypatch.setattr(store, "FEW", 0)
     monkeypatch.setattr(store, "replace", lambda _job, _recording, kept: ran.extend(kept))
@@ -153,7 +153,7 @@ def test_equivalence_completes_the_schedules_that_ran(
     assert count([], ran) == (every.schedules, every.violating)
 
 
-def test_what_a_truncated_search_has_not_reached_is_said(
+def test_a_truncated_search_says_what_was_not_explored(
     client: Client, recorded: dict[str, Kept]
 ) -> None:
     recording = recorded["lost_update/naive"].recording
@@ -166,7 +166,7 @@ def test_what_a_truncated_search_has_not_reached_is_said(
     assert "process 2 was not explored from here" in page
 
 
-def test_what_was_not_explored_is_said(client: Client, recorded: dict[str, Kept]) -> None:
+def test_an_unexplored_order_is_refused(client: Client, recorded: dict[str, Kept]) -> None:
     assert client.get(f"{SCHEDULER}?taken=3").status_code == 404
     assert client.get(f"{SCHEDULER}?taken=%00").status_code == 404
     assert "has not been explored" in get(client, f"{SCHEDULER}?level=repeatable+read")
@@ -174,7 +174,7 @@ def test_what_was_not_explored_is_said(client: Client, recorded: dict[str, Kept]
     assert "has not been explored" in get(client, "/lab/races/lost_update/naive/3/scheduler/")
 
 
-def test_the_queue_is_what_postgresql_says_of_it(client: Client, recorded: dict[str, Kept]) -> None:
+def test_the_queue_shows_the_locks_of_postgresql(client: Client, recorded: dict[str, Kept]) -> None:
     page = get(client, "/lab/queue/")
     rows = page.split('class="matrix queue"')[1].split("</table>")[0].split("<tr ")[1:]
     third = [re.sub(r"<.*?>", " ", cell).split() for cell in rows[2].split("<td>")[1:]]

@@ -1,4 +1,4 @@
-"""Explorations that are started from a page: who may, how many at a time, how far they are."""
+"""Explorations started from a page: permission, number at a time, progress."""
 
 import subprocess
 from datetime import UTC, datetime
@@ -38,23 +38,23 @@ def test_an_exploration_is_started_once_and_leads_to_its_run(client: Client, sta
     assert arguments == ["record", "lost_update/naive", f"--batch={batch.pk}"]
 
 
-def test_only_one_goes_on_at_a_time(client: Client, started: Mock, somebody_explores: None) -> None:
+def test_only_one_runs_at_a_time(client: Client, started: Mock, another_exploration: None) -> None:
     Batch.objects.create(what="museum")
     batch = Batch.objects.create(what="matrix")
     assert explore(client, "lost_update/naive")["Location"] == f"/lab/runs/{batch.pk}/"
     assert Batch.objects.count() == 2
-    Batch.objects.all().delete()  # as when a command explores that has no batch yet
+    Batch.objects.all().delete()  # a command explores, and has no batch yet
     assert explore(client, "matrix")["Location"] == "/lab/"
     started.assert_not_called()
 
 
 @pytest.mark.parametrize("what", ["", "lost_update/on_conflict", "\0"])
-def test_what_cannot_be_explored(client: Client, started: Mock, what: str) -> None:
+def test_an_unknown_exploration(client: Client, started: Mock, what: str) -> None:
     assert explore(client, what).status_code == 404
     started.assert_not_called()
 
 
-def test_anybody_may_look_and_the_staff_explore(
+def test_visitors_may_read_and_staff_may_explore(
     client: Client, settings: Settings, started: Mock, recorded: dict[str, Kept]
 ) -> None:
     settings.LOCAL = False
@@ -101,7 +101,7 @@ ENDED = datetime(2022, 4, 29, 12, 0, tzinfo=UTC)
             ["<h1>Not explored</h1>", '<p class="violated">Too much of it.</p>'],
         ),
         (
-            {"started_at": ENDED},  # and was killed
+            {"started_at": ENDED},  # it was killed
             True,
             ["<h1>Not explored</h1>", "It was terminated before it had finished."],
         ),

@@ -1,4 +1,4 @@
-"""What can be explored and recorded, and what each exploration is called."""
+"""The explorations that can be recorded, and their names."""
 
 from itertools import product
 
@@ -6,6 +6,7 @@ import pytest
 
 from lab.catalogue import RACES
 from lab.catalogue.museum import MUSEUM
+from lab.exceptions import NotFound
 from lab.recording import jobs
 from lab.recording.jobs import jobs_named
 
@@ -32,14 +33,14 @@ def test_a_group_is_every_strategy_of_its_races_and_each_is_found_by_its_name() 
     [
         (
             "",
-            "nothing called '' to explore; there are all, workshop, queue, matrix, museum, isol",
+            "no group or race ''; there are all, workshop, queue, matrix, museum, isol",
         ),
-        ("lost_update", "'' takes no part in lost_update; there are naive"),
+        ("lost_update", "lost_update has no strategy ''; it has naive"),
         ("lost_update/naive/4", "lost_update takes 2 or 3 processes, not 4"),
         ("lost_update/naive/2/strict", "read committed, repeatable read, serializable, not 'st"),
         ("lost_update/naive/2/serializable/x", "The isolation levels are"),
     ],
 )
-def test_what_there_is_not(what: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_unknown_names(what: str, message: str) -> None:
+    with pytest.raises(NotFound, match=message):
         jobs_named(what)

@@ -1,4 +1,4 @@
-"""Explorations that are kept, and `manage.py record`, which keeps them."""
+"""Recordings, and `manage.py record`, which makes them."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def any_alias(transactional_db: None, django_db_blocker: Any) -> Iterator[None]:
-    """Let the command name a connection as it likes, which Django's own test cases forbid."""
+    """Allow any alias of a connection, which Django's test cases forbid."""
     with django_db_blocker.unblock():
         yield
 
@@ -48,7 +48,9 @@ def test_every_schedule_is_kept_and_counted(explored: dict[str, Kept]) -> None:
         assert sum(bool(each.violation) for each in kept.schedules) == recording.violating
         for schedule in kept.schedules:
             taken = "".join(str(step["process"]) for step in schedule.steps)
-            assert re.sub("[a-z]", "", schedule.order) == taken  # letters: who a deadlock ended
+            assert (
+                re.sub("[a-z]", "", schedule.order) == taken
+            )  # a letter: the process that a deadlock ended
             assert len(schedule.outcomes) == recording.processes
     assert counts["lost_update/naive"] == (12, 14, 0)
     assert counts["toctou/check_first"] == (12, 14, 12)
@@ -59,7 +61,7 @@ def test_every_schedule_is_kept_and_counted(explored: dict[str, Kept]) -> None:
     assert recording.postgresql.startswith("PostgreSQL ")
 
 
-def test_a_step_has_what_was_sent_what_came_back_and_what_the_rows_held(
+def test_a_step_has_the_statement_its_result_and_the_rows(
     explored: dict[str, Kept],
 ) -> None:
     read, _, write, commit, *_ = explored["lost_update/naive"].schedule("121122").steps
@@ -97,7 +99,7 @@ def test_a_newer_recording_replaces_the_older(recorded: dict[str, Kept]) -> None
     assert not RecordedSchedule.objects.filter(recording_id=older.pk).exists()
     assert newer.recorded.count() == 4
     assert set(Recording.objects.exclude(pk=newer.pk).values_list("pk", flat=True)) == before
-    assert ShortUrl.objects.get().hits == 0  # the races were in a database of their own
+    assert ShortUrl.objects.get().hits == 0  # the races ran in a scratch database
     batch = Batch.objects.get()
     assert (batch.what, batch.total, batch.done, batch.problem) == (what, 1, 1, "")
     assert batch.ended_at
@@ -107,7 +109,7 @@ def test_a_newer_recording_replaces_the_older(recorded: dict[str, Kept]) -> None
 def test_the_processes_have_the_isolation_level_of_the_job() -> None:
     """A row lock waits at the default level; at a stricter one, the waiting process gets an error.
 
-    The default is explored last: a level must not stay for the next job.
+    The default level is explored last, because a level must not remain for the next job.
     """
     job = "lost_update/select_for_update/2/"
     assert record(f"{job}serializable", f"{job}read-committed").splitlines() == [
@@ -126,14 +128,14 @@ def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (kept.schedules, kept.truncated) == (1, "max_schedules=1 reached")
 
 
-def test_what_there_is_not_is_said() -> None:
+def test_an_unknown_group_is_refused() -> None:
     with pytest.raises(CommandError, match="there are all, workshop, queue, matrix, museum"):
         record("")
     assert not Batch.objects.exists()
 
 
-def test_only_one_at_a_time(somebody_explores: None) -> None:
-    """Two that begin at the same moment can both have a page, and one says it there."""
+def test_only_one_at_a_time(another_exploration: None) -> None:
+    """Two batches that begin at the same moment both have a page; one page says the refusal."""
     message = "Another exploration is running; wait for it to end."
     with pytest.raises(CommandError, match=message):
         record("lost_update/naive")
@@ -147,9 +149,9 @@ def test_only_one_at_a_time(somebody_explores: None) -> None:
 
 
 def test_what_is_missing_waits_for_another_exploration(
-    monkeypatch: pytest.MonkeyPatch, somebody_explores: None
+    monkeypatch: pytest.MonkeyPatch, another_exploration: None
 ) -> None:
-    """As when `make workshop` is given while the first visit of the lab has it all explored."""
+    """As when `make workshop` is run while the service explores everything after its start."""
     monkeypatch.setattr(command, "PATIENCE", 0.05)
     with pytest.raises(CommandError, match="Another exploration is running"):
         record("lost_update/naive", "--missing")
@@ -169,12 +171,12 @@ def test_what_is_missing_waits_for_another_exploration(
     assert "waiting for it to end" in record("lost_update/naive", "--missing")
 
 
-# How a batch ends does not depend on what it explores, so these explore nothing.
+# The end of a batch does not depend on what it explores, so these tests explore nothing.
 
 
 @pytest.fixture
 def locked_at_the_end(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether the lock was still held when all was done, and the session not closed yet."""
+    """Whether the lock was still held at the end, before the session is closed."""
     locked: list[bool] = []
     service_connection = store.service_connection
 
@@ -191,7 +193,7 @@ def locked_at_the_end(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return locked
 
 
-def test_it_says_how_far_it_is_while_it_goes_on(
+def test_progress_is_stored_during_the_exploration(
     monkeypatch: pytest.MonkeyPatch, locked_at_the_end: list[bool]
 ) -> None:
     monkeypatch.setattr(command, "PROGRESS", 0)
@@ -214,7 +216,7 @@ def test_it_says_how_far_it_is_while_it_goes_on(
     assert locked_at_the_end == [False]
 
 
-def test_what_is_kept_can_be_left_out(
+def test_complete_recordings_can_be_left_out(
     monkeypatch: pytest.MonkeyPatch, recorded: dict[str, Kept], locked_at_the_end: list[bool]
 ) -> None:
     explore = Mock()
@@ -251,7 +253,7 @@ def test_one_that_fails_is_noted_and_the_next_one_runs(
     assert f"Not proven: {reason}" in page
     assert "Explore it again" in page
     assert '<span aria-hidden="true">?</span> not proven' in client.get("/lab/").content.decode()
-    with pytest.raises(CommandError):  # it is tried again
+    with pytest.raises(CommandError):  # a failed one is tried again
         record("toctou/naive", "--missing")
     assert len(seen) == 3
 

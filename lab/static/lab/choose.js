@@ -1,4 +1,4 @@
-// Lets the keys 1, 2, a, … choose who goes next; without this, there are links.
+// Lets the keys 1, 2, a, … choose the process that goes next, as the links do.
 (() => {
   const help = document.querySelector(".keys");
   if (help) help.hidden = false;

@@ -1,4 +1,4 @@
-"""The browser and its watch are those of the service's own pages."""
+"""The browser fixtures are those of the service's pages."""
 
 from shorturl.tests.browser.conftest import (  # noqa: F401 - fixtures are found by their names here
     browser,

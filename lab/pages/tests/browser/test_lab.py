@@ -1,4 +1,4 @@
-"""A visitor with a browser: from the matrix to an exploration, and through its steps."""
+"""The lab in a browser: from the matrix to an exploration, and through its steps."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from shorturl.tests.browser.conftest import NewPage
 
 
 def shown(page: Page) -> Locator:
-    """Return the steps in the picture that can be seen, be it for a wide or a narrow window."""
+    """Return the visible steps of the visible picture, wide or narrow."""
     return page.locator(".picture:visible text.said:visible")
 
 
@@ -35,7 +35,7 @@ def counterexample(strategy: str) -> RecordedSchedule:
 
 
 def shows_steps(page: Page, schedule: RecordedSchedule, number: int) -> None:
-    """Check that the first `number` steps are shown as they were recorded, and no other."""
+    """Check that the first `number` steps are shown as recorded, and no others."""
     picture = page.locator(".picture:visible")
     taken = picture.locator("rect.step:not(.later)").evaluate_all(
         "rects => rects.map((rect) => Number(rect.dataset.step))"
@@ -79,7 +79,7 @@ def test_through_the_steps_of_an_exploration(page: Page, recorded: dict[str, Kep
         expect(page.get_by_role("status")).to_contain_text(f"Step {number} of {last}")
         expect(page.locator(".sent-now")).to_contain_text(step["sql"])
     expect(verdict).to_be_visible()
-    press["Forward"].click()  # there is no further
+    press["Forward"].click()  # there is no further step
     shows_steps(page, schedule, last)
     press["Back"].click()
     shows_steps(page, schedule, last - 1)
@@ -105,7 +105,7 @@ def test_through_the_steps_of_an_exploration(page: Page, recorded: dict[str, Kep
 
 
 def test_the_picture_is_seen_at_once_and_on_a_phone(page: Page, recorded: dict[str, Kept]) -> None:
-    """On a laptop all of it, with the verdict and the line of code that loses the hit."""
+    """A laptop shows all of it, with the verdict and the line of code that loses the hit."""
     page.set_viewport_size({"width": 1280, "height": 800})
     page.goto(NAIVE)
     for each in (
@@ -123,16 +123,16 @@ def test_the_picture_is_seen_at_once_and_on_a_phone(page: Page, recorded: dict[s
 
 
 @pytest.fixture
-def nothing_goes_on(transactional_db: None) -> Iterator[None]:
-    """Let what was started end before its tables are emptied, even when the test fails."""
+def nothing_runs_after(transactional_db: None) -> Iterator[None]:
+    """Wait for the exploration's end before the tables are emptied, even if the test fails."""
     yield
     with connection.cursor() as cursor:  # an exploration holds this lock until it is done
         cursor.execute("SELECT pg_advisory_lock(%s), pg_advisory_unlock(%s)", [batches.LOCK] * 2)
 
 
 @pytest.mark.exhaustive
-def test_an_exploration_is_started_and_shown(page: Page, nothing_goes_on: None) -> None:
-    """It is run by another process, and recorded in the database of this test."""
+def test_an_exploration_is_started_and_shown(page: Page, nothing_runs_after: None) -> None:
+    """Another process runs it, and records it in the database of this test."""
     page.goto(RIGHT)
     page.get_by_role("button", name="Explore it").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Explored")
@@ -145,11 +145,11 @@ def test_an_exploration_is_started_and_shown(page: Page, nothing_goes_on: None) 
     assert scratch_databases(connection) == []
 
 
-def test_a_run_is_followed(new_page: NewPage, page: Page, somebody_explores: None) -> None:
-    """With JavaScript the page keeps itself up to date; without, there is a link."""
+def test_a_run_is_followed(new_page: NewPage, page: Page, another_exploration: None) -> None:
+    """With JavaScript the page updates itself; without it, the page has a link."""
     Batch.objects.create(what="matrix", total=70)
     plain = new_page(java_script_enabled=False)
-    plain.goto(f"{RIGHT}?level=serializable")  # which is not in it
+    plain.goto(f"{RIGHT}?level=serializable")  # which is not in the matrix
     plain.get_by_role("button", name="Explore it").click()
     page.goto(plain.url)
     for each in (page, plain):
@@ -211,7 +211,7 @@ def test_without_javascript(new_page: NewPage, recorded: dict[str, Kept]) -> Non
 
 
 def test_the_visitor_is_the_scheduler(new_page: NewPage, recorded: dict[str, Kept]) -> None:
-    """By keys, and by links without JavaScript; a process that waits cannot be chosen."""
+    """By keys, and without JavaScript by links; a waiting process cannot be chosen."""
     page = new_page()
     page.goto(NAIVE)
     page.get_by_role("link", name="you are the scheduler").click()
@@ -226,7 +226,7 @@ def test_the_visitor_is_the_scheduler(new_page: NewPage, recorded: dict[str, Kep
 
     plain = new_page(java_script_enabled=False)
     plain.goto("/lab/races/lost_update/select_for_update/2/scheduler/")
-    choices = plain.get_by_role("navigation", name="Who goes next")
+    choices = plain.get_by_role("navigation", name="Next process")
     for name in ("process 2", "process 1"):
         choices.get_by_role("link", name=name).click()
     expect(choices.get_by_text("process 1 waits for process 2")).to_be_visible()
@@ -236,7 +236,7 @@ def test_the_visitor_is_the_scheduler(new_page: NewPage, recorded: dict[str, Kep
 # Scrolling is smooth and takes a moment. Waiting for it with wait_for_function() would evaluate a
 # string in the page, which its policy forbids.
 def test_keyboard_only(page: Page, recorded: dict[str, Kept]) -> None:
-    """Reach a cell of the matrix, step, predict and reveal; every stop is seen."""
+    """Reach a cell of the matrix, step, predict and reveal; each focused element is visible."""
 
     def tab_to(stop: Locator) -> None:
         for _ in range(120):

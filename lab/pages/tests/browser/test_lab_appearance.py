@@ -1,4 +1,4 @@
-"""How the lab's pages look, and whether everybody can read them: axe-core looks for what bars."""
+"""The appearance of the lab's pages, and their accessibility by axe-core."""
 
 import pytest
 from django.utils import timezone
@@ -36,8 +36,8 @@ def everything(recorded: dict[str, Kept]) -> None:
 
 
 def readable(page: Page) -> None:
-    """Check a page by light and in the dark, with its own policy in force."""
-    page.emulate_media(color_scheme="light", reduced_motion="reduce")  # no colour on its way
+    """Check a page in light and dark mode, with its content security policy."""
+    page.emulate_media(color_scheme="light", reduced_motion="reduce")  # no colour in transition
     assert barriers(page) == []
     page.emulate_media(color_scheme="dark")
     assert barriers(page, runOnly=["color-contrast"]) == []
@@ -59,7 +59,7 @@ def test_stepping_is_readable_and_nothing_is_wider_than_the_window(page: Page) -
     page.get_by_text("as a table").click()
     readable(page)
     page.evaluate("document.querySelector('h1').style.color = '#222'")
-    assert len(barriers(page, runOnly=["color-contrast"])) == 1  # it does find what is
+    assert len(barriers(page, runOnly=["color-contrast"])) == 1  # the check finds a violation
     for path in PATHS:
         page.goto(path)
         fits(page, 1200)
@@ -81,7 +81,7 @@ def test_nothing_of_the_source_is_cut_off_on_paper(page: Page) -> None:
 def test_type_is_large_enough_on_a_phone_and_on_a_projector(
     page: Page, width: int, height: int, least: int
 ) -> None:
-    """In pixels; what a picture shows is scaled with it."""
+    """Sizes are in pixels; the text of a picture is scaled with it."""
     page.set_viewport_size({"width": width, "height": height})
     for path in ("/lab/", EXPLORATION.format("naive"), "/lab/races/toctou/check_first/2/"):
         page.goto(path)

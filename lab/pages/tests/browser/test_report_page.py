@@ -1,4 +1,4 @@
-"""The explorer's page of all tests: the arrow keys step through the counterexample that is seen."""
+"""The explorer's report of all tests: the arrow keys step through the touched counterexample."""
 
 from pathlib import Path
 
