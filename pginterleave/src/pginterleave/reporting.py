@@ -9,7 +9,7 @@ from typing import Any
 from pginterleave import formatting
 from pginterleave.picture import html_report as report
 from pginterleave.picture.cells import REFUSED
-from pginterleave.picture.recorded import WRITES
+from pginterleave.picture.wording import WRITES
 from pginterleave.results import Schedule
 from pginterleave.testing import Failure, Interleave
 
