@@ -1,4 +1,4 @@
-"""The errors of an exploration, and a note on what has likely caused one."""
+"""The errors of an exploration, and notes on their likely causes."""
 
 import contextlib
 import re
@@ -30,12 +30,12 @@ class ProcessCancelled(BaseException):
 
 
 def sqlstate(error: BaseException) -> str:
-    """Return the SQLSTATE of an error that came from PostgreSQL, or ""."""
+    """Return the SQLSTATE of an error of PostgreSQL; "" for other errors."""
     cause = error.__cause__ or error
     return getattr(cause, "pgcode", None) or getattr(cause, "sqlstate", None) or ""
 
 
-# The caches of Django that hold rows, by the table that they read.
+# Django's caches of rows, by the table that they read.
 CACHES = {
     "django_content_type": "ContentType.objects, which ContentType.objects.clear_cache() empties",
     "django_site": "Site.objects, which Site.objects.clear_cache() empties",
@@ -48,7 +48,7 @@ SQLALCHEMY = (
 
 @contextlib.contextmanager
 def noting_likely_cause() -> Iterator[None]:
-    """Enter to add a note to an error of the exploration whose cause is likely."""
+    """Add a note to an error of the exploration if its likely cause is known."""
     try:
         yield
     except StepTimeout as error:
