@@ -41,8 +41,8 @@ CACHES = {
     "django_site": "Site.objects, which Site.objects.clear_cache() empties",
 }
 SQLALCHEMY = (
-    "The first connection of a SQLAlchemy engine asks for the server's version, and no other "
-    "connects meanwhile: connect once before the exploration, with `engine.connect().close()`."
+    "The first connection of a SQLAlchemy engine asks for the server's version, and blocks the "
+    "others meanwhile: connect once before the exploration, with `engine.connect().close()`."
 )
 
 
@@ -59,10 +59,10 @@ def noting_likely_cause() -> Iterator[None]:
         queried = re.findall(r'SELECT (?:(?!SELECT).)*? FROM "?(\w+)"?', str(error))
         tables = [*dict.fromkeys(queried)]
         known = [CACHES[table] for table in tables if table in CACHES]
-        what = " and ".join(known or [f"one that keeps what was read from {' or '.join(tables)}"])
+        cache = " and ".join(known or [f"one that keeps rows of {' or '.join(tables)}"])
         if tables:
             error.add_note(
-                f"A cache is likely, as it sends its query only the first time: {what}. Fill or "
-                "empty it in setup; the fixture `interleave` does so with Django's."
+                f"The likely cause is a cache, which sends its query only the first time: {cache}. "
+                "Fill or empty it in setup; the fixture `interleave` does so with Django's caches."
             )
         raise

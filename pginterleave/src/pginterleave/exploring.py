@@ -205,7 +205,7 @@ def _run(new_scheduler: Callable[[], Scheduler], order: str, observe: Observe | 
 def _database(using: str | Database, isolation_level: str) -> Database:
     if not isinstance(using, str):
         if isolation_level:
-            raise CannotExplore("isolation_level is for Django: let the connections set theirs.")
+            raise CannotExplore("isolation_level is for Django: set the level on the connections.")
         return using
     # A late import: pytest loads this package as a plugin in projects without Django, too.
     from pginterleave.django import DjangoDatabase

@@ -158,17 +158,19 @@ class Exploration:
 
     def _told(self, counterexample: Schedule) -> str:
         if serial := next((each for each in self.violations if each.serial), None):
-            also = " Or name the exception in `expected`, if it is right." if serial.raises else ""
+            also = (
+                " Or name the exception in `expected`, if it is correct." if serial.raises else ""
+            )
             sent = f"In the order {serial.order}" if serial.order else "Nothing was sent"
             return (
-                "This fails one after the other, too: it is no race. Look at what the test sets "
-                "up, such as primary keys that a sequence hands out again, at the functions and at "
-                f"the invariant.{also} {sent}:\n\n{serial.explain()}\n\n{self}."
+                "The processes also fail one after the other: there is no race. Check what the "
+                "test sets up, such as primary keys that a sequence returns again, the functions "
+                f"and the invariant.{also} {sent}:\n\n{serial.explain()}\n\n{self}."
             )
         shortest = "The shortest so far" if self.truncated else "The shortest"
         text = f"{self}. {shortest} is {counterexample.order}:\n\n{counterexample.explain()}"
         if counterexample.raises:
-            text += "\n\nThe invariant is not asked then, unless `expected` names the exception."
+            text += "\n\nThe invariant does not run then, unless `expected` names the exception."
         if self.other:
             found = "a process raises an exception" if self.other.raises else "the invariant fails"
             text += f"\n\nAnd {found}, as in {self.other.order}:\n\n{self.other.explain()}"
@@ -180,7 +182,7 @@ class Exploration:
         text = f"{failing} of {so_far}{self.schedules} schedules violate{'s' * (failing == 1)} "
         text += "the invariant"
         if self.raising:
-            text += f", and in {self.raising} a process raises what is not expected"
+            text += f", and in {self.raising} a process raises an unexpected exception"
         if len(self.orders) < self.schedules:
             text += f" ({len(self.orders)} ran, the others are equivalent)"
         if self.truncated == AT_FIRST:
@@ -188,10 +190,11 @@ class Exploration:
         elif self.truncated:
             text += f"; the search was truncated: {self.truncated}"
         if self.unobserved:
-            text += f"; statements were sent past it, by {' and '.join(self.unobserved)}"
+            senders = " and ".join(self.unobserved)
+            text += f"; statements were sent past the explorer, by {senders}"
         if self.unseen_commits:
             sent = "; ".join(self.unseen_commits)
-            text += f"; what commits within one step belongs in a transaction: {sent}"
+            text += f"; put what commits within one step into a transaction: {sent}"
         if self.left:
             seconds = self.seconds * self.left / len(self.orders)
             text += f". About {self.left:,} or more are left to run, in some {seconds:,.0f} s"

@@ -106,7 +106,7 @@ class Rows:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         if ask("SHOW track_counts", {})[0][0] != "on":
-            raise CannotExplore("Rows are put back with the counts of track_counts, which is off.")
+            raise CannotExplore("Restoring rows needs the counts of track_counts, which is off.")
         self._no_triggers: bool = ask(MAY_IGNORE_TRIGGERS, {})[0][0]
         self._seen = self._tables()
         self._sequences: list[str] = self._ask(SEQUENCES, {})[0][0]
@@ -143,7 +143,7 @@ class Rows:
                 self._seen = self._tables()
                 return
         names = ", ".join(table.name for table in written)
-        raise CannotExplore(f"Rows cannot be put back: something keeps writing to {names}.")
+        raise CannotExplore(f"Rows cannot be restored: something keeps writing to {names}.")
 
     def _moved(self) -> list[str]:
         """Return the statements that restore all sequences, if one has moved."""
@@ -185,7 +185,7 @@ class Rows:
         if table.oid in self._too_large:
             raise CannotExplore(
                 f"The table {table.name} was written, and is larger than {MAX_BYTES} bytes: its "
-                "rows cannot be saved and put back."
+                "rows cannot be restored."
             )
         saved = self._saved.get(table.oid)
         script = f"DELETE FROM ONLY {table.name}", ""  # noqa: S608 - PostgreSQL has quoted it
@@ -206,8 +206,8 @@ class Rows:
         self._ask(REFRESH.format(name=view.name), {})
         if view.oid in self._too_large or self._ask(differs, {}):
             raise CannotExplore(
-                f"The materialized view {view.name} was refreshed and cannot be put back, as it "
-                f"was out of date or is larger than {MAX_BYTES} bytes: refresh it before."
+                f"The materialized view {view.name} was refreshed and cannot be restored: it was "
+                f"out of date, or is larger than {MAX_BYTES} bytes. Refresh it before the test."
             )
         return True
 

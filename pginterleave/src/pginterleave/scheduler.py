@@ -138,7 +138,7 @@ class Scheduler:
         """Run a schedule from its written form. Raises ImpossibleSchedule."""
         choices = parsed(order)
         if written(choices) != order:
-            raise ImpossibleSchedule(f"{order!r} is not written like a schedule, as 1212 is.")
+            raise ImpossibleSchedule(f"{order!r} is not a schedule such as 1212.")
 
         def choose(ready: dict[int, Effect], *_: object) -> int:
             taken = len(self.attempt.taken)

@@ -175,9 +175,9 @@ class Search:
             raise NotDeterministic(
                 f"After the same steps {written(self.order)!r}, process {number} "
                 f"{_describe(before)} the first time and {_describe(now)} now. "
-                "A process has to do the same whenever the same schedule is run: give it fixed "
+                "In the same schedule a process has to do the same each time: give it fixed "
                 "keys, clocks and seeds, and an ORDER BY where it takes the first row, and let "
-                "setup undo what it leaves in Python and in the database."
+                "setup undo its changes in Python and in the database."
             )
         self.path.append(state)
         return self.prefix[len(self.order)]

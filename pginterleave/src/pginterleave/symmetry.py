@@ -27,9 +27,9 @@ def find_alike(processes: Sequence[Callable[[], object]]) -> list[tuple[int, ...
     alike = [tuple(each) for each in sets if len(each) > 1]
     if not alike:
         raise CannotExplore(
-            "symmetric=True, and no two processes are the same: give the same function twice, or "
+            "symmetric=True, but no two processes are the same: give the same function twice, or "
             "functools.partial of the same function with the same arguments. Two lambdas or "
-            "closures are never the same, as what they close over may differ."
+            "closures are never the same, because they may close over different values."
         )
     return alike
 
@@ -96,7 +96,7 @@ class Check:
             if not same:
                 raise NotDeterministic(
                     f"The processes are not symmetric: {schedule.order} and {order}, in which they "
-                    "are exchanged, do not lead to the same. Explore without symmetric=True if "
+                    "are exchanged, have different results. Explore without symmetric=True if "
                     "the processes, setup or the invariant tell them apart."
                 )
 

@@ -109,7 +109,9 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         options = {**self.defaults, **options}
         default: int = options.pop("processes", PROCESSES)
         if processes and len(functions) > 1:
-            raise CannotExplore(f"processes={processes} is for one function, which all run.")
+            raise CannotExplore(
+                f"processes={processes} needs one function, which all processes run."
+            )
         if len(functions) == 1:
             functions *= processes or default
         using = options.get("using", "default")
@@ -147,8 +149,8 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
 
         if self.databases is not None and using not in self.databases:
             raise CannotExplore(
-                f"The test does not say that it uses the database {using!r}, which may not be one "
-                f'for tests: add @pytest.mark.django_db(transaction=True, databases=["{using}"]).'
+                f"The test does not say that it uses the database {using!r}, which may be no test "
+                f'database: add @pytest.mark.django_db(transaction=True, databases=["{using}"]).'
             )
         database = DjangoDatabase(using)
         Control(database, step_timeout=1.0).refuse_transaction("The test runs in a transaction of")
