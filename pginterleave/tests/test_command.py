@@ -94,7 +94,7 @@ def run(monkeypatch: pytest.MonkeyPatch, counter_table: None) -> Run:
         ),
         (["right"], 0, "0 of 4 schedules violate the invariant. What Python does"),
         (["lost", "--processes=3", "--max-schedules=20"], 1, ":lost --replay 111222333\n"),
-        (["lost", "--processes=3"], 1, "This fails one after the other, too: it is no race. "),
+        (["lost", "--processes=3"], 1, "The processes also fail one after the other: "),
         (["truncated"], 2, "Not proven: 0 of the first 2 schedules"),
         (["lost", "--replay=1"], 2, "ImpossibleSchedule: "),
         (["lost", "--isolation-level=none"], 2, "CannotExplore: isolation_level is 'none'"),

@@ -186,7 +186,7 @@ def test_an_exception_does_not_hide_a_lost_update() -> None:
     told = str(raised.value)
     failing = found.violating - found.raising
     assert f"{failing} of {found.schedules} schedules violate the invariant, and in " in told
-    assert f"in {found.raising} a process raises what is not expected" in told
+    assert f"in {found.raising} a process raises an unexpected exception" in told
     assert found.counterexample.violation in told
     assert found.other.violation in told
 
@@ -211,7 +211,7 @@ def test_after_an_exception_it_looks_further_for_a_lost_update() -> None:
 def test_what_fails_one_after_the_other_is_no_race() -> None:
     found = explored(naive, naive, invariant=counted(3))
     with pytest.raises(
-        AssertionError, match=r"^This fails one after the other, too: it is no race"
+        AssertionError, match=r"^The processes also fail one after the other: there is no race"
     ):
         found.assert_safe()
     found = explored(naive, naive, invariant=counted(2))

@@ -191,7 +191,7 @@ def test_a_race_fails_with_the_counterexample_of_the_documentation(
 
 @pytest.mark.usefixtures("counter_table")
 def test_the_call_may_replay_and_an_error_is_an_error(interleave: Interleave) -> None:
-    with pytest.raises(CannotExplore, match="processes=2 is for one function"):
+    with pytest.raises(CannotExplore, match="processes=2 needs one function"):
         interleave(counter.naive, counter.naive, processes=2, invariant=counter.anything)
     counter.setup()
     with pytest.raises(AssertionError, match=r"^Schedule 122211 violates the invariant:\n\n   p"):

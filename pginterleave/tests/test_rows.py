@@ -248,6 +248,6 @@ def test_any_other_cache_is_named_by_what_it_reads_and_filled_by_the_fixture(
 
     with pytest.raises(NotDeterministic) as raised:
         explored(cached, cached)
-    assert "keeps what was read from interleave_counter" in raised.value.__notes__[0]
+    assert "keeps rows of interleave_counter" in raised.value.__notes__[0]
     kept.clear()
     assert interleave(cached, invariant=anything).schedules == 2

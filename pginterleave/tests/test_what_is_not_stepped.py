@@ -51,8 +51,8 @@ def by_the_driver() -> None:
 def test_statements_that_went_past_it_prove_nothing(process: Process) -> None:
     found = explored(process, counter.hits, expected=())
     assert not found.complete
-    assert "statements were sent past it, by a " in str(found)
-    with pytest.raises(AssertionError, match=r"Not proven: .* were sent past it"):
+    assert "statements were sent past the explorer, by a " in str(found)
+    with pytest.raises(AssertionError, match=r"Not proven: .* were sent past the explorer"):
         found.assert_safe()
 
 
@@ -196,7 +196,7 @@ def test_what_commits_within_one_step_proves_nothing(send: Callable[[int], Any])
     found = explored(*processes, invariant=counter.anything, setup=counter.setup)
     assert found.unseen_commits
     assert not found.complete
-    with pytest.raises(AssertionError, match=r"Not proven: .* belongs in a transaction: "):
+    with pytest.raises(AssertionError, match=r"Not proven: .* into a transaction: "):
         found.assert_safe()
 
 

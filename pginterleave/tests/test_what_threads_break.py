@@ -195,7 +195,7 @@ def test_a_program_that_a_process_starts_proves_nothing() -> None:
     (past,) = found.unobserved
     assert past.startswith(f"a program, {sys.executable!r} at ")
     assert "runs_a_program" in past
-    with pytest.raises(AssertionError, match=r"Not proven: .* sent past it"):
+    with pytest.raises(AssertionError, match=r"Not proven: .* sent past the explorer"):
         found.assert_safe()
 
 

@@ -371,7 +371,7 @@ WRONG: dict[Any, str] = {
     compared_once: "a was followed by 2, and hits of a = 1, due 2",
     no_transaction: "A row lock is held until the transaction ends",
     session_lock: "still holds an advisory lock",
-    a_connection_of_its_own: "statements were sent past it",
+    a_connection_of_its_own: "statements were sent past the explorer",
     nowait: "process 2 raises OperationalError",
     nowait_for_ever: "A process may try for ever",
     skip_locked: "process 2 raises DoesNotExist",

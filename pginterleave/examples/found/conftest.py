@@ -1,4 +1,4 @@
-"""The table of what was found, which `make found` writes into the page."""
+"""The table of results, which `make found` writes into docs/found-in-the-wild.md."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ BEGIN, END = "<!-- make found -->\n", "<!-- end -->\n"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--write-table", action="store_true", help=f"write it into {PAGE.name}")
+    parser.addoption("--write-table", action="store_true", help=f"write the table into {PAGE.name}")
 
 
 @pytest.fixture(scope="session")

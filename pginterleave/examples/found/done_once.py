@@ -1,4 +1,4 @@
-"""Two processes do what may be done once: publish an article, send a mail, sell the last item."""
+"""Operations that may happen once: publish an article, send a mail, sell the last item."""
 
 from functools import partial
 
@@ -75,8 +75,8 @@ GUARDED_ARTICLE = Finding(
     package="django-fsm",
     operation="the same with `ConcurrentTransitionMixin`",
     breaks=False,
-    says="The UPDATE names the source state, and the second one is refused; its transaction takes "
-    "back what the transition did.",
+    says="The UPDATE names the source state, so the second one is refused, and its transaction "
+    "undoes the side effects of the transition.",
     setup=partial(one_draft, GuardedArticle),
     processes=[partial(publish, GuardedArticle)] * 2,
     invariant=noticed_once,
@@ -87,7 +87,7 @@ SENT: list[str] = []
 
 
 class KeepingBackend(BaseEmailBackend):
-    """Keeps what is sent."""
+    """Keeps the subjects of sent mails."""
 
     def send_messages(self, email_messages):
         SENT.extend(message.subject for message in email_messages)
@@ -126,7 +126,7 @@ def one_item() -> None:
 
 
 def order(username: str) -> bool:
-    """Do what the checkout does last: look at the stock, and place the order."""
+    """Do the last steps of the checkout: look at the stock, and place the order."""
     user = User.objects.get(username=username)
     basket = Basket.objects.get(owner=user)
     basket.strategy = Default()

@@ -1,4 +1,4 @@
-"""What is looked at in a package: an operation, who runs it at once, and what must hold."""
+"""A finding: an operation of a package, the processes that run it, and an invariant."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -8,8 +8,8 @@ from django.db import connection, models
 
 from pginterleave import Outcome
 
-ATTEMPTS = 2_000  # at most, until threads have shown a violation
-ATTEMPTS_TO_HOLD = 200  # without one
+ATTEMPTS = 2_000  # at most, until threads show a violation
+ATTEMPTS_TO_HOLD = 200  # without a violation
 
 Invariant = Callable[[list[Outcome]], str]
 
@@ -18,8 +18,8 @@ Invariant = Callable[[list[Outcome]], str]
 class Finding:
     """An operation of a published package, unmodified, run by several processes at once.
 
-    `setup` makes the first state, whatever was there; `invariant` returns what does not hold
-    afterwards. `says` is a sentence on what breaks, or on what it holds under.
+    `setup` makes the first state from any state. `invariant` returns what does not hold afterwards.
+    `says` explains why the operation breaks or holds.
     """
 
     package: str
@@ -33,7 +33,7 @@ class Finding:
 
 
 def equal(due: object, seen: Callable[[], object], text: str) -> Invariant:
-    """Return the invariant that `seen` returns what is due; `text` shows what it does return."""
+    """Return the invariant that `seen()` is `due`; otherwise it formats `text` with the value."""
 
     def invariant(outcomes: list[Outcome]) -> str:
         found = seen()
@@ -48,9 +48,9 @@ def empty(*tables: type[models.Model]) -> None:
 
 
 def seen_in_threads(finding: Finding) -> int:
-    """Run the processes in threads, again and again; return in which attempt it broke, or 0.
+    """Run the processes in threads repeatedly; return the first attempt that broke, or 0.
 
-    Nothing makes them meet but a barrier that they begin at.
+    A barrier starts the threads together, and nothing else synchronizes them.
     """
     attempts = ATTEMPTS if finding.breaks else ATTEMPTS_TO_HOLD
     outcomes = [Outcome()] * len(finding.processes)

@@ -1,4 +1,4 @@
-"""Two processes look for a row and make it when it is not there: is there one row afterwards?"""
+"""Two processes look for a row and create it if it is missing: is there one row afterwards?"""
 
 from functools import partial
 
@@ -30,7 +30,7 @@ SOLO = Finding(
     package="django-solo",
     operation="the first `get_solo()`, twice",
     breaks=False,
-    says="The row has a fixed primary key, and get_or_create looks again when it is taken.",
+    says="The row has a fixed primary key, and get_or_create looks again if it is taken.",
     setup=lambda: empty(Configuration),
     processes=[lambda: Configuration.get_solo().pk] * 2,
     invariant=equal(1, lambda: Configuration.objects.count(), "{} rows"),
@@ -39,8 +39,8 @@ SWITCH = Finding(
     package="django-waffle",
     operation="`switch_is_active()` of a missing switch, twice",
     breaks=False,
-    says="With WAFFLE_CREATE_MISSING_SWITCHES it is made by get_or_create, and its name is unique. "
-    "Looked at without a cache.",
+    says="With WAFFLE_CREATE_MISSING_SWITCHES get_or_create makes the switch, and its name is "
+    "unique. Tested without a cache.",
     setup=lambda: empty(Switch),
     processes=[lambda: switch_is_active("new-checkout")] * 2,
     invariant=equal(1, lambda: Switch.objects.count(), "{} switches"),
@@ -88,7 +88,7 @@ HITS = Finding(
     operation="`HitCountMixin.hit_count()`, twice in one session",
     breaks=True,
     says="Both look for an earlier hit of the session before either has made one. No count is "
-    "lost: the number is added to in one UPDATE.",
+    "lost: one UPDATE increments the number.",
     setup=no_hits,
     processes=[visit, visit],
     invariant=equal(1, lambda: Hit.objects.count(), "{} hits"),
@@ -110,8 +110,8 @@ FRIENDS = Finding(
     package="django-friendship",
     operation="`add_friend()` of two users by each other",
     breaks=True,
-    says="Each looks for a request of the other before either has made one: both are pending, "
-    "which the look is to prevent.",
+    says="Each looks for a request of the other before either has made one. Both requests are then "
+    "pending, which the check should prevent.",
     setup=two_people,
     processes=[partial(ask, "ada", "ben"), partial(ask, "ben", "ada")],
     invariant=equal(1, lambda: FriendshipRequest.objects.count(), "{} requests"),

@@ -1,4 +1,4 @@
-"""Two processes change the same thing: is one of the changes lost?"""
+"""Two processes change the same row or value: is one of the changes lost?"""
 
 from functools import partial
 
@@ -20,8 +20,8 @@ CACHE = Finding(
     package="Django",
     operation="`DatabaseCache.incr()` of one key, twice",
     breaks=True,
-    says="It reads, adds and writes: one of the two is lost. Django's documentation says that "
-    "a backend without an atomic increment uses these two steps.",
+    says="It reads, adds and writes: one increment is lost. Django's documentation says that "
+    "a backend without an atomic increment reads and writes in two steps.",
     setup=lambda: caches["database"].set("visits", 0),
     processes=[lambda: caches["database"].incr("visits")] * 2,
     invariant=equal(2, lambda: caches["database"].get("visits"), "visits = {}"),
@@ -36,7 +36,7 @@ def begin_session() -> None:
 
 
 def put(name: str) -> None:
-    """Do what the middleware does around a view that says `request.session[name] = 1`."""
+    """Do the work of the middleware around a view that sets `request.session[name] = 1`."""
     session = SessionStore(KEY)
     session[name] = 1
     session.save()
@@ -46,8 +46,8 @@ SESSION = Finding(
     package="Django",
     operation="`SessionStore.save()` of one session, with two keys",
     breaks=True,
-    says="A session is read and written as a whole: what the other request has put in is lost. "
-    "It holds where one request at a time writes to a session.",
+    says="A session is read and written as a whole: the key of the other request is lost. It holds "
+    "if one request at a time writes to a session.",
     setup=begin_session,
     processes=[partial(put, "cart"), partial(put, "language")],
     invariant=equal(["cart", "language"], lambda: sorted(SessionStore(KEY).load()), "only {} kept"),
@@ -70,8 +70,8 @@ RATING = Finding(
     package="django-star-ratings",
     operation="`Rating.objects.rate()` by two users",
     breaks=True,
-    says="Each adds up the ratings that it sees and saves the sum: that of the first comes last. "
-    "The ratings themselves are kept, and the next one makes the sum right.",
+    says="Each adds up the ratings that it sees and saves the sum: the older sum is saved last. "
+    "The ratings themselves are kept, and the next rating corrects the sum.",
     setup=two_users,
     processes=[partial(rate, "ada", 3), partial(rate, "ben", 4)],
     invariant=equal(
@@ -106,7 +106,7 @@ VERSIONED = Finding(
     package="django-concurrency",
     operation="`save()` with an IntegerVersionField, by two editors",
     breaks=False,
-    says="The UPDATE names the version that was read; who comes second gets RecordModifiedError.",
+    says="The UPDATE names the version that was read; the second editor gets RecordModifiedError.",
     setup=one_document,
     processes=[partial(write, 1), partial(write, 2)],
     invariant=nothing_is_lost,

@@ -50,8 +50,8 @@ CHAPTERS = Finding(
     package="django-ordered-model",
     operation="`OrderedModel.save()` of two new rows",
     breaks=True,
-    says="Both take the highest place plus one. A unique constraint on the place refuses one of "
-    "them instead.",
+    says="Both take the highest place plus one. A unique constraint on the place would refuse one "
+    "of them.",
     setup=one_chapter,
     processes=[append, append],
     invariant=equal(
@@ -78,7 +78,7 @@ GENRES = Finding(
     package="django-mptt",
     operation="`MPTTModel.save()` of two children of one parent",
     breaks=True,
-    says="Both take the same place in the nested sets. It holds where a lock or a queue lets one "
+    says="Both take the same place in the nested sets. It holds if a lock or a queue lets one "
     "writer at a time change a tree.",
     setup=root_genre,
     processes=[partial(add_genre, "jazz"), partial(add_genre, "blues")],
@@ -107,8 +107,8 @@ CATEGORIES = Finding(
     package="django-treebeard",
     operation="`MP_Node.add_child()` to one parent, twice",
     breaks=False,
-    says="Both may take the same path, which is unique: one of them gets an IntegrityError, and "
-    "is to try again. The tree stays right.",
+    says="Both may take the same path, which is unique: one of them gets an IntegrityError and has "
+    "to try again. The tree stays correct.",
     setup=root_category,
     processes=[partial(add_category, "jazz"), partial(add_category, "blues")],
     invariant=equal([], lambda: [each for each in Category.find_problems() if each], "problems {}"),

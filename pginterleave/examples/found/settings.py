@@ -1,13 +1,13 @@
-"""Settings with all the packages that are looked at."""
+"""Django settings with all packages of the findings."""
 
 import sys
 from pathlib import Path
 
 from oscar import INSTALLED_APPS as OSCAR_APPS
-from oscar.defaults import *  # noqa: F403 - as Oscar's documentation has it
+from oscar.defaults import *  # noqa: F403 - as in Oscar's documentation
 
 PACKAGE = Path(__file__).resolve().parents[2]
-sys.path.append(str(PACKAGE.parent))  # where embedded_postgres lies
+sys.path.append(str(PACKAGE.parent))  # the folder of embedded_postgres
 
 DATABASES = {
     "default": {"ENGINE": "embedded_postgres", "NAME": "found", "DIRECTORY": PACKAGE / ".postgres"}

@@ -1,4 +1,4 @@
-"""Each finding, in every schedule and in threads; the table says what came of it."""
+"""Runs each finding in every schedule and in threads, and adds the result to the table."""
 
 from importlib.metadata import version
 

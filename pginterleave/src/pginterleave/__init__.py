@@ -16,17 +16,17 @@ and says what an exploration does not see. The README has an example.
     search.py       which schedule is next; sampling.py draws some at random
     states.py       the graph of all states, which counts schedules; traces.py names a state
     effects.py      which steps depend on each other, and which certainly wait: statements.py and
-                    statement_shapes.py read the SQL, footprints.py knows its rows
+                    statement_shapes.py read the SQL, footprints.py finds its rows
     symmetry.py     which processes are the same
     catalogue.py    what the names in statements stand for, and which parts are not explored
-    scheduler.py    runs one schedule; monitor.py knows who waits
+    scheduler.py    runs one schedule; monitor.py knows which process waits for which
     process.py      a thread that stops before each step; session.py its session with PostgreSQL
-    control.py      the caller's connection, and what an adapter has to provide
+    control.py      the caller's connection, and the interface of an adapter
     psycopg_adapter.py  the adapter for plain connections of psycopg 3
     isolation_spec.py   runs PostgreSQL's isolation tests, which isolation_format.py reads, without
                     the scheduler
     django/         the adapter for Django's connections and cursors
-    results.py      what comes back; steps.py and formatting.py show it to a reader
+    results.py      what explore() returns; steps.py and formatting.py write it for a reader
     picture/        draws a schedule; reporting.py writes the page of all tests
 """
 

@@ -1,4 +1,4 @@
-"""What the names in a statement stand for, as PostgreSQL's catalogue says."""
+"""The meaning of the names in a statement, from PostgreSQL's catalogue."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -9,38 +9,39 @@ from pginterleave.footprints import Tables
 
 
 class HiddenCall(NamedTuple):
-    """What a statement calls without naming it: see `queries.HIDDEN_CALLS`."""
+    """A call that a statement does not name: see `queries.HIDDEN_CALLS`."""
 
-    parts: frozenset[str]  # of the name
-    name: str  # by which a statement shows it, such as that of an operator
-    kind: str  # of what is called
+    parts: frozenset[str]  # the words of the name
+    name: str  # the name in the statement, such as an operator's
+    kind: str  # of the called object
     called: str
-    by_writing: bool  # only
+    by_writing: bool  # whether only statements that write make the call
 
 
 class Catalogue:
-    """The names that are not those of plain tables, and the limits of what can be stepped."""
+    """The names that do not stand for plain tables, and the limits of the exploration."""
 
     def __init__(self) -> None:
         self.special: frozenset[str] = frozenset()  # functions, views, operators that call one, …
         self.special_writes: frozenset[str] = frozenset()  # in writes: tables with triggers, …
-        self.limits: dict[str, None] = {}  # in the order in which they were met
-        self.unobserved: dict[str, None] = {}  # what went past the exploration
+        self.limits: dict[str, None] = {}  # in the order in which they were noted
+        self.unobserved: dict[str, None] = {}  # the senders of statements that were not observed
         self.unseen_commits: dict[str, None] = {}  # statements that commit within their step
         self.tables = Tables()
-        self._functions: dict[str, frozenset[str]] = {}  # by name: the words of it
+        self._functions: dict[str, frozenset[str]] = {}  # the words of each name
         self._event_triggers: list[str] = []
         self._hidden: list[HiddenCall] = []
-        self.reduced = False  # whether of orders that are equivalent one is run
+        self.reduced = False  # whether only one of several equivalent orders runs
         self._known = False
         self._seen: set[tuple[str, bool, bool]] = set()
-        # What one statement of a process locks: of which tables, and whether several rows of each.
+        # By process, statement and whether it had several rows: the locked tables, and whether
+        # several rows of each were locked.
         self._locked: dict[tuple[int, str, bool], dict[str, bool]] = {}
-        self._gaps: set[str] = set()  # the statements that were noted for what they read
-        self.unexplored: dict[str, None] = {}  # what PostgreSQL decides by chance
+        self._gaps: set[str] = set()  # the statements that note_schedule() has noted
+        self.unexplored: dict[str, None] = {}  # the orders that PostgreSQL decides by chance
 
     def learn(self, ask: Callable[[str], Iterable[Any]]) -> None:
-        """Read the catalogue, once: `setup` may make what it shows."""
+        """Read the catalogue once, after the first `setup`, which may create objects."""
         if self._known:
             return
         self.tables.learn(ask)
@@ -52,8 +53,8 @@ class Catalogue:
         self._hidden = [
             HiddenCall(_parts(name), name, *rest) for name, *rest in ask(queries.HIDDEN_CALLS)
         ]
-        # A write whose default reads the clock depends on each step that reads the clock anyway.
-        # TRUNCATE depends on each step. So neither makes a name special.
+        # A step that reads the clock, such as a write with a default, depends on every step that
+        # reads the clock. TRUNCATE depends on every step. So neither makes a name special.
         called = [
             each
             for each in self._hidden
@@ -68,8 +69,8 @@ class Catalogue:
     def note(self, sql: str, *, alone: bool, later: bool = False) -> None:
         """Note which parts of a statement are not explored.
 
-        `alone` says that no transaction is open. `later` says that one is open, and that not every
-        order of the beginnings of transactions is explored.
+        `alone` says that no transaction is open. `later` says that a transaction is open and that
+        not every order in which transactions begin is explored.
         """
         if (sql, alone, later) in self._seen:
             return
@@ -92,7 +93,7 @@ class Catalogue:
             self.limit(f"several statements in one execute() are one step: {_short(sql)}")
 
     def _note_hidden(self, sql: str, later: bool) -> None:
-        """Note what is called unseen: by an operator, a default, a view, a trigger, …"""
+        """Note the calls that a statement does not name: by an operator, a view, a trigger, …"""
         writes = statements.writes(sql)
         clock = later and statements.reads_transaction_clock(sql)
         for each in self._hidden:
@@ -103,7 +104,7 @@ class Catalogue:
             elif each.kind == "trigger of TRUNCATE" and not (
                 {"truncate", "cascade"} <= statements.words(sql)
             ):
-                continue  # TRUNCATE … CASCADE alone goes on to the tables that refer to these
+                continue  # only TRUNCATE … CASCADE also truncates the tables that refer to these
             elif each.kind.startswith("trigger"):
                 self.limit(f"the trigger {each.called} is part of the step that fires it")
             else:
@@ -114,7 +115,10 @@ class Catalogue:
             self.limit_clock()
 
     def note_rows(self, sql: str, rows: int, process: int) -> None:
-        """Note two statements that lock the same rows, perhaps in opposite order."""
+        """Note if two processes have each locked several rows in one statement.
+
+        The two statements may lock the rows in opposite order.
+        """
         locked = self.tables.locked_together(sql, rows)
         if len(locked) < 2 and rows < 2:
             return
@@ -130,10 +134,11 @@ class Catalogue:
         self._locked[process, sql, rows > 1] = locked
 
     def note_schedule(self, steps: Sequence[tuple[int, str, str]]) -> None:
-        """Note the statements between whose snapshot and locks others can commit twice.
+        """Note the statements that two commits of others can separate from their locks.
 
-        One commit of others is explored: the other transaction is in progress when the statement
-        takes its snapshot, and the statement then waits.
+        Both commits come between the snapshot of the statement and its locks. One such commit is
+        explored: the other transaction is open when the statement takes its snapshot, and the
+        statement then waits for it.
 
         Args:
             steps: the process, the kind and the SQL of each.
@@ -164,20 +169,20 @@ class Catalogue:
         self.limits[what] = None
 
     def limit_clock(self) -> None:
-        """Note that it is not explored which time a transaction reads as that of its beginning."""
+        """Note that not every order of the times at which transactions began is explored."""
         self.limit("which transaction began first, as their clocks tell")
 
     def commits_unseen(self, sql: str) -> None:
-        """Note a statement that commits within its step, so that nothing is proven."""
+        """Note a statement that commits within its step: nothing is proven then."""
         self.unseen_commits[_short(sql)] = None
 
     def past(self, what: str) -> None:
-        """Note statements that were not observed, so that nothing is proven."""
+        """Note a sender of statements that were not observed: nothing is proven then."""
         self.unobserved[what] = None
 
 
 def _written(steps: Sequence[tuple[int, str, str]]) -> list[tuple[int, int, frozenset[str]]]:
-    """Return the process, the end and the tables of each transaction that locks or writes rows."""
+    """Return the process, the last step and the tables of each transaction that locks rows."""
     open_ones: dict[int, frozenset[str]] = {}
     found = []
     for number, (process, kind, sql) in enumerate(steps):
@@ -195,5 +200,5 @@ def _short(sql: str) -> str:
 
 
 def _parts(name: str) -> frozenset[str]:
-    """Take a name apart as statements are: of one like "old orders", each word."""
+    """Return the words of a name: "old orders" has two, as in statements."""
     return statements.words(name) or frozenset([name] if name else [])

@@ -1,7 +1,7 @@
 """The caller's connection, which asks PostgreSQL about the sessions of the processes.
 
-Setup, the invariant and observe use the same connection. It is idle while the processes run. What
-may send statements past an adapter is noticed here, too: other connections, and other programs.
+Setup, the invariant and observe use the same connection. It is idle while the processes run. This
+module also notices other connections and programs, which may send statements past an adapter.
 """
 
 import contextlib
@@ -17,35 +17,35 @@ from pginterleave.catalogue import Catalogue
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.session import Session
 
-MAX_LOCK_TIMEOUT = 2_147_483  # seconds; PostgreSQL knows no longer one
-LEAST, MOST = 10.0, 120.0  # seconds
-ROUND_TRIPS = 20_000  # as many as a step may take the time of; mostly they fit into LEAST
+MAX_LOCK_TIMEOUT = 2_147_483  # seconds; PostgreSQL's maximum
+LEAST, MOST = 10.0, 120.0  # seconds that a step may take
+ROUND_TRIPS = 20_000  # a step may take the time of so many; usually that is less than LEAST
 MEASURED = 20  # round trips
 
 # The function of each driver that opens all its connections.
 CONNECT = (("psycopg2", "_connect"), ("psycopg.generators", "connect"))
-# Python's audit events for another program, with the place of its name in their arguments.
+# Python's audit events for the start of a program, with the position of the name in the arguments.
 PROGRAMS = {"subprocess.Popen": 1, "os.system": 0, "os.posix_spawn": 0, "os.fork": None}
-_noting_programs: list[Callable[[str], object]] = []  # an audit hook cannot be taken away
+_noting_programs: list[Callable[[str], object]] = []  # an audit hook cannot be removed
 
 
 class Database(Protocol):
-    """What an adapter provides: the caller's connection, and sessions for the processes."""
+    """The interface of an adapter: the caller's connection, and sessions for the processes."""
 
     name: str
     Error: type[Exception]  # what `ask` raises
 
     def identity(self) -> object:
-        """Return an object that is another one when the caller has connected again, or None."""
+        """Return an object that is replaced when the caller connects again; None at first."""
 
     def ask(self, sql: str, params: dict[str, Any]) -> list[Any]:
-        """Run a query on the caller's connection, connecting if need be; return its rows."""
+        """Run a query on the caller's connection and return its rows; connect first if needed."""
 
     def in_transaction(self) -> bool:
         """Whether the caller's connection is in a transaction."""
 
     def new_session(self, *args: Any, **options: Any) -> Session:
-        """Return a session, made of the arguments of `Session`; it connects when it is opened."""
+        """Return a session for the arguments of `Session`; it connects when it is opened."""
 
 
 class Control:
@@ -57,10 +57,10 @@ class Control:
         self.database = database
         self.step_timeout = step_timeout
         self.catalogue = Catalogue()
-        self._settings: dict[str, str] = {}  # as they were
-        self._since = ""
-        self._is_first = True  # the schedule
-        self._asks_when = False  # each schedule begins
+        self._settings: dict[str, str] = {}  # the values before prepare()
+        self._since = ""  # the time at which the schedule began
+        self._is_first = True  # whether the first schedule runs
+        self._asks_when = False  # whether each schedule asks at what time it begins
         self._connections: list[int] | None = None  # sessions that were open before the first step
         self._others: list[int] = []  # of these, the ones that were open when the schedule began
         self._prepared: object = None  # the connection whose settings are changed
@@ -87,11 +87,10 @@ class Control:
             self._since, self._others, _ = self.ask(queries.NOW, others=self._connections)[0]
 
     def note_strangers(self, pids: set[int]) -> bool:
-        """Note which sessions but these have sent something since the schedule began.
+        """Note which other sessions than `pids` have sent something since the schedule began.
 
-        Returns False if they may have done so before, in the invariant or in setup. The end of the
-        last schedule stands for the beginning of this one, until other sessions are met for the
-        first time.
+        Returns False if they may have sent it before, in the invariant or in setup: until such a
+        session is found, the end of the last schedule counts as the beginning of this one.
         """
         others = [pid for pid in self._others if pid not in pids]
         given = {"pids": [*pids], "since": self._since, "others": others}
@@ -106,13 +105,13 @@ class Control:
         return True
 
     def prepare(self) -> None:
-        """Change the caller's settings, again when it has connected again."""
+        """Change the settings of the caller's session, once for each connection."""
         identity = self.database.identity()
         if identity is not None and identity is self._prepared:
             return
-        # What a crash of the server would lose is of no interest here; the order in which
-        # transactions become visible is the same. And setup, the invariant and observe may not
-        # wait for ever for what a process has locked.
+        # A crash of the server does not matter here, and synchronous_commit does not change the
+        # order in which transactions become visible. lock_timeout keeps setup, the invariant and
+        # observe from waiting forever for the lock of a process.
         limit = f"{min(self.step_timeout, MAX_LOCK_TIMEOUT):.3f}s"
         for name, value in (("synchronous_commit", "off"), ("lock_timeout", limit)):
             before = self.ask(f"SHOW {name}")[0][0]
@@ -122,13 +121,13 @@ class Control:
         self._prepared = self.database.identity()
 
     def restore(self) -> None:
-        """Set back what `prepare` has changed, as far as PostgreSQL can be reached."""
+        """Restore the settings that `prepare` has changed, if PostgreSQL can be reached."""
         with contextlib.suppress(self.database.Error):
             for name, value in self._settings.items():
                 self.ask(queries.SET, name=name, value=value)
 
     def wait_until_closed(self, *pids: int) -> None:
-        """Wait for the end of sessions: a closed one holds its locks for a short time still."""
+        """Wait until sessions have ended: a closed session keeps its locks for a short time."""
         limit = time.monotonic() + self.close_timeout
         while time.monotonic() < limit:
             self.ask(queries.CLEAR_SNAPSHOT)  # in case a transaction was left open
@@ -137,15 +136,15 @@ class Control:
             time.sleep(0.001)
 
     def terminate(self, pids: list[int]) -> None:
-        """End sessions, as far as PostgreSQL can be reached."""
+        """Terminate sessions, if PostgreSQL can be reached."""
         with contextlib.suppress(self.database.Error):
             if pids:
                 self.ask(queries.TERMINATE, pids=pids)
 
 
 def measured_timeout(database: Database) -> float:
-    """Return the seconds that a step may take, from how fast PostgreSQL answers the caller."""
-    if database.in_transaction():  # which is refused, and may be one that has failed
+    """Return the seconds that a step may take, from the time that PostgreSQL takes to answer."""
+    if database.in_transaction():  # it is refused later, and a failed one answers nothing
         return LEAST
     database.ask("SELECT 1", {})  # it may have to connect
     began = time.perf_counter()
@@ -159,12 +158,12 @@ def timeout_for(round_trip: float) -> float:
 
 
 def open_pids() -> list[int]:
-    """Return the sessions of all connections of the drivers that are open in this interpreter."""
+    """Return the pids of all open connections of the drivers in this interpreter."""
     kinds: set[type] = set()
     for name, kind in (("psycopg2.extensions", "connection"), ("psycopg", "BaseConnection")):
         if name in sys.modules:
             kinds |= _with_subclasses(getattr(sys.modules[name], kind))
-    # A set is asked faster than issubclass(), and there may be a million objects.
+    # A look-up in a set is faster than issubclass(), and there may be a million objects.
     found: list[Any] = [each for each in gc.get_objects() if type(each) in kinds]
     return [each.info.backend_pid for each in found if not each.closed]
 
@@ -177,9 +176,9 @@ def _with_subclasses(kind: type) -> set[type]:
 def watched(
     note_connection: Callable[[], object], note_program: Callable[[str], object]
 ) -> Iterator[None]:
-    """Note, in the thread that does so, each new connection and the name of each program started.
+    """Call `note_connection` for each new connection, and `note_program` with each program's name.
 
-    Both may send statements past an adapter.
+    Each call is made in the thread that connects or starts the program.
     """
 
     def noting(connect: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,12 +1,12 @@
-"""Which steps depend on each other, and which certainly wait: what partial-order reduction asks.
+"""Which steps depend on each other, and which certainly wait, for partial-order reduction.
 
 Two steps of two processes are independent when it makes no difference which one goes first. Their
 effects decide. The effect of a step follows from its SQL, from the catalogue and from the earlier
 steps of its process.
 
-A claim says which rows a process holds, and which row its next step waits for, for certain. In READ
-COMMITTED, PostgreSQL looks at a row again after a wait. So a statement that waits leads to the same
-state as if it were sent after the end of the other transaction, and a search that merges equal
+A claim says which rows a process has locked, and which row its next step certainly waits for. In
+READ COMMITTED, PostgreSQL looks at a row again after a wait. So a statement that waits leads to the
+same state as if it were sent after the end of the other transaction, and a search that merges equal
 states need not run the wait. This holds for a statement about one row by a unique column, unless
 the other transaction gives the column's value to another row.
 """
@@ -23,16 +23,16 @@ ENDS = frozenset({"COMMIT", "END", "ROLLBACK", "ABORT", "CLOSE"})  # of a transa
 
 
 class Effect(NamedTuple):
-    """What a step does to other processes.
+    """How a step affects other processes.
 
-    A "local" step affects no other one. A "read" is a SELECT that is known to be plain, and a
-    "write" locks or changes rows in a transaction, so that no SELECT of another process sees it
-    before the "end" of the transaction. A "global" step may affect every other process.
+    A "local" step affects no other process. A "read" is a plain SELECT. A "write" locks or changes
+    rows in a transaction: no SELECT of another process sees it before the "end" of the transaction.
+    A "global" step may affect every other process.
     """
 
     kind: Literal["local", "read", "write", "end", "global"]
     reads: RowSets = ()
-    writes: RowSets = ()  # of an end: those of its transaction
+    writes: RowSets = ()  # for an end: the writes of its transaction
 
 
 LOCAL: Final = Effect("local")
@@ -71,13 +71,13 @@ def effect(
         step: the step, with its `kind`, `sql` and `params`.
         earlier: the steps that the process has taken before, in this schedule.
         serializable: whether its transactions are SERIALIZABLE by default.
-        commits: whether what it writes is committed in the same step.
-        failed: whether its last step ended in an error of PostgreSQL.
-        special: the names that stand for something else than a plain table.
-        special_writes: the names that do so in statements that write.
-        tables: what the catalogue says; None if its transactions are not READ COMMITTED, in which
-            a snapshot decides about all tables at once.
-        open_effects: of the steps of the transaction that is open.
+        commits: whether the step commits its own writes.
+        failed: whether the last step of the process ended in an error of PostgreSQL.
+        special: the names that do not stand for a plain table.
+        special_writes: the names that do not stand for one in statements that write.
+        tables: the tables of the catalogue; None above READ COMMITTED, where one snapshot serves
+            all statements.
+        open_effects: the effects of the steps of the open transaction.
     """
     kind, sql = step.kind, step.sql
     if statements.may_be_several(sql):
@@ -100,7 +100,7 @@ def effect(
     if statements.SETS_ISOLATION.fullmatch(sql):
         return LOCAL  # the snapshot is taken by the first query, not here
     if kind in ("SAVEPOINT", "RELEASE"):
-        return LOCAL  # who waits for a subtransaction goes on to wait for the whole transaction
+        return LOCAL  # a wait for a subtransaction goes on until the whole transaction ends
     if failed and _error_has_undone_all(kind, sql, earlier):
         return LOCAL
     ends = kind in ENDS and sql.strip(" ;\n").upper() == kind != "CLOSE"
@@ -111,11 +111,11 @@ def effect(
 
 
 def _error_has_undone_all(kind: str, sql: str, earlier: Sequence[Any]) -> bool:
-    """Whether a rollback has nothing left to undo: an error of PostgreSQL has done it already."""
+    """Whether a rollback has nothing left to undo, because an error has already undone it."""
     if any(
         "SAVEPOINT" in each.sql.upper() and statements.may_be_several(each.sql) for each in earlier
     ):
-        return False  # which savepoints there are is not known
+        return False  # the savepoints are not known
     savepoints = [
         statements.savepoint_name(each.sql) for each in earlier if each.kind == "SAVEPOINT"
     ]
@@ -123,35 +123,35 @@ def _error_has_undone_all(kind: str, sql: str, earlier: Sequence[Any]) -> bool:
         return sql == "ROLLBACK"
     if kind != "ROLLBACK TO":
         return False
-    # It has undone all since the last savepoint, if that is the only one of this name.
+    # The error has undone everything since the last savepoint, if no other has the same name.
     name = statements.savepoint_name(sql)
     return savepoints[-1] == name and savepoints.count(name) == 1
 
 
 class Hold(NamedTuple):
-    """A row that a transaction has locked, and not let go of."""
+    """A row that a transaction has locked."""
 
     place: RowSet
-    text: str  # the statement that locked it, if the same statement of another process waits
-    harmless: bool  # whether a wait for it ends as if it had begun later
+    text: str  # the statement that locked the row, if the same statement sent again would wait
+    harmless: bool  # whether a wait for the row ends as if it had begun later
 
 
 class Claim(NamedTuple):
-    """What a process wants to lock next, and what it holds."""
+    """The row that a process wants to lock next, and the rows that it has locked."""
 
     wants: RowSet | None = None
-    exact: bool = False  # whether there is no further condition on the row
+    exact: bool = False  # whether the statement has no further condition on the row
     text: str = ""
     holds: tuple[Hold, ...] = ()
 
 
-Claims = tuple[Claim, ...]  # of each process
+Claims = tuple[Claim, ...]  # one for each process
 
 
 def waits_for(claims: Claims, number: int) -> int:
-    """Return the process that the next step of process `number` waits for, for certain, or 0.
+    """Return the process that the next step of process `number` certainly waits for, or 0.
 
-    The result is negative if the wait may end in another way than a wait that begins later.
+    The result is negative if the wait may end differently from a wait that begins later.
     """
     if not claims or (claim := claims[number - 1]).wants is None:
         return 0
@@ -165,7 +165,7 @@ def waits_for(claims: Claims, number: int) -> int:
 def claim(
     step: Any, effect: Effect, earlier: Sequence[tuple[Any, Effect]], tables: Tables
 ) -> Claim:
-    """Return what a process claims at a step, after its earlier steps."""
+    """Return the claim of a process at a step, after its earlier steps."""
     holds = _holds(earlier, tables)
     # After an error PostgreSQL refuses every statement of the transaction, and none of them waits.
     failed = any(getattr(step, "error", "") for step, _ in of_open_transaction(earlier))

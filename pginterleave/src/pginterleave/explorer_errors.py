@@ -1,4 +1,4 @@
-"""The errors of an exploration, and a note on what has likely caused one."""
+"""The errors of an exploration, and notes on their likely causes."""
 
 import contextlib
 import re
@@ -30,25 +30,25 @@ class ProcessCancelled(BaseException):
 
 
 def sqlstate(error: BaseException) -> str:
-    """Return the SQLSTATE of an error that came from PostgreSQL, or ""."""
+    """Return the SQLSTATE of an error of PostgreSQL; "" for other errors."""
     cause = error.__cause__ or error
     return getattr(cause, "pgcode", None) or getattr(cause, "sqlstate", None) or ""
 
 
-# The caches of Django that hold rows, by the table that they read.
+# Django's caches of rows, by the table that they read.
 CACHES = {
     "django_content_type": "ContentType.objects, which ContentType.objects.clear_cache() empties",
     "django_site": "Site.objects, which Site.objects.clear_cache() empties",
 }
 SQLALCHEMY = (
-    "The first connection of a SQLAlchemy engine asks for the server's version, and no other "
-    "connects meanwhile: connect once before the exploration, with `engine.connect().close()`."
+    "The first connection of a SQLAlchemy engine asks for the server's version, and blocks the "
+    "others meanwhile: connect once before the exploration, with `engine.connect().close()`."
 )
 
 
 @contextlib.contextmanager
 def noting_likely_cause() -> Iterator[None]:
-    """Enter to add a note to an error of the exploration whose cause is likely."""
+    """Add a note to an error of the exploration if its likely cause is known."""
     try:
         yield
     except StepTimeout as error:
@@ -59,10 +59,10 @@ def noting_likely_cause() -> Iterator[None]:
         queried = re.findall(r'SELECT (?:(?!SELECT).)*? FROM "?(\w+)"?', str(error))
         tables = [*dict.fromkeys(queried)]
         known = [CACHES[table] for table in tables if table in CACHES]
-        what = " and ".join(known or [f"one that keeps what was read from {' or '.join(tables)}"])
+        cache = " and ".join(known or [f"one that keeps rows of {' or '.join(tables)}"])
         if tables:
             error.add_note(
-                f"A cache is likely, as it sends its query only the first time: {what}. Fill or "
-                "empty it in setup; the fixture `interleave` does so with Django's."
+                f"The likely cause is a cache, which sends its query only the first time: {cache}. "
+                "Fill or empty it in setup; the fixture `interleave` does so with Django's caches."
             )
         raise

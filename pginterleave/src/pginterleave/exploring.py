@@ -1,4 +1,4 @@
-"""The functions that people call: explore all schedules, or run one of them."""
+"""The public functions: explore all schedules, or run one of them."""
 
 import contextlib
 import functools
@@ -43,7 +43,7 @@ def explore(
 
     Args:
         processes: one to nine callables without arguments. The outcome of a process is what the
-            callable returns or raises. Whenever the same schedule is run, it has to do the same.
+            callable returns or raises. In the same schedule it has to do the same each time.
         invariant: runs after each schedule, on the caller's connection, with the list of
             outcomes. Returns what does not hold, or None or "" if everything holds. A failing
             assert in the invariant is a violation too.
@@ -56,14 +56,14 @@ def explore(
         isolation_level: of the processes' transactions, such as "repeatable read". By default the
             settings decide.
         observe: see `run_schedule`. It makes an exploration slower.
-        each: called with every schedule after it ran, violating or not. With `each`, `reduce`
-            leaves out orders of reads only, and runs every order of writes.
+        each: called with every schedule after it has run. With `each`, `reduce` leaves out
+            orders of reads only, and runs every order of writes.
         reduce: of the schedules that differ only in the order of independent steps, run one and
             count the others. Savepoints are independent, and so is setting the isolation level.
             Unless transactions are SERIALIZABLE, a plain SELECT is independent of other SELECTs and
             of writes that are not committed. In READ COMMITTED, steps about different tables are
-            independent, too, and steps about different rows by a unique column. What a step does
-            is read from its SQL, from the catalogue and from its result. A step that is not known
+            independent, too, and steps about different rows by a unique column. The effect of a
+            step is derived from its SQL, the catalogue and its result. A step that is not known
             to be independent keeps its place. The processes must share nothing in Python.
         symmetric: of the schedules that differ only in an exchange of processes that are the same,
             or are equivalent after an exchange, run one and count the others. Processes are the
@@ -85,10 +85,10 @@ def explore(
         max_schedules: the search is truncated after so many schedules. Those with the fewest
             preemptions run first.
         max_seconds: the search is truncated after the first schedule that ends later than this. By
-            default there is no limit of time, as a slow machine would prove less.
+            default there is no time limit, because a slow machine would prove less.
         max_steps: a longer schedule is an error, as a loop may never end.
         step_timeout: seconds for one step, and for the Python up to the next one. By default 10,
-            and more on a machine that is slow to answer.
+            and more if PostgreSQL is slow to answer.
         progress: called after each schedule with the progress of the search. By default tqdm, if
             it is installed, draws a bar when stderr is a terminal and the search takes more than
             a second.
@@ -159,7 +159,7 @@ def explore(
         unexplored=tuple(catalogue.unexplored),
         _run=functools.partial(_run, new_scheduler),
     )
-    if each:  # which has seen every schedule
+    if each:  # it has been called with every schedule
         results.mark_read(found)
     return found
 
@@ -186,7 +186,7 @@ def run_schedule(
         observe: called after each step, on the caller's connection, which sees what is
             committed. The step's `observed` is what it returns.
 
-    The other arguments, and what is raised, are as for `explore`.
+    The other arguments and errors are those of `explore`.
 
     Raises:
         ImpossibleSchedule: a process waits or has ended, and cannot take its step. Or the
@@ -205,9 +205,9 @@ def _run(new_scheduler: Callable[[], Scheduler], order: str, observe: Observe | 
 def _database(using: str | Database, isolation_level: str) -> Database:
     if not isinstance(using, str):
         if isolation_level:
-            raise CannotExplore("isolation_level is for Django: let the connections set theirs.")
+            raise CannotExplore("isolation_level is for Django: set the level on the connections.")
         return using
-    # Late: pytest loads this package as a plugin, in projects without Django too.
+    # A late import: pytest loads this package as a plugin in projects without Django, too.
     from pginterleave.django import DjangoDatabase
 
     return DjangoDatabase(using, isolation_level)

@@ -1,6 +1,6 @@
-"""Which rows of which tables a statement is about, as its text and PostgreSQL's catalogue say.
+"""Which rows of which tables a statement is about, from its text and PostgreSQL's catalogue.
 
-The result never has too few rows: if a statement is not known, it is every row of every table.
+The result never has too few rows: for an unknown statement it is every row of every table.
 """
 
 import re
@@ -14,7 +14,7 @@ from pginterleave.statement_shapes import Shape, shape
 
 
 class RowSet(NamedTuple):
-    """The row of a table in which a unique column has a value, or all rows of it."""
+    """The row of a table in which a unique column has a value, or all rows of the table."""
 
     table: str
     column: str = ""
@@ -26,7 +26,7 @@ EVERYWHERE: Final[RowSets] = (RowSet("*"),)
 
 
 def overlap(places: RowSets, others: RowSets) -> bool:
-    """Whether a row may be in both."""
+    """Whether the two may have a row in common."""
     for place in places:
         for other in others:
             if "*" in (place.table, other.table):
@@ -38,7 +38,7 @@ def overlap(places: RowSets, others: RowSets) -> bool:
 
 
 class Footprint(NamedTuple):
-    """What a statement reads as of its snapshot, and what it locks or writes."""
+    """The rows that a statement reads from its snapshot, and the rows that it locks or writes."""
 
     reads: RowSets
     writes: RowSets
@@ -46,15 +46,15 @@ class Footprint(NamedTuple):
 
 UNKNOWN: Final = Footprint(EVERYWHERE, EVERYWHERE)
 
-# The tables, and whether nothing but themselves is written when they are: no rule, no trigger, no
-# partition.
+# The tables, and whether they are plain: a write to one has no effect elsewhere through a rule, a
+# trigger or a partition.
 TABLES = """
     SELECT oid::bigint, lower(relname), relkind = 'r' AND NOT relhasrules AND NOT relrowsecurity
         AND NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = pg_class.oid AND NOT tgisinternal)
         AND NOT EXISTS (SELECT FROM pg_inherits WHERE pg_class.oid IN (inhrelid, inhparent))
     FROM pg_class WHERE oid >= 16384 AND relkind IN ('r', 'p') AND relpersistence <> 't'
 """
-# Which tables a statement may go on to: by a foreign key, a partition, or a common sequence.
+# The tables that a statement may also touch: by a foreign key, a partition, or a common sequence.
 LINKS = """
     SELECT conrelid::bigint, confrelid::bigint FROM pg_constraint WHERE contype = 'f'
     UNION ALL SELECT inhparent::bigint, inhrelid::bigint FROM pg_inherits
@@ -63,7 +63,7 @@ LINKS = """
         JOIN pg_class ON refclassid = 'pg_class'::regclass AND refobjid = pg_class.oid
     WHERE relkind = 'S'
 """
-# The columns that tell rows apart by themselves, with their types.
+# The columns that are unique by themselves, with their types.
 UNIQUE_COLUMNS = """
     SELECT indrelid::bigint, lower(attname), typname
     FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
@@ -72,7 +72,7 @@ UNIQUE_COLUMNS = """
     WHERE indrelid >= 16384 AND indisunique AND indimmediate AND indisvalid AND indnkeyatts = 1
         AND indpred IS NULL AND indexprs IS NULL AND coalesce(collisdeterministic, true)
 """
-# The columns that other rows or tables depend on: a change of one locks or checks more.
+# The columns of keys and exclusion constraints: a change of one also locks or checks other rows.
 KEY_COLUMNS = """
     SELECT indrelid::bigint, pg_get_indexdef(indexrelid)
     FROM pg_index WHERE indrelid >= 16384 AND (indisunique OR indisexclusion)
@@ -89,15 +89,15 @@ CASCADES = """
 
 @dataclass
 class KnownTable:
-    """What the catalogue says of a table."""
+    """A table of the catalogue."""
 
     name: str
-    parts: frozenset[str]  # of the name
+    parts: frozenset[str]  # the words of the name
     plain: bool
     unique: dict[str, str] = field(default_factory=dict)  # columns, with their types
     keys: set[str] = field(default_factory=set)
-    linked: Set[str] = frozenset()  # the tables that a write may go on to, and itself
-    cascades: set[str] = field(default_factory=set)  # whose rows DELETE goes on to
+    linked: Set[str] = frozenset()  # the tables that a write may touch, with this one
+    cascades: set[str] = field(default_factory=set)  # the tables that a DELETE cascades to
 
 
 class Tables:
@@ -133,7 +133,7 @@ class Tables:
             table.linked = frozenset(names)
 
     def row(self, sql: str, params: Any) -> tuple[Shape | None, RowSet | None]:
-        """Return the shape of a statement, and the one row that it is about, if they are known."""
+        """Return the shape of a statement and its only row; None for each that is not known."""
         known = shape(sql)
         table = self._tables.get(known.table) if known else None
         if known is None or table is None or not table.plain:
@@ -152,7 +152,7 @@ class Tables:
         return found if found and statements.table_words(sql) <= names else None
 
     def footprint(self, sql: str, params: Any) -> Footprint:
-        """Return what a statement reads and writes: a single one that calls pure functions only."""
+        """Return what a single statement reads and writes, if it calls pure functions only."""
         named = self.named(sql)
         if named is None:
             return UNKNOWN
@@ -173,7 +173,7 @@ class Tables:
         return Footprint(reads, tuple(sorted(map(RowSet, linked))))
 
     def reads_before_it_locks(self, sql: str) -> tuple[Set[str], Set[str]]:
-        """Return the tables that a statement reads to know what to lock, and those it locks.
+        """Return the tables that a statement reads before it locks rows, and those it locks.
 
         Both are empty if it locks one row by a unique column and reads no other row.
         """
@@ -194,7 +194,7 @@ class Tables:
         return read & self._tables.keys(), locked
 
     def locked_together(self, sql: str, rows: int) -> dict[str, bool]:
-        """Return the tables of which a statement locks rows, and whether several rows of each."""
+        """Return the tables whose rows a statement locks, and whether it locks several of each."""
         locked = statements.locked_tables(sql) & self._tables.keys()
         found = dict.fromkeys(sorted(locked), rows > 1)
         if "delete" in statements.words(sql):
@@ -206,7 +206,7 @@ class Tables:
         return found
 
     def keeps(self, sql: str, params: Any, row: RowSet) -> bool:
-        """Whether a statement brings the value of a row's unique column to no other row."""
+        """Whether a statement gives the value of a row's unique column to no other row."""
         known = shape(sql)
         if known is None or known.table != row.table:
             return False
@@ -219,13 +219,13 @@ class Tables:
         return True
 
     def assigns(self, sql: str, row: RowSet) -> bool:
-        """Whether a statement sets the column that tells the row."""
+        """Whether a statement sets the unique column of a row."""
         known = shape(sql)
         return known is None or any(column == row.column for column, _ in known.assigned)
 
 
 def _normal(value: Any, kind: str) -> str | None:
-    """Write a value of a column such that equal ones are equal; None if that is not known."""
+    """Return a text that is the same for equal values of a column; None if that is not known."""
     if kind in ("int2", "int4", "int8"):
         number = isinstance(value, int) and not isinstance(value, bool)  # psycopg's Int4 is one
         if number or (type(value) is str and re.fullmatch(r"-?\d{1,18}", value)):

@@ -1,4 +1,4 @@
-"""Statements, values, exceptions and places in the code as text for a reader."""
+"""Statements, values, exceptions and lines of code as text for a reader."""
 
 import contextlib
 import functools
@@ -14,12 +14,12 @@ from typing import Any
 
 OWN = str(Path(__file__).parent) + os.sep
 STDLIB = str(Path(contextlib.__file__).parent) + os.sep
-# A string constant, whose text is not to be changed: '…', E'…' with backslashes, $tag$…$tag$.
+# A string constant, whose text stays unchanged: '…', E'…' with backslashes, $tag$…$tag$.
 CONSTANT = re.compile(r"([eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\$(\w*)\$.*?\$\2\$)", re.DOTALL)
 
 
 def literal(value: object) -> str:
-    """Write a parameter as a reader of SQL expects it."""
+    """Write a parameter as a constant of SQL."""
     if value is None or isinstance(value, bool):
         return "NULL" if value is None else str(value).lower()
     for number in (int, float):  # psycopg's Int4 is an int, and so is a member of IntegerChoices
@@ -29,7 +29,7 @@ def literal(value: object) -> str:
 
 
 def statement(sql: str, params: Any) -> str:
-    """Fill in the parameters, and write names without quotes and a long list of columns shorter."""
+    """Return SQL for a reader: with its parameters, without quotes, with long column lists cut."""
     parts, end = [], 0
     for constant in CONSTANT.finditer(sql):
         parts += [_without_quotes(sql[end : constant.start()]), constant[0]]
@@ -45,7 +45,7 @@ def statement(sql: str, params: Any) -> str:
 
 
 def _without_quotes(sql: str) -> str:
-    """Take the quotes off names, the table's name off a column's, and make white space even."""
+    """Remove the quotes of names, the table from qualified columns, and repeated white space."""
     return re.sub(r"\s+", " ", re.sub(r'"(\w+)"\."(\w+)"', r"\2", sql).replace('"', ""))
 
 
@@ -73,9 +73,9 @@ def exception(error: BaseException) -> str:
 
 
 def traceback_of(error: BaseException) -> str:
-    """Return the traceback of what a process raised, without the lines of the explorer and Django.
+    """Return a traceback without the lines of the explorer and Django.
 
-    The innermost line is kept, also if it is one of Django's.
+    The innermost line is kept, even if it is one of Django's.
     """
     extracted = traceback.extract_tb(error.__traceback__)
     frames = [each for each in extracted if not each.filename.startswith(OWN)]
@@ -87,7 +87,7 @@ def traceback_of(error: BaseException) -> str:
 
 
 def place(filename: str, lineno: int) -> str:
-    """Write a line of code, with its path from the package or from the working directory on."""
+    """Write a line of code, with its path relative to site-packages or the working directory."""
     path = Path(filename)
     for number, part in enumerate(path.parts):
         if part.endswith("-packages"):
@@ -100,14 +100,14 @@ def place(filename: str, lineno: int) -> str:
 
 
 def is_database_error(error: BaseException) -> bool:
-    """Whether it is the `Error` of PEP 249: each driver has its own, and so has Django."""
+    """Whether it is an `Error` of PEP 249: each driver defines one, and so does Django."""
     names = {each.__name__ for each in type(error).__mro__}
     return {"Error", "DatabaseError"} <= names or {"Error", "InterfaceError"} <= names
 
 
 @functools.cache
 def _libraries() -> tuple[str, ...]:
-    """Return how the paths of their files begin, without importing them."""
+    """Return the prefixes of the paths of library files, without importing the libraries."""
     specs = map(importlib.util.find_spec, ("django", "psycopg", "psycopg2"))
     folders = [str(Path(spec.origin).parent) + os.sep for spec in specs if spec and spec.origin]
     return (OWN, "<frozen", *folders)
@@ -129,7 +129,7 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
 
 
 def calling_place() -> str:
-    """Return where the code under test is, to append to what it does; "" if that is not known."""
+    """Return " at" the current line of the code under test; "" if that is not known."""
     frame = user_frame(sys._getframe(1))
     if frame is None:
         return ""

@@ -1,4 +1,4 @@
-"""PostgreSQL's isolation-test format: a specification as text, and what it says.
+"""PostgreSQL's isolation-test format: parses a specification.
 
     setup { CREATE TABLE … }            # any number of them
     teardown { DROP TABLE … }           # may be left out
@@ -7,9 +7,10 @@
     step s1_read { SELECT … }           # one or more
     permutation s1_read s2_write(*)     # without one, all of them run
 
-A marker behind a step of a permutation says when its completion may be reported: `*`, not at once;
-the name of another step, not before that one has completed; `name notices 2`, not before that one's
-session has sent two notices. The documentation is src/test/isolation/README of PostgreSQL's source.
+A marker behind a step of a permutation says when the step's completion may be reported. `*`: not at
+once. The name of another step: not before that step has completed. `name notices 2`: not before the
+session of that step has sent two notices. The format is documented in src/test/isolation/README of
+PostgreSQL's source.
 """
 
 import re
@@ -32,7 +33,7 @@ class SpecError(Exception):
 
 
 class SpecStep(NamedTuple):
-    """A step of a session, which is given by its number, from 0."""
+    """A step; `session` is the number of its session, from 0."""
 
     name: str
     sql: str
@@ -40,7 +41,7 @@ class SpecStep(NamedTuple):
 
 
 class SpecSession(NamedTuple):
-    """A session: its steps, and what runs before and after each permutation."""
+    """A session: its steps, and the SQL that runs before and after each permutation."""
 
     name: str
     steps: tuple[SpecStep, ...]
@@ -49,7 +50,7 @@ class SpecSession(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """What the report of a step waits for: `step` is None for `*`."""
+    """The step that the report of another step waits for; `step` is None for `*`."""
 
     step: SpecStep | None = None
     notices: int = 0
@@ -61,7 +62,7 @@ class PermutationStep(NamedTuple):
 
 
 class Specification(NamedTuple):
-    """What a specification says; `permutations` holds all that are possible if it names none."""
+    """A parsed specification; `permutations` has all possible ones if the text names none."""
 
     sessions: tuple[SpecSession, ...]
     permutations: tuple[tuple[PermutationStep, ...], ...]
@@ -71,7 +72,7 @@ class Specification(NamedTuple):
 
 
 def parse(text: str) -> Specification:
-    """Read a specification; raises SpecError with the line of what is wrong."""
+    """Parse a specification. Raises SpecError, which names the line of a syntax error."""
     return _Parser(text).specification()
 
 
@@ -159,7 +160,7 @@ class _Parser:
         return self._take("sql") if self._skip(keyword) else None
 
     def _skip(self, kind: str) -> bool:
-        """Take the next token if it is of a kind; return whether it is."""
+        """Take the next token if it is of this kind; return whether it is."""
         found = self.tokens[0][0] == kind
         if found:
             del self.tokens[0]
@@ -173,7 +174,7 @@ class _Parser:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
-    """Return the kind, the value and the line of each; a keyword or a sign is its own kind."""
+    """Yield the kind, the value and the line of each token; keywords and signs are kinds."""
     at, line = 0, 1
     while at < len(text):
         match = TOKEN.match(text, at)
@@ -191,7 +192,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _all_permutations(sessions: list[SpecSession]) -> Iterator[tuple[PermutationStep, ...]]:
-    """Return all that keep the order of each session's steps, its first session's steps first."""
+    """Yield all permutations that keep the order of each session's steps."""
     for order in _orders([number for number, each in enumerate(sessions) for _ in each.steps]):
         steps = [iter(each.steps) for each in sessions]
         yield tuple(PermutationStep(next(steps[number])) for number in order)

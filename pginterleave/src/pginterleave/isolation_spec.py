@@ -1,10 +1,9 @@
 """Runs PostgreSQL's isolation tests: `python -m pginterleave.isolation_spec FILE`.
 
-It writes what isolationtester of PostgreSQL's source would write. `--expected FILE` compares that
-with the expected output there. It uses psycopg's wrapper of libpq, and sends one step in one
-message. As isolationtester does, it asks PostgreSQL whether a session waits for another session of
-the test. It shares no code with the scheduler of the explorer, so that the tests can compare the
-two.
+The output is that of isolationtester in PostgreSQL's source. `--expected FILE` compares it with the
+expected output. The runner uses psycopg's wrapper of libpq, and sends one step in one message. Like
+isolationtester, it asks PostgreSQL whether a session waits for another session of the test. It
+shares no code with the scheduler of the explorer, so that the tests can compare the two.
 """
 
 import argparse
@@ -29,13 +28,13 @@ from pginterleave.isolation_format import (
 )
 
 SAME, DIFFERENT, NOT_RUN = 0, 1, 2  # exit codes
-NUMBER = re.compile(rb"[0-9.eE -]*[0-9]")  # what PQprint takes for one
+NUMBER = re.compile(rb"[0-9.eE -]*[0-9]")  # PQprint takes these values for numbers
 POLL_INTERVAL = 0.01  # seconds between two questions whether a step waits
 TIMEOUT = 300.0  # seconds until a step that hangs is cancelled
 IS_BLOCKED = b"SELECT pg_catalog.pg_isolation_test_session_is_blocked($1, $2)"
 OK = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.EMPTY_QUERY, pq.ExecStatus.TUPLES_OK)
 
-# What pg_regress sets, as expected output depends on it.
+# The settings of pg_regress, on which the expected output depends.
 SETTINGS = b"""
     SET datestyle = 'Postgres, MDY'; SET timezone = 'PST8PDT'; SET intervalstyle = postgres_verbose
 """
@@ -44,7 +43,7 @@ Write = Callable[[str], object]
 
 
 class SpecConnection:
-    """The connection of a session, and the step that it has been sent and not completed."""
+    """The connection of a session; `active` is the step that was sent and is not completed."""
 
     def __init__(self, conninfo: str, name: str, write: Write, application: str) -> None:
         self.name, self.write = name, write
@@ -54,7 +53,7 @@ class SpecConnection:
         if self.pgconn.status != pq.ConnStatus.OK:
             raise SpecError(f"connection failed: {_text(self.pgconn.error_message)}")
         self.pgconn.exec_(SETTINGS)
-        self.pgconn.exec_(b"SET lc_messages = 'C'")  # which not every role may
+        self.pgconn.exec_(b"SET lc_messages = 'C'")  # fails without effect if the role may not
         named = b"SELECT set_config('application_name', $1, false)"
         self.pgconn.exec_params(named, [f"{application}/{name}".encode()])
         self.pgconn.notice_handler = self._notice
@@ -75,9 +74,9 @@ class Tester:
     """Runs the permutations of a specification.
 
     Args:
-        conninfo: of the database, as libpq takes it; "" for its environment variables.
-        name: of the specification, which some of them look for in application_name.
-        write: called with what is written, as "print to standard output".
+        conninfo: of the database, in libpq's format; "" for the environment variables.
+        name: of the specification; some specifications look for it in application_name.
+        write: called with each part of the output.
     """
 
     def __init__(
@@ -97,7 +96,7 @@ class Tester:
         self.waiting: list[PermutationStep] = []
 
     def run(self) -> None:
-        """Run all permutations. Raises SpecError when one cannot be completed."""
+        """Run all permutations. Raises SpecError if one cannot be completed."""
         try:
             self.write(f"Parsed test spec with {len(self.sessions)} sessions\n")
             for permutation in self.specification.permutations:
@@ -128,11 +127,11 @@ class Tester:
             try:
                 if teardown is not None:
                     connection.execute(teardown, f"teardown{of}")
-            except SpecError as error:  # which does not end the test
+            except SpecError as error:  # it does not end the test
                 sys.stderr.write(f"{error}\n")
 
     def _launch(self, step: PermutationStep) -> None:
-        """Send a step, and report what is completed then."""
+        """Send a step, and report which steps are then completed."""
         connection = self._connection(step.step)
         limit = time.monotonic() + 2 * TIMEOUT
         while connection.active:  # a session takes no step before it has completed the last one
@@ -156,7 +155,7 @@ class Tester:
             self.waiting.append(step)
 
     def _complete_waiting(self, *, nonblock: bool) -> None:
-        """Report which of the steps that were waiting are completed, as long as there are some."""
+        """Report which waiting steps are completed, and repeat while markers depend on that."""
         while True:
             notices = sum(each.notices for each in self.sessions)
             before = self.waiting
@@ -166,14 +165,15 @@ class Tester:
                     self.waiting.append(step)
             news = len(self.waiting) < len(before)
             news = news or notices < sum(each.notices for each in self.sessions)
-            # A marker may refer to what was completed after it was looked at.
+            # A marker may refer to a step that was completed after the marker was checked.
             if not (news and any(each.markers for each in self.waiting)):
                 return
 
     def _is_waiting(self, step: PermutationStep, *, retry: bool, nonblock: bool) -> bool:
         """Wait until a step is completed, and report it; return True if it waits instead.
 
-        Without `nonblock` a lock is waited for. With `retry` it was reported as waiting already.
+        Without `nonblock`, a step that waits for a lock is waited for. `retry` says that the step
+        was already reported as waiting.
         """
         if not retry and Marker() in step.markers:
             self.write(f"step {step.step.name}: {step.step.sql} <waiting ...>\n")
@@ -229,7 +229,7 @@ class Tester:
         return False
 
     def _report(self, connection: SpecConnection) -> None:
-        """Write the results of a step, and the notifications that have come with it."""
+        """Write the results of a step and the notifications that its session has received."""
         pgconn = connection.pgconn
         while result := pgconn.get_result():
             if result.status == pq.ExecStatus.TUPLES_OK:
@@ -263,7 +263,7 @@ def _text(message: bytes | None) -> str:
 
 
 def _result_table(result: Any) -> str:
-    """Write a result as libpq's PQprint does with aligned columns; nothing if it has no columns."""
+    """Write a result like libpq's PQprint with aligned columns; "" if it has no columns."""
     columns = range(result.nfields)
     if not columns:
         return ""
@@ -301,9 +301,9 @@ def run_file(
     expected: Path | None = None,
     write: Write = sys.stdout.write,
 ) -> int:
-    """Run a specification and write its output, or how it differs; return the exit code.
+    """Run a specification and write its output, or the difference from the expected output.
 
-    It is 0, or 1 if the output is not the expected one, or 2 if there is no complete one.
+    Returns the exit code: 0, or 1 if the output differs, or 2 if the output is not complete.
     """
     lines: list[str] = []
     try:
@@ -328,7 +328,7 @@ def main() -> int:
         description="Run a specification of PostgreSQL's isolation tests, and write its output.",
     )
     parser.add_argument("file", type=Path, help="such as src/test/isolation/specs/nowait.spec")
-    text = "compare, and show only what differs from it"
+    text = "the expected output; only the differences are written"
     parser.add_argument("--expected", type=Path, metavar="FILE", help=text)
     parser.add_argument(
         "--conninfo", default="", help="of the database; by default PGHOST, PGDATABASE and so on"

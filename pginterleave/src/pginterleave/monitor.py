@@ -1,4 +1,4 @@
-"""Waits until the processes have stopped or are blocked, as PostgreSQL itself says."""
+"""Waits until the processes have stopped, or are blocked according to PostgreSQL."""
 
 import itertools
 import re
@@ -15,12 +15,12 @@ from pginterleave.formatting import process_names
 from pginterleave.process import AT_STEP, FAILED, RETURNED, RUNNING, Process
 from pginterleave.traces import victim_of, written
 
-MIN_POLL_INTERVAL = 0.0006  # seconds a statement gets before PostgreSQL is asked if it waits
+MIN_POLL_INTERVAL = 0.0006  # seconds until PostgreSQL is first asked whether a statement waits
 MAX_FIRST_POLL = 0.02  # well below the shortest timeout that a process may set
 MAX_POLL_INTERVAL = 0.005  # seconds between two such questions
 MIN_CHECK_TIME = 0.0015  # seconds; a deadlock_timeout of 1 ms has passed by then, nearly always
 MAX_CHECK_TIME = 0.05
-MIN_LATE_CHECK = 0.03  # seconds until a victim that waits looks for the deadlock closed meanwhile
+MIN_LATE_CHECK = 0.03  # seconds until a planned victim looks for the deadlock closed meanwhile
 MAX_LATE_CHECK = 1.0
 NEVER = 3600.0
 
@@ -31,17 +31,17 @@ DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE, QUERY_CANCELED = "40P01", "55P03", "57014
 class Attempt:
     """One attempt at running a schedule."""
 
-    fair: bool = True  # whether a process may not be overtaken by one that waited for less long
+    fair: bool = True  # whether overtaking a process that waited for longer discards the attempt
     known: int = 0  # how many steps of the schedule have been run before
     waits: dict[int, int] = field(default_factory=dict)  # of victims: see waits_of_victims()
     taken: list[SimpleNamespace] = field(default_factory=list)  # the steps
-    effects: list[Effect] = field(default_factory=list)  # that these were expected to have
-    choices: list[int] = field(default_factory=list)  # that led to them
+    effects: list[Effect] = field(default_factory=list)  # the expected effect of each step
+    choices: list[int] = field(default_factory=list)  # the choice that led to each step
     other_victims: list[int] = field(default_factory=list)  # of the deadlock just closed
-    victim_ended: bool = False  # whether the planned one has been ended by it
-    undetermined: bool = False  # PostgreSQL woke several at once: the result may differ
-    limits: dict[str, None] = field(default_factory=dict)  # what of it is not explored
-    unexplored: dict[str, None] = field(default_factory=dict)  # what was decided by chance
+    victim_ended: bool = False  # whether the deadlock just closed has ended its planned victim
+    undetermined: bool = False  # whether timing in PostgreSQL may have changed the result
+    limits: dict[str, None] = field(default_factory=dict)  # see Exploration
+    unexplored: dict[str, None] = field(default_factory=dict)  # see Exploration
     discard_reason: str = ""  # why this attempt does not count
 
     def order(self) -> str:
@@ -53,7 +53,7 @@ class Attempt:
 
 
 class Monitor:
-    """Knows which process waits for which, and whether a wait ended as it always would."""
+    """Knows which process waits for which, and whether a wait ended as it always would end."""
 
     def __init__(
         self,
@@ -63,18 +63,18 @@ class Monitor:
     ) -> None:
         self.processes, self.control, self.stops = processes, control, stops
         self.attempt = Attempt()
-        self.waited_before: dict[Process, tuple[int, ...]] = {}  # for which others, before the step
-        self.durations: dict[str, float] = {}  # seconds, by the statement, with the Python after it
+        self.waited_before: dict[Process, tuple[int, ...]] = {}  # the blockers before the step
+        self.durations: dict[str, float] = {}  # seconds by statement, with the Python after it
         self.have_waited: set[str] = set()  # statements
         self.stalled = False  # no process can go on until PostgreSQL ends a wait
         self.check_time = 0.0  # seconds each wait gets for its deadlock check
-        self.late_check = MIN_LATE_CHECK  # seconds until a victim looks, after the others
-        self.slow_deadlocks = 0  # which took PostgreSQL its own deadlock_timeout to find
+        self.late_check = MIN_LATE_CHECK  # seconds until a planned victim looks for its deadlock
+        self.slow_deadlocks = 0  # deadlocks that ended after the server's deadlock_timeout
 
     def settle(self, runner: Process | None = None) -> bool:
         """Wait until every process is at its next step, done, or blocked by another.
 
-        Returns whether a process that waited before does so no more, or for others.
+        Returns whether a process that waited before no longer waits, or waits for others.
         """
         waited = {process: process.blockers for process in self.processes if process.blockers}
         self.waited_before = waited
@@ -83,7 +83,7 @@ class Monitor:
         unblocked = [each for each in waited if each in returned or each.blockers != waited[each]]
         if len(unblocked) > 1:
             self._check_order(unblocked, returned)
-        while returned:  # one after the other, so that Python runs in one process at a time
+        while returned:  # one at a time, so that Python runs in one process at a time
             returned[0].go()
             self._wait(runner)
             returned = self._in_state(RETURNED)
@@ -99,9 +99,9 @@ class Monitor:
     def _check_order(self, unblocked: list[Process], returned: list[Process]) -> None:
         """Discard the attempt if a process overtook another one that had waited for longer.
 
-        PostgreSQL wakes both at the same time. Mostly, overtaking has the same result as the
+        PostgreSQL wakes both at the same time. Usually, overtaking has the same result as the
         schedule in which the second statement is sent first. If other processes take steps in
-        between, the result may be another, which is not explored.
+        between, the result may differ; it is then not explored.
         """
         attempt = self.attempt
         attempt.undetermined = True
@@ -118,9 +118,9 @@ class Monitor:
         for first, second in itertools.combinations(in_order, 2):
             if second in returned and first in returned:
                 ended = (since[second.session.pid], since[first.session.pid])
-                overtaken = None not in ended and ended[0] < ended[1]  # None: not for this role
+                overtaken = None not in ended and ended[0] < ended[1]  # None: hidden from the role
             else:
-                new = len(attempt.taken) >= attempt.known  # otherwise, it is how it always goes
+                new = len(attempt.taken) >= attempt.known  # a known step did so before
                 overtaken = second in returned and second.number in first.blockers and new
             if overtaken and attempt.fair:
                 attempt.discard_reason = f"Process {second.number} overtook process {first.number}."
@@ -129,7 +129,7 @@ class Monitor:
         began = time.monotonic()
         limit = began + self.control.step_timeout
         sql = runner.sent.sql if runner and runner.sent else ""
-        # A statement that has never waited gets several times as long as it has taken so far.
+        # A statement that has never waited gets four times the duration of its last runs.
         interval = MIN_POLL_INTERVAL
         if sql not in self.have_waited and self._in_state(RUNNING) == [runner]:
             patience = max(MIN_POLL_INTERVAL, 4 * self.durations.get(sql, 0.0))
@@ -139,12 +139,12 @@ class Monitor:
                 if running == [runner] and runner and not runner.sqlstate:
                     seconds = time.monotonic() - began
                     self.durations[sql] = max(seconds, 0.8 * self.durations.get(sql, seconds))
-                interval = 0.0  # a process that it unblocked is on the way already: ask at once
+                interval = 0.0  # a process that it unblocked may already have gone on: ask at once
                 continue
             blocked = self._find_blocked(running)
             if len(blocked) == len(running):
                 for process in running:
-                    if process.sent:  # not in what is no step, such as resetting a session
+                    if process.sent:  # it is None outside a step, as when a session is reset
                         vars(process.sent).setdefault("waited_for", process.blockers)
                 if self.attempt.victim() and _has_cycle(blocked):
                     self._end_missed_deadlock(runner)
@@ -160,7 +160,7 @@ class Monitor:
             interval = min(MAX_POLL_INTERVAL, max(2 * interval, MIN_POLL_INTERVAL / 4))
 
     def _receive_stop(self, timeout: float, runner: Process | None) -> bool:
-        """Take note that a process has stopped, if one does so in time (seconds)."""
+        """Handle the next stop of a process; return False if there is none in `timeout` seconds."""
         try:
             process, state = self.stops.get(timeout=timeout)
         except Empty:
@@ -186,8 +186,8 @@ class Monitor:
     def _check_deadlock(
         self, process: Process, step: SimpleNamespace, runner: Process | None
     ) -> None:
-        """Discard the attempt if a deadlock's victim would be another process the next time."""
-        # A deadlock can be over before the waits were seen; PostgreSQL's report names them.
+        """Discard the attempt if a deadlock's victim may be another process the next time."""
+        # A deadlock can end before its waits are seen; the error's detail names the processes.
         first, *_ = process.detail.splitlines() or [""]
         others = {str(each.session.pid): each.number for each in self.processes if each != process}
         reported = (others[pid] for pid in re.findall(r"\d+", first) if pid in others)
@@ -202,7 +202,7 @@ class Monitor:
             limit = f"another victim of a deadlock of {names} than process {process.number}"
             self.attempt.limits[limit] = None
         if victim:
-            # The end of the planned victim may let another deadlock close, with its own victim.
+            # The end of the planned victim may let another deadlock close, with another victim.
             if not self.attempt.victim_ended and process.number != victim:
                 self.attempt.discard_reason = "The victim of a deadlock was another one."
             self.attempt.victim_ended = True
@@ -215,8 +215,8 @@ class Monitor:
                     "The victim of a deadlock was not the one that waited longest."
                 )
         elif runner and runner != process:
-            # The process waited already when another one closed the cycle: the runner, or one that
-            # the runner let go on. Once each step has had MAX_CHECK_TIME, any victim is accepted.
+            # The process already waited when another process closed the cycle: the runner, or one
+            # that the runner let go on. With MAX_CHECK_TIME for each step, any victim is accepted.
             closed_it = runner.number in self.waited_before.get(process, ())
             if runner in cycle or (not closed_it and self.check_time < MAX_CHECK_TIME):
                 self.check_time = min(MAX_CHECK_TIME, max(MIN_CHECK_TIME, 2 * self.check_time))
@@ -225,10 +225,10 @@ class Monitor:
                 )
 
     def deadlock_timeout(self, choice: int) -> float:
-        """Return after how many seconds the next step, when it waits, is to look for a deadlock.
+        """Return after how many seconds of waiting the next step looks for a deadlock.
 
         A planned victim looks late. The process that closes its deadlock does not look at all.
-        0 stands for the usual time, which is at once.
+        0 stands for the usual time: at once.
         """
         if victim_of(choice):
             return NEVER
@@ -246,9 +246,9 @@ class Monitor:
         """Discard the attempt if a timeout has ended a wait while another process could go on."""
         self.attempt.undetermined = True
         name = "lock_timeout"
-        if process.sqlstate == QUERY_CANCELED:  # which ends what does not wait, too
+        if process.sqlstate == QUERY_CANCELED:  # also ends a statement that does not wait
             name = "statement_timeout"
-        # It may be over before we have seen it wait.
+        # The wait may end before it is seen.
         if not process.foreign_blockers and (name == "lock_timeout" or process.polls < 2):
             waited = True
         if process.timed_out and self.attempt.victim() and not self.attempt.victim_ended:
@@ -262,7 +262,7 @@ class Monitor:
             )
 
     def _find_blocked(self, running: list[Process]) -> dict[Process, tuple[int, ...]]:
-        # Read once: a process that connects gets another.
+        # The pids are read once, because a process that connects gets a new one.
         pids = {process.session.pid: process for process in self.processes}
         asked = [pid for pid, process in pids.items() if process in running]
         for process in running:
@@ -270,11 +270,11 @@ class Monitor:
             process.polls += 1
         blocked = {}
         # pg_locks is one consistent snapshot: if all wait in it, no process makes progress.
-        for pid, age, blockers in self.control.ask(queries.WHO_WAITS, pids=asked):
+        for pid, age, blockers in self.control.ask(queries.BLOCKERS, pids=asked):
             process = pids[pid]
             process.foreign_blockers += sorted(set(blockers) - pids.keys())
             numbers = tuple(sorted({pids[each].number for each in blockers if each in pids}))
-            if 0 in blockers:  # a prepared transaction, which any of the others may end
+            if 0 in blockers:  # a prepared transaction; any other process may end it
                 others = {each.number for each in self.processes} - {process.number}
                 numbers = tuple(sorted(others))
             if numbers:
@@ -284,7 +284,7 @@ class Monitor:
         return blocked
 
     def slow_deadlock_hint(self) -> str:
-        """Return how deadlocks are found faster, to append to why a search was truncated."""
+        """Return a hint for the message of a truncated search; "" if no deadlock was slow."""
         if not self.slow_deadlocks:
             return ""
         return (

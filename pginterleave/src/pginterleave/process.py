@@ -1,6 +1,6 @@
-"""One party of a race: a thread that stops before each step and waits for the scheduler.
+"""A process of a race: a thread that stops before each step and waits for the scheduler.
 
-`shut_down` ends all of them, so that no thread, session, lock or setting is left behind.
+`shut_down` ends all processes, and leaves no thread, session, lock or changed setting behind.
 """
 
 import contextlib
@@ -23,11 +23,11 @@ from pginterleave.formatting import process_names, user_frame
 from pginterleave.states import Position
 from pginterleave.steps import Outcome
 
-# What a process is at. RETURNED: it has been blocked, and is held before its Python goes on.
+# The states of a process. RETURNED: its step was blocked and has returned, and its Python is held.
 IDLE, AT_STEP, RUNNING, RETURNED = "idle", "at a step", "running", "returned"
 DONE, FAILED = "done", "failed"
 
-JOIN_TIMEOUT = 0.1  # seconds for each thread to end by itself, of Control.close_timeout for all
+JOIN_TIMEOUT = 0.1  # seconds for each thread to end, within Control.close_timeout for all
 
 
 class Process:
@@ -43,15 +43,15 @@ class Process:
     ) -> None:
         self.number, self.function = number, function
         self.state = IDLE
-        self.step: Any = None  # the step it is at, or took last
-        self.sent: Any = None  # the step it has not returned from
-        self.blockers: tuple[int, ...] = ()  # the processes it waits for
+        self.step: Any = None  # the step that is next, or the last one
+        self.sent: Any = None  # the step that has not returned
+        self.blockers: tuple[int, ...] = ()  # the processes that it waits for
         self.blocked_since = 0.0  # by time.monotonic()
-        self.foreign_blockers: list[int] = []  # the sessions it waits for that are not a process's
-        self.polls = 0  # how often PostgreSQL was asked whether the step under way waits
-        self.sqlstate = self.detail = ""  # of the error its last step ended in
-        self.deadlock_timeout = 0.0  # seconds a wait of its step may take until it looks; 0: usual
-        self.timed_out = False  # which a clock has caused: not NOWAIT, not pg_cancel_backend
+        self.foreign_blockers: list[int] = []  # the other sessions that it waits for
+        self.polls = 0  # how often PostgreSQL was asked whether the step waits
+        self.sqlstate = self.detail = ""  # of the error of the last step
+        self.deadlock_timeout = 0.0  # for the next step, in seconds; 0: the usual one
+        self.timed_out = False  # whether a timeout caused the error: no NOWAIT, no cancellation
         self.outcome = Outcome()
         self.failure: BaseException | None = None
         self.sending = self.cancelled = self.leaving = False
@@ -72,50 +72,50 @@ class Process:
         self._go.put(None)
 
     def cancel(self) -> None:
-        """End it at its next stop, or now if it is at one."""
+        """End the process at its next stop, or at once if it has stopped."""
         self.cancelled = True
         self._go.put(None)
 
     def interrupt(self) -> None:
-        """End Python that never comes to a stop; what hangs inside C is out of reach."""
+        """End Python code that never reaches a stop; code that hangs in C cannot be ended."""
         if self.thread.is_alive() and not self.leaving:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(
                 ctypes.c_ulong(self.thread.ident or 0), ctypes.py_object(ProcessCancelled)
             )
 
     def position(self) -> Position:
-        """Where it is, in a form that is the same whenever it is there again."""
+        """Return where the process is, in a form that does not change from run to run."""
         return () if self.state == DONE else (self.step.kind, self.step.sql, *self.blockers)
 
     def describe(self) -> str:
-        who = f"Process {self.number}"
+        name = f"Process {self.number}"
         if self.state == DONE:
-            return f"{who} has ended."
+            return f"{name} has ended."
         if self.session.connecting:
-            return f"{who} is connecting to the database."
+            return f"{name} is connecting to the database."
         if self.state == AT_STEP or self.sending:
             where = f"{self.step.filename}:{self.step.lineno} ({self.step.function})"
             what = "is about to send" if self.state == AT_STEP else "has sent"
-            for_whom = ""
+            waits = ""
             if self.blockers:
-                for_whom = f" and waits for {process_names(self.blockers)}"
+                waits = f" and waits for {process_names(self.blockers)}"
             elif self.foreign_blockers:
                 pids = ", ".join(map(str, self.foreign_blockers))
-                for_whom = f" and waits for session {pids}, which belongs to no process"
-            return f"{who} {what} {self.step.sql!r}{for_whom}, at {where}."
+                waits = f" and waits for session {pids}, which belongs to no process"
+            return f"{name} {what} {self.step.sql!r}{waits}, at {where}."
         frame = user_frame(sys._current_frames().get(self.thread.ident or 0))
         if frame is None:
-            return f"{who} is in Python."
+            return f"{name} is in Python."
         filename, lineno = frame.f_code.co_filename, frame.f_lineno
         line = linecache.getline(filename, lineno).strip()
-        return f"{who} is in Python at {filename}:{lineno} ({frame.f_code.co_name}): {line}"
+        return f"{name} is in Python at {filename}:{lineno} ({frame.f_code.co_name}): {line}"
 
     # From here on, everything runs in the thread of the process.
 
     @contextlib.contextmanager
     def stepping(self, kind: str, sql: str, params: Any) -> Iterator[SimpleNamespace]:
         """Stop, take one step when the scheduler says so, and record its result."""
-        if "SAVEPOINT" in sql:  # Django names savepoints after the thread, which differs
+        if "SAVEPOINT" in sql:  # Django's names contain the number of the thread
             sql = sql.replace(str(threading.get_ident()), "1")
         frame = user_frame(sys._getframe(2))
         code = frame.f_code if frame else None
@@ -157,9 +157,9 @@ class Process:
             self._raise_cancelled()
 
     def _raise_cancelled(self) -> NoReturn:
-        """Raise ProcessCancelled; if it was swallowed before, again at one of the next lines.
+        """Raise ProcessCancelled; if it was swallowed before, raise it in one of the next lines.
 
-        A loop with a bare `except:` catches it, but not when it is raised in the handler.
+        A loop with a bare `except:` catches it, unless it is raised in the handler.
         """
         lines = self._cancellations
         self._cancellations += 1
@@ -172,7 +172,7 @@ class Process:
             return trace
 
         if lines:
-            sys.settrace(lambda *_: None)  # nothing that is called from now on
+            sys.settrace(lambda *_: None)  # new frames are not traced
             frame = user_frame(sys._getframe(1))
             while frame:
                 frame.f_trace = trace
@@ -184,11 +184,11 @@ class Process:
             self._stops.put((self, state))
             self._go.get()
         if self.cancelled:
-            self.session.leave()  # it may swallow the exception, but must not keep its locks
+            self.session.leave()  # code may swallow the exception, but must not keep its locks
             self._raise_cancelled()
 
     def _live(self) -> None:
-        with contextlib.suppress(ProcessCancelled):  # also an interruption as it is leaving
+        with contextlib.suppress(ProcessCancelled):  # also an interruption during leave()
             try:
                 self.session.open()
                 while True:
@@ -222,14 +222,14 @@ class Process:
             self.outcome = Outcome(raised=error)
             seen: set[int] = set()
             each: BaseException | None = error
-            while each and id(each) not in seen:  # what the frames hold is not for the next one
+            while each and id(each) not in seen:  # the next schedule must not see their objects
                 seen.add(id(each))
                 traceback.clear_frames(each.__traceback__)
                 each = each.__cause__ or each.__context__
 
 
 def shut_down(processes: list[Process], control: Control, error: BaseException | None) -> None:
-    """End the threads and sessions of the processes; note on `error` what could not be ended."""
+    """End the threads and sessions of the processes; note on `error` which could not be ended."""
 
     def pids(of: list[Process]) -> list[int]:
         return [pid for process in of for pid in (process.session.pid, *process.session.copies)]
@@ -243,7 +243,7 @@ def shut_down(processes: list[Process], control: Control, error: BaseException |
         process.cancel()
     control.terminate(pids(hanging))
     for process in hanging:
-        if not process.sending:  # the end of its session ends it otherwise
+        if not process.sending:  # otherwise the end of its session ends it
             process.interrupt()
     for process in processes:
         if process.thread.ident:
@@ -251,7 +251,7 @@ def shut_down(processes: list[Process], control: Control, error: BaseException |
     left = alive()
     control.terminate(pids(left))
     while left and time.monotonic() < limit:
-        # A bare `except:` swallows this, but not when it comes between two rounds of its loop.
+        # A bare `except:` swallows this, unless it comes between two iterations of its loop.
         for process in left:
             process.interrupt()
         left[0].thread.join(0.001)

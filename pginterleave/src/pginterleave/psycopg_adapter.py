@@ -8,7 +8,7 @@
 
     explore([process, process], using=database, setup=…, invariant=…)
 
-A library that takes a function that opens connections can use it, such as SQLAlchemy's
+It also works with a library that takes a function to open connections, such as SQLAlchemy:
 `create_engine("postgresql+psycopg://", creator=database.connect, poolclass=NullPool)`.
 """
 
@@ -27,7 +27,7 @@ from pginterleave.session import IN_TRANSACTION, Session, keep_rows
 
 
 class PsycopgDatabase:
-    """A database, given as to `psycopg.connect`, and the connections to it."""
+    """A database, given by the arguments of `psycopg.connect`, and the connections to it."""
 
     Error: type[Exception] = psycopg.Error
 
@@ -44,9 +44,9 @@ class PsycopgDatabase:
     def connect(
         self, *, autocommit: bool = False, row_factory: RowFactory[Any] = tuple_row
     ) -> "psycopg.Connection[Any]":
-        """Return a connection: in a process the one whose statements are steps, else a plain one.
+        """Return a connection whose statements are steps; outside a process, a plain one.
 
-        Raises CannotExplore in a process that has one already, and in a thread that it started.
+        Raises CannotExplore in a process that already has one, and in a thread that it started.
         """
         session: PsycopgSession | None = getattr(self._of_thread, "session", None)
         if session:
@@ -82,7 +82,7 @@ class PsycopgDatabase:
 
 
 class PsycopgSession(Session):
-    """A process's session: what it opens and closes are handles of one connection."""
+    """A process's session: the process opens and closes handles of one connection."""
 
     def __init__(self, database: PsycopgDatabase, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -106,7 +106,7 @@ class PsycopgSession(Session):
         self._kept_connection = kept
 
     def connect(self, *, autocommit: bool, row_factory: RowFactory[Any]) -> "PsycopgConnection":
-        """Return a handle in the first state of a connection."""
+        """Return a new handle. Raises CannotExplore if one is open."""
         if self._handle is not None:
             raise CannotExplore(
                 f"Process {self.number} opens a second connection while its first one is open; "
@@ -120,7 +120,6 @@ class PsycopgSession(Session):
         return self._handle
 
     def in_transaction(self) -> bool:
-        """Whether what it does next takes effect only with a later COMMIT."""
         return bool(self._handle and not self._handle.autocommit) or super().in_transaction()
 
     def level_of(self) -> Any:
@@ -130,18 +129,17 @@ class PsycopgSession(Session):
         return [self._kept_connection]
 
     def control(self, sql: str) -> None:
-        """Begin or end a transaction unnoticed by the handle."""
         self._kept_connection.execute(sql)
 
     def end(self) -> None:
-        """Close the handle, and put the session back to its first state."""
+        """Close the handle, and reset the session to its first state."""
         if self._handle:
             self._handle.is_closed, self._handle = True, None
         super().end()
 
 
 class PsycopgConnection(psycopg.Connection[Any]):
-    """What the code under test uses: commits, rollbacks and closing are steps."""
+    """The connection of the code under test: commits, rollbacks and closing are steps."""
 
     session: PsycopgSession
     is_closed = False
@@ -152,11 +150,11 @@ class PsycopgConnection(psycopg.Connection[Any]):
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed, or its process has ended."""
+        """Whether the connection was closed, or its process has ended."""
         return self.is_closed or super().closed
 
     def close(self) -> None:
-        """End the session, as closing does: it rolls back, and releases all locks."""
+        """End the session, which rolls back and releases all locks."""
         if not self.is_closed:
             self.session.end()
 
@@ -178,16 +176,16 @@ class PsycopgConnection(psycopg.Connection[Any]):
         return super().cursor(*args, **options)
 
     def pipeline(self) -> Any:
-        """Refuse: what is sent together cannot be ordered."""
+        """Refuse: statements that are sent together cannot be ordered."""
         raise CannotExplore("A pipeline cannot be observed.")
 
     def _start_query(self) -> Generator[Any, Any, Any]:
-        """Note the statement of a cursor that is not the one below, as psycopg.ClientCursor."""
+        """Note the statement of a cursor of another class, such as psycopg.ClientCursor."""
         self.session.note_past()
         yield from super()._start_query()
 
     def _exec_command(self, command: Any, *args: Any) -> Generator[Any, Any, Any]:
-        """Take BEGIN, COMMIT, ROLLBACK and what `transaction()` sends."""
+        """Take BEGIN, COMMIT, ROLLBACK and the statements of `transaction()`."""
         self.check()
         sql = command.decode() if isinstance(command, bytes) else str(command)
         if statements.only_begins(sql):
@@ -198,7 +196,7 @@ class PsycopgConnection(psycopg.Connection[Any]):
 
 
 class PsycopgCursor(psycopg.Cursor[Any]):
-    """Takes statements step by step, and records what they return."""
+    """Takes each statement as a step, and records its result."""
 
     _step: Any = None
 

@@ -25,14 +25,14 @@ NOT_PROVEN = "not proven"
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("interleave", "every schedule of concurrent database code")
     group.addoption(
-        "--interleave-replay", metavar="ORDER", default="", help="run this schedule only, as 1212"
+        "--interleave-replay", metavar="ORDER", default="", help="run only this schedule: 1212"
     )
     for name, (kind, metavar, text) in OPTIONS.items():
         group.addoption(_flag(name), type=kind, metavar=metavar, help=text)
     group.addoption("--interleave-count-all", action="store_true", default=None, help=COUNT_ALL)
     text = "folder for a JSON file of each test that fails with a counterexample"
     group.addoption("--interleave-artifacts", metavar="DIR", help=text)
-    group.addoption("--interleave-html", metavar="FILE", help="a page with what each test found")
+    group.addoption("--interleave-html", metavar="FILE", help="a page with the result of each test")
     parser.addini("interleave_artifacts", f"{text}; by default there is none", default="")
 
 
@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 class DatabaseNames(list[str]):
     """The names of the fixtures of a test, as if `transactional_db` were one of them.
 
-    pytest-django makes a test database, and sorts tests, if a mark or these names tell that a test
+    pytest-django makes a test database and sorts tests if a mark or these names say that a test
     uses a database. The fixture `transactional_db` itself would empty every table.
     """
 
@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def interleave(request: pytest.FixtureRequest) -> Iterator[Interleave]:
     """Explore every schedule of some functions, and fail unless all of them are safe.
 
-    It opens the database to the test, without a transaction, and puts the rows back afterwards.
+    The fixture opens the database without a transaction, and restores the rows afterwards.
     """
     database, databases = nullcontext(), None
     if request.config.pluginmanager.hasplugin("django"):  # pytest-django
@@ -80,7 +80,7 @@ def interleave(request: pytest.FixtureRequest) -> Iterator[Interleave]:
 
 
 def _configured(item: pytest.Item, **options: Any) -> Interleave:
-    """Return what a test explores with, as the command line and its marks have it."""
+    """Return the Interleave of a test, with the options of the command line and of its marks."""
     given = {name: item.config.getoption(_flag(name)) for name in (*OPTIONS, "count_all")}
     options |= {name: value for name, value in given.items() if value is not None}
     for mark in reversed(list(item.iter_markers("interleave"))):
@@ -93,7 +93,7 @@ def _configured(item: pytest.Item, **options: Any) -> Interleave:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Fail a test that explores and never looks at the result: it would pass in any case."""
+    """Fail a test that explores and never reads the result: it would pass in any case."""
     test_case: Any = getattr(item, "instance", None)
     if hasattr(test_case, "new_interleave"):  # InterleaveMixin's
         test_case.new_interleave = functools.partial(_configured, item)
@@ -112,14 +112,14 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     run = item.stash.get(KEY, None) if call.when == "call" else None
-    if run and run.replay:  # a schedule that was asked for is drawn, also if it holds
+    if run and run.replay:  # a replayed schedule is drawn even if the invariant holds
         item.user_properties += [
             ("interleave", f"{item.nodeid}, schedule {schedule.order}:\n\n{schedule.draw()}")
             for schedule in run.replayed
         ]
     report = yield
     if call.excinfo and call.excinfo.errisinstance(NotProven):
-        vars(report)["not_proven"] = True  # which pytest-xdist hands on
+        vars(report)["not_proven"] = True  # pytest-xdist sends the attribute to its controller
     if run:
         vars(report)["interleave"] = reporting.of_test(item.nodeid, run, call.excinfo)
     folder = item.config.getoption("--interleave-artifacts")
@@ -142,7 +142,7 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] 
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say what is not proven, draw the schedules that were replayed, and write the page."""
+    """Report which tests are not proven, draw the replayed schedules, and write the page."""
     reports = [each for kind in terminalreporter.stats.values() for each in kind]
     found = [each for report in reports for each in getattr(report, "interleave", ())]
     if name := config.getoption("--interleave-html"):

@@ -1,13 +1,13 @@
-"""What PostgreSQL is asked and told, besides what the processes send."""
+"""The SQL that the explorer sends, besides that of the processes."""
 
-WHO_WAITS = """
+BLOCKERS = """
     SELECT pid, extract(epoch FROM clock_timestamp() - waitstart)::float8, pg_blocking_pids(pid)
     FROM pg_locks WHERE NOT granted AND pid = ANY(%(pids)s)
     UNION ALL
     SELECT pid, NULL, pg_safe_snapshot_blocking_pids(pid) FROM unnest(%(pids)s::int[]) AS pid
 """
 
-# The time, and which sessions of other connections of this interpreter there are.
+# The time, and the open sessions of other connections of this interpreter.
 NOW = """
     SELECT clock_timestamp()::text,
         ARRAY(SELECT pid FROM pg_stat_activity WHERE pid = ANY(%(others)s)),
@@ -37,10 +37,11 @@ SET = "SELECT set_config(%(name)s, %(value)s, false)"
 NO_TIMEOUTS = """
     SELECT set_config(name, '0', false) FROM pg_settings
     WHERE name IN ('transaction_timeout', 'idle_session_timeout')
-"""  # which not every version of PostgreSQL has
+"""  # not every version of PostgreSQL has both
 
-# Makes the script that runs after each schedule and resets the session to its state now. The script
-# also reports how many rows the session has written: `rows.py` finds the changed tables by that.
+# Returns the script that runs after each schedule and resets the session to its present state. The
+# script also reports how many rows the session has written, from which `rows.py` finds the changed
+# tables.
 NEW_SESSION = """
     SELECT 'RESET SESSION AUTHORIZATION; RESET ALL; SELECT pg_advisory_unlock_all(); CLOSE ALL; '
         || 'UNLISTEN *; DEALLOCATE ALL; DISCARD TEMP; DISCARD SEQUENCES; '
@@ -51,8 +52,8 @@ NEW_SESSION = """
         ('transaction_isolation', 'transaction_read_only', 'transaction_deferrable')
 """
 
-# Names of functions, and of relations that are no plain tables. PostgreSQL's own objects have
-# numbers below 16384. Of these, only functions that run a query given as a text.
+# The names of functions, and of relations that are not plain tables. The oids of built-in objects
+# are below 16384; of these, only the functions are listed that run a query given as a text.
 SPECIAL_NAMES = """
     SELECT lower(proname), 'function', ''
     FROM pg_proc JOIN pg_language ON pg_language.oid = prolang
@@ -66,9 +67,9 @@ SPECIAL_NAMES = """
     SELECT '', 'event trigger', evtname FROM pg_event_trigger WHERE evtenabled <> 'D'
 """
 
-# Names by which a statement calls a function without naming it, or reads the transaction's clock.
-# The columns: the name in the statement, the kind and the name of what is called, and whether only
-# statements that write call it.
+# The names by which a statement calls a function without naming it, or reads the transaction's
+# clock. The columns: the name in the statement, the kind and the name of the called object, and
+# whether only statements that write call it.
 HIDDEN_CALLS = """
 WITH RECURSIVE called (class, object, kind, name) AS (
     SELECT 'pg_proc', pg_proc.oid, 'function', proname::text
@@ -91,8 +92,8 @@ WITH RECURSIVE called (class, object, kind, name) AS (
     WHERE definition ~* ('\\m(now|today|tomorrow|yesterday|transaction_timestamp'
         '|current_(date|time|timestamp)|local(time|timestamp))\\M')
 ), uses (class, object, used_class, used_object, by_writing) AS (
-    -- What an expression, an operator, a cast, a view or an aggregate is made of.
-    -- A domain is made of its default, which only statements that write call.
+    -- The parts of an expression, an operator, a cast, a view or an aggregate.
+    -- A part of a domain is its default, which only statements that write call.
     SELECT class, objid, used_class, refobjid, class = 'pg_type'
         AND EXISTS (SELECT FROM pg_type WHERE oid = objid AND typtype = 'd')
     FROM pg_depend, text(classid::regclass) AS class, text(refclassid::regclass) AS used_class
@@ -100,7 +101,7 @@ WITH RECURSIVE called (class, object, kind, name) AS (
         used_class IN ('pg_proc', 'pg_operator', 'pg_type') AND class IN ('pg_attrdef', 'pg_cast',
             'pg_class', 'pg_constraint', 'pg_operator', 'pg_policy', 'pg_rewrite', 'pg_type')
         OR (class, used_class) IN (('pg_proc', 'pg_proc'), ('pg_rewrite', 'pg_class')))
-    -- What a table or a type has.
+    -- The parts of a table or a type.
     UNION ALL SELECT 'pg_class', adrelid, 'pg_attrdef', oid, true FROM pg_attrdef
     UNION ALL SELECT 'pg_class', conrelid, 'pg_constraint', oid, true FROM pg_constraint
     UNION ALL SELECT 'pg_class', indrelid, 'pg_class', indexrelid, true FROM pg_index
@@ -117,7 +118,7 @@ WITH RECURSIVE called (class, object, kind, name) AS (
         FROM pg_cast WHERE oid >= 16384
     UNION ALL SELECT 'pg_type', unnest(ARRAY[oprleft, oprright]), 'pg_operator', oid, false
         FROM pg_operator WHERE oid >= 16384
-    -- The tables that statements go on to: partitions, and those that a foreign key cascades to.
+    -- The tables that a statement also touches: partitions, and tables that a key cascades to.
     UNION ALL SELECT 'pg_class', inhparent, 'pg_class', inhrelid, false FROM pg_inherits
     UNION ALL SELECT 'pg_class', confrelid, 'pg_class', conrelid, true FROM pg_constraint
         WHERE confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd')
@@ -128,7 +129,7 @@ WITH RECURSIVE called (class, object, kind, name) AS (
     FROM uses JOIN reaching ON used_class = reaching.class AND used_object = reaching.object
     WHERE uses.object <> 0
 ), truncating (object, name) AS (
-    -- TRUNCATE … CASCADE goes on along every foreign key.
+    -- TRUNCATE … CASCADE follows every foreign key.
     SELECT tgrelid, tgname FROM pg_trigger WHERE NOT tgisinternal AND tgtype & 32 <> 0
     UNION
     SELECT above, name FROM truncating JOIN (

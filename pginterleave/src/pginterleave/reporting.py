@@ -1,4 +1,4 @@
-"""What the tests of a run have found: a page of HTML, annotations of a CI, files of JSON."""
+"""The reports on the tests of a run: an HTML page, annotations for GitHub, JSON files."""
 
 import json
 import re
@@ -9,18 +9,18 @@ from typing import Any
 from pginterleave import formatting
 from pginterleave.picture import html_report as report
 from pginterleave.picture.cells import REFUSED
-from pginterleave.picture.recorded import WRITES
+from pginterleave.picture.wording import WRITES
 from pginterleave.results import Schedule
 from pginterleave.testing import Failure, Interleave
 
 
 def of_test(test: str, run: Interleave, error: Any) -> list[report.Found]:
-    """Return what each exploration of a test has found: plain data, which pytest-xdist hands on.
+    """Return the result of each exploration of a test, as plain data that pytest-xdist can send.
 
     Args:
-        test: its node id.
-        run: what it has explored with.
-        error: pytest's description of the exception that it ended in, or None.
+        test: the test's node id.
+        run: the test's Interleave.
+        error: pytest's ExceptionInfo of the test's exception, or None.
     """
     found = []
     replay = {each.counterexample.order: each.replay for each in run.failures}
@@ -32,7 +32,7 @@ def of_test(test: str, run: Interleave, error: Any) -> list[report.Found]:
         pictures = [
             report.picture(
                 schedule,
-                # Of a name that stands in url(#…), only letters and digits are safe.
+                # In url(#…), only letters and digits are safe.
                 name=re.sub("[^A-Za-z0-9]", "-", f" {test} {number} {schedule.order}"),
                 snapshots=snapshots,
                 replay=replay.get(schedule.order, ()),
@@ -44,7 +44,7 @@ def of_test(test: str, run: Interleave, error: Any) -> list[report.Found]:
         found.append(_found(test, report.NOT_PROVEN, str(error.value), []))
     worst = run.found[-1].counterexample if run.found else None
     if error and worst:
-        # The line that made the last write, or sent the last step.
+        # The line that sent the last write, or else the last step.
         sent = [step for step in worst.timeline if step.filename]
         writes = [step for step in sent if step.kind in WRITES]
         places = [(step.filename, step.lineno) for step in writes or sent]
@@ -63,7 +63,7 @@ def _found(test: str, verdict: str, summary: str, pictures: list[str]) -> report
 
 
 def annotations(found: Sequence[report.Found], root: Path) -> Iterator[str]:
-    """Yield for each test that fails what makes GitHub show it at the line of code."""
+    """Yield an annotation for each test that fails: GitHub shows it at the line of code."""
     for each in found:
         if not each["failed"]:
             continue
@@ -77,10 +77,10 @@ def annotations(found: Sequence[report.Found], root: Path) -> Iterator[str]:
 
 
 def write_artifact(folder: Path, name: str, test: str, failures: list[Failure]) -> Path:
-    """Write what a test has found to `folder/name.json`, and return the path.
+    """Write the failures of a test to `folder/name.json`, and return the path.
 
     The file holds a list with an entry for each call that failed: the summary, the counterexample
-    with its steps and outcomes, the counterexample drawn as text, and how to replay it.
+    with its steps and outcomes, the counterexample drawn as text, and the ways to replay it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"

@@ -1,4 +1,4 @@
-"""What an exploration returns: its schedules, and whether the invariant holds in each of them."""
+"""The result of an exploration: its schedules, and whether the invariant holds in each."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -10,14 +10,14 @@ from pginterleave import formatting
 from pginterleave.steps import Outcome, Timeline, draw
 
 Observe = Callable[[], object]
-AT_FIRST = "stopped at the first violation"  # a search that does not count them all
+AT_FIRST = "stopped at the first violation"  # `truncated` of a search without count_all
 
 _watchers: list[list["Exploration"]] = []
 
 
 @contextlib.contextmanager
 def unread() -> Iterator[list["Exploration"]]:
-    """Enter with a list of the explorations that were made and whose result was not read."""
+    """Enter with a list of the explorations whose results have not been read."""
     explorations: list[Exploration] = []
     _watchers.append(explorations)
     try:
@@ -39,9 +39,9 @@ class NotProven(AssertionError):
 class Schedule:
     """One schedule that was run: its `order` (`1212`), its steps, and the outcomes.
 
-    `violation` says what does not hold afterwards; it is empty when the invariant holds. When a
-    process `raises` an exception that is not expected, it says which, and the invariant was not
-    asked.
+    `violation` says what does not hold afterwards; it is empty if the invariant holds. If a process
+    `raises` an exception that is not expected, `violation` names the exception, and the invariant
+    was not run.
     """
 
     order: str
@@ -52,7 +52,7 @@ class Schedule:
 
     @property
     def serial(self) -> bool:
-        """Whether one process after the other has run: there is no race in it."""
+        """Whether the processes have run one after the other, so that there is no race."""
         taken = [step.process for step in self.timeline]
         waited = any(step.waited_for for step in self.timeline)
         return not waited and sum(map(ne, taken, taken[1:])) < max(1, len(set(taken)))
@@ -62,7 +62,7 @@ class Schedule:
         return draw(self.timeline, self.outcomes, width)
 
     def explain(self) -> str:
-        """Return the drawing, what is violated, and the traceback of a process that raised it."""
+        """Return the drawing, the violation, and the tracebacks of processes that raised."""
         told = [self.draw(), self.violation]
         if self.raises:
             raised = filter(None, (outcome.raised for outcome in self.outcomes))
@@ -82,16 +82,17 @@ class Exploration:
     `schedules` is the number of all schedules, and `violating` the number of those that violate. In
     `raising` of the violating ones a process raises, and in the others the invariant does not hold.
     Without reductions all schedules ran. `truncated` says what ended the search early; it is empty
-    when the search is complete. In a truncated search, `covered` is a sentence on what was counted
-    for certain, and `left` estimates how many schedules were left to run (0: not known). `seconds`
+    if the search is complete. In a truncated search, `covered` is a sentence on the schedules that
+    were certainly counted, and `left` estimates how many were left to run (0: unknown). `seconds`
     is the time that the exploration took.
 
     `isolation_level` is the isolation level of the transactions, if it was given.
 
     `limits` names parts of the processes that are not explored, as they cannot be stepped through.
-    Nothing is proven if one of the following is not empty. `unobserved` names what has sent
+    Nothing is proven if one of the following is not empty. `unobserved` names the senders of
     statements past the explorer. `unseen_commits` names statements that commit within their step,
-    where another session could come between. `unexplored` names what PostgreSQL decides by chance.
+    where another session could come between. `unexplored` names orders that PostgreSQL decides by
+    chance.
     """
 
     orders: tuple[str, ...]
@@ -123,31 +124,31 @@ class Exploration:
 
     @property
     def complete(self) -> bool:
-        """Whether every schedule was counted. Only then does finding nothing prove anything."""
+        """Whether every schedule was counted. Only then is a search without violations a proof."""
         unproven = self.unobserved or self.unseen_commits or self.unexplored
         return not (self.truncated or unproven)
 
     def replay(self, order: str, *, observe: Observe | None = None) -> Schedule:
-        """Run one schedule again; see `run_schedule`."""
+        """Run one schedule again, as `run_schedule` does."""
         return self._run(order, observe)
 
     def assert_safe(self) -> None:
-        """Raise AssertionError with the counterexample drawn, or NotProven, which is one, too.
+        """Raise AssertionError with the counterexample drawn, or NotProven, its subclass.
 
-        Nothing is proven when not every schedule was counted, or when no process has sent anything.
-        Nothing is proven either when a process has sent statements that were not observed, or that
+        Nothing is proven if not every schedule was counted, or if no process has sent anything.
+        Nothing is proven either if a process has sent statements that were not observed, or that
         commit within their step.
         """
-        __tracebackhide__ = True  # for pytest: the counterexample says it all
+        __tracebackhide__ = True  # for pytest: the counterexample is enough
         self.assert_no_violation()
         if not self.complete:
             raise NotProven(f"Not proven: {self}.")
 
     def assert_no_violation(self) -> None:
-        """Raise AssertionError with the counterexample drawn.
+        """Raise AssertionError with the counterexample drawn, or NotProven if no step was sent.
 
-        A truncated search, or a sample, passes when it has found no violation. Schedules that were
-        left out may violate the invariant.
+        A truncated search or a sample without a violation passes. Schedules that were left out may
+        violate the invariant.
         """
         __tracebackhide__ = True
         if self.counterexample:
@@ -157,17 +158,19 @@ class Exploration:
 
     def _told(self, counterexample: Schedule) -> str:
         if serial := next((each for each in self.violations if each.serial), None):
-            also = " Or name the exception in `expected`, if it is right." if serial.raises else ""
+            also = (
+                " Or name the exception in `expected`, if it is correct." if serial.raises else ""
+            )
             sent = f"In the order {serial.order}" if serial.order else "Nothing was sent"
             return (
-                "This fails one after the other, too: it is no race. Look at what the test sets "
-                "up, such as primary keys that a sequence hands out again, at the functions and at "
-                f"the invariant.{also} {sent}:\n\n{serial.explain()}\n\n{self}."
+                "The processes also fail one after the other: there is no race. Check what the "
+                "test sets up, such as primary keys that a sequence returns again, the functions "
+                f"and the invariant.{also} {sent}:\n\n{serial.explain()}\n\n{self}."
             )
         shortest = "The shortest so far" if self.truncated else "The shortest"
         text = f"{self}. {shortest} is {counterexample.order}:\n\n{counterexample.explain()}"
         if counterexample.raises:
-            text += "\n\nThe invariant is not asked then, unless `expected` names the exception."
+            text += "\n\nThe invariant does not run then, unless `expected` names the exception."
         if self.other:
             found = "a process raises an exception" if self.other.raises else "the invariant fails"
             text += f"\n\nAnd {found}, as in {self.other.order}:\n\n{self.other.explain()}"
@@ -179,7 +182,7 @@ class Exploration:
         text = f"{failing} of {so_far}{self.schedules} schedules violate{'s' * (failing == 1)} "
         text += "the invariant"
         if self.raising:
-            text += f", and in {self.raising} a process raises what is not expected"
+            text += f", and in {self.raising} a process raises an unexpected exception"
         if len(self.orders) < self.schedules:
             text += f" ({len(self.orders)} ran, the others are equivalent)"
         if self.truncated == AT_FIRST:
@@ -187,10 +190,11 @@ class Exploration:
         elif self.truncated:
             text += f"; the search was truncated: {self.truncated}"
         if self.unobserved:
-            text += f"; statements were sent past it, by {' and '.join(self.unobserved)}"
+            senders = " and ".join(self.unobserved)
+            text += f"; statements were sent past the explorer, by {senders}"
         if self.unseen_commits:
             sent = "; ".join(self.unseen_commits)
-            text += f"; what commits within one step belongs in a transaction: {sent}"
+            text += f"; put what commits within one step into a transaction: {sent}"
         if self.left:
             seconds = self.seconds * self.left / len(self.orders)
             text += f". About {self.left:,} or more are left to run, in some {seconds:,.0f} s"

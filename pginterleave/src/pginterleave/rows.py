@@ -1,8 +1,8 @@
-"""Puts the rows of all tables back to how they were, without emptying every table.
+"""Restores the rows of all tables, without emptying every table.
 
 PostgreSQL counts the rows that are written to each table. Each session of an exploration reports
 its counts when a schedule ends. So only tables that were written are compared, and only rows that
-differ are deleted or inserted. Sequences are set back, too.
+differ are deleted or inserted. Sequences are restored, too.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from pginterleave.explorer_errors import CannotExplore
 
 Ask = Callable[[str, dict[str, Any]], list[Any]]
 
-MAX_BYTES = 16 * 2**20  # of a table that is saved; a larger one must not be written
-MAX_PASSES = 5  # triggers and cascades may change what has been put back
+MAX_BYTES = 16 * 2**20  # of a table that is saved; a larger table must not be written
+MAX_PASSES = 5  # triggers and cascades may change rows that have been restored
 
 REPORT_COUNTS = "SELECT pg_stat_force_next_flush()"
 
@@ -90,42 +90,42 @@ class WatchedTable:
     """A table, and what changes when it is written."""
 
     oid: int
-    name: str  # quoted, and with its schema where that is needed
+    name: str  # quoted, and with its schema if needed
     file: int | None
     changes: int
-    is_view: bool  # a materialized one
+    is_view: bool  # whether it is a materialized view
     size: int = field(compare=False)  # bytes
 
 
 class Rows:
-    """The rows of all tables of a database as they are when this is made.
+    """The rows of all tables of a database at the time when the object is made.
 
-    It runs on the caller's connection, which must not be in a transaction.
+    `ask` runs queries on the caller's connection, which must not be in a transaction.
     """
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         if ask("SHOW track_counts", {})[0][0] != "on":
-            raise CannotExplore("Rows are put back with the counts of track_counts, which is off.")
+            raise CannotExplore("Restoring rows needs the counts of track_counts, which is off.")
         self._no_triggers: bool = ask(MAY_IGNORE_TRIGGERS, {})[0][0]
         self._seen = self._tables()
         self._sequences: list[str] = self._ask(SEQUENCES, {})[0][0]
         self._too_large = {oid for oid, each in self._seen.items() if each.size > MAX_BYTES}
-        self._saved = self._save()  # as SQL, by the table's oid; not of tables without rows
+        self._saved = self._save()  # as SQL, by the oid of each table that has rows
         self._scripts: dict[int, tuple[str, str]] = {}  # by the table's oid
         self._place = self._places()
 
     def changed(self) -> bool:
-        """Return whether anything was written since this was made or rows were put back."""
+        """Return whether anything was written since the rows were saved or restored."""
         return bool(self._written(self._tables()) or self._moved())
 
     def put_back(self) -> None:
-        """Put the rows of all tables and the sequences back.
+        """Restore the rows of all tables, and the sequences.
 
         Raises:
             CannotExplore: a table that was written is too large to be saved, a materialized view
-                was refreshed that was out of date, or something, as a trigger, writes again
-                whenever rows are put back.
+                that was out of date has been refreshed, or something, such as a trigger, writes
+                again whenever rows are restored.
         """
         for _ in range(MAX_PASSES):
             tables = self._tables()
@@ -143,10 +143,10 @@ class Rows:
                 self._seen = self._tables()
                 return
         names = ", ".join(table.name for table in written)
-        raise CannotExplore(f"Rows cannot be put back: something keeps writing to {names}.")
+        raise CannotExplore(f"Rows cannot be restored: something keeps writing to {names}.")
 
     def _moved(self) -> list[str]:
-        """Return what sets all sequences back, if one of them has moved."""
+        """Return the statements that restore all sequences, if one has moved."""
         return self._sequences if self._ask(SEQUENCES, {})[0][0] != self._sequences else []
 
     def _written(self, tables: dict[int, WatchedTable]) -> list[WatchedTable]:
@@ -167,7 +167,8 @@ class Rows:
     def _places(self) -> dict[int, int]:
         """Return the places of the tables in an order: a table comes after those it refers to.
 
-        There is no order of a circle. Only deferred constraints allow rows in a circle.
+        Tables that refer to each other in a cycle have no order. Only deferred constraints allow
+        rows in a cycle.
         """
         sorter: TopologicalSorter[int] = TopologicalSorter()
         for table, other in self._ask(REFERENCES, {}):
@@ -178,13 +179,13 @@ class Rows:
             return {}
 
     def _script(self, table: WatchedTable) -> tuple[str, str]:
-        """Return what takes rows out and what puts them in."""
+        """Return the statements that delete the wrong rows, and insert the missing ones."""
         if table.oid in self._scripts:
             return self._scripts[table.oid]
         if table.oid in self._too_large:
             raise CannotExplore(
                 f"The table {table.name} was written, and is larger than {MAX_BYTES} bytes: its "
-                "rows cannot be saved and put back."
+                "rows cannot be restored."
             )
         saved = self._saved.get(table.oid)
         script = f"DELETE FROM ONLY {table.name}", ""  # noqa: S608 - PostgreSQL has quoted it
@@ -197,7 +198,7 @@ class Rows:
         return script
 
     def _refresh(self, view: WatchedTable) -> bool:
-        """Refresh a materialized view unless it is as it was; return whether that was needed."""
+        """Refresh a materialized view if it has changed; return whether it had."""
         saved = self._saved.get(view.oid) or "'{}'"
         differs = DIFFERS.format(name=view.name, saved=saved)
         if not self._ask(differs, {}):
@@ -205,8 +206,8 @@ class Rows:
         self._ask(REFRESH.format(name=view.name), {})
         if view.oid in self._too_large or self._ask(differs, {}):
             raise CannotExplore(
-                f"The materialized view {view.name} was refreshed and cannot be put back, as it "
-                f"was out of date or is larger than {MAX_BYTES} bytes: refresh it before."
+                f"The materialized view {view.name} was refreshed and cannot be restored: it was "
+                f"out of date, or is larger than {MAX_BYTES} bytes. Refresh it before the test."
             )
         return True
 

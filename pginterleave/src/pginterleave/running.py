@@ -17,14 +17,14 @@ from pginterleave.search import Search
 from pginterleave.states import Ending
 from pginterleave.traces import process_of
 
-LOOK_FURTHER = 100  # schedules after one that raises, for one in which the invariant fails
-MAX_RUNS = 200  # of schedules, for one that is simpler
+LOOK_FURTHER = 100  # schedules to run after one that raises, to find a broken invariant
+MAX_RUNS = 200  # of schedules, to find a simpler one
 BAR_DELAY = 1.0  # seconds before a bar is drawn
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a search is: `share` is an estimate from 0 to 1, `seconds` the time it has taken."""
+    """The progress of a search: `share` estimates the part that is done, from 0 to 1."""
 
     share: float
     schedules: int
@@ -77,10 +77,10 @@ class Run:
         *,
         count_all: bool,
     ) -> str:
-        """Run all schedules, up to a limit; return which limit ended it, or "".
+        """Run all schedules, up to a limit; return which limit ended the search, or "".
 
-        Without `count_all` it ends at the first one in which the invariant does not hold, and, when
-        a process raises an exception, looks for such a one no further than LOOK_FURTHER.
+        Without `count_all` the search ends at the first schedule in which the invariant does not
+        hold, and LOOK_FURTHER schedules after the first one in which a process raises.
         """
         chooser, scheduler = self.chooser, self.scheduler
         end = math.inf  # how many schedules are to run, once one has raised
@@ -118,17 +118,17 @@ class Run:
         return round(len(self.orders) / share - len(self.orders)) if share else 0
 
     def of_other_kind(self, than: Schedule | None) -> Schedule | None:
-        """Return the simplest schedule that raises, if this one does not, or the other way round.
+        """Return the simplest violating schedule of the other kind than `than`, or None.
 
-        Of those that have run; None if there is none.
+        One kind is that a process raises, the other that the invariant does not hold.
         """
         others = [each for each in self.violations if than and each.raises != than.raises]
         return min(others, key=lambda each: simplicity(each.order), default=None)
 
     def counterexample(self) -> Schedule | None:
-        """Return the simplest violating schedule; run it if only equivalent ones have run.
+        """Return the simplest violating schedule; run it if only equivalent schedules have run.
 
-        Raises NotDeterministic if it does not violate the invariant, unlike these.
+        Raises NotDeterministic if it does not violate the invariant and an equivalent one does.
         """
         order = self.chooser.shortest_violation()
         if order is None:
@@ -145,7 +145,7 @@ class Run:
         )
 
     def near(self, order: str) -> Schedule:
-        """Run the schedule that is nearest to this order of processes, which may be impossible."""
+        """Run the schedule nearest to an order of processes, as the order may be impossible."""
 
         def choose(ready: dict[int, Effect], *_: object) -> int:
             taken = [process_of(each) for each in self.scheduler.attempt.choices]
@@ -162,9 +162,9 @@ class Run:
 
 
 def shrink(schedule: Schedule, run: Callable[[str], Schedule]) -> Schedule:
-    """Return the simplest schedule of the same kind that exchanging some steps leads to.
+    """Return the simplest schedule of the same kind that is found by exchanging some steps.
 
-    `run` runs a schedule that is near an order of processes, as not every order is possible.
+    `run` runs the schedule nearest to an order of processes, as not every order is possible.
     """
     tried: set[str] = set()
     simpler: Schedule | None = schedule
@@ -185,7 +185,7 @@ def shrink(schedule: Schedule, run: Callable[[str], Schedule]) -> Schedule:
 
 
 def _interrupted_once(order: str) -> Iterator[str]:
-    """Return the orders in which one process is interrupted once, and the others are not at all."""
+    """Yield the orders in which one process is interrupted once, and no other process is."""
     processes = sorted(set(order))
     if switches(order) <= len(processes):
         return
@@ -197,7 +197,7 @@ def _interrupted_once(order: str) -> Iterator[str]:
 
 
 def _simpler_orders(order: str) -> Iterator[str]:
-    """Return the orders in which two runs of steps of a process are one."""
+    """Yield the orders in which two runs of steps of one process are joined."""
     runs = ["".join(steps) for _, steps in groupby(order)]
     for first in range(len(runs)):
         for second in range(first + 2, len(runs)):

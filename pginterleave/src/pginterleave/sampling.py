@@ -1,12 +1,11 @@
-"""A sample of the schedules, where there are too many to run them all. It does no I/O.
+"""A sample of the schedules, if there are too many to run all of them. It does no I/O.
 
-Every second schedule is a random walk: one of the processes that can go on, chosen at random, takes
-each step. In the other schedules each process has a random priority, and the process with the
-highest priority takes the step. At a few random steps, that process gets the lowest priority. This
-is PCT (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs",
-ASPLOS 2010): with n processes and k steps, one such schedule finds a violation that d - 1
-preemptions make possible with a probability of at least 1 / (n * k ** (d - 1)), however many
-schedules there are.
+Every second schedule is a random walk: a random process of those that can go on takes each step. In
+the other schedules each process has a random priority, and the process with the highest priority
+takes the step. At a few random steps, that process gets the lowest priority. This is PCT
+(Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS
+2010): with n processes and k steps, one such schedule finds a violation that d - 1 preemptions make
+possible with a probability of at least 1 / (n * k ** (d - 1)), however many schedules there are.
 """
 
 import itertools
@@ -21,22 +20,22 @@ MAX_CHANGES = 3  # of priorities in one schedule
 
 
 class Sampler:
-    """Chooses schedules at random, by the methods of a Search; the seed decides which."""
+    """Chooses random schedules, with the interface of a Search; the seed decides which."""
 
-    prefix: Order = ()  # a sample knows no step beforehand
+    prefix: Order = ()  # a sample plans no step beforehand
 
     def __init__(self, processes: int, *, schedules: int, seed: int | None) -> None:
         self.processes, self.schedules = processes, schedules
         self.seed = random.randrange(2**32) if seed is None else seed  # noqa: S311 - no secret
         self.number = 0  # of the schedule
-        self.longest = processes  # steps, of the schedules so far
+        self.longest = processes  # steps of the longest schedule so far
         self.orders: set[str] = set()
         self.violating: dict[str, int] = {}
-        self.branchings: list[float] = []  # of each random walk: the product of its choices
+        self.branchings: list[float] = []  # by random walk: the product of its numbers of choices
         self.rewind()
 
     def add_victims(self, victims: list[int]) -> None:
-        """Leave out the other victims of a deadlock: a sample proves nothing."""
+        """Ignore the other victims of a deadlock: a sample proves nothing."""
 
     def rewind(self) -> None:
         self.random = random.Random(f"{self.seed} {self.number}")  # noqa: S311 - no secret
@@ -99,7 +98,7 @@ class Sampler:
         return f"sample={self.schedules} taken with seed={self.seed}"
 
     def covered(self) -> str:
-        # The mean of the products is an unbiased estimate of how many there are (Knuth 1975).
+        # The mean of the products is an unbiased estimate of the number of schedules (Knuth 1975).
         mean = math.fsum(self.branchings) / len(self.branchings)
         estimate = float(f"{max(mean, len(self.orders)):.2g}")
         return (

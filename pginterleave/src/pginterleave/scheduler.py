@@ -34,15 +34,15 @@ from pginterleave.steps import Outcome, Step
 from pginterleave.traces import parsed, process_of, victim_of, waits_of_victims, written
 
 MAX_PROCESSES = 9  # a schedule is written with one digit for each step
-ATTEMPTS = 100  # at a schedule in which PostgreSQL woke several processes at the same time
-FAIR_ATTEMPTS = 30  # of these, so many in which none of the woken may overtake another
+ATTEMPTS = 100  # at one schedule, as timing in PostgreSQL may discard an attempt
+FAIR_ATTEMPTS = 30  # of these, attempts in which no process may overtake another
 
 Setup = Callable[[], object]
 Invariant = Callable[[list[Outcome]], str | None]
 Expected = type[BaseException] | tuple[type[BaseException], ...]
 
 # Returns the choice of the next step. The arguments: the effects of the steps that can be taken, by
-# process; the positions; whether the last step did more than its effect says; the claims.
+# process; the positions; whether the last step did more than its effect; the claims.
 Choose = Callable[[dict[int, Effect], Positions, bool, Claims], int]
 
 
@@ -82,9 +82,9 @@ class Scheduler:
         self.monitor = Monitor(self.processes, self.control, stops)
         self.attempt = self.monitor.attempt
         self.add_victims: Callable[[list[int]], object] = lambda _: None
-        self.reduce = False  # whether the effects of steps are of interest
-        self.writes = True  # and also which rows they write
-        self.affected_others = False  # the last step did more than its effect says
+        self.reduce = False  # whether the effects of steps are needed
+        self.writes = True  # whether effects need to name the rows that are written
+        self.affected_others = False  # whether the last step did more than its effect
 
     def __enter__(self) -> "Scheduler":
         try:
@@ -113,8 +113,10 @@ class Scheduler:
         """Run one schedule; `choose` says which of the ready processes takes the next step.
 
         `before` runs before each attempt. The schedule begins with the choices `planned`, and the
-        first `known` of them have run before. `add_victims` gets the other possible victims of a
-        deadlock.
+        first `known` of them have run before. `add_victims` is called with the other possible
+        victims of a deadlock.
+
+        Raises NotDeterministic if no attempt counts.
         """
         self.add_victims = add_victims
         for number in range(ATTEMPTS):
@@ -133,10 +135,10 @@ class Scheduler:
         raise NotDeterministic(f"{self.attempt.discard_reason} ({ATTEMPTS} attempts)")
 
     def run_order(self, order: str, observe: Observe | None) -> Schedule:
-
+        """Run a schedule from its written form. Raises ImpossibleSchedule."""
         choices = parsed(order)
         if written(choices) != order:
-            raise ImpossibleSchedule(f"{order!r} is not written like a schedule, as 1212 is.")
+            raise ImpossibleSchedule(f"{order!r} is not a schedule such as 1212.")
 
         def choose(ready: dict[int, Effect], *_: object) -> int:
             taken = len(self.attempt.taken)
@@ -198,7 +200,7 @@ class Scheduler:
                 except NotDeterministic as error:
                     if not attempt.undetermined:
                         raise
-                    attempt.discard_reason = str(error)  # the rest runs in any order
+                    attempt.discard_reason = str(error)  # the rest may run in any order
             self._take(choice, effects.get(process.number, GLOBAL))
             if observe:
                 with self._noting_errors("in observe"):
@@ -240,14 +242,14 @@ class Scheduler:
             if self.attempt.other_victims:
                 self.add_victims(self.attempt.other_victims)
         self.attempt.other_victims, self.attempt.victim_ended = [], False
-        # An error releases locks. A wait for a subtransaction goes on for the whole transaction.
+        # An error releases locks. A wait for a subtransaction goes on until the transaction ends.
         self.affected_others = bool(getattr(step, "error", "")) or (unblocked and expected != LOCAL)
 
     def _unexpected(self, outcomes: list[Outcome]) -> str:
         for number, outcome in enumerate(outcomes, start=1):
             error = outcome.raised
             if error and not isinstance(error, self.expected):
-                # The message of a database's error stands at the step that got it.
+                # The timeline shows the message of a database error at its step.
                 known = is_database_error(error)
                 what = type(error).__name__ if known else formatting.exception(error)
                 return f"process {number} raises {what}"
@@ -280,7 +282,7 @@ class Scheduler:
         )
 
     def _claim(self, process: Process, effects: dict[int, Effect]) -> Claim:
-        """Return what the process claims; nothing if it waits, or if that is of no interest."""
+        """Return the claim of a process; an empty one if it waits, or if claims are not needed."""
         if not (self.reduce and self.writes) or process.number not in effects:
             return Claim()
         earlier = self._taken_by(process)
@@ -292,7 +294,7 @@ class Scheduler:
 
     @contextlib.contextmanager
     def _noting_errors(self, where: str) -> Iterator[None]:
-        """Add to an error where it was raised and, if it waited, what the processes were at."""
+        """Add a note to an error: where it was raised and, after a lock_timeout, each process."""
         self.control.prepare()
         try:
             yield

@@ -1,4 +1,4 @@
-"""The search over all schedules: which one is next. It does no I/O.
+"""The search over all schedules: chooses the next one. It does no I/O.
 
 Schedules with the fewest preemptions come first. So a search that a limit ends early has run all
 schedules with few preemptions, and most races need one or two. A *preemption* is a step of another
@@ -21,15 +21,15 @@ from pginterleave.formatting import process_names
 from pginterleave.states import Needed, Position, Positions, State
 from pginterleave.traces import Order, Trace, canonical, composed, inverse, with_victim, written
 
-MAX_CHOICE = 9  # of a process that closes no deadlock with another victim
+MAX_CHOICE = 9  # a larger choice names the victim of a deadlock
 
 
 class Search:
     """The choices of which process takes the next step, those with the fewest preemptions first.
 
     `reduce` merges the states of equivalent orders. Schedules with more preemptions than `bound`
-    are left out. The processes of each set in `alike` can be exchanged: states that are the same
-    but for an exchange are merged, too.
+    are left out. The processes of each set in `alike` can be exchanged: states that differ only in
+    an exchange are merged, too.
     """
 
     def __init__(
@@ -43,25 +43,25 @@ class Search:
         self.bound, self.alike = bound, [*alike]
         self.merges = reduce or bool(self.alike)
         self.derives = reduce and not self.alike
-        self.deriving: set[tuple[State, int]] = set()  # steps that were looked for in vain
+        self.deriving: set[tuple[State, int]] = set()  # steps for which this was tried
         self.overlaid: dict[tuple[State, tuple[int, ...]], State] = {}
-        self.states: dict[Trace, State] = {}  # those that several orders may lead to
+        self.states: dict[Trace, State] = {}  # the states that several orders may lead to
         self.first: State | None = None
         self.start: Trace = ((),) * processes
         self.pending: list[tuple[int, Order, State]] = []  # by preemptions: steps not yet taken
-        self.prefix: Order = ()  # what the schedule begins with
+        self.prefix: Order = ()  # the choices that the schedule begins with
         self.preemptions = 0  # in the prefix
-        self.certain = -1  # all schedules with so many preemptions, or fewer, are counted
-        self.done = 0.0  # the share of the search
+        self.certain = -1  # every schedule with at most so many preemptions is counted
+        self.done = 0.0  # the share of the search that is done
         self.rewind()
 
     def rewind(self) -> None:
-        """Begin a schedule, possibly one that was begun before."""
+        """Begin a schedule, or begin it again."""
         self.order: Order = ()
-        self.path: list[State] = []  # what the order leads through
+        self.path: list[State] = []  # the states before each step of the order
         self.merged: list[tuple[State, int, State]] = []  # steps that lead to known states
         self.used = self.preemptions  # preemptions so far
-        self.pruned = False  # all that this schedule can lead to is known
+        self.pruned = False  # whether every state that can follow is known
 
     def choose(
         self,
@@ -72,8 +72,8 @@ class Search:
     ) -> int:
         """Return which of the ready processes, given with their effects, takes the next step.
 
-        `affected_others` says that the last step did more than its effect says, and `claims` what
-        each process holds and wants.
+        `affected_others` says that the last step did more than its effect. `claims` has the locked
+        and the wanted rows of each process.
         """
         if self.pruned:
             return next(iter(ready))
@@ -88,7 +88,7 @@ class Search:
         return number
 
     def count(self, *, violates: int, affected_others: bool) -> bool:
-        """Keep what the schedule that has run has led to; return whether its end is new."""
+        """Keep the states of the schedule that has run; return whether its last state is new."""
         new = False
         if not self.pruned:
             end = self._reach((), {}, affected_others)
@@ -98,12 +98,12 @@ class Search:
         return new
 
     def advance(self) -> bool:
-        """Go to the next schedule; False when there is none."""
+        """Go to the next schedule; return False if there is none."""
         while self.pending and (self.bound is None or self.pending[0][0] <= self.bound):
             preemptions, order, state = heapq.heappop(self.pending)
             number = order[-1]
             if state.steps[number] != preemptions:
-                continue  # it was taken since, or needs fewer
+                continue  # it was taken since, or needs fewer preemptions
             self.certain = preemptions - 1
             self.deriving.clear()
             try:
@@ -124,12 +124,12 @@ class Search:
         return False
 
     def left_out(self) -> str:
-        """Return why a search that has ended has not run all schedules, or ""."""
+        """Return why an ended search has not run all schedules; "" if it has."""
         left = any(state.steps[order[-1]] == each for each, order, state in self.pending)
         return f"preemption_bound={self.bound} reached" if left else ""
 
     def covered(self) -> str:
-        """Return which of the schedules are counted for certain, in a sentence, or ""."""
+        """Return a sentence on which schedules are certainly counted, or ""."""
         preemptions = "1 preemption" if self.certain == 1 else f"{self.certain} preemptions"
         return f"Every schedule with at most {preemptions} was counted" if self.certain >= 0 else ""
 
@@ -149,7 +149,7 @@ class Search:
         return min(self.done, 1.0)
 
     def add_victims(self, victims: list[int]) -> None:
-        """Explore the other ends of the deadlock that the last step has closed."""
+        """Add the schedules with other victims of the deadlock that the last step has closed."""
         if self.pruned:
             return
         state, process = self.path[-1], self.order[-1]
@@ -164,7 +164,7 @@ class Search:
     def _take_again(self, positions: Positions) -> int:
         state = self.path[-1].steps[self.order[-1]] if self.path else self.first
         assert isinstance(state, State)
-        if state.waiting:  # the processes it waits for are not kept
+        if state.waiting:  # its positions do not say which process waits for which
             expected = tuple(position[:2] for position in state.positions)
             same = expected == tuple(position[:2] for position in positions)
         else:
@@ -175,9 +175,9 @@ class Search:
             raise NotDeterministic(
                 f"After the same steps {written(self.order)!r}, process {number} "
                 f"{_describe(before)} the first time and {_describe(now)} now. "
-                "A process has to do the same whenever the same schedule is run: give it fixed "
+                "In the same schedule a process has to do the same each time: give it fixed "
                 "keys, clocks and seeds, and an ORDER BY where it takes the first row, and let "
-                "setup undo what it leaves in Python and in the database."
+                "setup undo its changes in Python and in the database."
             )
         self.path.append(state)
         return self.prefix[len(self.order)]
@@ -189,9 +189,9 @@ class Search:
         affected_others: bool,
         claims: Claims = (),
     ) -> State:
-        """Return the state that a new step has led to: a new one, or one that is known."""
-        state = State(self.order, self.start, positions, ready, claims=claims)
-        state.steps = dict.fromkeys(ready)
+        """Return the state that a new step has led to: a new or a known one."""
+        steps = dict.fromkeys(ready)
+        state = State(self.order, self.start, positions, ready, claims=claims, steps=steps)
         if self.path:
             before, number = self.path[-1], self.order[-1]
             state.share = before.share / len(before.steps)
@@ -214,7 +214,7 @@ class Search:
     def _known(self, state: State, number: int) -> State | None:
         """Return the state that a step leads to, if that is known from equivalent orders.
 
-        Raises Needed if it is known once another step has run.
+        Raises Needed if another step has to run first.
         """
         if not self.derives or number > MAX_CHOICE:
             return None if state.waiting else self._equal(state, number)
@@ -231,7 +231,7 @@ class Search:
         return self._equal(state, number) or self._derived(state, number)
 
     def _follow(self, state: State, number: int) -> State | None:
-        """Return the state that a step leads to, if it was taken or another order tells it."""
+        """Return the state that a step leads to, if it was taken or can be derived."""
         after = state.steps.get(number)
         if isinstance(after, State):
             return after
@@ -270,7 +270,7 @@ class Search:
         self.deriving.clear()
         for number in sorted(state.steps, key=lambda each: state.preempts(last, each)):
             if self.derives and waits_for(state.claims, number):
-                continue  # where it leads is told by what follows
+                continue  # the state that it leads to is derived later
             known = self._known(state, number)
             if known is None:
                 self.used += state.preempts(last, number)
@@ -279,7 +279,7 @@ class Search:
         return 0
 
     def _keep(self) -> None:
-        new = max(len(self.prefix) - 1, 0)  # where its first new step begins
+        new = max(len(self.prefix) - 1, 0)  # the place of the first new step
         path = self.path[new:]
         if self.merges:
             for state in path:
@@ -302,7 +302,7 @@ class Search:
             self._spread(after, before.there(number), preemptions + before.preempts(last, number))
 
     def _spread(self, state: State, last: int, preemptions: int) -> None:
-        """Note how few preemptions lead to a state, and from there to all that follow it."""
+        """Note the fewest preemptions that lead to a state, and to the states that follow it."""
         reached = [(state, last, preemptions)]
         while reached:
             state, last, preemptions = reached.pop()
@@ -317,7 +317,7 @@ class Search:
                     self._offer(state, number, fewest)
 
     def _offer(self, state: State, number: int, preemptions: int) -> None:
-        """Note that a schedule with so many preemptions could take a step that none has taken."""
+        """Note that a schedule with so many preemptions could take a step not yet taken."""
         known = state.steps[number]
         if known is None or (isinstance(known, int) and preemptions < known):
             state.steps[number] = preemptions

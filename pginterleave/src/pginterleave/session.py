@@ -1,8 +1,8 @@
-"""The session of a process: what is the same for every adapter over psycopg or psycopg2.
+"""The session of a process: the base class of the adapters for psycopg and psycopg2.
 
-An adapter gives the code under test a connection that calls `step` before each statement. It
-implements the abstract methods. The driver's connection is kept from schedule to schedule, and
-reset to its first state after each.
+An adapter gives the code under test a connection that calls `step` for each statement, and
+implements the abstract methods. The driver's connection is kept for the next schedule, and reset
+to its first state after each schedule.
 """
 
 import abc
@@ -22,7 +22,7 @@ IN_TRANSACTION = (2, 3)  # libpq's PQTRANS_INTRANS and PQTRANS_INERROR
 READ_COMMITTED = (None, "READ_COMMITTED", "READ_UNCOMMITTED", 0, 1, 4)
 FIRST_STATE = ("autocommit", "isolation_level", "readonly", "read_only", "deferrable")
 
-ROWS_KEPT = 10  # of what a step returned, for the timeline
+ROWS_KEPT = 10  # of the result of a step, for the timeline
 
 
 def keep_rows(step: Any, cursor: Any, rows: Sequence[Any]) -> None:
@@ -38,29 +38,29 @@ def keep_rows(step: Any, cursor: Any, rows: Sequence[Any]) -> None:
 
 
 class Session(abc.ABC):
-    """One process's session with PostgreSQL. Everything but its queries runs in its thread."""
+    """The session of one process with PostgreSQL; it is used in the thread of the process."""
 
     def __init__(self, process: "Process", control: "Control", *, split_autocommit: bool) -> None:
         self.process, self.number = process, process.number
         self.split_autocommit, self.catalogue = split_autocommit, control.catalogue
         self.wait_until_closed = control.wait_until_closed
         self.pid = 0
-        self.copies: dict[int, Any] = {}  # the driver's connections of its copies, by their pids
+        self.copies: dict[int, Any] = {}  # the driver's connections of its copies, by pid
         self.thread: threading.Thread | None = None
         self.connecting = False
-        self.serializable = False  # whether its transactions are, by default
-        self.snapshots_last = False  # whether a transaction may have one, as in REPEATABLE READ
-        self.checks_deadlocks_at_once = False  # for which the role may set deadlock_timeout
+        self.serializable = False  # whether its transactions are SERIALIZABLE by default
+        self.snapshots_last = False  # whether a snapshot may serve a whole transaction
+        self.checks_deadlocks_at_once = False  # whether the role may set deadlock_timeout
         self.commit_is_a_step = False  # whether the COMMIT of its next statement is another step
         self._kept: Any = None  # the driver's connection
-        self._may_hold_locks = False  # whether it has sent what may take advisory locks
-        self._looks_late = False  # whether deadlock_timeout may not be what it is at first
-        self._is_marked = False  # whether it has sent what no reset undoes
-        self.pids: set[int] = set()  # all that it has had
+        self._may_hold_locks = False  # whether it may have taken advisory locks
+        self._looks_late = False  # whether deadlock_timeout may have been changed
+        self._is_marked = False  # whether it has sent a statement that no reset undoes
+        self.pids: set[int] = set()  # all pids that it has had
         self._first_state: dict[str, Any] = {}
-        self._new_session = ""
-        self._says_begin = False  # and not with the first statement of the transaction
-        self._sends = False  # what is a step, or what the explorer sends for itself
+        self._new_session = ""  # the script that resets the session
+        self._says_begin = False  # whether it has sent a BEGIN alone, before the first statement
+        self._sends = False  # whether it sends a step or a statement of the explorer
 
     @abc.abstractmethod
     def current(self) -> Any:
@@ -68,7 +68,7 @@ class Session(abc.ABC):
 
     @abc.abstractmethod
     def use(self, kept: Any) -> None:
-        """Give the code under test a connection with no memory; open a session if kept is None."""
+        """Give the code under test a new connection over `kept`; open a session if it is None."""
 
     @abc.abstractmethod
     def all_of_thread(self) -> list[Any]:
@@ -76,7 +76,7 @@ class Session(abc.ABC):
 
     @abc.abstractmethod
     def control(self, sql: str) -> None:
-        """Begin or end a transaction unnoticed by the adapted connection."""
+        """Begin or end a transaction without the knowledge of the adapted connection."""
 
     @contextlib.contextmanager
     def statement(self, sql: str, params: Any, *, may_split: bool = True) -> Iterator[Any]:
@@ -85,7 +85,7 @@ class Session(abc.ABC):
         `may_split` says that `sql` is one statement and does not outlive its transaction.
         """
         alone, special = not self.in_transaction(), self.catalogue.special
-        # Whether its transaction has begun in an order that not every schedule explores.
+        # Whether not every order in which the transaction could have begun is explored.
         later = self.has_begun() and (self.catalogue.reduced or self._says_begin)
         self.catalogue.note(sql, alone=alone, later=later)
         if later and statements.has_clock_text(f"{params}"):
@@ -105,7 +105,7 @@ class Session(abc.ABC):
 
     @contextlib.contextmanager
     def step(self, kind: str, sql: str, params: Any = None) -> Iterator[Any]:
-        """Take one step when the scheduler says so; enters with what is recorded of it."""
+        """Take one step when the scheduler says so; enter with the record of the step."""
         self._may_hold_locks = self._may_hold_locks or "advisory_lock" in sql.lower()
         self._is_marked = bool(self._is_marked or statements.MARKS_SESSION.search(sql))
         with self.process.stepping(kind, sql, params) as step, self.sending():
@@ -120,7 +120,7 @@ class Session(abc.ABC):
 
     @contextlib.contextmanager
     def sending(self) -> Iterator[None]:
-        """Enter to send a step, or what the explorer sends for itself."""
+        """Enter to send a step, or a statement of the explorer."""
         before, self._sends = self._sends, True
         try:
             yield
@@ -142,17 +142,17 @@ class Session(abc.ABC):
         return bool(connection) and connection.info.transaction_status in IN_TRANSACTION
 
     def in_transaction(self) -> bool:
-        """Whether what it does next takes effect only with a later COMMIT."""
+        """Whether the next statement takes effect only with a later COMMIT."""
         connection = self._open()
         return bool(connection) and (not connection.autocommit or self.has_begun())
 
     def look_for_deadlocks(self, seconds: float, kind: str) -> None:
-        """Set after how many seconds a wait looks for a deadlock; 0 stands for the usual time."""
+        """Set after how many seconds a wait looks for a deadlock; 0: the usual time."""
         connection = self._open()
         if not (seconds or self._looks_late) or not connection or kind == "CLOSE":
             return
         if connection.info.transaction_status != IN_TRANSACTION[1]:
-            self._looks_late = True  # a ROLLBACK may set back what this sets
+            self._looks_late = True  # also if it is reset here: a ROLLBACK may undo that
             self.control(f"SET deadlock_timeout = {int(1000 * seconds) or 1}")
 
     def level_of(self) -> Any:
@@ -175,19 +175,19 @@ class Session(abc.ABC):
         """Begin a schedule."""
         self.thread = threading.current_thread()
         if self._kept is not None and select.select([self._kept], [], [], 0)[0]:
-            self._kept.close()  # an unasked message: the session was terminated
+            self._kept.close()  # an unexpected message: the session was terminated
             self._kept = None
         self.use(self._kept)
 
     def opened(self, connection: Any) -> None:
-        """Take over a driver's connection that has just been opened."""
+        """Set up a driver's connection that has just been opened."""
         self._kept, self.pid = connection, connection.info.backend_pid
         self.pids.add(self.pid)
         self._first_state = {
             name: getattr(connection, name) for name in FIRST_STATE if hasattr(connection, name)
         }
         with connection.cursor() as cursor:
-            # A stop may take longer than what is allowed to sit idle in a transaction.
+            # A stop of the process may take longer than the timeouts for idle transactions.
             cursor.execute(
                 f"SET application_name = 'interleave process {self.number}';"
                 "SET synchronous_commit = off; SET idle_in_transaction_session_timeout = 0"
@@ -212,7 +212,7 @@ class Session(abc.ABC):
         try:
             yield
         except BaseException:
-            with contextlib.suppress(Exception):  # the first error is the one to see
+            with contextlib.suppress(Exception):  # the first error is reported
                 self.control("ROLLBACK")
             raise
 
@@ -222,7 +222,7 @@ class Session(abc.ABC):
                 each.close()
 
     def end(self) -> None:
-        """Put the session back to its first state, as if the process had ended."""
+        """Reset the session to its first state, as if the process had ended."""
         connection, self._kept = self.current(), None
         for each in (*self.all_of_thread(), *self.copies.values()):
             if each is not connection:
@@ -246,7 +246,7 @@ class Session(abc.ABC):
                 if self._may_hold_locks:
                     self._may_hold_locks = False
                     cursor.execute(queries.HOLDS_ADVISORY_LOCKS)
-                    # A process that waits for its locks goes on, so that its end is a step.
+                    # The release of advisory locks is a step: a process may wait for them.
                     ends = self.step("CLOSE", "CLOSE") if cursor.fetchone() else ends
                 with ends:
                     cursor.execute(self._new_session)

@@ -1,8 +1,8 @@
 """Which row a simple statement is about, from its text alone: `… WHERE id = %s`.
 
-A statement that is not known to be simple has no shape, such as one with a join, a subquery, a
-comment or a cast. A statement with a shape reads and locks rows of one table, and only rows that
-meet all its conditions.
+A statement with a shape reads and locks rows of one table, and only rows that meet all its
+conditions. Other statements have no shape, such as those with a join, a subquery, a comment or a
+cast.
 """
 
 import functools
@@ -25,13 +25,13 @@ _AFTER_CONDITIONS = {"returning", "order", "limit", "offset", "fetch", "for"}
 
 @dataclass(frozen=True)
 class Constant:
-    """A value in a statement: written in it, or the parameter with this place or name."""
+    """A value in a statement: its text, or the place or name of its parameter."""
 
     text: str = ""
     place: int | str | None = None
 
     def value(self, params: Any) -> Any:
-        """Return the value, as a text if the statement has it; None if it is not there."""
+        """Return the text, or the value of the parameter; None if that is missing."""
         if self.place is None:
             return self.text
         try:
@@ -44,9 +44,9 @@ class Constant:
 class Shape:
     """A statement about rows of one table.
 
-    `equal` are the columns that it compares with constants, all of which must be equal;
-    `exact` says that it has no other conditions. `assigned` are the columns that it sets, with
-    the constant if it is one. `strong` says that its row locks are those of a change.
+    `equal` has the columns that must equal a constant; `exact` says that there is no other
+    condition. `assigned` has the columns that the statement sets, with the value if that is a
+    constant. `strong` says that its row locks exclude each other.
     """
 
     kind: str
@@ -56,11 +56,11 @@ class Shape:
     assigned: tuple[tuple[str, Constant | None], ...] = ()
     locks: bool = True
     strong: bool = True
-    waits: bool = True  # for a row that is locked: neither NOWAIT nor SKIP LOCKED
+    waits: bool = True  # for a locked row: neither NOWAIT nor SKIP LOCKED
 
 
 class _NotSimple(Exception):
-    """What the statement is about cannot be told from its text."""
+    """The statement has no shape."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -123,7 +123,7 @@ def _parse(tokens: Tokens) -> Shape:
         locking = [text for kind, text, _ in end if kind == "word"]
         strong = locking[:2] == ["for", "update"] or locking[:4] == ["for", "no", "key", "update"]
         waits = "nowait" not in locking and "skip" not in locking
-        # There is no limit, or a written one that is not zero.
+        # There is no LIMIT, or a literal one greater than zero.
         limit = _split(rest, {"limit"})[1]
         has_rows = not limit or any(
             kind == "number" and text.strip("0") != "" for kind, text, _ in limit[1:2]
@@ -134,7 +134,7 @@ def _parse(tokens: Tokens) -> Shape:
 
 
 def _outside(tokens: Tokens) -> Iterator[tuple[int, str, str]]:
-    """Yield the place, the kind and the text of what is in no parentheses, and of their ends."""
+    """Yield place, kind and text of the tokens outside parentheses, and of closing ones."""
     depth = 0
     for place, (kind, text, _) in enumerate(tokens):
         depth += (text == "(") - (text == ")") if kind == "other" else 0
@@ -143,7 +143,7 @@ def _outside(tokens: Tokens) -> Iterator[tuple[int, str, str]]:
 
 
 def _split(tokens: Tokens, words: set[str]) -> tuple[Tokens, Tokens]:
-    """Split before the first of the words that stands outside of all parentheses."""
+    """Split before the first of these words outside parentheses."""
     for place, kind, text in _outside(tokens):
         if kind == "word" and text in words:
             return tokens[:place], tokens[place:]
@@ -151,7 +151,7 @@ def _split(tokens: Tokens, words: set[str]) -> tuple[Tokens, Tokens]:
 
 
 def _table(tokens: Tokens) -> tuple[str, Tokens]:
-    """Take the name of a table, without its schema."""
+    """Return the name of a table without its schema, and the tokens after the name."""
     names, place = [], 0
     while place < len(tokens) and tokens[place][0] in ("name", "word"):
         names.append(tokens[place][1])
@@ -165,7 +165,7 @@ def _table(tokens: Tokens) -> tuple[str, Tokens]:
 
 
 def _names(table: str, alias: Tokens) -> set[str]:
-    """Return what a column may be qualified with: the alias, if there is one."""
+    """Return the qualifier of a column: the alias, or else the table."""
     texts = [text for _, text, _ in alias]
     if texts[:1] == ["as"]:
         texts = texts[1:]
@@ -175,7 +175,7 @@ def _names(table: str, alias: Tokens) -> set[str]:
 
 
 def _conditions(tokens: Tokens) -> Tokens | None:
-    """Return what stands between WHERE and what may follow, or None without a WHERE."""
+    """Return the tokens of the WHERE clause; None if there is none."""
     if not tokens or tokens[0][1] != "where":
         if tokens and tokens[0][1] == "from":
             raise _NotSimple
@@ -198,7 +198,7 @@ def _equal(
 
 
 def _terms(tokens: Tokens) -> list[Tokens]:
-    """Return the conditions that all must hold."""
+    """Return the conditions that are joined by AND."""
     while tokens and tokens[0][1] == "(":
         closes = next((place for place, *_ in _outside(tokens)), None)
         if closes is None:

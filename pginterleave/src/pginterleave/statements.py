@@ -1,4 +1,4 @@
-"""The names that decide what a statement does: keywords, and functions of PostgreSQL."""
+"""Facts about a statement from its text: its kind, its tables, its calls, whether it writes."""
 
 import functools
 import re
@@ -10,11 +10,11 @@ def _names(text: str) -> frozenset[str]:
 
 
 SYSTEM_COLUMNS = _names("xmin xmax cmin cmax ctid tableoid")
-# Which of two processes reads the clock first shows in what they read.
+# The results of these depend on which process reads the clock first.
 CLOCKS = _names("current_timestamp current_time current_date localtime localtimestamp")
 # The time at which the transaction began.
 TRANSACTION_CLOCKS = CLOCKS | {"now", "transaction_timestamp"}
-# What may stand before a parenthesis without being the name of a function.
+# Words before a parenthesis that are not the name of a function.
 KEYWORDS = _names(
     """
     and or not in exists any all some case when then else as on where having select from join
@@ -22,8 +22,8 @@ KEYWORDS = _names(
     over filter group order between like ilike is array row conflict key materialized
     """
 )
-# Statements by their first words: queries, those that do the same with their COMMIT in one step, as
-# they look at nothing that others write, those that define something, and those of transactions.
+# Statements by their first words: queries; statements whose COMMIT need not be a separate step;
+# definitions; transaction control.
 QUERIES = _names("SELECT WITH VALUES TABLE EXPLAIN")
 WITHOUT_COMMIT = {"", "ROLLBACK TO"} | _names(
     """
@@ -33,7 +33,7 @@ WITHOUT_COMMIT = {"", "ROLLBACK TO"} | _names(
 )
 DEFINITIONS = _names("CREATE ALTER DROP GRANT REVOKE COMMENT SECURITY IMPORT REFRESH REINDEX")
 CONTROL = _names("BEGIN START COMMIT END ROLLBACK SAVEPOINT RELEASE SET")
-# Functions of PostgreSQL that read their arguments, and nothing else of the database.
+# Functions of PostgreSQL that read nothing but their arguments.
 PURE = _names(
     """
     count sum avg min max coalesce nullif greatest least lower upper length char_length
@@ -46,7 +46,7 @@ PURE = _names(
     interval
     """
 )
-# Those that do more, and nothing that a COMMIT would make visible or let go of.
+# Functions with effects that do not wait for a COMMIT: it makes none visible, and releases none.
 NOT_TRANSACTIONAL = _names(
     """
     nextval currval lastval setval pg_get_serial_sequence pg_advisory_lock pg_advisory_unlock
@@ -75,20 +75,20 @@ _ROW_LOCK = re.compile(r"\bfor\s+(no\s+key\s+|key\s+)?(update|share)\b")
 _TABLE = re.compile(r'\b(?:update|from|join|into|using)\s+(?:only\s+)?"?(\w+)')
 _WRITTEN_TABLE = re.compile(r'\b(?:update|into|delete\s+from)\s+(?:only\s+)?"?(\w+)')
 _READ_TABLE = re.compile(r'\b(?:from|join|using)\s+(?:only\s+)?"?(\w+)')
-# Words in the place of a table: FOR UPDATE SKIP, ON CONFLICT DO UPDATE SET, FROM (SELECT …).
+# Words that are found like a table: FOR UPDATE SKIP, ON CONFLICT DO UPDATE SET, FROM LATERAL.
 _NO_TABLES = frozenset(("of", "skip", "nowait", "set", "lateral", "limit"))
 _INTO = re.compile(r'\binto\s+[\w."]+\s*\(')  # the columns of an INSERT
-# What leaves a custom setting or notifications, which no reset of a session removes.
+# Statements that leave a custom setting or notifications: no reset of a session removes these.
 MARKS_SESSION = re.compile(
     r"\b(LISTEN|set_config|SET\s+(SESSION\s+|LOCAL\s+)?\w+\.\w)", re.IGNORECASE
 )
-# Texts that PostgreSQL reads as a time by its clock. A text with escapes may be one of them.
+# Texts that PostgreSQL reads as a time of its clock. A text with escapes may be one of them.
 _CLOCK_TEXTS = re.compile(
     r"(?:(?<![a-z])|\\\w{0,3})(?:now|today|tomorrow|yesterday)(?![a-z])"
     r"|(?<!\w)e'(?:[^'\\]|'')*\\",
     re.IGNORECASE,
 )
-# A comparison of a column or a value with the time of day: the statement returns no other time.
+# A comparison with the time of day: the statement does not return the time itself.
 _CLOCK = r"(?:clock|statement)_timestamp\s*\(\s*\)"
 _COMPARED_CLOCK = re.compile(
     rf"(?<![-+*/<>=~!@#%^&|`?])[<>]=?\s*(?:{_CLOCK}|\(\s*{_CLOCK}\s*\))"
@@ -96,7 +96,7 @@ _COMPARED_CLOCK = re.compile(
     re.IGNORECASE,
 )
 _WITH_HOLD = re.compile(r"\bWITH\s+HOLD\b", re.IGNORECASE)
-# What PostgreSQL refuses in a transaction, or may refuse.
+# Statements that PostgreSQL refuses, or may refuse, in a transaction.
 _OUTSIDE_TRANSACTIONS = re.compile(
     r"\s*((CALL|DO|VACUUM|CLUSTER|REINDEX)\b|(CREATE|ALTER|DROP)\b("
     r".*\bCONCURRENTLY\b|\s+(DATABASE|TABLESPACE|SYSTEM|SUBSCRIPTION)\b))",
@@ -120,7 +120,7 @@ def _without_comments(sql: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _without_constants(sql: str) -> str:
-    """Return SQL without strings and comments; a name in quotes stays, also with a ' in it."""
+    """Return SQL without strings and comments, and with quoted names."""
     return _QUOTED.sub(
         lambda match: match[0] if match[0].startswith('"') else " ", _without_comments(sql)
     )
@@ -144,12 +144,12 @@ def only_begins(sql: str) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def may_be_several(sql: str) -> bool:
-    """Whether something stands behind a semicolon, also in quotes."""
+    """Whether a semicolon, even in quotes, is followed by more text."""
     return bool(_SEVERAL.search(sql))
 
 
 def parts(sql: str) -> list[str]:
-    """Return the statements that are separated by semicolons, without what stands in quotes."""
+    """Return the statements between semicolons, without quoted text."""
     return [each for each in _without_quoted(sql).split(";") if each.strip()]
 
 
@@ -160,7 +160,7 @@ def words(sql: str) -> frozenset[str]:
 
 
 def uses(sql: str, special: Set[str]) -> bool:
-    """Whether SQL has one of these names, which may be those of operators."""
+    """Whether SQL has one of these names; they may be names of operators."""
     return not special.isdisjoint(words(sql)) or any(
         each in _without_quoted(sql) for each in special if not each.isidentifier()
     )
@@ -178,12 +178,12 @@ def compares_with_clock(sql: str) -> bool:
 
 
 def reads_transaction_clock(sql: str) -> bool:
-    """Whether SQL asks at what time the transaction began."""
+    """Whether SQL reads the time at which the transaction began."""
     return has_clock_text(sql) or not words(sql).isdisjoint(TRANSACTION_CLOCKS)
 
 
 def writes(sql: str) -> bool:
-    """Whether SQL may write rows, as far as the keywords tell."""
+    """Whether SQL may write rows, judged by its keywords."""
     written = words(_ROW_LOCK.sub(" ", sql.lower()))
     return not written.isdisjoint(
         ("insert", "update", "delete", "merge", "copy", "truncate", "execute", "into")
@@ -200,10 +200,10 @@ def calls(sql: str) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=1024)
 def calls_only_pure(sql: str) -> bool:
-    """Whether all functions that SQL calls are known to read nothing but their arguments.
+    """Whether every function that SQL calls is known to read nothing but its arguments.
 
     A comparison with the clock is allowed: it has the same result in each order of the steps,
-    unless the time passes during the exploration, which is named as a limit.
+    unless the compared time passes during the exploration. A limit names this.
     """
     return calls(_COMPARED_CLOCK.sub(" ", _without_constants(sql))) <= PURE
 
@@ -233,7 +233,7 @@ def _only_reads(sql: str) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def locks_only(sql: str) -> bool:
-    """Whether a SELECT that locks rows reads nothing else that depends on when it runs."""
+    """Whether a SELECT is plain except that it locks rows."""
     return _only_reads(_ROW_LOCK.sub(" ", sql.lower()))
 
 
@@ -244,18 +244,18 @@ def commits_apart(sql: str, special: Set[str] = frozenset()) -> bool:
     if _SEVERAL.search(bare) or first in WITHOUT_COMMIT or _OUTSIDE_TRANSACTIONS.match(bare):
         return False
     if first == "EXPLAIN" and not words(sql).isdisjoint(("analyze", "analyse")):
-        return True  # it runs a statement that the text may not show, such as an EXECUTE
+        return True  # it runs a statement, perhaps one that the text does not show (EXECUTE)
     if first in QUERIES:
         known = PURE | NOT_TRANSACTIONAL
         harmless = calls(sql) <= known and not uses(sql, special)
         return bool(_LOCKS_OR_WRITES.search(bare)) or not harmless
-    if first == "DECLARE":  # which is an error outside a transaction, otherwise
+    if first == "DECLARE":  # without WITH HOLD it fails outside a transaction
         return bool(_WITH_HOLD.search(bare))
     return first != "COPY" or bool(_LOCKS_OR_WRITES.search(bare)) or "from" in words(sql)
 
 
 def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = True) -> bool:
-    """Whether in autocommit SQL and its COMMIT, which matters to other processes, are one step.
+    """Whether, in autocommit, SQL is one step with a COMMIT that matters to other processes.
 
     `single` says that the SQL is sent once, and not for several rows of parameters.
     """
@@ -269,7 +269,7 @@ def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = 
 
 @functools.lru_cache(maxsize=1024)
 def locked_tables(sql: str) -> frozenset[str]:
-    """Return the names of the tables of which SQL may lock or write rows."""
+    """Return the names of the tables whose rows SQL may lock or write."""
     text = _without_constants(sql).lower()
     found = {*_WRITTEN_TABLE.findall(_ROW_LOCK.sub(" ", text))} - _NO_TABLES
     if _ROW_LOCK.search(text):
@@ -278,7 +278,7 @@ def locked_tables(sql: str) -> frozenset[str]:
 
 
 def read_tables(sql: str) -> frozenset[str]:
-    """Return the names of the tables and CTEs of which SQL reads rows as of its snapshot."""
+    """Return the names of the tables and CTEs whose rows SQL reads from its snapshot."""
     return frozenset(_READ_TABLE.findall(_without_constants(sql).lower())) - _NO_TABLES
 
 
@@ -298,7 +298,7 @@ def without_subqueries(sql: str) -> tuple[str, str]:
 
 @functools.lru_cache(maxsize=1024)
 def table_words(sql: str) -> frozenset[str]:
-    """Return the first word of each name that stands where a table or a CTE does."""
+    """Return the first word of each name in the place of a table or a CTE."""
     return frozenset(_TABLE.findall(_without_constants(sql).lower())) - _NO_TABLES
 
 

@@ -3,10 +3,10 @@
 States that differ only in an exchange of equal processes are one state. Each state numbers the
 processes separately, so a process may have another number after a step.
 
-Where a step leads can be derived from steps that have run in another order, for two kinds of steps.
-The first kind was taken after an independent step of another process. The second kind is a
-statement that certainly waits for a row. It leads to the same state as if it were sent after the
-end of the transaction that holds the row.
+The state after a step can be derived without running the step, for two kinds of steps. The first
+kind has already run after an independent step of another process. The second kind is a statement
+that certainly waits for a row. It leads to the same state as if it were sent after the end of the
+transaction that has locked the row.
 """
 
 from collections import defaultdict
@@ -27,9 +27,9 @@ from pginterleave.traces import (
     renumbered,
 )
 
-Position = tuple[Any, ...]  # kind and SQL of the next step, and whom it waits for; () at the end
+Position = tuple[Any, ...]  # kind and SQL of the next step, and its blockers; () at the end
 Positions = tuple[Position, ...]  # of each process
-Rest = tuple[int, int]  # how many steps lead to the nearest violation, and with how many switches
+Rest = tuple[int, int]  # the numbers of steps and switches to the nearest violation
 
 
 class Ending(IntEnum):
@@ -42,7 +42,7 @@ class Ending(IntEnum):
 
 @dataclass(slots=True, eq=False)
 class State:
-    """A state that some steps lead to, with what is known of the steps that follow."""
+    """A state between steps, and the known steps that follow it."""
 
     order: Order  # the steps that led here first
     trace: Trace
@@ -50,15 +50,15 @@ class State:
     ready: dict[int, Effect]  # the effect of the next step of each process that can take one
     names: Names = ()  # the numbers of the processes by which an equal state is found
     share: float = 1.0  # of the whole search
-    # By choice, the state that the step leads to. Before a schedule has taken the step, the fewest
-    # preemptions of a schedule that takes it, or None if that number is not known.
+    # By choice, the state that the step leads to. Until a schedule has taken the step, it is the
+    # fewest preemptions of a schedule that takes it, or None if that number is not known.
     steps: "dict[int, State | int | None]" = field(default_factory=dict)
     exchanges: dict[int, Names] = field(default_factory=dict)  # the numbers after an exchange
     fewest: dict[int, int] = field(default_factory=dict)  # preemptions, by the last step's process
-    violates: int = Ending.HOLDS  # an Ending, when all processes have ended
+    violates: int = Ending.HOLDS  # an Ending, if all processes have ended
     claims: Claims = ()
-    waiting: tuple[int, ...] = ()  # processes whose statement waits; it was not run
-    base: "State | None" = None  # the state without those statements
+    waiting: tuple[int, ...] = ()  # processes whose waiting statement was derived, and not run
+    base: "State | None" = None  # the state without these statements
 
     def after(self, number: int) -> Trace:
         kind, sql, *_ = self.positions[process_of(number) - 1]
@@ -73,16 +73,16 @@ class State:
             if isinstance(after, State):
                 yield number, after
 
-    def somebody_waits(self) -> bool:
+    def has_waits(self) -> bool:
         return bool(self.waiting) or any(len(position) > 2 for position in self.positions)
 
     def there(self, number: int) -> int:
-        """Return a step's choice by the numbers of the state that the step leads to."""
+        """Return a step's choice in the numbering of the state that the step leads to."""
         exchange = self.exchanges.get(number)
         return renumbered(number, exchange) if exchange else number
 
 
-Follow = Callable[[State, int], State | None]  # where a step leads, as far as it is known
+Follow = Callable[[State, int], State | None]  # returns the state after a step, if it is known
 
 
 def count(first: State, bound: int | None) -> tuple[int, int, int]:
@@ -91,7 +91,7 @@ def count(first: State, bound: int | None) -> tuple[int, int, int]:
     Schedules with more preemptions than `bound` are not counted.
     """
     schedules = violating = raising = 0
-    ways = {first: {(0, 0): 1}}  # the number of paths, by their last process and preemptions
+    ways = {first: {(0, 0): 1}}  # the number of paths, by last process and preemptions
     while ways:
         following: dict[State, dict[tuple[int, int], int]] = defaultdict(lambda: defaultdict(int))
         for state, counts in ways.items():
@@ -112,13 +112,13 @@ def count(first: State, bound: int | None) -> tuple[int, int, int]:
 def shortest_violation(first: State) -> Order | None:
     """Return the shortest violating order, or None.
 
-    If several are as short, the one with the fewest switches between processes is returned, and
-    then the lexicographically first.
+    If several are equally short, it is the one with the fewest switches between processes, and then
+    the lexicographically first.
     """
     rests = _rests(first)
     state, last = first, 0
     order: Order = ()
-    numbers = tuple(range(1, len(first.positions) + 1))  # of the processes, by those of the state
+    numbers = tuple(range(1, len(first.positions) + 1))  # by the numbers of the state
     while not state.violates:
         ways = _ways(rests[state], last)
         if not ways:
@@ -136,7 +136,7 @@ def shortest_violation(first: State) -> Order | None:
 
 
 def _rests(first: State) -> dict[State, dict[int, Rest]]:
-    """Return by state, and by choice, what is left to the nearest violation."""
+    """Return, by state and choice, the rest to the nearest violation."""
     rests: dict[State, dict[int, Rest]] = {}
     found: list[State] = []  # all states, each before those that follow it
     level = {first: None}
@@ -154,7 +154,7 @@ def _rests(first: State) -> dict[State, dict[int, Rest]]:
 
 
 def _ways(rests: dict[int, Rest], last: int) -> dict[int, Rest]:
-    """Return the rests with one more switch where a step is of another process than the last."""
+    """Return the rests, with one more switch if the step is not of the `last` process."""
     return {
         number: (steps, switches + (process_of(last) not in (0, process_of(number))))
         for number, (steps, switches) in rests.items()
@@ -162,7 +162,7 @@ def _ways(rests: dict[int, Rest], last: int) -> dict[int, Rest]:
 
 
 class Needed(Exception):
-    """A step has to be run before it is known where another one leads."""
+    """A step has to run before the state after another step can be derived."""
 
     def __init__(self, state: State, number: int) -> None:
         super().__init__()
@@ -170,20 +170,20 @@ class Needed(Exception):
 
 
 def diamond(state: State, number: int, follow: Follow) -> State | None:
-    """Return the state that a step leads to, if it was taken after an independent one."""
-    if state.somebody_waits():
+    """Return the state after a step, if the step was taken after an independent one; or None."""
+    if state.has_waits():
         return None
     for other in state.ready:
         if other == number or dependent(state.ready[other], state.ready[number]):
             continue
         first = follow(state, other)
-        if first is None or first.somebody_waits():
+        if first is None or first.has_waits():
             continue
         effects = state.ready[other], first.ready.get(number, GLOBAL)
         if dependent(*effects) or effects[1] != state.ready[number]:
             continue
         both = None if waits_for(first.claims, number) else follow(first, number)
-        if both is None or both.somebody_waits():
+        if both is None or both.has_waits():
             continue
         ready = {each: state.ready[each] for each in state.ready if each != number}
         if number in both.ready:
@@ -204,12 +204,12 @@ def _with(before: tuple[Any, ...], number: int, after: tuple[Any, ...]) -> tuple
 
 
 def waiting(state: State, number: int, follow: Follow) -> tuple[State, tuple[int, ...]] | None:
-    """Return where a step leads that waits, or that is taken while others wait.
+    """Return the state after a step that waits, or that is taken while others wait.
 
     The result is the state without the waiting statements, and the processes that have sent one, in
-    their order. It is None if only running the step can tell.
+    their order. It is None if the step has to run.
 
-    Raises Needed if another step has to be run before.
+    Raises Needed if another step has to run first.
     """
     base, waiting = state.base or state, state.waiting
     if holder := waits_for(base.claims, number):
@@ -219,7 +219,7 @@ def waiting(state: State, number: int, follow: Follow) -> tuple[State, tuple[int
         harmless = waits_for(base.claims, number) > 0
         return (base, (*waiting, number)) if harmless and not closes_a_deadlock else None
     after = _after(base, number, follow)
-    if base.ready[number] == GLOBAL or after.somebody_waits():
+    if base.ready[number] == GLOBAL or after.has_waits():
         return None
     left: list[int] = []
     for each in waiting:
@@ -230,9 +230,9 @@ def waiting(state: State, number: int, follow: Follow) -> tuple[State, tuple[int
             left.append(each)
             continue
         before, after = after, _after(after, each, follow)
-        if before.ready[each] == GLOBAL or after.somebody_waits():
+        if before.ready[each] == GLOBAL or after.has_waits():
             return None
-        # A row that no longer meets the other conditions stays locked when it was waited for.
+        # A statement that has waited keeps the lock even if its row no longer meets the conditions.
         claim = before.claims[each - 1]
         if not claim.exact and not (
             after.claims and claim.wants in [hold.place for hold in after.claims[each - 1].holds]

@@ -1,4 +1,4 @@
-"""What a process does and returns: its steps and its outcome, and a timeline drawn as text."""
+"""The steps and the outcome of a process, and a timeline drawn as text."""
 
 import itertools
 import textwrap
@@ -8,13 +8,8 @@ from typing import Any
 
 from pginterleave import formatting
 
-ENDS_OF_BLOCKS = (
-    "COMMIT",
-    "ROLLBACK",
-    "RELEASE",
-    "ROLLBACK TO",
-    "CLOSE",
-)  # their line says nothing
+# Steps whose line of code is the end of a block, and not drawn.
+ENDS_OF_BLOCKS = ("COMMIT", "ROLLBACK", "RELEASE", "ROLLBACK TO", "CLOSE")
 
 
 @dataclass(frozen=True)
@@ -33,9 +28,9 @@ class Step:
     the step waited for the processes `waited_for`, until a step of another process unblocked it.
     `rows` holds the first rows that the process fetched. `rowcount` is the driver's (-1: not
     known). `error` is the name of the driver's exception class, `message` the first line of the
-    exception, and `detail` what PostgreSQL adds. `filename`, `lineno` and `function` name the line
-    outside Django that sent the step. `observed` is what `observe` returned. `in_transaction` says
-    whether the process was in a transaction afterwards.
+    exception, and `detail` PostgreSQL's detail message. `filename`, `lineno` and `function` name
+    the line outside Django that sent the step. `observed` is the result of `observe`.
+    `in_transaction` says whether the process was in a transaction afterwards.
     """
 
     number: int
@@ -58,11 +53,11 @@ class Step:
     in_transaction: bool = False
 
     def statement(self) -> str:
-        """The SQL for a reader: parameters filled in, without quotes, long lists of columns cut."""
+        """Return the SQL for a reader: with parameters, without quotes, long column lists cut."""
         return formatting.statement(self.sql, None if self.kind == "FETCH" else self.params)
 
     def result(self) -> str:
-        """What PostgreSQL returned, in short: the error, the first row or the number of rows."""
+        """Return a short result: the error, the first row or the number of rows; or ""."""
         if self.error:
             return f"!! {self.error}"
         if self.rows:
@@ -80,8 +75,8 @@ Timeline = tuple[Step, ...]
 
 def draw(timeline: Timeline, outcomes: Sequence[Outcome], width: int) -> str:
     """Return the timeline as text, a column of `width` characters for each process."""
-    cells: dict[tuple[int, int], list[str]] = {}  # the texts at a step in a process's column
-    places: dict[int, str] = {}  # the line that each process has come to
+    cells: dict[tuple[int, int], list[str]] = {}  # the texts by step and process
+    places: dict[int, str] = {}  # the last line of code of each process
     for step in timeline:
         sent = cells.setdefault((step.number, step.process), [])
         sent.append(step.statement())

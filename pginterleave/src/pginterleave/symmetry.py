@@ -1,4 +1,4 @@
-"""Which processes are the same: an exchange of these makes no difference to a schedule."""
+"""Which processes are the same, so that exchanging them does not change a schedule."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 from pginterleave.explorer_errors import CannotExplore, ImpossibleSchedule, NotDeterministic
 from pginterleave.results import Schedule
 
-PLAIN = (type(None), bool, bytes, int, str)  # equal ones cannot be told apart
+PLAIN = (type(None), bool, bytes, int, str)  # equal values of these types are interchangeable
 
 
 def find_alike(processes: Sequence[Callable[[], object]]) -> list[tuple[int, ...]]:
@@ -27,9 +27,9 @@ def find_alike(processes: Sequence[Callable[[], object]]) -> list[tuple[int, ...
     alike = [tuple(each) for each in sets if len(each) > 1]
     if not alike:
         raise CannotExplore(
-            "symmetric=True, and no two processes are the same: give the same function twice, or "
+            "symmetric=True, but no two processes are the same: give the same function twice, or "
             "functools.partial of the same function with the same arguments. Two lambdas or "
-            "closures are never the same, as what they close over may differ."
+            "closures are never the same, because they may close over different values."
         )
     return alike
 
@@ -41,7 +41,7 @@ def _is_same(first: Any, second: Any) -> bool:
         return False
     if isinstance(first, PLAIN):
         return bool(first == second)
-    if isinstance(first, tuple) and type(first) is tuple:
+    if type(first) is tuple:
         return len(first) == len(second) and all(map(_is_same, first, second))
     if type(first) is functools.partial:
         return (
@@ -56,16 +56,16 @@ def _is_same(first: Any, second: Any) -> bool:
 
 
 class Check:
-    """Runs some schedules again with the processes exchanged, to find out that they differ.
+    """Runs some schedules again with the processes exchanged, to check that they are the same.
 
-    They are the first, the second, the fourth and so on, and the first violating one.
+    These are the first, the second, the fourth and so on, and the first violating schedule.
     """
 
     def __init__(self, alike: Sequence[tuple[int, ...]]) -> None:
         self.kept: list[Schedule] = []
         self.seen = 0
         self.violating = False
-        # Each takes the place of the next one: an exchange of two would leave the others alone.
+        # Each process takes the place of the next: to exchange two would leave out the others.
         rotated = ((each, (*each[1:], each[0])) for each in alike)
         pairs = ((str(a), str(b)) for sets in rotated for a, b in zip(*sets, strict=True))
         exchanged = dict(pairs)
@@ -82,9 +82,9 @@ class Check:
         self.violating = self.violating or first_violating
 
     def run(self, run: Callable[[str], Schedule]) -> None:
-        """Run those that were kept, exchanged.
+        """Run the kept schedules with the processes exchanged.
 
-        Raises NotDeterministic if one of them leads to something else.
+        Raises NotDeterministic if a schedule has another result.
         """
         for schedule in self.kept:
             order = schedule.order.translate(self.exchange)
@@ -96,7 +96,7 @@ class Check:
             if not same:
                 raise NotDeterministic(
                     f"The processes are not symmetric: {schedule.order} and {order}, in which they "
-                    "are exchanged, do not lead to the same. Explore without symmetric=True if "
+                    "are exchanged, have different results. Explore without symmetric=True if "
                     "the processes, setup or the invariant tell them apart."
                 )
 

@@ -1,4 +1,4 @@
-"""What the pytest fixture, the test case for unittest and the command have in common."""
+"""The common part of the pytest fixture, the test case for unittest and the command."""
 
 import ast
 import contextlib
@@ -17,23 +17,23 @@ from pginterleave.results import Exploration, Schedule, mark_read
 from pginterleave.rows import Rows
 from pginterleave.scheduler import Invariant, Setup
 
-PROCESSES = 2  # when a test gives one function
+PROCESSES = 2  # if a test gives one function
 
-# The options of `explore` that a command line may give: their types, and what a help says of them.
+# The options of a command line: the type, the metavar and the help of each.
 OPTIONS: dict[str, tuple[type, str, str]] = {
-    "processes": (int, "N", "how many processes run the function, where a test gives one"),
-    "isolation_level": (str, "LEVEL", 'of the processes\' transactions, as "repeatable read"'),
+    "processes": (int, "N", "how many processes run the function, if a test gives one"),
+    "isolation_level": (str, "LEVEL", "of the processes' transactions: 'repeatable read'"),
     "max_schedules": (int, "N", "truncate each search after so many schedules"),
     "max_seconds": (float, "S", "truncate each search after so many seconds"),
 }
-COUNT_ALL = "go on after a violation, and count all of them"
+COUNT_ALL = "go on after a violation, and count all violations"
 
 Process = Callable[[], object]
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What a call has found: the result, its counterexample, and what replays it."""
+    """A failed call: its result, the counterexample, and the ways to replay it."""
 
     summary: str
     counterexample: Schedule
@@ -41,15 +41,15 @@ class Failure:
 
 
 class Interleave(contextlib.AbstractContextManager["Interleave"]):
-    """Explores what a test calls it with; the end of the context leaves no rows behind.
+    """Explores the functions of each call; the end of the context restores the rows.
 
     Args:
-        replay: a schedule; each call runs this one only.
-        shell: what runs the test with a schedule that is appended to it.
+        replay: a schedule; each call runs only this one.
+        shell: a command that runs the test when a schedule is appended.
         databases: the aliases of the databases that the test may use; None for all.
-        defaults: options of a call that does not give its own.
+        defaults: the options of calls that do not give them.
 
-    `found`, `failures` and `replayed` hold what the calls have found.
+    `found`, `failures` and `replayed` hold the results of the calls.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         self._rows: dict[str, Rows] = {}
 
     def __enter__(self) -> "Interleave":
-        with contextlib.suppress(CannotExplore):  # which the call says, if there is one
+        with contextlib.suppress(CannotExplore):  # a call raises it again
             self._save("default")
         return self
 
@@ -86,34 +86,37 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         replay: str = "",
         **options: Any,
     ) -> Exploration:
-        """Run every schedule of the functions; fail if one of them violates the invariant.
+        """Run every schedule of the functions and return the result; fail if one violates.
 
         Before each schedule the rows of all tables are restored as they are at the call, and
         `setup` runs. At the end of the test they are restored as they were when the test began.
         With an adapter in place of an alias, `setup` has to restore the rows. Before the first
-        schedule each function runs alone, for what it imports, caches or connects only once.
+        schedule each function runs once alone, to import, cache or connect.
 
         Args:
             functions: one for each process; or a single one, which all processes run.
-            processes: how many, if there is a single function; 2 by default.
+            processes: how many processes run a single function; 2 by default.
             replay: a schedule, such as "1212": only this one runs.
 
-        The other arguments are those of `explore`; `count_all` is False here.
+        The other arguments are those of `explore`; `count_all` is False by default.
 
         Raises:
-            AssertionError: with the counterexample; NotProven, which is one, without.
-            InterleaveError: as of `explore`; CannotExplore inside the test's own transaction.
+            AssertionError: a schedule violates the invariant. Without a counterexample it is the
+                subclass NotProven.
+            InterleaveError: as for `explore`; CannotExplore if the test runs in a transaction.
         """
         __tracebackhide__ = True
         options = {**self.defaults, **options}
         default: int = options.pop("processes", PROCESSES)
         if processes and len(functions) > 1:
-            raise CannotExplore(f"processes={processes} is for one function, which all run.")
+            raise CannotExplore(
+                f"processes={processes} needs one function, which all processes run."
+            )
         if len(functions) == 1:
             functions *= processes or default
         using = options.get("using", "default")
         put_back: list[Callable[[], None]] = []
-        if isinstance(using, str):  # what an adapter's connections have counted is not known yet
+        if isinstance(using, str):  # the counts of an adapter's connections are not known
             from pginterleave.django.caches import RowCaches
 
             put_back = [self._save(using).put_back, RowCaches(using).put_back]
@@ -133,21 +136,21 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             self._assert_safe(found, again)
             return found
         except InterleaveError as error:
-            error.__traceback__ = None  # what it says is enough
+            error.__traceback__ = None  # the message is enough
             raise
         finally:
-            with contextlib.suppress(Exception):  # the first error is the one to see
+            with contextlib.suppress(Exception):  # the first error is reported
                 for each in put_back:
                     each()
 
     def _save(self, using: str) -> Rows:
-        """Return the rows as they are, and keep those of the beginning."""
-        from pginterleave.django import DjangoDatabase  # late: a plugin loads this without Django
+        """Return the present rows; the first call also keeps them for the end of the test."""
+        from pginterleave.django import DjangoDatabase  # late: the plugin works without Django
 
         if self.databases is not None and using not in self.databases:
             raise CannotExplore(
-                f"The test does not say that it uses the database {using!r}, which may not be one "
-                f'for tests: add @pytest.mark.django_db(transaction=True, databases=["{using}"]).'
+                f"The test does not say that it uses the database {using!r}, which may be no test "
+                f'database: add @pytest.mark.django_db(transaction=True, databases=["{using}"]).'
             )
         database = DjangoDatabase(using)
         Control(database, step_timeout=1.0).refuse_transaction("The test runs in a transaction of")
@@ -165,7 +168,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             worst = found.counterexample
             if worst is None:
                 raise
-            ways = [again(worst.order)] if worst.order else []  # without a step, there is none
+            ways = [again(worst.order)] if worst.order else []  # no step: nothing to replay
             if self.shell and ways:
                 ways.insert(0, f"{self.shell} {worst.order}")
             self.failures.append(Failure(str(found), worst, tuple(ways)))
@@ -206,12 +209,12 @@ def _warm_up(functions: Sequence[Process], race: dict[str, Any]) -> None:
             mark_read(explore([function], **taken))
         except StepTimeout:
             raise
-        except InterleaveError:  # perhaps because it needs the others; otherwise it comes again
+        except InterleaveError:  # the function may need the others; otherwise explore() raises it
             continue
 
 
 def _call_with_replay(frame: FrameType | None) -> Callable[[str], str]:
-    """Return what writes the call that a frame is at, with a schedule to replay."""
+    """Return a function that writes the call at a frame, with a schedule to replay."""
     place = frame and inspect.getframeinfo(frame).positions
     try:
         assert frame

@@ -1,6 +1,6 @@
 """The choices of a schedule, and its trace: equal traces lead to the same state. It does no I/O.
 
-A choice says which process takes the next step, and which is ended by a deadlock. It is the number
+A choice says which process takes the next step, and which process a deadlock ends. It is the number
 of a process. If the step closes a deadlock with another victim, ten times the victim's number is
 added. The process is written as a digit, and the victim as a letter: in `2a` process 2 takes the
 step, and process 1 (a) is the victim. Without a letter, the victim is the process that closed the
@@ -26,7 +26,7 @@ def process_of(choice: int) -> int:
 
 
 def victim_of(choice: int) -> int:
-    """Return the number of the process that is to be the victim, or 0."""
+    """Return the number of the planned victim, or 0."""
     return choice // 10
 
 
@@ -47,15 +47,16 @@ def written(choices: Sequence[int]) -> str:
 
 
 def parsed(order: str) -> list[int]:
-    """Return the choices of a schedule; what is none is left out."""
+    """Return the choices of a schedule; other characters are ignored."""
     found = re.findall(r"([1-9])([a-i]?)", order)
     return [
-        int(digit) + (10 * (ord(victim) - ord("a") + 1) if victim else 0) for digit, victim in found
+        with_victim(int(digit), ord(victim) - ord("a") + 1 if victim else 0)
+        for digit, victim in found
     ]
 
 
 def waits_of_victims(choices: Sequence[int]) -> dict[int, int]:
-    """Return where each victim waits, and where its deadlock is closed; steps count from 0."""
+    """Return, by the step at which a victim waits, the step that closes its deadlock; from 0."""
     waits = {}
     for closing, choice in enumerate(choices):
         earlier = [i for i in range(closing) if process_of(choices[i]) == victim_of(choice)]
@@ -64,18 +65,18 @@ def waits_of_victims(choices: Sequence[int]) -> dict[int, int]:
     return waits
 
 
-Names = tuple[int, ...]  # the number that each process is given; () if it keeps its own
+Names = tuple[int, ...]  # the new number of each process; () if there was no exchange
 
 
 class Event(NamedTuple):
-    """A step that was taken, and the earlier ones that it depends on."""
+    """A step that was taken, and the numbers of earlier steps that it depends on."""
 
-    depends: int  # on how many
+    depends: int  # of all processes
     kind: str
     sql: str
     effect: Effect
-    victim: int  # of the deadlock that it closes; 0 if that is its own process, or there is none
-    before: tuple[int, ...]  # on how many of each process
+    victim: int  # of the deadlock that it closes; 0 if it is the same process, or there is none
+    before: tuple[int, ...]  # of each process
 
 
 Trace = tuple[tuple[Event, ...], ...]  # the events of each process
@@ -91,10 +92,10 @@ def extended(trace: Trace, choice: int, kind: str, sql: str, effect: Effect) -> 
 def canonical(trace: Trace, alike: Sequence[Sequence[int]]) -> tuple[Names, Trace]:
     """Exchange processes so that traces that differ only in an exchange become equal.
 
-    In each set of equal processes, the process that has done most gets the lowest number. Where
-    several have done as much, traces may stay different, and both are explored.
+    In each set of equal processes, the process with the greatest trace gets the lowest number.
+    If several traces are equal, the results may still differ, and both are explored.
 
-    Returns the numbers that the processes have been given, and the trace.
+    Returns the new numbers of the processes, and the trace.
     """
     if not alike:
         return (), trace
@@ -111,7 +112,7 @@ def canonical(trace: Trace, alike: Sequence[Sequence[int]]) -> tuple[Names, Trac
     return names, tuple(tuple(_exchanged(event, names, back) for event in each) for each in events)
 
 
-@functools.lru_cache(maxsize=2**16)  # for the memory, as many traces have the same event
+@functools.lru_cache(maxsize=2**16)  # saves memory: many traces share an event
 def _exchanged(event: Event, names: Names, back: Names) -> Event:
     victim = names[event.victim - 1] if event.victim else 0
     before = tuple(event.before[number - 1] for number in back)
@@ -119,10 +120,10 @@ def _exchanged(event: Event, names: Names, back: Names) -> Event:
 
 
 def inverse(names: Names) -> Names:
-    """Return which process has been given each number."""
+    """Return the process that got each number."""
     return tuple(names.index(number) + 1 for number in range(1, len(names) + 1))
 
 
 def composed(first: Names, second: Names) -> Names:
-    """Return the numbers that the second gives to those that the first has given."""
+    """Return the numbers after the first and then the second renumbering."""
     return tuple(second[number - 1] for number in first)

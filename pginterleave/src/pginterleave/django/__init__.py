@@ -1,4 +1,4 @@
-"""The adapter for Django: its connections and cursors, with psycopg or psycopg2 below them."""
+"""The adapter for Django's connections and cursors, with psycopg or psycopg2."""
 
 from pginterleave.django.database import DjangoDatabase
 

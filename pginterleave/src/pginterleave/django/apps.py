@@ -1,4 +1,4 @@
-"""The app of the command `manage.py interleave`, for INSTALLED_APPS: `pginterleave.django`."""
+"""The app `pginterleave.django` for INSTALLED_APPS, with the command `manage.py interleave`."""
 
 from django.apps import AppConfig
 

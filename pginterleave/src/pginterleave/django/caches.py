@@ -1,4 +1,4 @@
-"""The caches of Django that keep rows: they are restored together with the rows.
+"""Django's caches of rows, which are restored together with the rows.
 
 In a service that has run for a while these caches are full. An empty cache would send its query in
 the first schedule only.
@@ -10,7 +10,7 @@ from django.db.models.signals import post_delete, post_save
 
 
 class RowCaches:
-    """The caches of `ContentType.objects` and `Site.objects`, where these apps are installed."""
+    """The caches of `ContentType.objects` and `Site.objects`, if these apps are installed."""
 
     def __init__(self, using: str) -> None:
         self._using = using
@@ -21,7 +21,7 @@ class RowCaches:
                     signal.connect(self._note, sender=apps.get_model(name))
 
     def put_back(self) -> None:
-        """Fill them with what the tables hold now, unless they have it."""
+        """Fill the caches from the tables, if a row has changed since they were filled."""
         if not self._is_stale:
             return
         if apps.is_installed("django.contrib.contenttypes"):
@@ -41,7 +41,7 @@ class RowCaches:
         ContentType.objects.clear_cache()
         content_types = ContentType.objects.db_manager(self._using)
         known = set(content_types.values_list("app_label", "model"))
-        # Asked for others, Django makes theirs.
+        # For a model without a row, get_for_models() would create the row.
         models = [
             each
             for each in apps.get_models()

@@ -1,8 +1,8 @@
 """Django's cursors, with each statement as a step.
 
 Two methods are private in Django: `_execute` and `_executemany`. The public hook,
-`connection.execute_wrapper()`, comes too early. Django calls it before the wrappers that the code
-under test installs, and those may send another statement, or none.
+`connection.execute_wrapper()`, is not used: Django calls it before the wrappers that the code under
+test installs, and these may send another statement, or none.
 """
 
 import contextlib
@@ -21,14 +21,14 @@ from django.db.backends.utils import CursorDebugWrapper, CursorWrapper
 from pginterleave import statements
 from pginterleave.session import Session, keep_rows
 
-# The types of parameters that psycopg2 sends as constants.
+# The types of parameters that psycopg2 writes as constants.
 CONSTANTS = {type(None), bool, int, float, str, bytes, bytearray, memoryview, decimal.Decimal}
 CONSTANTS |= {datetime.date, datetime.time, datetime.datetime, datetime.timedelta, uuid.UUID}
 CONSTANTS |= {Jsonb}  # of a JSONField
 
 
 def _is_constant(value: Any) -> bool:
-    """Whether it is known to be sent as a constant, unlike an AsIs, which may be any SQL."""
+    """Whether a parameter is known to be sent as a constant; psycopg2's AsIs may be any SQL."""
     if type(value) is dict:
         return all(map(_is_constant, value.values()))
     if type(value) in (list, tuple):
@@ -37,7 +37,7 @@ def _is_constant(value: Any) -> bool:
 
 
 class SteppingCursor(CursorWrapper):
-    """Takes statements step by step, and records what they return."""
+    """Takes each statement as a step, and records its result."""
 
     _last: SimpleNamespace | None = None
 
@@ -47,7 +47,7 @@ class SteppingCursor(CursorWrapper):
         return session
 
     def _text(self, sql: Any, params: Any = None) -> str:
-        """Return the statement, with its parameters if one may be more than a constant."""
+        """Return the statement, with its parameters if one may not be a constant."""
         if is_psycopg3 or _is_constant(params):
             text = sql.as_string(self.cursor) if hasattr(sql, "as_string") else sql
         else:
@@ -55,14 +55,14 @@ class SteppingCursor(CursorWrapper):
         return text.decode() if isinstance(text, bytes) else str(text)  # execute_values() has bytes
 
     def close(self) -> None:
-        """Close the cursor, also that of a server-side one, which lets go of nothing."""
+        """Close the cursor: no step, because even a server-side cursor releases no lock."""
         with self._session.sending():
             self._driver("close")()
 
     def callproc(self, procname: Any, params: Any = None, kparams: Any = None) -> Any:
         given = [*params.values()] if isinstance(params, dict) else [*(params or ())]
         places = ", ".join(["%s"] * len(given))
-        # What it sends, for the timeline.
+        # The timeline shows the statement that the driver sends.
         sql = f"SELECT * FROM {self._text(procname)}({places})"  # noqa: S608
         with self._session.statement(self._text(sql, given), given) as self._last:
             return super().callproc(procname, params, kparams)
@@ -81,14 +81,14 @@ class SteppingCursor(CursorWrapper):
         session = self._session
         if many:
             session.catalogue.limit("what executemany() sends is one step")
-            params = list(params)  # which may be an iterator
+            params = list(params)  # it may be an iterator
         rows = params if many and not _is_constant(params) else [params]
         text = "; ".join(self._text(sql, each) for each in rows)
         if session.connecting or statements.only_begins(text):
             with session.begins(text):
                 return send(sql, params)
-        self.db.validate_no_broken_transaction()  # Django sends nothing then
-        # A server-side cursor outlives the statement, and so its transaction.
+        self.db.validate_no_broken_transaction()  # it raises before anything is sent
+        # A server-side cursor outlives the statement, and needs its transaction.
         may_split = not many and not getattr(self.cursor, "name", None)
         with session.statement(text, params, may_split=may_split) as self._last:
             result = send(sql, params)
@@ -99,7 +99,7 @@ class SteppingCursor(CursorWrapper):
     def _fetch(self, method: str, *args: Any) -> list[Any]:
         fetch = self._driver(method)
         if name := getattr(self.cursor, "name", None):  # a server-side cursor asks PostgreSQL
-            name = re.sub(r"\d{4,}", "1", name)  # of the thread, which differs
+            name = re.sub(r"\d{4,}", "1", name)  # Django's name contains the number of the thread
             with self._session.step("FETCH", f"FETCH FROM {name}") as self._last:
                 rows = fetch(*args)
                 self._last.rowcount = self.cursor.rowcount
@@ -149,11 +149,11 @@ class SteppingCursor(CursorWrapper):
 
 
 class SteppingDebugCursor(SteppingCursor, CursorDebugWrapper):
-    """The same, when Django logs queries."""
+    """The cursor that also logs queries, as Django does in debug mode."""
 
 
-# What the code under test may ask of the driver's connection itself, past Django. Statements of
-# Django for a step, and of the explorer, go the same way: see `Session.sending()`.
+# The methods of the driver that the code under test may call past Django. The steps of Django and
+# the statements of the explorer use them, too: see `Session.sending()`.
 CURSOR = ("execute", "executemany", "callproc", "copy_from", "copy_to", "copy_expert")
 ENDS = ("close", "commit", "rollback", "reset", "set_isolation_level")
 TWO_PHASES = ("tpc_begin", "tpc_prepare", "tpc_commit", "tpc_rollback")
@@ -193,7 +193,7 @@ def psycopg2_class(base: Any, session: Session) -> Any:
 
 
 def psycopg_class(base: Any, session: Session) -> Any:
-    """Return a class of psycopg 3's connections, all of whose cursors send through `wait()`."""
+    """Return a class of psycopg 3's connections; all their cursors send through `wait()`."""
 
     def wait(self: Any, generator: Any, *args: Any, **options: Any) -> Any:
         if not generator.__name__.startswith("_set_"):  # such as autocommit, which sends nothing

@@ -1,4 +1,4 @@
-"""The caller's connection and the sessions of the processes, as Django knows them."""
+"""The caller's connection and the sessions of the processes, in Django."""
 
 import contextlib
 import threading
@@ -44,11 +44,11 @@ class DjangoDatabase:
     def in_transaction(self) -> bool:
         if self.caller.in_atomic_block or not self.caller.get_autocommit():
             return True
-        connection = self.caller.connection  # on which BEGIN may have been sent past Django
+        connection = self.caller.connection  # a BEGIN may have been sent past Django
         return connection is not None and connection.info.transaction_status in IN_TRANSACTION
 
     def ask(self, sql: str, params: dict[str, Any]) -> list[Any]:
-        """Run a query past Django, which would log it."""
+        """Run a query past Django's cursors, which would log it."""
         self.caller.ensure_connection()
         with self.caller.wrap_database_errors, self.caller.connection.cursor() as cursor:
             cursor.execute(sql, params or None)
@@ -59,7 +59,7 @@ class DjangoDatabase:
 
 
 class DjangoSession(Session):
-    """A process's session: a new Django connection for each schedule, over the driver's one."""
+    """A process's session: each schedule has a new Django connection over the driver's."""
 
     def __init__(
         self, caller: BaseDatabaseWrapper, isolation_level: str, *args: Any, **options: Any
@@ -98,27 +98,26 @@ class DjangoSession(Session):
         return [wrapper.connection for wrapper in wrappers if wrapper.connection is not None]
 
     def control(self, sql: str) -> None:
-        """Begin or end a transaction past Django, which believes that there is none."""
         connection = self._wrapper.connection
         with self.sending(), self._wrapper.wrap_database_errors, connection.cursor() as cursor:
             cursor.execute(sql)
 
 
 class SteppingWrapper(BaseDatabaseWrapper):
-    """Mixed into Django's backend: takes commits, rollbacks and closing step by step.
+    """Mixed into Django's backend: takes each commit, rollback and closing as a step.
 
     Django has no public hook for these: `_commit`, `_rollback` and `_close` are private.
     """
 
     Database: Any  # the driver
     owner: Session
-    # None for a copy(): a second connection, which works and is not observed
+    # None for a copy() of the connection, whose statements are not observed
     session: Session | None = None
 
     def connect(self) -> None:
         if self.session is None:
             super().connect()
-            if threading.current_thread() is self.owner.thread:  # not another thread of theirs
+            if threading.current_thread() is self.owner.thread:  # not a thread that it started
                 self.owner.copies[self.connection.info.backend_pid] = self.connection
             return
         self.session.process.raise_if_cancelled()  # a new session would outlive the process
@@ -158,7 +157,7 @@ class SteppingWrapper(BaseDatabaseWrapper):
         if self.connection is None or self.session.connecting:
             return self.session.sending()
         if self.connection.info.transaction_status not in IN_TRANSACTION:
-            return self.session.sending()  # there is nothing to end, and nothing is sent
+            return self.session.sending()  # there is nothing to end, so nothing is sent
         if not is_psycopg3 and self.connection.autocommit:
             return self.session.sending()  # psycopg2 sends nothing, even after a BEGIN
         return self.session.step(kind, kind)
@@ -180,6 +179,6 @@ class SteppingWrapper(BaseDatabaseWrapper):
             with session.sending():
                 close()
         else:
-            with session.step("CLOSE", "CLOSE"):  # which ends when PostgreSQL has let go of locks
+            with session.step("CLOSE", "CLOSE"):  # until PostgreSQL has released the locks
                 close()
                 session.wait_until_closed(session.pid)

@@ -1,4 +1,4 @@
-"""For tests with unittest: an assertion, a test case without a flush, and a client for HTTP."""
+"""For unittest: an assertion and a test case that restores rows. For processes: a test client."""
 
 import threading
 from typing import Any
@@ -25,9 +25,9 @@ class InterleaveMixin(SimpleTestCase):
         return Interleave()
 
     def assertNoRace(self, *functions: Any, **options: Any) -> Exploration:  # noqa: N802
-        """Fail unless the invariant holds in every schedule.
+        """Fail unless the invariant holds in every schedule; return the result.
 
-        The arguments, and what is raised, are those of the fixture: see
+        The arguments and errors are those of the fixture: see
         `pginterleave.testing.Interleave.__call__`.
         """
         __tracebackhide__ = True
@@ -35,7 +35,7 @@ class InterleaveMixin(SimpleTestCase):
 
 
 class InterleaveTestCase(InterleaveMixin):
-    """A test case in no transaction, whose rows are put back without emptying every table."""
+    """A test case without a transaction; it restores the rows without emptying every table."""
 
     databases = "__all__"
 
@@ -43,8 +43,8 @@ class InterleaveTestCase(InterleaveMixin):
 class Client(DjangoClient):
     """Django's test client, for processes.
 
-    When a view raises an exception, Django hands the exception to every client that is in the
-    middle of a request. This client takes only an exception of the request that it has made.
+    When a view raises an exception, Django passes it to every client that is in the middle of a
+    request. This client takes only an exception of its request.
     """
 
     _thread: threading.Thread | None = None

@@ -1,8 +1,9 @@
-"""The picture of a schedule: what is to be seen of its steps, and how it is drawn.
+"""The picture of a schedule: which facts it shows of the steps, and how they are drawn.
 
-`recorded` makes plain data of a schedule. `wording`, `history`, `conflicts` and `sentences` derive
-facts from them and draw nothing. `cells` knows what stands in each row, and `layout` where it goes,
-by its `grid`; the styles are in `static/`. `html_report` is a page with the pictures of many tests.
+`recorded` turns a schedule into plain data. `wording`, `history`, `conflicts` and `sentences`
+derive facts from the data and draw nothing. `cells` puts the facts into rows, `grid` measures the
+rows and lanes, and `layout` draws them; the styles are in `static/`. `html_report` makes a page
+with the pictures of many tests.
 
-As an app of Django it serves its styles and the script for stepping.
+As a Django app, this package serves its styles and the script for stepping.
 """

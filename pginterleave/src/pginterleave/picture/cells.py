@@ -1,4 +1,4 @@
-"""How a schedule ends, with a sign and a colour of its own: wrong, refused, or as it should."""
+"""What a picture shows of a schedule, row by row, and how the schedule ends."""
 
 import re
 from dataclasses import dataclass, field
@@ -28,10 +28,10 @@ SIGNS = {WRONG: "✗", REFUSED: "⊘", HOLDS: "✓"}
 
 
 class HowItEnds(NamedTuple):
-    """What there is in the end, and what was `due`, which can be empty.
+    """The verdict on a schedule, and the state that was `due` ("": not given).
 
-    `kind` is WRONG where the invariant does not hold and nobody was told, and REFUSED where a
-    process raises an exception: its caller was told.
+    `kind` is WRONG if the invariant does not hold and no process raised an exception. It is REFUSED
+    if a process raised an exception: its caller was told.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class HowItEnds(NamedTuple):
 
 
 def verdict(violation: str, *, raises: bool, due: str = "") -> HowItEnds:
-    """Return how a schedule ends, from its `violation`, and whether that is that one `raises`."""
+    """Return how a schedule ends, from its `violation` and from whether a process `raises`."""
     if not violation:
         return HowItEnds(HOLDS, "the invariant holds", due)
     return HowItEnds(REFUSED if raises else WRONG, violation, due)
@@ -71,7 +71,7 @@ AT_TARGET = {
 
 @dataclass
 class CellLine:
-    """A line of text, before it is wrapped, and what kind of line it is."""
+    """A line of text that is not wrapped yet, and its kind."""
 
     text: str
     kind: str = SAID
@@ -79,17 +79,17 @@ class CellLine:
 
 @dataclass
 class Row:
-    """A row of the picture: the lines of each process, and the value of the rows if it is new."""
+    """A row of the picture: the lines of each process, and the table's value if it has changed."""
 
     process: int
     lines: dict[int, list[CellLine]] = field(default_factory=dict)
     value: str = ""
     title: str = ""
-    versions: list[str] = field(default_factory=list)  # of rows, made or ended by a process
+    versions: list[str] = field(default_factory=list)  # row versions that the step made or ended
 
     @property
     def folded(self) -> bool:
-        """Whether it has nothing but a savepoint, and so takes little room."""
+        """Whether the row shows only a savepoint, and is drawn less high."""
         lines = [line for each in self.lines.values() for line in each]
         return bool(lines) and not self.value and all(line.kind == FOLDED for line in lines)
 
@@ -100,12 +100,12 @@ class Row:
 
 @dataclass
 class Sheet:
-    """All that is to be seen of a schedule, without any measure.
+    """Everything that a picture shows of a schedule, without measures.
 
-    `steps` are all of the `whole` schedule, or its beginning, as prefix() returns it. How it ends,
-    the `verdict`, and what each process raises, the `outcomes`, are to be seen of the whole one.
+    `steps` are the `whole` schedule, or its first steps as prefix() returns them. The `verdict` and
+    the `outcomes` (the exception of each process, or "") are shown with the whole schedule only.
     `snapshots` says that a transaction reads as of its first query, as at the stricter levels.
-    A step that is marked as `alone` begins the second try of a process, after all have ended.
+    A step with `alone` begins the second try of a process, after all processes have ended.
     """
 
     whole: list[Step]
@@ -114,7 +114,7 @@ class Sheet:
     initial: str
     verdict: HowItEnds
     outcomes: list[str]
-    hidden: str = ""  # the processes of the steps that are not to be seen
+    hidden: str = ""  # the processes of the steps that are not shown
     snapshots: bool = False
 
     def __post_init__(self) -> None:
@@ -129,13 +129,13 @@ class Sheet:
 
     @property
     def held(self) -> str:
-        """What the rows hold after the last step that is to be seen."""
+        """The table's value after the last step that is shown."""
         return str(self.steps[-1]["observed"]) if self.steps else self.initial
 
     def _conflicts(self, wrong: bool) -> list[Conflict]:
-        """Return the cycles, and what else is wrong of a schedule that is `wrong`.
+        """Return the cycles, and the other conflicts if the schedule is `wrong`.
 
-        A process that tries again `alone` conflicts with nobody.
+        A process that tries again `alone` has no conflicts.
         """
         own = list(takewhile(lambda step: not step.get("alone"), self.steps))
         cycles = dependencies(own, snapshots=self.snapshots) if own else []
@@ -149,7 +149,7 @@ class Sheet:
     def _rows(self) -> list[Row]:
         rows = [Row(step["process"]) for step in self.steps]
         rows += [Row(int(process)) for process in self.hidden]
-        # Somebody waits, or is in a transaction, below the last row.
+        # A wait or a transaction may go on below the last row.
         lasts = [each.last for each in self.waits] + [each.last for each in self.transactions]
         rows += [Row(0)] if max(lasts, default=0) > len(rows) else []
         before, versions = self.initial, list[str]()
@@ -207,7 +207,7 @@ class Sheet:
 
 
 def readable(observed: str) -> str:
-    """Return what the rows hold, with addresses as short as they can be."""
+    """Return the table's value with shortened URLs."""
     return re.sub(r"https?://[^\s,;]+", lambda match: short(match[0]), observed)
 
 

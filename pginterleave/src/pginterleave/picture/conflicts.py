@@ -1,6 +1,6 @@
-"""Why a schedule violates its invariant: which step rests on which, and is wrong for it.
+"""Why a schedule violates its invariant: which step is wrong because of which other step.
 
-Ask for schedules that violate the invariant: in the others, nothing of this did harm.
+Call conflicts() for schedules that violate the invariant: in others, a conflict did no harm.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ from pginterleave.picture.history import (
 )
 from pginterleave.picture.wording import WRITES, Step
 
-DEADLOCK = "DeadlockDetected"  # which has no culprit: each waits for the other
+DEADLOCK = "DeadlockDetected"  # no single step causes it: the processes wait for each other
 SERIALIZATION = "SerializationFailure"
 
 STALE, LOST, UNSEEN, REFUSED, FOREIGN = "stale", "lost", "missed", "refused", "foreign"
@@ -30,15 +30,16 @@ CYCLE, SKEW = "cycle", "skew"
 
 @dataclass(frozen=True)
 class Conflict:
-    """An arrow from one step to another, and what is to be said at both.
+    """An arrow from the step `source` to the step `target`, and a text for each of them.
 
-    STALE leads from a read to the write that rests on it, LOST from a write to the one that
-    overwrote it, UNSEEN from a write to one that was made without knowing of it, REFUSED from a
-    write to the step that ends in an error because of it, and FOREIGN from a write to the process
-    that takes it for its own. LATE leads from a write to a read before its commit, and ELSEWHERE to
-    a write by somebody who has looked at other tables only. UNWRITTEN is a read or a DELETE that no
-    write follows. CYCLE leads from a step of a deadlock to the one that it waits for, and SKEW from
-    a read to a write that it does not see. `source` is None where a single step says it all.
+    STALE leads from a read to the write that rests on it. LOST leads from a write to the write that
+    overwrote it. UNSEEN leads from a write to a later write whose process has not seen it. REFUSED
+    leads from a write to the step that fails because of it. FOREIGN leads from a write to the read
+    of a process that takes the row for the one that it has written. LATE leads from a write to a
+    read before its commit. ELSEWHERE leads from a write to a write whose process has read other
+    tables only. UNWRITTEN is a read or a DELETE that no write follows. CYCLE leads from a step of a
+    deadlock to the step that it waits for. SKEW leads from a read to a write that it does not see.
+    `source` is None if the conflict has one step only.
     """
 
     kind: str
@@ -49,7 +50,7 @@ class Conflict:
 
 
 def marks(conflicts: list[Conflict]) -> dict[int, list[str]]:
-    """Return what is said of each step, by its number."""
+    """Return the texts for each step, by its number."""
     return by_step(
         said
         for each in conflicts
@@ -72,13 +73,13 @@ def conflicts(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
     """
     history = History(steps, snapshots)
     found = [*_stale(history), *_refused(history), *_foreign(history), *_torn(history)]
-    # These happen in schedules that do no harm, too: they are to blame where nothing else is.
+    # These conflicts also occur in harmless schedules: they count only if there is no other.
     found = found or [*_late(history), *_elsewhere(history)]
     return list(dict.fromkeys(found or _unwritten(history)))
 
 
 def _stale(history: History) -> Iterator[Conflict]:
-    """Yield reads that others made stale before the process wrote, and what that cost."""
+    """Yield reads that other processes made stale before the write, and which write was lost."""
     for own in history.steps:
         read = own if own["subquery"] else history.last_read(own)
         if own["kind"] not in WRITES or read is None:
@@ -112,7 +113,7 @@ def _stale(history: History) -> Iterator[Conflict]:
 
 
 def _refused(history: History) -> Iterator[Conflict]:
-    """Yield the steps that end in an error, with the write that was there first."""
+    """Yield the steps that end in an error, with the write that caused the error."""
     for step in history.steps:
         if not step["error"] or step["error"] == DEADLOCK:
             continue
@@ -127,11 +128,11 @@ def _refused(history: History) -> Iterator[Conflict]:
 
 
 def _foreign(history: History) -> Iterator[Conflict]:
-    """Yield the last reads of rows that somebody else has written, of who writes none itself."""
+    """Yield the last reads of rows that another process has written, and this process has not."""
     for step in history.steps:
         if step["kind"] != "SELECT" or not step["read"] or step["lock"] == "advisory":
             continue
-        if len(step["tables"]) > 1:  # it adds up what is in several rows, and takes none of them
+        if len(step["tables"]) > 1:  # it aggregates several rows, and takes none of them
             continue
         own = (*history.after(step), *history.writes(step["process"]))
         if any(same_rows(step, each) for each in own):
@@ -149,7 +150,7 @@ def _foreign(history: History) -> Iterator[Conflict]:
 
 
 def _torn(history: History) -> Iterator[Conflict]:
-    """Yield reads of several tables that see one write of a process, and not the next one."""
+    """Yield reads of several tables that see one write of a process and not its next one."""
     for read in history.steps:
         moment = history.read_at(read)
         if read["kind"] != "SELECT" or len(read["tables"]) < 2:
@@ -165,7 +166,7 @@ def _torn(history: History) -> Iterator[Conflict]:
 
 
 def _late(history: History) -> Iterator[Conflict]:
-    """Yield reads during a write that others commit only later, by who writes something, too."""
+    """Yield reads that come between a write and its commit, if their process writes, too."""
     for read in history.steps:
         reads = read["kind"] == "SELECT" or read["subquery"]
         if not reads or not history.writes(read["process"]):
@@ -180,7 +181,7 @@ def _late(history: History) -> Iterator[Conflict]:
 
 
 def _elsewhere(history: History) -> Iterator[Conflict]:
-    """Yield writes into a table at which their process has not looked, and who else wrote there."""
+    """Yield writes into a table that their process has not read, with the earlier writes there."""
     for own in history.steps:
         looked: list[str] = []
         for step in (*history.before(own), own):
@@ -198,7 +199,7 @@ def _elsewhere(history: History) -> Iterator[Conflict]:
 
 
 def _unwritten(history: History) -> Iterator[Conflict]:
-    """Yield the reads and deletes that no write follows, and the last write of each half."""
+    """Yield the reads and deletes that no write follows, and writes of half the tables only."""
     for step in history.steps:
         kinds = {each["kind"] for each in history.steps if each["process"] == step["process"]}
         later = {each["kind"] for each in history.after(step)}
@@ -218,18 +219,17 @@ def _unwritten(history: History) -> Iterator[Conflict]:
 
 
 def dependencies(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
-    """Return the cycles of a schedule: of waits, or of reads and writes.
+    """Return the cycles of a schedule: of waits (deadlock), or of reads and writes (write skew).
 
-    PostgreSQL ends one of a deadlock, and at SERIALIZABLE one of a write skew. Then its work is
-    undone, and nothing of it did harm: this is to be shown of schedules in which the invariant
-    holds, too. Of reads and writes there are the cycles where none was undone, or one.
+    PostgreSQL ends one transaction of a deadlock and, under SERIALIZABLE, one of a write skew. The
+    undone transaction does no harm, so a picture shows its cycle even if the invariant holds.
     """
     history = History(steps, snapshots)
     return [*_deadlocks(history), *dict.fromkeys(_skew(history))]
 
 
 def _deadlocks(history: History) -> Iterator[Conflict]:
-    """Yield who waits for whom in a deadlock, from its victim on."""
+    """Yield which step waits for which in a deadlock, from its victim on."""
     for victim in history.steps:
         ended = victim["until"]
         if victim["error"] != DEADLOCK:
@@ -247,7 +247,7 @@ def _deadlocks(history: History) -> Iterator[Conflict]:
 
 
 def _cycle(waiting: dict[int, Step], path: list[Step]) -> list[Step]:
-    """Return the waiting steps from the first of `path` on until it comes again."""
+    """Return the cycle of waiting steps that begins and ends with the first step of `path`."""
     for process in path[-1]["waited_for"]:
         step = waiting.get(process)
         if step is path[0]:
@@ -260,7 +260,7 @@ def _cycle(waiting: dict[int, Step], path: list[Step]) -> list[Step]:
 
 
 def _skew(history: History) -> Iterator[Conflict]:
-    """Yield the reads of two transactions, and the writes of the other one that they do not see."""
+    """Yield the reads of two transactions with the writes of the other that they do not see."""
     transactions: dict[tuple[int, int], list[Step]] = {}  # by process, and the end before it
     ended: dict[int, int] = {}
     for step in history.steps:
@@ -281,7 +281,7 @@ def _skew(history: History) -> Iterator[Conflict]:
 
 
 def _unseen(history: History, one: list[Step], two: list[Step]) -> Iterator[tuple[Step, Step]]:
-    """Yield the reads of a transaction with the writes of another one that they do not see."""
+    """Yield the reads of transaction `one` with the writes of `two` that they do not see."""
     undone = any(step["error"] == SERIALIZATION for step in two)
     for read, write in product(one, two):
         if (

@@ -1,4 +1,4 @@
-"""The grid of a picture: how wide its lanes are, how high its rows, and how text is wrapped."""
+"""The grid of a picture: the width of its lanes, the height of its rows, and wrapped text."""
 
 import itertools
 import textwrap
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from pginterleave.picture.cells import LOCK, SAID, CellLine, Row, Sheet, readable
 
-CHARACTER = 0.605  # the width of a character of a monospaced font, in its size
+CHARACTER = 0.605  # the width of a monospaced character, as a share of the font size
 
 
 class Size(NamedTuple):
-    """The measures of a drawing: for a window of the usual size, and for a phone."""
+    """The measures of a drawing for one kind of screen."""
 
     name: str
     width: float
@@ -19,22 +19,22 @@ class Size(NamedTuple):
     gutter: float  # on the left, for the numbers of the steps
     margin: float  # on the outer side of a lane, for arrows
     pad: float
-    versions: bool = False  # whether to show those of the rows, with xmin and xmax
+    versions: bool = False  # whether to show the row versions, with xmin and xmax
 
 
 WIDE = Size("wide", 760, 14, 12.5, 26, 20, 7)
 FULL = WIDE._replace(versions=True)
-DENSE = Size("dense", 760, 12, 11.5, 26, 20, 2.5)  # the same, for many steps
-NARROW = Size("narrow", 340, 12, 12, 18, 5, 2.5)  # which a phone shows a little larger
-TALL = 470  # of WIDE, which a laptop shows without scrolling
+DENSE = Size("dense", 760, 12, 11.5, 26, 20, 2.5)  # for many steps
+NARROW = Size("narrow", 340, 12, 12, 18, 5, 2.5)  # for a phone
+TALL = 470  # the height of WIDE that a laptop shows without scrolling
 
 BAR = 6.0  # the width of a lock
-ROWS_SHARE = 0.6  # the width of the lane of the rows, in those of a process
-NARROW_SHARE = 0.2  # the same, where nobody has observed what they hold
+ROWS_SHARE = 0.6  # the width of the lane of the rows, relative to the lane of a process
+NARROW_SHARE = 0.2  # the same, if no value of the rows was observed
 
 
 class Lane(NamedTuple):
-    """A column of the picture; `inner` is the side that is turned to the rows: 1 is the right."""
+    """A column of the picture; `inner` is the side next to the rows: 1 right, -1 left."""
 
     left: float
     right: float
@@ -42,7 +42,7 @@ class Lane(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A line of a cell; `beside` is the mode of a lock that stands at its end."""
+    """A line of a cell; `beside` is the mode of a lock at the end of the line."""
 
     text: str
     kind: str
@@ -51,7 +51,7 @@ class Placed(NamedTuple):
 
 
 class Grid:
-    """Where the lanes and rows of a sheet are; row 0 shows what the rows hold at first."""
+    """Where the lanes and rows of a sheet are; row 0 shows the initial value of the table."""
 
     def __init__(self, sheet: Sheet, size: Size) -> None:
         self.sheet, self.size = sheet, size
@@ -66,7 +66,7 @@ class Grid:
         self.tops, self.bottoms = self._heights()
 
     def locked(self, process: int) -> list[str]:
-        """Return what a process locks; each has a column of its own in its lane."""
+        """Return what a process locks; each lock has a separate column in the lane."""
         return list(dict.fromkeys(each.on for each in self.sheet.locks if each.process == process))
 
     def box(self, process: int) -> tuple[float, float]:
@@ -81,7 +81,7 @@ class Grid:
         return textwrap.wrap(line.text, max(6, int(width / (font * CHARACTER)))) or [""]
 
     def _heights(self) -> tuple[list[float], list[float]]:
-        """Return where each row begins and ends; row 0 shows what the rows hold at first."""
+        """Return where each row begins and ends."""
         size, tops, bottoms = self.size, list[float](), list[float]()
         top = size.font * 2.1
         for number in range(len(self.sheet.rows) + 1):
@@ -99,7 +99,7 @@ class Grid:
         return tops, bottoms
 
     def placed(self, process: int, lines: list[CellLine]) -> list[Placed]:
-        """Return the lines of a cell; the mode of a lock stands beside the first if it fits."""
+        """Return the lines of a cell; a lock's mode is put beside the first line if it fits."""
         left, right = self.box(process)
         width = right - left - 2 * self.size.pad
         found: list[Placed] = []
@@ -115,7 +115,7 @@ class Grid:
         return found
 
     def value_height(self, value: str) -> float:
-        """Return how high it is; without a value, as high as an arrow that comes from the rows."""
+        """Return the height of a value; without a value, the height of an arrow from the rows."""
         return max(1, len(self.value_lines(value))) * self.size.font * 1.3
 
     def value_lines(self, value: str) -> list[str]:
@@ -132,7 +132,7 @@ class Grid:
         return found
 
     def version_lines(self, row: Row) -> list[str]:
-        """Return the versions that are new in a row, in as many lines as they need."""
+        """Return the new row versions of a row, wrapped."""
         width = self.row_lane.right - self.row_lane.left - 2 * self.size.pad
         lines = [
             textwrap.wrap(each, int(width / (self.size.small * CHARACTER))) for each in row.versions
@@ -146,6 +146,6 @@ class Grid:
         return 1 if row and self.sheet.rows[row - 1].folded else self.size.pad
 
     def inner_edge(self, process: int) -> float:
-        """Return the side of a lane that is turned to the rows."""
+        """Return the side of a lane next to the rows."""
         lane = self.lanes[process]
         return lane.right - self.size.pad if lane.inner > 0 else lane.left + self.size.pad

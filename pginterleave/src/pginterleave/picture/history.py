@@ -1,10 +1,10 @@
-"""The steps of a schedule as a history: when each took effect for whom, and on which rows."""
+"""The steps of a schedule as a history: when each took effect, and on which rows."""
 
 from dataclasses import dataclass
 
 from pginterleave.picture.wording import WRITES, Names, Step
 
-ROW = ("id", "key")  # what tells one row from another; all visits of a link are taken for one
+ROW = ("id", "key")  # the columns that identify a row; all visits of a link count as one row
 NEVER = (10**9, 0, 0)
 Moment = tuple[int, int, int]
 
@@ -17,14 +17,14 @@ class History:
         self.snapshots = snapshots
 
     def done(self, step: Step) -> Moment:
-        """Return when a step took effect: one that waited did so after what it waited for.
+        """Return when a step took effect: a step that waited did so after the step that woke it.
 
-        Of those that one step let go on, the one that was sent first got the lock first.
+        If one step woke several, the step that was sent first got the lock first.
         """
         return step["until"], int(step["until"] > step["number"]), step["number"]
 
     def visible(self, step: Step) -> Moment:
-        """Return when others see what a step has written: never, if it is undone."""
+        """Return when other processes see a step's writes: NEVER if they were undone."""
         if step["kind"] not in WRITES or step["error"] or step["rows"] == 0:
             return NEVER
         for later in self.after(step):
@@ -34,7 +34,7 @@ class History:
         return NEVER if inside else self.done(step)
 
     def read_at(self, step: Step) -> Moment:
-        """Return the moment as of which a step reads."""
+        """Return the moment of the snapshot that a step reads."""
         moment = self.done(step)
         for earlier in reversed(self.before(step)) if self.snapshots else ():
             if earlier["kind"] in ENDS:
@@ -53,7 +53,7 @@ class History:
         return [each for each in later if each["process"] == step["process"]]
 
     def writes(self, process: int) -> list[Step]:
-        """Return the steps by which a process has changed rows for good."""
+        """Return the steps of a process whose writes were committed."""
         return [each for each in self._lasting() if each["process"] == process]
 
     def writes_of_others(self, process: int) -> list[Step]:
@@ -73,33 +73,32 @@ class History:
                 pairs = [(one, two) for one in _rows(step) for two in _rows(write)]
                 same = any(one.get(name, "") == two.get(name) for one, two in pairs for name in ROW)
                 if step["kind"] == "INSERT" and not same:
-                    continue  # a row that was not there, and another one, as far as it says
+                    continue  # a new row, and a different one as far as is known
                 if step["kind"] in WRITES and not step["error"]:
-                    return None  # what it knows since then, it has written itself
+                    return None  # since then the process knows the row by its own write
         return None
 
 
 def sent(step: Step) -> Moment:
-    """Return when a step was sent."""
     return step["number"], 0, step["number"]
 
 
 def may_have_read(read: Step, write: Step) -> bool:
-    """Return whether a step can have read what another one writes; a subquery may read any row."""
+    """Return whether `read` can read a row that `write` writes; a subquery may read any row."""
     if read["subquery"] or write["table"] != read["table"]:
         return not set(write["writes"]).isdisjoint(read["tables"])
     return same_rows(read, write)
 
 
 def would_have_read(read: Step, write: Step) -> bool:
-    """Return whether the condition of a read allows a row that another step has written."""
+    """Return whether a row that `write` has written meets the condition of `read`."""
     return write["table"] == read["table"] and any(
         _agree(read["condition"], row) for row in _rows(write)
     )
 
 
 def same_rows(step: Step, other: Step) -> bool:
-    """Return whether two statements can be about the same row, as far as they say."""
+    """Return whether two statements can be about the same row, as far as is known."""
     if not step["table"] or step["table"] != other["table"]:
         return False
     return any(_agree(one, two) for one in _rows(step) for two in _rows(other))
@@ -114,7 +113,7 @@ def same_write(step: Step, other: Step) -> bool:
 
 
 def _rows(step: Step) -> list[dict[str, str | None]]:
-    """Return what is known of each row of a step: what it read, asked for and wrote."""
+    """Return the known columns of each row of a step: from its result, condition and writes."""
     known = {**step["condition"], **{c: v for c, v in step["wrote"].items() if c in ROW}}
     if step["kind"] == "INSERT":
         known = step["wrote"]
@@ -144,12 +143,12 @@ def overwrites(read: Step, first: Step, second: Step) -> bool:
 
 
 ENDS = ("COMMIT", "ROLLBACK")
-NEW_ROW = "new row"  # which belongs to the transaction that has inserted it, until it ends
+NEW_ROW = "new row"  # other processes do not see it until the transaction that inserted it ends
 
 
 @dataclass(frozen=True)
 class Transaction:
-    """A transaction, from its first step to the one that ends it, which is `end`; or "" so far."""
+    """A transaction, from its first step to its last; `end` is COMMIT, ROLLBACK or "" (open)."""
 
     process: int
     first: int
@@ -159,7 +158,7 @@ class Transaction:
 
 @dataclass(frozen=True)
 class Lock:
-    """A lock that a process holds: its `mode`, and what it is `on`."""
+    """A lock that a process holds: its `mode`, and the name of the locked object, `on`."""
 
     process: int
     first: int
@@ -179,7 +178,7 @@ class Wait:
 
 
 def prefix(steps: list[Step], number: int) -> list[Step]:
-    """Return the first steps, as if nothing had happened after them: who waits is waiting."""
+    """Return the first steps as they were at that time: a waiting step stays waiting."""
     unknown = {"until": number + 1, "result": "", "read": [], "error": "", "message": "", "rows": 1,
                "pivot": False}  # fmt: skip
     return [{**step, **unknown} if step["until"] > number else step for step in steps[:number]]
@@ -210,7 +209,7 @@ def waits(steps: list[Step]) -> list[Wait]:
 
 
 def tries(steps: list[Step]) -> set[int]:
-    """Return the steps by which a process begins again: what has ended in an error, or `alone`."""
+    """Return the steps that begin a retry: after an error, or with `alone`."""
     found, begun = set[int](), dict[int, Step]()  # the first step of each open transaction
     failed: dict[int, Step] = {}
     for number, step in enumerate(steps, start=1):
@@ -232,7 +231,7 @@ def tries(steps: list[Step]) -> set[int]:
 def locks(steps: list[Step]) -> list[Lock]:
     """Return the locks that are held for longer than the statement that takes them.
 
-    Each thing is locked once by a process: the mode is that of the first statement.
+    There is one lock for each process and object, with the mode of the first statement.
     """
     names, found = Names(steps), dict[tuple[int, str], Lock]()
     for row, step in enumerate(steps, start=1):
@@ -256,7 +255,7 @@ def locks(steps: list[Step]) -> list[Lock]:
 
 
 def released(steps: list[Step], number: int) -> int:
-    """Return the step that releases what step `number` has locked: the end, or an error."""
+    """Return the step that releases the locks of step `number`: a transaction's end or an error."""
     process, savepoints = steps[number - 1]["process"], list[int]()
     for row, step in enumerate(steps, start=1):
         if step["process"] != process:

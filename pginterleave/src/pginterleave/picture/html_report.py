@@ -20,7 +20,7 @@ Found = dict[str, Any]  # of a call in a test: `test`, `verdict`, `summary`, `pi
 
 
 def page(found: Sequence[Found]) -> str:
-    """Return the whole page, what is violated first."""
+    """Return the page, with the violated races first."""
     order = [VIOLATED, REFUSED, NOT_PROVEN, SAFE]
     listed = sorted(found, key=lambda each: order.index(each["verdict"]))
     counts = ", ".join(f"{sum(e['verdict'] == each for e in found)} {each}" for each in order)
@@ -52,9 +52,9 @@ def picture(schedule: Schedule, *, name: str, snapshots: bool, replay: Sequence[
 
     Args:
         schedule: the counterexample.
-        name: another one for each picture of a page.
+        name: a name that is unique on the page.
         snapshots: whether a transaction reads as of its first query, as at the stricter levels.
-        replay: what runs the schedule again.
+        replay: the commands and calls that run the schedule again.
     """
     steps = recorded_steps(schedule)
     outcomes = [each.raised and formatting.exception(each.raised) for each in schedule.outcomes]

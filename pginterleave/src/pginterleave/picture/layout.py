@@ -1,4 +1,4 @@
-"""Where everything of a schedule goes: a drawing of rectangles, lines and text, in user units."""
+"""The drawing of a schedule: rectangles, lines and text, in user units of SVG."""
 
 from dataclasses import dataclass, field
 from html import escape
@@ -11,7 +11,7 @@ HEADS = ("flow", "wait", "bad")  # the kinds of arrowheads
 
 
 class Rect(NamedTuple):
-    """A rectangle; `step` is the one that it belongs to, or 0."""
+    """A rectangle; `step` is the number of its step, or 0."""
 
     x: float
     y: float
@@ -23,7 +23,7 @@ class Rect(NamedTuple):
 
 
 class Path(NamedTuple):
-    """A line, with an arrowhead at its end if it has one."""
+    """A line; `head` is the kind of the arrowhead at its end, or ""."""
 
     d: str
     style: str
@@ -32,8 +32,6 @@ class Path(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A line of text."""
-
     x: float
     y: float
     text: str
@@ -45,11 +43,11 @@ class Text(NamedTuple):
 class Drawing:
     """A picture of a schedule; `arrows` are drawn between the shapes `below` and `above` them.
 
-    `ends` says for each number of steps how high the picture is that shows no more of them.
+    `ends` is the height of the picture by the number of steps that it shows.
     """
 
     size: Size
-    kind: str  # of the verdict, once it is known
+    kind: str  # of the verdict; "" if the picture does not show it
     height: float = 0
     heads: list[Text] = field(default_factory=list)
     below: list[Rect | Path] = field(default_factory=list)
@@ -60,7 +58,7 @@ class Drawing:
 
 
 def drawings(sheet: Sheet) -> list[Drawing]:
-    """Return a sheet drawn for a window, and for a phone."""
+    """Return two drawings of a sheet: for a window, and for a phone."""
     wide = (draw(sheet, size) for size in (FULL, WIDE))
     fits = next((each for each in wide if each.height < TALL), None)
     return [fits or draw(sheet, DENSE), draw(sheet, NARROW)]
@@ -71,8 +69,6 @@ def draw(sheet: Sheet, size: Size) -> Drawing:
 
 
 class _Layout(Grid):
-    """One drawing on its way."""
-
     def __init__(self, sheet: Sheet, size: Size) -> None:
         super().__init__(sheet, size)
         self.drawing = Drawing(size, sheet.verdict.kind if sheet.ended else "")
@@ -90,7 +86,7 @@ class _Layout(Grid):
         drawing.height = self.bottoms[-1] + size.pad
         if lines := self.verdict_lines():
             drawing.height += sum(font * 1.3 for *_, font in lines) + size.pad * 2
-        # The verdict of the end is not to be seen before the last step was taken.
+        # The verdict is hidden until the last step is shown.
         taken = len(self.sheet.steps)
         drawing.ends = [*self.bottoms[:taken], drawing.height]
         short = size is NARROW
@@ -145,7 +141,7 @@ class _Layout(Grid):
         self.drawing.below.append(Path(d, style, step, head))
 
     def _values(self) -> None:
-        """Draw what the rows hold, whenever it changes, and who has read or written it."""
+        """Draw the table's value whenever it changes, with an arrow for each read and write."""
         size, lane, rows = self.size, self.row_lane, self.sheet.rows
         left, right = lane.left + size.pad, lane.right - size.pad
         center = (left + right) / 2
@@ -242,9 +238,9 @@ class _Layout(Grid):
 
 
 def svg(drawing: Drawing, described: str, *, name: str = "") -> str:
-    """Return the drawing as an element of HTML; `described` is for those who cannot see it.
+    """Return the drawing as an SVG element; `described` is its text alternative.
 
-    `name` is another one for each picture of a page, by which its arrowheads are found.
+    `name` is unique on the page: the ids of the arrowheads contain it.
     """
     name = f"{drawing.size.name}{name}"
     width, height = f"{drawing.size.width:.0f}", f"{drawing.height:.0f}"

@@ -1,4 +1,4 @@
-"""The steps of a schedule as plain data, which can be kept and drawn later."""
+"""The steps of a schedule as plain data, which can be stored and drawn later."""
 
 import itertools
 import re
@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pginterleave.formatting import place
+from pginterleave.picture.wording import WRITES
 from pginterleave.results import Schedule
 from pginterleave.steps import Step
 
 
 def recorded_step(step: Step) -> dict[str, Any]:
-    """Return what a picture shows of a step, apart from what others do meanwhile.
+    """Return what a picture shows of a step, without the other processes.
 
-    It has `process`, `sql` (for a reader), `until`, `waited_for`, `result`, `error` and `message`
-    (both can be empty), `pivot` (whether PostgreSQL ended it as that of a write skew), `rows` (how
-    many it returned or changed), `where` (the file and line that sent it), and what
-    column_values() returns.
+    The keys are `process`, `sql` (for a reader), `until`, `waited_for`, `result`, `error` and
+    `message` (both can be empty), `pivot` (whether PostgreSQL ended the transaction as the pivot of
+    a write skew), `rows` (how many were returned or changed), `where` (the file and line that sent
+    the step), and the keys of column_values().
     """
     return {
         "process": step.process,
@@ -34,12 +35,12 @@ def recorded_step(step: Step) -> dict[str, Any]:
 
 
 def recorded_steps(schedule: Schedule) -> list[dict[str, Any]]:
-    """Return the steps of a schedule, with the processes that are `in_transaction` after each."""
+    """Return the steps; `in_transaction` lists the processes in a transaction after each."""
     recorded, inside = [], dict[int, bool]()
     for step in schedule.timeline:
         returned = [each for each in schedule.timeline if each.until == step.number]
         inside |= {each.process: each.in_transaction for each in returned}
-        if step.until > step.number:  # it waits, and holds what its transaction has locked
+        if step.until > step.number:  # it waits, and keeps the locks of its transaction
             inside[step.process] = True
         recorded.append(
             {
@@ -53,12 +54,11 @@ def recorded_steps(schedule: Schedule) -> list[dict[str, Any]]:
 
 TOKEN = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|%\((\w+)\)s|%s|\d+(?:\.\d+)?|\w+|\S""")
 OPERATORS = frozenset("+-*/|")
-WRITES = ("INSERT", "UPDATE", "DELETE", "MERGE")
 ROW_LOCK = frozenset(("NO", "KEY", "UPDATE", "SHARE"))
 
 
 class Value(NamedTuple):
-    """A token that is a value; all others are names, keywords and marks."""
+    """A token that is a value; all other tokens are names, keywords and punctuation."""
 
     text: str | None
 
@@ -68,18 +68,18 @@ Columns = dict[str, str | None]
 
 
 def column_values(step: Step) -> dict[str, Any]:
-    """Return the step's `table`, and by column what it `read`, asked for (`condition`) and `wrote`.
+    """Return which tables and columns a step has read and written, with their values.
 
-    They are taken from the SQL, its parameters and the rows that came back. In the text that is
-    shown a value can look like SQL.
+    The source is the SQL with its parameters and the returned rows. The text for a reader is not
+    used, because a value in it can look like SQL. Values are texts, or None for NULL.
 
-    `kind` is what a statement does: one that begins with WITH is an INSERT, or what else it is.
-    `table` is the first that is written, or else read; `writes` are all that it writes to, and
-    `tables` all that it reads from. Values are texts, or None for NULL. `read` has the rows that
-    came back, each by column; `wrote` the columns that were set to a value, and `computed` those
-    set to an expression, as its text. `lock` is the mode of the lock that the statement takes, and
-    `lock_name` what an advisory lock is called; both can be empty. `subquery` says that a statement
-    reads while it writes.
+    `kind` is the statement's first word; for WITH it is the first data-modifying statement in it,
+    or SELECT. `table` is the first table that is written, or else the first that is read. `writes`
+    are all written tables, and `tables` all tables that are read. `condition` has the columns that
+    WHERE compares with a value. `read` has the returned rows. `wrote` has the columns that were set
+    to a value, and `computed` the text of each expression that a column was set to. `lock` is the
+    mode of the lock that the statement takes, and `lock_name` the key of an advisory lock; both can
+    be empty. `subquery` says that a statement reads while it writes.
     """
     tokens = list(tokenize(step.sql, step.params))
     effects = list(writing(tokens) if step.kind == "WITH" else [(step.kind, 0)])
@@ -116,14 +116,14 @@ def column_values(step: Step) -> dict[str, Any]:
 
 
 def writing(tokens: Tokens) -> Iterator[tuple[str, int]]:
-    """Yield what a statement that begins with WITH writes by, and where each of it begins."""
+    """Yield the kind and the position of each data-modifying statement in a WITH."""
     for position, (before, token) in enumerate(itertools.pairwise(tokens), start=1):
         if token in WRITES and before in ("(", ")"):
             yield str(token), position
 
 
 def written(tokens: Tokens, start: int) -> tuple[str, int]:
-    """Return the table that is written, or locked, from `start` on, and where it ends."""
+    """Return the first table that is written or locked after `start`, and the position after it."""
     for position, token in enumerate(tokens[start:-1], start=start):
         if token in ("FROM", "INTO", "UPDATE", "TABLE"):
             return str(tokens[position + 1]), position + 2
@@ -149,8 +149,8 @@ def read_from(tokens: Tokens) -> list[str]:
 def lock_of(kind: str, tokens: Tokens) -> tuple[str, str]:
     """Return the mode of the lock that a statement takes, and an advisory lock's name.
 
-    The modes of row locks and table locks are PostgreSQL's own. An UPDATE that changes the columns
-    of a unique key takes FOR UPDATE; those of the strategies do not.
+    The modes are those of PostgreSQL. An UPDATE counts as one that changes no column of a unique
+    key, which would take FOR UPDATE.
     """
     words = [each if isinstance(each, str) else "" for each in tokens]
     for position, word in enumerate(words):
@@ -166,7 +166,7 @@ def lock_of(kind: str, tokens: Tokens) -> tuple[str, str]:
 
 
 def computed(tokens: Tokens) -> dict[str, str]:
-    """Return the columns of a SET clause with the text of what each is set to."""
+    """Return the columns of a SET clause, each with the text of its expression."""
     found = {}
     for item in listed(["(", *tokens, ")"]):
         if len(item) > 2 and item[1] == "=":
@@ -215,7 +215,7 @@ def equal(tokens: Tokens) -> Columns:
 
 
 def inserted(tokens: Tokens) -> Columns:
-    """Return the values of an INSERT by column; `tokens` are those after the table."""
+    """Return the values of an INSERT by column; `tokens` begin after the table."""
     if "(" not in tokens:
         return {}
     columns = listed(tokens[tokens.index("(") :])

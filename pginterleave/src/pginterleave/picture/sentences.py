@@ -29,7 +29,7 @@ VERBS = {
     "delete": "deletes",
 }
 HAS = {"write": "written", "insert": "inserted", "delete": "deleted"}
-# Why a step is wrong, by the kind of conflict; the first that applies is said.
+# Why a step is wrong, by the kind of conflict; the first kind that applies is used.
 REASONS = {
     REFUSED: "because step {source} was first",
     LOST: "although process {process} has {write} meanwhile",
@@ -73,7 +73,7 @@ def sentences(
 
 
 def _returns(step: Step, said: Words) -> str:
-    """Return what a process does by a step that has come back."""
+    """Return what a process does by a step that has returned."""
     if step["error"] == DEADLOCK:
         return "is ended by PostgreSQL, as each waits for the other"
     if step["error"]:
@@ -94,7 +94,7 @@ def _returns(step: Step, said: Words) -> str:
 
 
 def _reason(history: History, step: Step, found: list[Conflict], said: list[Words]) -> str:
-    """Return why a step is wrong, or does not read what others have written; or ""."""
+    """Return why a step is wrong, or which write of another process a read does not see; or ""."""
     number = step["number"]
     for kind, text in REASONS.items():
         for each in found:

@@ -22,14 +22,13 @@ PLAIN = {
 
 @dataclass(frozen=True)
 class Words:
-    """What a step sends, and what comes back, which is later when it waits."""
+    """What a step sends and what it returns; a waiting step has returned nothing yet."""
 
     sent: str
     returned: str
     error: str
 
     def __str__(self) -> str:
-        """Return it as one line."""
         joint = ", " if self.sent.startswith("lock") else " "
         return joint.join(filter(None, (self.sent, self.returned or self.error)))
 
@@ -37,8 +36,8 @@ class Words:
 def words(steps: list[Step], whole: list[Step] | None = None) -> list[Words]:
     """Return the words for each step.
 
-    Of the columns, only those are named that have several values in the course of the schedule,
-    which is `whole` where `steps` are its beginning.
+    They name only columns that have several values in the schedule. `whole` is the whole schedule
+    if `steps` are only its first steps.
     """
     every = whole or steps
     names = Names(every)
@@ -52,7 +51,7 @@ def words(steps: list[Step], whole: list[Step] | None = None) -> list[Words]:
         Words(
             _sent(step, names, changing[step["table"]], step["table"] in several),
             ""
-            if step["error"] or step["until"] > len(steps)  # it waits, and nothing came back yet
+            if step["error"] or step["until"] > len(steps)  # it still waits
             else _returned(step, names, changing[step["table"]]),
             step["error"],
         )
@@ -61,7 +60,7 @@ def words(steps: list[Step], whole: list[Step] | None = None) -> list[Words]:
 
 
 class Names:
-    """What the rows are called: by their key, where any step has told which id it has."""
+    """The names of the rows: a row's key, if any step shows the key and the id of the row."""
 
     def __init__(self, steps: list[Step]) -> None:
         self._keys = {
@@ -72,7 +71,6 @@ class Names:
         }
 
     def of(self, step: Step) -> str:
-        """Return what the row of a step is called."""
         row = step["read"][0] if len(step["read"]) == 1 else {}
         known = {**row, **step["wrote"], **step["condition"]}
         key = self._keys.get((step["table"], known.get("id"))) or _key(known)
@@ -81,12 +79,12 @@ class Names:
 
 
 def _key(row: dict[str, str | None]) -> str | None:
-    """Return what a row is called: a link and its visits by the key, a quota by its period."""
+    """Return the name of a row: the key of a link or a visit, the period of a quota."""
     return row.get("key") or row.get("period")
 
 
 def short(value: str | None) -> str:
-    """Return a value as it is shown."""
+    """Return a value as short text for a reader."""
     if value is None:
         return "NULL"
     text = re.sub(r"^https?://(.*?)/?$", r"\1", value)
@@ -96,7 +94,7 @@ def short(value: str | None) -> str:
 
 
 def _changing(steps: list[Step], names: Names) -> dict[str, set[str]]:
-    """Return by table the columns of which a row has several values in the schedule."""
+    """Return, by table, the columns that have several values for one row in the schedule."""
     values: dict[tuple[str, str, str], set[str | None]] = defaultdict(set)
     changing: dict[str, set[str]] = defaultdict(set)
     for step in steps:
@@ -136,14 +134,14 @@ def _sent(step: Step, names: Names, changing: set[str], several: bool) -> str:
         return f"write {f'{name}: ' if several else ''}{_columns({**wrote, **now})}"
     if kind == "DELETE":
         return f"delete {name}"
-    return PLAIN.get(kind) or f"{kind}".lower()
+    return PLAIN.get(kind) or str(kind).lower()
 
 
 def _rows_read(step: Step, names: Names, changing: set[str]) -> str:
-    """Return what a SELECT has read, of each row where it has read several."""
+    """Return what a SELECT has read, with the names of the rows if there are several."""
     told = []
     for row in step["read"]:
-        # What Django computes, as a count, it gives a name that no column has.
+        # Django gives a computed value, such as a count, a name with underscores.
         shown = {c.lstrip("_"): v for c, v in row.items() if _tells(step, c, changing)}
         name = f"{names.of({**step, 'read': [row]})}: " if len(step["read"]) > 1 else ""
         told += [f"{name}{_columns(shown)}"] if shown else []
@@ -151,7 +149,7 @@ def _rows_read(step: Step, names: Names, changing: set[str]) -> str:
 
 
 def _tells(step: Step, column: str, changing: set[str]) -> bool:
-    """Return whether to show what a column was read as: it changes, or the SELECT computes it."""
+    """Return whether to show the value of a column: it changes, or the SELECT computes it."""
     return column in changing or f") AS {column}" in step["sql"]
 
 

@@ -1,4 +1,4 @@
-"""`manage.py interleave`: runs one test that explores, draws what it finds, and sets the exit code.
+"""`manage.py interleave`: runs one test that explores, draws the result, and sets the exit code.
 
 `manage.py interleave spec FILE` runs an isolation test of PostgreSQL instead.
 """
@@ -30,15 +30,15 @@ SAFE, VIOLATES, NOT_PROVEN = 0, 1, 2
 
 FLAGS = {
     "count_all": COUNT_ALL,
-    "reduce": "run one of the schedules that differ in the order of independent steps only",
+    "reduce": "run one of the schedules that differ only in the order of independent steps",
 }
 
 
 class Command(BaseCommand):
     help = (
-        "Run every schedule of a race, count those that violate its invariant and draw the "
-        "shortest. Exit code 0: all of them are safe; 1: some violate the invariant; 2: nothing is "
-        "proven, as the search was truncated or could not be made, or the command is wrong."
+        "Run every schedule of a race, and draw the shortest that violates the invariant. Exit "
+        "code 0: all schedules are safe; 1: some violate the invariant; 2: nothing is proven, "
+        "because the search was truncated or could not start, or the command is wrong."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -46,14 +46,14 @@ class Command(BaseCommand):
             "test", help="package.module:function that takes `interleave`, or :TestCase.method"
         )
         parser.add_argument("file", nargs="?", type=Path, help="with `spec`: an isolation test")
-        text = "with `spec`: compare its output with this"
+        text = "with `spec`: the expected output to compare with"
         parser.add_argument("--expected", type=Path, metavar="FILE", help=text)
-        parser.add_argument("--replay", default="", metavar="ORDER", help="this schedule only")
+        parser.add_argument("--replay", default="", metavar="ORDER", help="run only this schedule")
         for name, (kind, metavar, text) in OPTIONS.items():
             parser.add_argument(_flag(name), type=kind, metavar=metavar, help=text)
         for name, text in FLAGS.items():
             parser.add_argument(_flag(name), action="store_const", const=True, help=text)
-        text = "keep the test database for the next time"
+        text = "keep the test database for the next run"
         parser.add_argument("--keepdb", action="store_true", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -120,7 +120,7 @@ def test_database(*, keep: bool) -> Iterator[None]:
 
 
 def _test(name: str) -> Test:
-    """Return what runs a test: a function that takes `interleave`, or a method of a test case."""
+    """Return a function that runs a test: a function with `interleave`, or a test case's method."""
     module, _, path = name.partition(":")
     try:
         found = operator.attrgetter(path)(importlib.import_module(module))

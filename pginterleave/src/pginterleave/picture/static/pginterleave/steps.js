@@ -1,5 +1,5 @@
-// Shows schedules step by step; without this, all steps are there at once. A page has one, or each
-// stands in an element with data-schedule, and the keys are for the one that was last touched.
+// Shows schedules step by step; without this script, all steps are shown. A page has one schedule, or
+// each is in an element with data-schedule; the keys then control the schedule that was last touched.
 (() => {
   const moves = {
     first: () => 1,
@@ -91,7 +91,7 @@
     if (typing || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
     const current = touched && isSeen(touched) ? touched : steppers.find(isSeen);
     if (!keys[event.key] || !current) return;
-    // What is wider than its frame has to be scrolled with the arrow keys.
+    // In a frame with wider content, the arrow keys scroll.
     const frame = event.target.closest(".scroll");
     if (frame && frame.scrollWidth > frame.clientWidth) return;
     event.preventDefault();
