@@ -1,7 +1,7 @@
 """Write a correct `spend`: `pytest exercises/quota.py` tests it.
 
 If `spender` may spend `amount` more in this period, `spend` calls `create` and returns its result.
-Otherwise it raises ShortUrl.QuotaExceeded, as below. PostgreSQL computes `since`, the begin of the
+Otherwise it raises ShortUrl.QuotaExceeded, as below. PostgreSQL computes `since`, the start of the
 period. A create that fails must not use up any of the quota.
 
 The function below can spend more than the limit. Which other process has read the same counter?
