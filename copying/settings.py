@@ -1,10 +1,10 @@
-"""Another project: three models, and nothing of the service."""
+"""The settings of another project, which has three models and none of the service's code."""
 
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent))  # where embedded_postgres lies
+sys.path.append(str(HERE.parent))  # has embedded_postgres
 
 DATABASES = {
     "default": {
@@ -15,7 +15,7 @@ DATABASES = {
     }
 }
 INSTALLED_APPS = ["links"]
-MIGRATION_MODULES = {"links": None}  # the tables as the models are
+MIGRATION_MODULES = {"links": None}  # creates the tables without migrations
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 SECRET_KEY = "tests"
 USE_TZ = True

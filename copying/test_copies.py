@@ -1,10 +1,10 @@
-"""Each right strategy, copied by docs/copying-a-strategy.md, holds in another project."""
+"""Each right strategy, copied as docs/copying-a-strategy.md says, is right in another project."""
 
 import ast
 import importlib.util
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,14 +25,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 SERVICE = Path(__file__).resolve().parents[1] / "shorturl"
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
-# What is copied of keys.py, besides the name of the constraint.
+# Copied from keys.py, in addition to the name of the constraint.
 OF_KEYS = ["ALPHABET", "ATTEMPTS_PER_LENGTH", "RESERVED"]
 OF_KEYS += ["is_reserved", "is_collision", "violates"]
 UNIQUE = """
     SELECT indexrelid::regclass::text FROM pg_index
     WHERE indrelid = %s::regclass AND indisunique AND NOT indisprimary
 """
-# What is left out of a statement where the model has no such columns.
+# Edits that remove columns from statements, for a model without them.
 NO_LIMITS = {
     r"\n +AND \((expires_at|max_hits) IS NULL OR .*\)": "",
     r"\[hits, key, hits\]": "[hits, key]",
@@ -41,19 +41,19 @@ NO_LIMITS = {
 
 @dataclass(frozen=True)
 class Project:
-    """A model, and what docs/copying-a-strategy.md says to change in a copy for it."""
+    """A model, and the changes of a copy that docs/copying-a-strategy.md names for it."""
 
     model: type[models.Model]
     counts: type[models.Model]
-    edits: dict[str, str]  # regular expressions, and what takes their place
-    # What the model has no db_default for, which a raw INSERT is handed in.
+    edits: dict[str, str]  # regular expressions and their replacements
+    # The values of columns without a db_default, for a raw INSERT.
     values: Callable[[int], dict[str, Any]] = lambda _: {}
     key: str = "key"
     target_url: str = "target_url"
     hits: str = "hits"
 
     def edited(self, source: str) -> str:
-        """Return a strategy's file as its copy has it."""
+        """Return the source of a strategy with all changes."""
         name = self.model.__name__
         edits = {
             r"\bShortUrl\b": name,
@@ -128,7 +128,7 @@ def project(request: pytest.FixtureRequest) -> Project:
 def copied(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str, str], ModuleType]:
-    """Return what copies a strategy, with keys.py, whose constraint is the one of this model."""
+    """Return a function that copies a strategy, and keys.py with the constraint of this model."""
 
     def copy(operation: str, name: str) -> ModuleType:
         source = (SERVICE / "links" / "keys.py").read_text()
@@ -147,7 +147,10 @@ def copied(
         keys = f"keys_of_{project.model.__name__}"
         monkeypatch.setitem(sys.modules, keys, module(keys, "\n".join(parts), tmp_path))
         strategy = (SERVICE / "strategies" / operation / f"{name}.py").read_text()
-        return module(name, project.edited(strategy), tmp_path)
+        copied = module(name, project.edited(strategy), tmp_path)
+        if hasattr(copied, "randrange"):
+            monkeypatch.setattr(copied, "randrange", lambda _: 0)  # all draw the same slot
+        return copied
 
     return copy
 
@@ -163,13 +166,13 @@ def add(project: Project, key: str, **values: Any) -> None:
 
 
 def total(project: Project) -> int:
-    """Return how many hits all rows have, those in the table for partial counts included."""
-    of = [each._default_manager.all() for each in (project.model, project.counts)]
-    return sum(hits for rows in of for hits in rows.values_list(project.hits, flat=True))
+    """Return the sum of the hits, partial counts included."""
+    rows = [each._default_manager.all() for each in (project.model, project.counts)]
+    return sum(hits for each in rows for hits in each.values_list(project.hits, flat=True))
 
 
-def holds(processes: list[Callable[[], object]], **kwargs: Any) -> None:
-    """Explore every order, and see that none violates the invariant."""
+def holds(processes: Sequence[Callable[[], object]], **kwargs: Any) -> None:
+    """Check that no schedule violates the invariant."""
     result = explore(processes, max_seconds=120, reduce=True, **kwargs)
     assert not result.violations, result.violations[0].draw()
     assert not result.truncated, result.truncated
@@ -181,9 +184,9 @@ def holds(processes: list[Callable[[], object]], **kwargs: Any) -> None:
 def test_a_create(
     name: str, in_a_transaction: bool, project: Project, copied: Callable[[str, str], ModuleType]
 ) -> None:
-    """Two draw the same key first, and each must have a link of its own."""
+    """Two processes try the same key first, and each gets a link."""
     if name == "permuted_sequence" and project.model is Bookmark:
-        pytest.xfail("its docstring: the primary key has to be a number of a sequence")
+        pytest.xfail("see its docstring: the primary key must come from a sequence")
     create = copied("creating", name).create
     takes_values = name in ("on_conflict", "permuted_sequence")
 
@@ -205,21 +208,9 @@ def test_a_create(
     )
 
 
-def two(copy: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
-    """Return two processes that follow the key `a`, and share nothing in Python."""
-    if hasattr(copy, "randrange"):
-        monkeypatch.setattr(copy, "randrange", lambda _: 0)  # both draw the same slot
-    return [partial(copy.resolve, "a")] * 2
-
-
 @pytest.mark.parametrize("name", right("resolving", "RIGHT|WITHOUT_CONDITION"))
-def test_a_resolve(
-    name: str,
-    project: Project,
-    copied: Callable[[str, str], ModuleType],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Two follow a link, and each hit counts; that of a deleted one with the same key does not."""
+def test_a_resolve(name: str, project: Project, copied: Callable[[str, str], ModuleType]) -> None:
+    """Two processes follow a link: both hits count, and a deleted link with this key has none."""
     copy = copied("resolving", name)
     due = 7 if project.model is Page else 2
 
@@ -232,7 +223,7 @@ def test_a_resolve(
     def both_count(outcomes: list[Outcome]) -> str:
         return "" if total(project) == due else f"{total(project)} hits, and not {due}"
 
-    holds(two(copy, monkeypatch), setup=setup, invariant=both_count)
+    holds([partial(copy.resolve, "a")] * 2, setup=setup, invariant=both_count)
     with pytest.raises(project.model.DoesNotExist):  # type: ignore[attr-defined]
         copy.resolve("b")
 
@@ -240,12 +231,9 @@ def test_a_resolve(
 @pytest.mark.parametrize("project", ["as ours"], indirect=True)
 @pytest.mark.parametrize("name", right("resolving"))
 def test_the_last_use(
-    name: str,
-    project: Project,
-    copied: Callable[[str, str], ModuleType],
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, project: Project, copied: Callable[[str, str], ModuleType]
 ) -> None:
-    """Two follow a link that may be followed once more."""
+    """Two processes follow a link that has one use left."""
 
     def setup() -> None:
         empty(project)
@@ -253,11 +241,10 @@ def test_the_last_use(
 
     def one_does(outcomes: list[Outcome]) -> str:
         followed = sum(outcome.raised is None for outcome in outcomes)
-        return (
-            "" if followed == 1 and total(project) == 5 else f"{followed} do, of {total(project)}"
-        )
+        wrong = f"{followed} have followed it, and {total(project)} hits are counted"
+        return "" if followed == 1 and total(project) == 5 else wrong
 
-    processes = two(copied("resolving", name), monkeypatch)
+    processes = [partial(copied("resolving", name).resolve, "a")] * 2
     holds(processes, setup=setup, invariant=one_does, expected=(Link.DoesNotExist,))
 
 

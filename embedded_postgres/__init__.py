@@ -27,7 +27,7 @@ def hold() -> None:
     """Start the embedded servers of settings.DATABASES; keep them running until this process ends.
 
     A process without connections calls it if it outlives processes that have some, such as the
-    gunicorn master. Does nothing when no database has this ENGINE. Raises what Server.use() does.
+    gunicorn master. Does nothing when no database has this ENGINE. Raises like Server.use().
     """
     for config in settings.DATABASES.values():
         if config.get("ENGINE") == __name__:

@@ -1,4 +1,4 @@
-"""Django's PostgreSQL backend, which starts its server for the first connection; its dbshell."""
+"""Django's PostgreSQL backend and its dbshell, which start the server when they connect."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The fixture `interleave` as the exercises have it: what it refuses, it says in one sentence."""
+"""The fixture `interleave` of the exercises: it explains each refusal in one sentence."""
 
 import builtins
 import os
@@ -20,11 +20,11 @@ HERE = str(Path(__file__).parent)
 
 @pytest.fixture
 def interleave(interleave: Interleave, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Explore with limits for a function that may never end, each process as one of its own.
+    """Explore with limits, because a solution may never end.
 
-    The processes are threads. As in processes of their own, hash() differs between two of them, and
-    so does os.getpid(). operations.resolve() counts by itself: the strategy `combined` would
-    share batches among threads.
+    The processes are threads. hash() and os.getpid() differ between them, as between processes of
+    the operating system. The strategy of operations.resolve() is `update_returning`, because
+    `combined` would share batches among threads.
     """
     interleave.defaults |= LIMITS
     own_hash, own_pid = builtins.hash, os.getpid
@@ -36,7 +36,7 @@ def interleave(interleave: Interleave, monkeypatch: pytest.MonkeyPatch) -> Itera
     def hashed(value: object) -> int:
         ours = sys._getframe(1).f_code.co_filename.startswith(HERE)
         another_seed = ours and seed() and seed() % 2 == 0
-        return ~own_hash(value) if another_seed else own_hash(value)  # in reverse order, too
+        return ~own_hash(value) if another_seed else own_hash(value)  # reverses a sort by hash, too
 
     monkeypatch.setattr(builtins, "hash", hashed)
     monkeypatch.setattr(os, "getpid", lambda: own_pid() + seed())

@@ -1,10 +1,10 @@
-"""Write a create that holds: `pytest exercises/create.py` judges it.
+"""Write a correct `create`: `pytest exercises/create.py` tests it.
 
-`keys` are the candidate keys. `create` tries them in turn and returns the new short URL. It raises
-ShortUrl.KeySpaceExhausted(keys) when all of them are taken; a deleted link keeps its key. It raises
-every error but that of a taken key to the caller.
+`create` tries the candidate keys `keys` in turn and returns the new short URL. It raises
+ShortUrl.KeySpaceExhausted(keys) when all of them are taken. A deleted link keeps its key. The
+caller gets every error of the database, except that a key is taken.
 
-As it stands it looks before it leaps. What happens between the look and the leap?
+The function below checks a key and then inserts it. What can happen between the two?
 """
 
 from collections.abc import Iterable
@@ -27,19 +27,19 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
     raise ShortUrl.KeySpaceExhausted(keys)
 
 
-# What judges it. Nothing below is to be changed.
+# The tests. Do not change anything below.
 
 TAKEN = ["a", "b", "deleted"]  # by the set-up
 
 
 def makes(process: int, *keys: str) -> Any:
-    """Return a process that makes a link to its own target, by default with `same` first."""
+    """Return a process that creates a link to its own target; by default it tries `same` first."""
     tried = keys or ("same", f"own{process}")
     return lambda: create(judge.TARGET.format(process), keys=list(tried))
 
 
 def with_a_row(call: Any) -> Any:
-    """Return what makes the call in a transaction, and writes another row after it."""
+    """Return a function that calls `call` in a transaction and then writes another row."""
 
     def run() -> Any:
         short_url = call()
@@ -50,25 +50,25 @@ def with_a_row(call: Any) -> Any:
 
 
 def each_has_a_link(outcomes: list[Outcome], keys: Any = None) -> str:
-    """Compare with what is due: one link for each process, with one of the keys of its own."""
+    """Check that each process has a new link, with one of its keys and its target."""
     due: dict[str, dict[str, Any]] = {}
     for process, each in enumerate(outcomes, 1):
         key = getattr(each.returned, "key", "")
         if not isinstance(each.returned, ShortUrl) or key in due:
-            return f"process {process} is returned {each.returned!r}, due a link of its own"
+            return f"process {process} gets {each.returned!r}, expected a new link"
         if key not in (keys or ("same", f"own{process}")):
-            return f"process {process} is returned {key}, which is none of its keys"
+            return f"process {process} gets {key}, which is not one of its keys"
         fields = {"hits": 0, "max_hits": None, "expires_at": None, "deleted_at": None}
         due[key] = {"target_url": judge.TARGET.format(process), "owner_id": None, **fields}
         if each.returned.target_url != due[key]["target_url"]:
-            return f"process {process} is handed somebody else's link, {key}"
+            return f"process {process} gets the link {key} of another process"
     return judge.changed(**due)
 
 
 def and_a_row(outcomes: list[Outcome]) -> str:
     written, due = Notification.objects.count(), len(outcomes)
     return each_has_a_link(outcomes) or (
-        f"the callers wrote {due} rows after the link, and {written} are there"
+        f"the callers wrote {due} rows after their links, and {written} are stored"
         if written != due
         else ""
     )
@@ -80,7 +80,7 @@ def test_the_first_key_is_free(interleave: Any) -> None:
 
 
 def test_only_the_last_key_is_free(interleave: Any) -> None:
-    """A deleted key is taken, too. Nobody else's link changes."""
+    """A deleted key is taken, too. No other link changes."""
     last = partial(each_has_a_link, keys=["free"])
     interleave(makes(1, *TAKEN, "free"), invariant=last)
 
@@ -91,27 +91,27 @@ def test_no_key_is_free(interleave: Any) -> None:
         interleave(makes(1, *keys), expected=exhausted, invariant=judge.no_link(exhausted))
 
 
-def test_two_draw_the_same_key(interleave: Any) -> None:
+def test_two_try_the_same_key(interleave: Any) -> None:
     interleave(makes(1), makes(2), invariant=each_has_a_link)
 
 
-def test_two_draw_the_same_key_twice(interleave: Any) -> None:
+def test_two_try_the_same_key_twice(interleave: Any) -> None:
     twice = [makes(each, "same", "same", f"own{each}") for each in (1, 2)]
     interleave(*twice, invariant=each_has_a_link)
 
 
-def test_three_draw_the_same_key(interleave: Any) -> None:
+def test_three_try_the_same_key(interleave: Any) -> None:
     interleave(makes(1), makes(2), makes(3), invariant=each_has_a_link)
 
 
-def test_two_draw_it_in_transactions_of_their_callers(interleave: Any) -> None:
-    """Which have to go on after a collision: the callers write another row."""
+def test_two_try_the_same_key_in_transactions_of_their_callers(interleave: Any) -> None:
+    """The transaction must survive a collision: each caller writes another row."""
     calls = [with_a_row(makes(each)) for each in (1, 2)]
     interleave(*calls, invariant=and_a_row)
 
 
-def test_the_one_with_the_key_rolls_back(interleave: Any) -> None:
-    """The other one has a link, whichever key it is."""
+def test_the_process_with_the_key_rolls_back(interleave: Any) -> None:
+    """The other process has a link, with any of its keys."""
 
     def gives_up() -> None:
         with suppress(judge.Undone), transaction.atomic():
@@ -127,11 +127,11 @@ def test_the_callers_transaction_is_rolled_back(interleave: Any) -> None:
 
 
 def test_an_error_of_the_database_is_raised(interleave: Any) -> None:
-    """Only a taken key is one; another key helps against nothing else."""
+    """Another key helps only if the key is taken."""
     judge.errors_are_raised(interleave, makes(1), meant=ShortUrl.KeySpaceExhausted)
 
 
-def test_plain_threads_draw_the_same_keys(interleave: Any) -> None:
+def test_plain_threads_try_the_same_keys(interleave: Any) -> None:
     """Without the explorer."""
     interleave(makes(1), invariant=each_has_a_link)
     keys = iter(range(10_000))
@@ -144,4 +144,4 @@ def test_plain_threads_draw_the_same_keys(interleave: Any) -> None:
 
     for wrong in judge.in_threads(made):
         if wrong:
-            judge.refuse(f"Threads draw the same keys, and one has no link of its own: {wrong}.")
+            judge.refuse(f"Threads tried the same keys, and one has no link: {wrong}.")

@@ -1,11 +1,11 @@
-"""Write a deliver that holds: `pytest exercises/deliver.py` judges it.
+"""Write a correct `deliver`: `pytest exercises/deliver.py` tests it.
 
-It calls `send` with the oldest event that is due for a receiver, deletes the event, and returns
-True; it returns False when no event is due. `LinkEvent.objects.due()` has those that are due: not
-claimed until `not_before`, and the oldest of their link. An error of `send` is raised, and the
-event stays.
+`deliver` calls `send` with the oldest event that is due for a receiver, deletes the event, and
+returns True. It returns False when no event is due. `LinkEvent.objects.due()` returns the due
+events: the oldest event of each link, unless it is claimed until a later `not_before`. When `send`
+raises an error, `deliver` raises it, and the event stays.
 
-As it stands each event is sent, and some are sent twice. Who else has read it?
+The function below sends some events twice. Which other process has read the same event?
 """
 
 from collections.abc import Callable
@@ -43,12 +43,12 @@ def deliver(subscription_id: int, send: Send) -> bool:
     return True
 
 
-# What judges it. Nothing below is to be changed.
+# The tests. Do not change anything below.
 
 SOME = (*EVENTS, (3, "b"))
 FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-OTHER = 2  # a receiver
+OTHER = 2  # another receiver
 
 
 def function(subscription_id: int, send: Send) -> bool:
@@ -56,7 +56,7 @@ def function(subscription_id: int, send: Send) -> bool:
 
 
 def events(*some: Pair) -> Any:
-    """Return a set-up: these events, and an older one of another receiver."""
+    """Return a set-up with these events, and with an older event of another receiver."""
 
     def setup() -> None:
         only(*some)
@@ -75,14 +75,14 @@ def left() -> list[int]:
 
 
 def sends(*due: int, rest: tuple[int, ...] = ()) -> Any:
-    """Return the invariant that these events are sent, in turn, and what is left."""
+    """Return the invariant that these events are sent in this order, and that `rest` is left."""
 
     def invariant(outcomes: list[Outcome]) -> str:
         sent = [pk for _, pk, _ in outcomes[0].returned]
         if sent != [*due]:
-            return f"the events {sent} are sent, due {[*due]}"
+            return f"the events {sent} are sent, expected {[*due]}"
         if left() != [*rest]:
-            return f"the events {left()} are left, due {[*rest]}"
+            return f"the events {left()} are left, expected {[*rest]}"
         others = LinkEvent.objects.filter(subscription_id=OTHER).count()
         return "" if others == 1 else "an event of another receiver is gone"
 
@@ -94,7 +94,7 @@ def sends_one(interleave: Any, **given: Any) -> None:
 
 
 def all_are_sent(outcomes: list[Outcome]) -> str:
-    """Check that each is sent once and in order, or is left, and claimed for an hour at most."""
+    """Check that each event is sent once and in order or is left, and that no claim is long."""
     LinkEvent.objects.filter(subscription_id=OTHER).delete()
     if LinkEvent.objects.filter(not_before__gt=timezone.now() + HOUR).exists():
         return "an event is claimed for longer than an hour"
@@ -105,20 +105,20 @@ def test_one_sends_the_oldest(interleave: Any) -> None:
     sends_one(interleave, setup=events(*SOME))
 
 
-def test_one_is_told_whether_there_was_one(interleave: Any) -> None:
-    """Three are there, and not a fourth."""
+def test_it_returns_whether_an_event_was_due(interleave: Any) -> None:
+    """There are three events, so the fourth call returns False."""
 
     def run() -> list[bool]:
         return [bool(deliver(RECEIVER, lambda _: None)) for _ in range(4)]
 
     def as_due(outcomes: list[Outcome]) -> str:
         due, told = [True] * 3 + [False], outcomes[0].returned
-        return "" if told == due else f"of three events it returns {told}, due {due}"
+        return "" if told == due else f"with three events it returns {told}, expected {due}"
 
     interleave(run, setup=events(*SOME), invariant=as_due)
 
 
-def test_what_is_claimed_waits_with_the_links_next(interleave: Any) -> None:
+def test_a_claimed_event_holds_back_the_next_of_its_link(interleave: Any) -> None:
     def setup() -> None:
         events(*SOME)()
         LinkEvent.objects.filter(id=1).update(not_before=FOREVER)
@@ -126,7 +126,7 @@ def test_what_is_claimed_waits_with_the_links_next(interleave: Any) -> None:
     interleave(worker(function), setup=setup, invariant=sends(3, rest=(1, 2)))
 
 
-def test_a_claim_that_has_ended_is_none(interleave: Any) -> None:
+def test_an_event_is_due_again_when_its_claim_has_expired(interleave: Any) -> None:
     def setup() -> None:
         events(*SOME)()
         LinkEvent.objects.update(not_before=timezone.now() - HOUR)
@@ -134,14 +134,14 @@ def test_a_claim_that_has_ended_is_none(interleave: Any) -> None:
     sends_one(interleave, setup=setup)
 
 
-def test_a_receiver_that_refuses_is_told_again(interleave: Any) -> None:
+def test_an_event_stays_when_send_fails(interleave: Any) -> None:
     def fails(event: LinkEvent) -> None:
         raise ValueError("refused")
 
     def stays(outcomes: list[Outcome]) -> str:
         if not isinstance(outcomes[0].raised, ValueError):
-            return f"send has raised, and process 1 is returned {outcomes[0].returned!r}"
-        return "" if left() == [1, 2, 3] else f"send has raised, and {left()} are left"
+            return f"send has raised an error, and process 1 gets {outcomes[0].returned!r}"
+        return "" if left() == [1, 2, 3] else f"send has raised an error, and {left()} are left"
 
     call = lambda: deliver(RECEIVER, fails)  # noqa: E731
     interleave(call, setup=events(*SOME), invariant=stays, expected=ValueError)
@@ -152,8 +152,7 @@ def test_two_deliver_at_once(interleave: Any) -> None:
     interleave(*both, setup=events(*EVENTS), invariant=all_are_sent)
 
 
-def test_one_is_killed(interleave: Any) -> None:
-    """Before the receiver has got the event."""
+def test_a_process_is_killed_before_it_sends(interleave: Any) -> None:
     both = [worker(function, killed=True), worker(function)]
     interleave(*both, setup=events(*EVENTS), invariant=all_are_sent)
 
@@ -180,7 +179,7 @@ def test_plain_threads_deliver(interleave: Any) -> None:
 
     told = judge.in_threads(lambda _: deliver(RECEIVER, send), times=40)
     if errors := [each for each in told if isinstance(each, Exception)]:
-        judge.refuse(f"Threads deliver, and one is told {errors[0]!r}.")
+        judge.refuse(f"Threads deliver, and one gets {errors[0]!r}.")
     outcome = Outcome([(number, *event) for number, event in enumerate(sent)])
     if wrong := each_once_in_order([outcome], due):
         judge.refuse(f"Threads deliver: {wrong}.")

@@ -1,4 +1,4 @@
-"""What the tests of all exercises share: the first rows, what may differ afterwards, refusals."""
+"""Shared by the tests of all exercises: the set-up, checks of the rows, and refusals."""
 
 import itertools
 import re
@@ -23,15 +23,15 @@ from shorturl.models import ShortUrl
 Call = Callable[[], Any]
 Check = Callable[[list[Outcome]], str]
 
-# Of an exploration: a function that never ends is refused within seconds.
+# The explorer's limits: a function that never ends is refused within seconds.
 LIMITS: dict[str, Any] = {"max_steps": 100, "step_timeout": 3.0, "reduce": True}
-PATIENCE = 2.0  # seconds
+PATIENCE = 2.0  # seconds; a longer search stops at the first violating schedule
 MANY_SECONDS = 3.0  # for the schedules of three processes
-STUCK = 20.0  # seconds in which none of several threads has ended a call
+STUCK = 20.0  # seconds without a completed call in any of the threads
 LONG_AGO = datetime(2022, 4, 29, tzinfo=UTC)
 TARGET = "https://{}.example/"
 FIELDS = ("target_url", "hits", "max_hits", "expires_at", "deleted_at", "owner_id")
-NOWHERE: dict[str, dict[str, Any]] = {  # keys that lead nowhere, and why
+NOWHERE: dict[str, dict[str, Any]] = {  # keys that lead nowhere, and the columns that say so
     "deleted": {"deleted_at": LONG_AGO},
     "expired": {"expires_at": LONG_AGO},
     "used_up": {"hits": 2, "max_hits": 2},
@@ -41,12 +41,12 @@ before: dict[str, Any] = {}  # the rows after the set-up
 
 
 def refuse(sentence: str, *parts: str) -> NoReturn:
-    """Fail the test: say what the solution did, in a sentence, and then the rest."""
+    """Fail the test with a sentence about what the solution did, followed by the details."""
     pytest.fail("\n\n".join([sentence, *parts]), pytrace=False)
 
 
 class Violating(Exception):
-    """Ends a search that takes long at a schedule that violates the invariant."""
+    """Ends a long search at a schedule that violates the invariant."""
 
     def __init__(self, schedule: Schedule) -> None:
         super().__init__(schedule.order)
@@ -54,11 +54,11 @@ class Violating(Exception):
 
 
 def judged(run: Interleave, *functions: Call, **options: Any) -> None:
-    """Explore as `run` does, by default from links(), and say first what is wrong, in a sentence.
+    """Explore like `run`, by default from links(); a failure begins with a sentence on its cause.
 
-    Each function is one process. After two seconds it ends at a schedule that violates the
-    invariant. Of three processes it runs as many schedules as MANY_SECONDS allow. It skips what the
-    function itself refuses: to be called inside a transaction.
+    Each function is one process. After PATIENCE the search ends at the first schedule that violates
+    the invariant. With three processes it ends after MANY_SECONDS. The test is skipped if the
+    solution is durable=True, and so refuses to run in a caller's transaction.
     """
     __tracebackhide__ = True
     many, alone = len(functions) > 2, len(functions) == 1
@@ -83,12 +83,12 @@ def judged(run: Interleave, *functions: Call, **options: Any) -> None:
         sentence = ENDLESS if "max_steps" in said else NOT_THE_SAME
         refuse(WAITS_IN_PYTHON if isinstance(error, StepTimeout) else sentence, said)
     elif "durable atomic block" in " ".join([said, *(one.violation for one in violating)]):
-        pytest.skip("It says by durable=True that it is not for a transaction of the caller's.")
+        pytest.skip("With durable=True it refuses to run in a caller's transaction.")
     elif isinstance(error, Violating):
         refuse_for(run, error.schedule, "One of the schedules")
     elif run.failures[known:]:
         refuse_for(run, run.failures[-1].counterexample, run.failures[-1].summary)
-    else:  # nothing is proven, which may pass of many processes, or of one that sends nothing
+    else:  # not proven: allowed for many processes, and for one process that sends nothing
         found = run.found[-1]
         nothing_sent = alone and found.orders == ("",)
         if not nothing_sent and not (many and found.truncated and not found.unobserved):
@@ -96,7 +96,7 @@ def judged(run: Interleave, *functions: Call, **options: Any) -> None:
 
 
 def refuse_for(run: Interleave, schedule: Schedule, summary: str) -> None:
-    """Fail the test for a schedule: what it violates, its steps, what helps, how to run it."""
+    """Fail the test with a schedule: its violation, its steps, advice, and how to run it again."""
     drawn = schedule.draw()
     advice = [each for name, each in ADVICE.items() if name in drawn][:1]
     alone = f"{summary}. This one alone: {run.shell} {schedule.order}"
@@ -104,17 +104,17 @@ def refuse_for(run: Interleave, schedule: Schedule, summary: str) -> None:
 
 
 def left_nothing(schedule: Schedule) -> None:
-    """Fail the test if a session had to be put in order after its process had ended."""
+    """Fail the test if a process left a transaction open or a session lock held."""
     for step in schedule.timeline:
-        if not step.filename and step.kind in LEFT:  # no line of the function has sent it
+        if not step.filename and step.kind in LEFT:  # sent by the explorer, not by the function
             refuse(f"Process {step.process} {LEFT[step.kind]}.", schedule.draw())
 
 
-# The rows, at first and afterwards.
+# The rows.
 
 
 def links(**of_a: Any) -> Callable[[], None]:
-    """Return a set-up: `a`, with these fields, somebody's `b`, and the keys that lead NOWHERE."""
+    """Return a set-up with the links `a` (with these fields), `b`, and those that lead NOWHERE."""
 
     def setup() -> None:
         fields = {"a": of_a, "b": {"hits": 7}, **NOWHERE}
@@ -132,37 +132,36 @@ def rows() -> dict[str, dict[str, Any]]:
 
 
 def changed(**due: dict[str, Any]) -> str:
-    """Return how the short URLs differ from the set-up's with these changes; "" if they do not."""
+    """Return how the short URLs differ from those of the set-up with these changes, or ""."""
     now, known = rows(), before["known"]
     wanted = known | {key: {**known.get(key, {"key": key}), **due[key]} for key in due}
     if stray := now.keys() - wanted.keys():
-        return f"there is a link {min(stray)}, which nobody asked for"
+        return f"there is an unexpected link {min(stray)}"
     for key, fields in wanted.items():
         if key not in now:
             return f"the link {key} is not in the database"
         for name, value in fields.items():
             if now[key][name] != value:
-                return f"{name} of {key} = {now[key][name]}, due {value}"
+                return f"{name} of {key} = {now[key][name]}, expected {value}"
     return ""
 
 
 def no_link(which: type[Exception]) -> Check:
-    """Return the invariant that all processes are told `which`, and that no link changes."""
+    """Return the invariant that all processes raise `which`, and that no link changes."""
 
     def invariant(outcomes: list[Outcome]) -> str:
         for process, each in enumerate(outcomes, 1):
             if not isinstance(each.raised, which):
-                return f"process {process} is returned {each.returned!r}, due {which.__name__}"
+                return f"process {process} gets {each.returned!r}, expected {which.__name__}"
         return changed()
 
     return invariant
 
 
-# How a function is called.
+# How a solution is called.
 
 
 def in_a_transaction(call: Call) -> Call:
-
     def run() -> Any:
         with transaction.atomic():
             return call()
@@ -175,9 +174,9 @@ class Undone(Exception):
 
 
 def rolls_back(call: Call) -> Call:
-    """Return what makes the call in a transaction that is rolled back; it returns what was wrong.
+    """Return a function that calls `call` in a transaction, rolls it back, and returns what failed.
 
-    The transaction has to be as it was: its settings, and what was written before.
+    The call must keep the settings of the transaction and the row that was written before.
     """
 
     def run() -> str:
@@ -187,9 +186,9 @@ def rolls_back(call: Call) -> Call:
             settings = session()
             call()
             if session() != settings:
-                wrong = "the caller's transaction has other settings than before"
+                wrong = "the settings of the caller's transaction have changed"
             if not Notification.objects.exists():
-                wrong = "what the caller wrote in its transaction before is gone"
+                wrong = "a row that the caller wrote before in its transaction is gone"
             raise Undone
         return wrong
 
@@ -207,18 +206,18 @@ def session() -> list[Any]:
 
 
 def undone(check: Check = lambda _: changed()) -> Check:
-    """Return the invariant after rolls_back(): nothing of it is left."""
+    """Return the invariant after rolls_back(): the transaction has left no change."""
 
     def invariant(outcomes: list[Outcome]) -> str:
         if left := outcomes[0].returned or check(outcomes) or Notification.objects.exists():
             said = left if isinstance(left, str) else "the caller's row"
-            return f"the caller's transaction was rolled back, and not all is undone: {said}"
+            return f"the caller's transaction was rolled back, and this is not undone: {said}"
         return ""
 
     return invariant
 
 
-ERRORS = {  # what fails in place of a write, which no function may take for what it expects itself
+ERRORS = {  # statements that fail in place of a write, with errors that no solution may handle
     "a CHECK": "INSERT INTO shorturl_shorturl (key, target_url, hits) VALUES ('x', 'x', -1)",
     "another unique constraint": "INSERT INTO shorturl_reuseclaim VALUES ('x'), ('x')",
     "a value too long": "UPDATE shorturl_shorturl SET key = repeat('x', 99)",
@@ -235,9 +234,9 @@ def errors_are_raised(
     every: int = 1,
     **options: Any,
 ) -> None:
-    """Refuse a call that swallows an error of the database, or raises what is `meant` otherwise.
+    """Fail the test if the call swallows an error of the database or raises `meant` instead.
 
-    Of the writes, each fails, or `every` second one.
+    Every write fails, or every second one if `every` is 2.
     """
     for name in ERRORS:
 
@@ -249,15 +248,17 @@ def errors_are_raised(
             raised = outcomes[0].raised
             if raised and not isinstance(raised, meant):
                 return check(outcomes)
-            said = type(raised).__name__ if raised else f"returned {outcomes[0].returned!r}"
-            return f"the database refuses the write ({name}), and process 1 is told {said}"
+            said = f"raises {type(raised).__name__}"
+            if not raised:
+                said = f"returns {outcomes[0].returned!r}"
+            return f"the database refuses the write ({name}), and process 1 {said}"
 
         interleave(run, invariant=is_told, expected=Exception, **options)
 
 
 @contextmanager
 def failing(name: str, every: int) -> Iterator[None]:
-    """Within the block, writes fail with this one of ERRORS; of two, if `every` is 2, one does."""
+    """Within the block, every write fails with this one of ERRORS, or every second one."""
     writes = itertools.count(1)
 
     def fail(execute: Any, sql: Any, params: Any, many: bool, context: Any) -> Any:
@@ -275,14 +276,15 @@ def failing(name: str, every: int) -> Iterator[None]:
 def in_threads(call: Callable[[int], Any], *, threads: int = 4, times: int = 20) -> list[Any]:
     """Call it in plain threads, without the explorer; return what the calls returned or raised.
 
-    Each thread calls it with 0, 1, 2 and so on. Deadlocks are found sooner than after a second, the
-    default: a right solution that tries again may meet many.
+    Each thread calls it with 0, 1, 2 and so on. deadlock_timeout is shorter than its default of one
+    second, because a correct solution that tries again may meet many deadlocks.
     """
     told: list[Any] = []
 
     def work() -> None:
         try:
-            with suppress(ProgrammingError), connection.cursor() as cursor:  # not for this role
+            # A role without the privilege keeps the default.
+            with suppress(ProgrammingError), connection.cursor() as cursor:
                 cursor.execute("SET deadlock_timeout = '10ms'")
             for number in range(times):
                 try:
@@ -310,44 +312,44 @@ def in_threads(call: Callable[[int], Any], *, threads: int = 4, times: int = 20)
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND pid != pg_backend_pid()"
             )
-        refuse("Of plain threads that call it, one waits for ever.")
+        refuse("Plain threads call it, and one of them waits for ever.")
     return told
 
 
 LEFT = {
     "CLOSE": (
-        "has ended, and its session still holds an advisory lock, as long as the connection lives: "
-        "pg_advisory_xact_lock ends with the transaction"
+        "has ended, and its session still holds an advisory lock until the connection closes: "
+        "pg_advisory_xact_lock releases its lock with the transaction"
     ),
-    "ROLLBACK": "ends in the middle of a transaction, which is rolled back with all that it wrote",
+    "ROLLBACK": "ends inside a transaction, so everything that it wrote there is rolled back",
 }
 WAITS_IN_PYTHON = (
-    "A process waits in Python, for ever or for what another process holds: a lock, a file, a "
-    "cache. Another worker of a service, on another machine, knows of none of them: lock in the "
-    "database."
+    "A process waits in Python, for ever or for another process: for a lock, a file or a cache. "
+    "A worker on another machine does not share these: lock in the database."
 )
-ENDLESS = "A process may try for ever: let each loop end, and let the database wait for a lock."
+ENDLESS = "A process may try for ever: limit each loop, and wait for locks in the database."
 NOT_THE_SAME = (
-    "It did something else when the same schedule was run once more: take keys and times from the "
-    "arguments, keep nothing in Python, and leave nothing to chance."
+    "It did something else when the same schedule ran again: take keys and times from the "
+    "arguments, keep no state in Python, and use nothing random."
 )
-# By what the drawing of a schedule has.
+# The keys are texts in the drawing of a schedule.
 ADVICE = {
     "select_for_update cannot be used": (
-        "A row lock is held until the transaction ends, and outside atomic() that is at once."
+        "A row lock lasts until the transaction ends. Outside atomic() each statement is a "
+        "transaction."
     ),
     "TransactionManagementError": (
-        "After an error the transaction is aborted. Put what may fail into an atomic() of its own, "
-        "which is a savepoint, and catch the error outside of that."
+        "After an error PostgreSQL refuses the rest of the transaction. Put the statement that may "
+        "fail into a nested atomic(), which is a savepoint, and catch the error outside it."
     ),
     "DeadlockDetected": (
-        "Each process held a lock that the other waited for, so PostgreSQL ended one of them. When "
-        "all take their locks in the same order, no circle can close."
+        "Each process held a lock that the other waited for, so PostgreSQL ended one of them. A "
+        "deadlock is impossible if all processes take their locks in the same order."
     ),
     "SerializationFailure": (
-        "PostgreSQL refused to change a row that others had changed since the snapshot of the "
-        "transaction. The whole transaction has to be run again."
+        "PostgreSQL refused to change a row that another transaction had changed since the "
+        "snapshot of this one. The whole transaction has to be run again."
     ),
-    "LockNotAvailable": "NOWAIT does not wait: without it, PostgreSQL does.",
-    "SKIP LOCKED": "SKIP LOCKED passes over a locked row as if it were not there.",
+    "LockNotAvailable": "With NOWAIT a locked row is an error; without it, PostgreSQL waits.",
+    "SKIP LOCKED": "SKIP LOCKED ignores a locked row, as if it did not exist.",
 }

@@ -1,10 +1,10 @@
-"""Write a spend that holds: `pytest exercises/quota.py` judges it.
+"""Write a correct `spend`: `pytest exercises/quota.py` tests it.
 
-It calls `create` and returns what that returns, if `spender` may spend `amount` more in this
-period, and else raises ShortUrl.QuotaExceeded, as below. `since` is when the period began, for
-PostgreSQL to compute. What a create that fails was to cost has to be there for the next one.
+If `spender` may spend `amount` more in this period, `spend` calls `create` and returns its result.
+Otherwise it raises ShortUrl.QuotaExceeded, as below. PostgreSQL computes `since`, the start of the
+period. A create that fails must not use up any of the quota.
 
-As it stands nothing that is spent is lost, and more is spent than there is. Who else has looked?
+The function below can spend more than the limit. Which other process has read the same counter?
 """
 
 from collections.abc import Callable
@@ -38,23 +38,23 @@ def spend(
     return create()
 
 
-# What judges it. Nothing below is to be changed.
+# The tests. Do not change anything below.
 
-# So long that none ends during the tests: they begin in 1970, 1997, 2024 and 2052; the shorter ones
-# in 2024 and 2038.
+# So long that none ends during the tests. Periods of 10,000 days begin in 1970, 1997, 2024 and
+# 2052, and those of 5,000 days in 2024 and 2038, too.
 PERIOD, SHORTER = timedelta(days=10_000), timedelta(days=5_000)
 THE_PERIOD_BEFORE, NOW = datetime(1997, 5, 19, tzinfo=UTC), datetime(2024, 10, 4, tzinfo=UTC)
 REFUSED = ShortUrl.QuotaExceeded
 
 
 def pays(create: Callable[[], Any] = lambda: "made", limit: int = 1, **options: Any) -> Any:
-    """Return a process that makes something which costs one."""
+    """Return a process that spends 1."""
     given = {"spender": "somebody", "period": PERIOD, **options}
     return lambda: spend(create=create, limit=limit, **given)
 
 
 def nothing_spent() -> None:
-    """Have used up the period before, and nothing of this one."""
+    """Use up the quota of the previous period, and nothing of the present one."""
     QuotaUsage.objects.get_or_create(
         spender="somebody", period=PERIOD, since=THE_PERIOD_BEFORE, defaults={"spent": 5}
     )
@@ -70,15 +70,15 @@ def one_left_of(limit: int) -> Any:
 
 
 def made(outcomes: list[Outcome], due: int = 1) -> str:
-    """Compare how many have something with how many are due; the others are refused."""
+    """Check that `due` processes get the result of their create; the others are refused."""
     told = [each.returned for each in outcomes if each.raised is None]
     if any(each != "made" for each in told):
-        return f"one who pays is returned {told[0]!r}, due what its create returns"
-    return f"{len(told)} are made, where the quota has {due} left" if len(told) != due else ""
+        return f"a process gets {told[0]!r}, expected the result of its create"
+    return f"{len(told)} are made, and the quota had {due} left" if len(told) != due else ""
 
 
 def in_turn(interleave: Any, *calls: tuple[Any, bool]) -> None:
-    """Have one process make the calls in turn, each of which gets something or is refused."""
+    """Check of calls in one process, one after the other, which succeed and which are refused."""
 
     def run() -> list[bool]:
         return [gets(call) for call, _ in calls]
@@ -86,13 +86,13 @@ def in_turn(interleave: Any, *calls: tuple[Any, bool]) -> None:
     def as_due(outcomes: list[Outcome]) -> str:
         due = [each for _, each in calls]
         got = outcomes[0].returned
-        return f"of calls one after the other get something: {got}, due {due}" if got != due else ""
+        return f"calls one after the other succeed: {got}, expected {due}" if got != due else ""
 
     interleave(run, setup=nothing_spent, invariant=as_due)
 
 
 def gets(call: Any) -> bool:
-    """Return whether a call gets what its create makes, and is not refused."""
+    """Return whether a call returns the result of its create, and is not refused."""
     try:
         return bool(call() == "made")
     except REFUSED:
@@ -105,12 +105,12 @@ def race(interleave: Any, *calls: Any, setup: Any = nothing_spent, due: int = 1)
 
 
 def test_one_spends_a_quota(interleave: Any) -> None:
-    """Two are in it, and a third is not."""
+    """The limit is 2, so the third call is refused."""
     in_turn(interleave, *[(pays(limit=2), True)] * 2, (pays(limit=2), False))
 
 
-def test_a_quota_of_nothing(interleave: Any) -> None:
-    """Nothing is made for a spender who is refused."""
+def test_a_quota_of_zero(interleave: Any) -> None:
+    """create() must not be called."""
     made_all_the_same = []
     refused = pays(lambda: made_all_the_same.append("made"), limit=0)
     in_turn(interleave, (refused, False))
@@ -119,11 +119,11 @@ def test_a_quota_of_nothing(interleave: Any) -> None:
 
 
 def test_an_amount_above_the_limit(interleave: Any) -> None:
-    """Nothing was spent before, so that there is no counter yet; and nothing is spent by it."""
+    """The refused call comes first, when there is no counter yet, and spends nothing."""
     in_turn(interleave, (pays(limit=2, amount=3), False), (pays(limit=2, amount=2), True))
 
 
-def test_an_amount_that_is_too_much_now(interleave: Any) -> None:
+def test_an_amount_above_the_rest(interleave: Any) -> None:
     one, two = pays(limit=2), pays(limit=2, amount=2)
     in_turn(interleave, (one, True), (two, False), (one, True), (one, False))
 
@@ -135,7 +135,7 @@ def test_each_spender_and_each_period_has_a_quota(interleave: Any) -> None:
 
 @pytest.mark.parametrize("error", [ShortUrl.KeyTaken("taken"), ValueError("no"), None])
 def test_a_create_that_fails_costs_nothing(interleave: Any, error: Exception | None) -> None:
-    """Also where it is the database that refuses it."""
+    """The error None stands for one of the database."""
 
     def fails() -> object:
         if error is None:
@@ -169,7 +169,7 @@ def test_three_want_the_last_two(interleave: Any) -> None:
     race(interleave, *[pays(limit=3)] * 3, setup=one_left_of(2), due=2)
 
 
-def test_one_fails_and_another_has_it(interleave: Any) -> None:
+def test_the_create_of_one_fails_and_another_spends(interleave: Any) -> None:
     again = pays(limit=2)
 
     def fails() -> None:
@@ -185,7 +185,7 @@ def test_one_fails_and_another_has_it(interleave: Any) -> None:
     def in_the_end(outcomes: list[Outcome]) -> str:
         first, second = outcomes
         if first.raised or isinstance(first.returned, str):
-            return f"process 1 is told {first.raised or first.returned!r}"
+            return f"process 1 gets {first.raised or first.returned!r}"
         both = [Outcome("made") for call in [first.returned] if gets(call)]
         return made([*both, *([second] if second.raised is None else [])])
 
@@ -193,21 +193,21 @@ def test_one_fails_and_another_has_it(interleave: Any) -> None:
     interleave(run, pays(limit=2), setup=setup, invariant=in_the_end, expected=REFUSED)
 
 
-def test_two_want_it_in_transactions_of_their_callers(interleave: Any) -> None:
+def test_two_want_the_last_in_transactions_of_their_callers(interleave: Any) -> None:
     call = judge.in_a_transaction(pays(limit=2))
     race(interleave, call, call, setup=one_left_of(2))
 
 
 def test_the_callers_transaction_is_rolled_back(interleave: Any) -> None:
     def spent(_: list[Outcome]) -> str:
-        return "" if gets(pays()) else "what it was to cost is spent"
+        return "" if gets(pays()) else "the quota is spent"
 
     interleave(judge.rolls_back(pays()), setup=nothing_spent, invariant=judge.undone(spent))
 
 
 def test_an_error_of_the_database_is_raised(interleave: Any) -> None:
     def spent(_: list[Outcome]) -> str:
-        return "" if gets(pays()) else "a write has failed, and what it was to cost is spent"
+        return "" if gets(pays()) else "a write has failed, and the quota is spent"
 
     judge.errors_are_raised(interleave, pays(), setup=nothing_spent, meant=REFUSED, check=spent)
 
@@ -217,6 +217,6 @@ def test_plain_threads_want_the_last_ones(interleave: Any) -> None:
     race(interleave, pays())
     told = judge.in_threads(lambda _: pays(limit=50)())
     if (number := told.count("made")) != 50:
-        judge.refuse(f"Threads have 50 to spend, and {number} are made.")
+        judge.refuse(f"Threads have a quota of 50, and {number} are made.")
     if errors := [each for each in told if each != "made" and not isinstance(each, REFUSED)]:
-        judge.refuse(f"Threads want the last ones, and one is told {errors[0]!r}.")
+        judge.refuse(f"Threads spend a quota, and one gets {errors[0]!r}.")

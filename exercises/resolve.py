@@ -1,10 +1,10 @@
-"""Write a resolve that holds: `pytest exercises/resolve.py` judges it.
+"""Write a correct `resolve`: `pytest exercises/resolve.py` tests it.
 
 `resolve` counts one hit and returns the short URL. It raises ShortUrl.DoesNotExist for a key that
-leads nowhere: unknown, deleted, expired or used up, which is all that live() leaves out.
+leads nowhere: one that is unknown, deleted, expired or used up. live() leaves all of these out.
 
-As it stands it reads, adds one, and writes. Which statement is out of date when it is sent, and
-which columns does it write? And which statement knows how many uses are left?
+The function below reads, adds one, and writes. Which of its statements can use an old value? Which
+columns does it write? Which statement should check how many uses are left?
 """
 
 from functools import partial
@@ -24,7 +24,7 @@ def resolve(key: str) -> ShortUrl:
     return short_url
 
 
-# What judges it. Nothing below is to be changed.
+# The tests. Do not change anything below.
 
 
 def follow() -> ShortUrl:
@@ -32,13 +32,13 @@ def follow() -> ShortUrl:
 
 
 def all_count(outcomes: list[Outcome], **edited: Any) -> str:
-    """Compare with what is due when all but the process that has `edited` a have followed it."""
+    """Check the hits when all processes have followed `a`, except a last one that `edited` it."""
     followed = len(outcomes) - bool(edited)
     for process, each in enumerate(outcomes[:followed], 1):
         if getattr(each.returned, "key", None) != "a":
-            return f"process {process} follows a, and is returned {each.returned!r}"
+            return f"process {process} follows a, and gets {each.returned!r}"
     wrong = judge.changed(a={"hits": followed, **edited})
-    return f"a was followed by {followed}, and {wrong}" if wrong else ""
+    return f"{followed} have followed a, and {wrong}" if wrong else ""
 
 
 def test_one_follows_a_link(interleave: Any) -> None:
@@ -47,10 +47,10 @@ def test_one_follows_a_link(interleave: Any) -> None:
 
 
 def test_one_follows_it_twice(interleave: Any) -> None:
-    """What a process remembers of the first time must not spare the second."""
+    """A process must not answer the second call from memory."""
     twice = lambda: [follow(), follow()]  # noqa: E731
-    due = lambda _: judge.changed(a={"hits": 2})  # noqa: E731
-    interleave(twice, invariant=due)
+    both_count = lambda _: judge.changed(a={"hits": 2})  # noqa: E731
+    interleave(twice, invariant=both_count)
 
 
 @pytest.mark.parametrize("key", ["missing", *judge.NOWHERE])
@@ -69,13 +69,13 @@ def test_three_follow_it_at_once(interleave: Any) -> None:
 
 @pytest.mark.parametrize("limit", [1, 2])
 def test_two_want_the_last_uses(interleave: Any, limit: int) -> None:
-    """Those that come too late are told that it leads nowhere, and no others."""
+    """A process gets DoesNotExist only if no use is left."""
     gone = ShortUrl.DoesNotExist
 
     def as_often_as_it_may(outcomes: list[Outcome]) -> str:
         got = [each for each in outcomes if each.raised is None]
         if len(got) != limit:
-            return f"a may be followed {limit} times, and {len(got)} of 2 have followed it"
+            return f"a has {limit} uses left, and {len(got)} of 2 have followed it"
         return all_count(got)
 
     setup = judge.links(max_hits=limit)
@@ -92,15 +92,15 @@ def test_the_callers_transaction_is_rolled_back(interleave: Any) -> None:
 
 
 @pytest.mark.parametrize("edited", [{"target_url": judge.TARGET.format("new")}, {"max_hits": 9}])
-def test_it_is_edited_meanwhile(interleave: Any, edited: dict[str, Any]) -> None:
+def test_another_process_edits_it(interleave: Any, edited: dict[str, Any]) -> None:
     """The edit stays, and the hit is counted."""
     edit = partial(ShortUrl.objects.filter(key="a").update, **edited)
     interleave(follow, edit, invariant=partial(all_count, **edited))
 
 
 @pytest.mark.parametrize("end", [judge.NOWHERE["deleted"], judge.NOWHERE["expired"]])
-def test_it_ends_meanwhile(interleave: Any, end: dict[str, Any]) -> None:
-    """It is followed and counted, or leads nowhere. What is counted at its end is the last word."""
+def test_another_process_ends_it(interleave: Any, end: dict[str, Any]) -> None:
+    """The link is deleted or expires: a hit counts before that, and none is counted later."""
 
     def ends() -> int:
         ShortUrl.objects.filter(key="a").update(**end)
@@ -109,7 +109,7 @@ def test_it_ends_meanwhile(interleave: Any, end: dict[str, Any]) -> None:
     def none_later(outcomes: list[Outcome]) -> str:
         followed, then = int(outcomes[0].raised is None), outcomes[1].returned
         wrong = judge.changed(a={"hits": then, **end}) or judge.changed(a={"hits": followed, **end})
-        return f"a has ended with {then} hits, {followed} followed it, and {wrong}" if wrong else ""
+        return f"a ended with {then} hits, {followed} followed it, and {wrong}" if wrong else ""
 
     gone = ShortUrl.DoesNotExist
     interleave(follow, ends, invariant=none_later, expected=gone)

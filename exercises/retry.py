@@ -1,4 +1,4 @@
-"""Write a retry that holds: `pytest exercises/retry.py` judges it.
+"""Write a correct retry: `pytest exercises/retry.py` tests it.
 
 `retried` runs `work` in a transaction and returns its result. PostgreSQL ends some transactions
 with a serialization failure or a deadlock. `retried` runs such a transaction again, and gives up
@@ -6,7 +6,7 @@ with the last error after 3 to 20 attempts. Between two attempts it waits by tim
 each time, with a random part. It raises every other error at once. Inside a caller's transaction it
 raises every error at once, because only the caller can run the whole transaction again.
 
-As it stands, the caller gets errors that another attempt would have avoided.
+With the function below, the caller gets errors that another attempt would have avoided.
 """
 
 import random
@@ -34,14 +34,14 @@ def retried(work: Callable[[], T]) -> T:
         return work()
 
 
-# What judges it. Nothing below is to be changed.
+# The tests. Do not change anything below.
 
 LEAST, MOST, ENOUGH = 3, 20, 100  # attempts
-SAMPLES = 20  # of a wait, which may be random
+SAMPLES = 20  # of each wait, because waits are random
 
 
 def add_one() -> int:
-    """Read the counter of `a`, and write one more: at REPEATABLE READ, PostgreSQL refuses one."""
+    """Read the counter of `a`, and write one more; REPEATABLE READ refuses one of two at once."""
     short_url = ShortUrl.objects.get(key="a")
     short_url.hits += 1
     short_url.save(update_fields=["hits"])
@@ -57,20 +57,20 @@ def all_have_added(outcomes: list[Outcome]) -> str:
     due = [str(number + 1) for number in range(len(told))]
     wrong = judge.changed(a={"hits": len(told)})
     if told != due or wrong:
-        return f"{len(told)} are told that they have added one: {', '.join(told)}. {wrong}"
+        return f"{len(told)} calls have succeeded, and returned {', '.join(told)}. {wrong}"
     return ""
 
 
 @contextmanager
 def waits_skipped(*, exploring: bool = True) -> Iterator[list[float]]:
-    """Within the block time.sleep() returns at once, but for the explorer; yields the seconds."""
+    """Within the block time.sleep() returns at once, except for the explorer; yield the seconds."""
     waits, sleep = list[float](), time.sleep
 
     def wait(seconds: float) -> None:
         if exploring and threading.current_thread() is threading.main_thread():
             sleep(seconds)
         elif connection.in_atomic_block:
-            judge.refuse("It waits with its transaction open, and with the locks of that.")
+            judge.refuse("It waits while its transaction is open and holds locks.")
         else:
             waits.append(seconds)
 
@@ -79,14 +79,14 @@ def waits_skipped(*, exploring: bool = True) -> Iterator[list[float]]:
 
 
 def fails(error: Exception, cause: Exception | None) -> tuple[int, list[float], Any]:
-    """Call it with work that always fails; return the attempts, the waits, and what comes of it."""
+    """Call retried() with work that always fails; return the attempts, waits and result."""
     attempts = 0
 
     def work() -> None:
         nonlocal attempts
         attempts += 1
         if attempts > ENOUGH:
-            judge.refuse(f"After {ENOUGH} attempts it still tries: let the loop end.")
+            judge.refuse(f"After {ENOUGH} attempts it still tries: limit the loop.")
         raise error from cause
 
     with waits_skipped(exploring=False) as waits:
@@ -109,7 +109,7 @@ def test_two_meet_in_a_deadlock(interleave: Any) -> None:
 
     def all_count(outcomes: list[Outcome]) -> str:
         if [each.returned for each in outcomes] != [["a", "b"], ["b", "a"]]:
-            return f"they are returned {[each.returned for each in outcomes]}"
+            return f"the calls have returned {[each.returned for each in outcomes]}"
         return judge.changed(a={"hits": 2}, b={"hits": 9})
 
     with waits_skipped():
@@ -117,7 +117,7 @@ def test_two_meet_in_a_deadlock(interleave: Any) -> None:
 
 
 def test_in_a_transaction_of_the_caller_nothing_can_be_run_again(interleave: Any) -> None:
-    """The whole transaction is the caller's, who has to get the error."""
+    """The caller has to get the error, because only the caller can run its transaction again."""
     with waits_skipped():
         both = [judge.in_a_transaction(adds)] * 2
         level = "repeatable read"
@@ -128,9 +128,9 @@ def test_it_gives_up_with_the_error(interleave: Any) -> None:
     for cause in (errors.SerializationFailure(), errors.DeadlockDetected()):
         attempts, _, told = fails(OperationalError("refused"), cause)
         if not LEAST <= attempts <= MOST:
-            judge.refuse(f"The work is run {attempts} times, due {LEAST} to {MOST} ({cause!r}).")
+            judge.refuse(f"{attempts} attempts, expected {LEAST} to {MOST} ({cause!r}).")
         if not isinstance(told, Exception):
-            judge.refuse(f"All attempts have failed, and the caller is returned {told!r}.")
+            judge.refuse(f"All attempts have failed, and the caller gets {told!r}.")
 
 
 def test_it_waits_longer_each_time(interleave: Any) -> None:
@@ -140,15 +140,15 @@ def test_it_waits_longer_each_time(interleave: Any) -> None:
     attempts = fails(*failure)[0]
     if attempts < LEAST or any(len(each) != attempts - 1 for each in samples):
         judge.refuse(
-            f"In {attempts} attempts it waits {len(samples[0])} times, due {attempts - 1}."
+            f"In {attempts} attempts it waits {len(samples[0])} times, expected {attempts - 1}."
         )
     means = [statistics.mean(each) for each in zip(*samples, strict=True)]
     if means[-1] <= means[0]:
         judge.refuse(
-            f"It waits {means[0]:.3f} s at first and {means[-1]:.3f} s in the end: due longer."
+            f"It waits {means[0]:.3f} s first and {means[-1]:.3f} s last, expected a longer wait."
         )
     if len({tuple(each) for each in samples}) == 1:
-        judge.refuse("Two that were refused at once wait as long, and meet again: due by chance.")
+        judge.refuse("Two refused processes wait equally long: add a random part.")
 
 
 def test_other_errors_are_raised_at_once(interleave: Any) -> None:
@@ -162,5 +162,5 @@ def test_other_errors_are_raised_at_once(interleave: Any) -> None:
         attempts, _, told = fails(error, cause)
         if (attempts, told) != (1, error):
             judge.refuse(
-                f"The work is run {attempts} times for {error!r}, and the caller meets {told!r}."
+                f"{attempts} attempts for {error!r}, expected 1, and the caller gets {told!r}."
             )

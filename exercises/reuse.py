@@ -1,10 +1,10 @@
-"""Write a reuse that holds: `pytest exercises/reuse.py` judges it.
+"""Write a correct `reuse`: `pytest exercises/reuse.py` tests it.
 
-It returns the owner's oldest live link to the target, and False. Without such a link it returns the
-link that `create()` makes, and True. A deleted link does not count. No unique constraint can help:
-a plain create may make several links to one target.
+`reuse` returns the owner's oldest live link to the target, and False. Without such a link it
+returns the link that `create()` makes, and True. No unique constraint can help, because other code
+may create several links to one target.
 
-As it stands it looks, and then makes one. Who else has looked?
+The function below looks for a link and then creates one. Which other process has looked, too?
 """
 
 from collections.abc import Callable
@@ -27,26 +27,26 @@ def reuse(target_url: str, *, owner_id: int | None, create: Callable[[], ShortUr
     return (oldest, False) if oldest else (create(), True)
 
 
-# What judges it. Nothing below is to be changed.
+# The tests. Do not change anything below.
 
 WANTED = judge.TARGET.format("wanted")
 
 
 def asks(process: int, owner_id: int | None = None, target: str = WANTED) -> Any:
-    """Return a process that asks for a link to the target; its own would be `own1` and so on."""
+    """Return a process that asks for a link to the target; a new one has the key `own1` etc."""
     made = partial(
         ShortUrl.objects.create, key=f"own{process}", target_url=target, owner_id=owner_id
     )
     return lambda: reuse(target, owner_id=owner_id, create=made)
 
 
-def somebody() -> int:
+def an_owner() -> int:
     user, _ = User.objects.get_or_create(username="somebody")
     return int(user.pk)
 
 
 def to_the_target(*given: dict[str, Any]) -> Any:
-    """Return a set-up with these links to the target, beside those of others to others."""
+    """Return a set-up with these links to the target, and with links to other targets."""
 
     def setup() -> None:
         for number, fields in enumerate(given):
@@ -61,39 +61,38 @@ def told(outcome: Outcome, process: int) -> tuple[str, bool] | str:
         case (ShortUrl() as link, bool() as created):
             return link.key, created
         case other:
-            return f"process {process} is returned {other!r}, due a ShortUrl and whether it is new"
+            return f"process {process} gets {other!r}, expected a ShortUrl and whether it is new"
 
 
 def all_have_one(outcomes: list[Outcome], owner_id: int | None = None) -> str:
-    """Compare with what is due: one new link for all, and one of them is told that it is new."""
+    """Check that all processes have the same new link, and that one of them is told it is new."""
     answers = [told(each, process) for process, each in enumerate(outcomes, 1)]
     wrong = [each for each in answers if isinstance(each, str)]
     if wrong:
         return wrong[0]
     new = [process for process, each in enumerate(answers, 1) if each[1] is True]
     if len(new) != 1:
-        return f"processes {new} are told that the link is new, due one of them"
+        return f"processes {new} are told that the link is new, expected one process"
     keys = {each[0] for each in answers}
     if len(keys) > 1:
-        return f"they are returned the links {sorted(keys)}, due one"
+        return f"the processes get the links {sorted(keys)}, expected one link"
     fields = {"target_url": WANTED, "hits": 0, "owner_id": owner_id}
     rest = dict.fromkeys(("max_hits", "expires_at", "deleted_at"))
     return judge.changed(**{keys.pop(): {**fields, **rest}})
 
 
 def has(key: str) -> Any:
-    """Return the invariant that one process is returned this link, which is not new."""
+    """Return the invariant that one process gets this link, which is not new."""
 
     def invariant(outcomes: list[Outcome]) -> str:
         answer = told(outcomes[0], 1)
-        return (
-            judge.changed() if answer == (key, False) else f"{answer} is returned, due {key}, False"
-        )
+        wrong = f"{answer} is returned, expected {(key, False)}"
+        return judge.changed() if answer == (key, False) else wrong
 
     return invariant
 
 
-def test_there_is_none(interleave: Any) -> None:
+def test_there_is_no_link(interleave: Any) -> None:
     interleave(asks(1), invariant=all_have_one)
 
 
@@ -103,25 +102,25 @@ def test_one_asks_twice(interleave: Any) -> None:
     interleave(twice, invariant=both)
 
 
-def test_it_has_the_oldest_of_two(interleave: Any) -> None:
+def test_the_oldest_of_two_is_reused(interleave: Any) -> None:
     interleave(asks(1), setup=to_the_target({}, {}), invariant=has("there0"))
 
 
 @pytest.mark.parametrize("ended", judge.NOWHERE)
-def test_what_leads_nowhere_is_none(interleave: Any, ended: str) -> None:
+def test_a_link_that_leads_nowhere_is_not_reused(interleave: Any, ended: str) -> None:
     setup = to_the_target(judge.NOWHERE[ended])
     interleave(asks(1), setup=setup, invariant=all_have_one)
 
 
-def test_nobody_has_somebodys(interleave: Any) -> None:
-    owner = somebody()
+def test_an_owned_link_is_not_reused_without_an_owner(interleave: Any) -> None:
+    owner = an_owner()
     setup = to_the_target({"owner_id": owner})
     interleave(asks(1), setup=setup, invariant=all_have_one)
     interleave(asks(1, owner), setup=setup, invariant=has("there0"))
 
 
-def test_somebody_has_not_nobodys(interleave: Any) -> None:
-    owner, setup = somebody(), to_the_target({})
+def test_a_link_without_an_owner_is_not_reused_for_one(interleave: Any) -> None:
+    owner, setup = an_owner(), to_the_target({})
     own = partial(all_have_one, owner_id=owner)
     interleave(asks(1, owner), setup=setup, invariant=own)
     interleave(asks(1), setup=setup, invariant=has("there0"))
@@ -131,14 +130,14 @@ def test_two_ask_at_once(interleave: Any) -> None:
     interleave(asks(1), asks(2), invariant=all_have_one)
 
 
-def test_two_of_an_account_ask_at_once(interleave: Any) -> None:
-    owner = somebody()
+def test_two_ask_at_once_for_one_owner(interleave: Any) -> None:
+    owner = an_owner()
     own = partial(all_have_one, owner_id=owner)
     interleave(asks(1, owner), asks(2, owner), invariant=own)
 
 
-def test_two_ask_for_what_was_deleted(interleave: Any) -> None:
-    """Whatever remembers that there was a link lets neither through, nor both."""
+def test_two_ask_for_a_deleted_link(interleave: Any) -> None:
+    """A solution may keep a record of earlier links: exactly one new link is created still."""
 
     def setup() -> None:
         asks(0)()
@@ -161,8 +160,8 @@ def test_the_callers_transaction_is_rolled_back(interleave: Any) -> None:
     interleave(judge.rolls_back(asks(1)), invariant=judge.undone())
 
 
-def test_a_create_that_fails_is_told(interleave: Any) -> None:
-    """And the next one who asks has a link."""
+def test_an_error_of_create_is_raised(interleave: Any) -> None:
+    """The next call gets a link."""
 
     def run() -> Any:
         try:
@@ -189,7 +188,7 @@ def test_plain_threads_ask_at_once(interleave: Any) -> None:
         lambda number: asks(next(owns), target=judge.TARGET.format(number))()
     )
     if errors := [each for each in answers if isinstance(each, Exception)]:
-        judge.refuse(f"Threads ask for the same links, and one is told {errors[0]!r}.")
+        judge.refuse(f"Threads ask for the same links, and one gets {errors[0]!r}.")
     made = ShortUrl.objects.filter(key__startswith="own").count()
     if made != 20:
-        judge.refuse(f"Threads have asked for links to 20 targets, and {made} are made.")
+        judge.refuse(f"Threads have asked for links to 20 targets, and {made} were created.")

@@ -1,15 +1,15 @@
-"""Find a schedule in which a hit is lost although a process has noticed another.
+"""Find a schedule in which a hit is lost although a process has noticed the write of another.
 
-resolve_and_look_twice(), below, resolves a key in four steps: it reads the counter, reads it again
-to see that nobody has come in between, and writes, which PostgreSQL then commits. When the two
-numbers differ it starts from the top. Three processes do this at once, for the same link.
+resolve_and_look_twice(), below, resolves a key in four steps. It reads the counter, reads it again
+to check that no other process has written, and writes; the fourth step is the COMMIT. If the two
+numbers differ, it starts again. Three processes do this at once, for the same link.
 
-That a hit is lost is easy: let all of them look before one of them writes. Find a schedule in which
-one of them notices that another has written, starts from the top, and a hit is lost all the same.
+A hit is lost if all processes read before one of them writes. Find a schedule in which one process
+notices the write of another and starts again, and a hit is lost nevertheless.
 
-A schedule is the process of each step, in order: "111122223333" is process 1 from beginning to end,
-then process 2, then process 3. A process that starts from the top takes more than four steps. Write
-down what each process has read before you run `pytest exercises/schedule.py`.
+A schedule lists the process of each step, in order: "111122223333" is all of process 1, then
+process 2, then process 3. A process that starts again takes more than four steps. Write down what
+each process has read before you run `pytest exercises/schedule.py`.
 """
 
 from exercises import judging as judge
@@ -22,7 +22,7 @@ def schedule() -> str:
     return "111122223333"
 
 
-# What judges it. Nothing below is to be changed.
+# The test. Do not change anything below.
 
 
 def resolve_and_look_twice(key: str = "a") -> ShortUrl:
@@ -35,8 +35,8 @@ def resolve_and_look_twice(key: str = "a") -> ShortUrl:
     raise ShortUrl.Contended(key, 10)
 
 
-def test_a_hit_is_lost_though_one_has_noticed_another(interleave: Interleave) -> None:
-    """This one passes when the hit is lost."""
+def test_a_hit_is_lost_though_a_process_has_noticed_a_write(interleave: Interleave) -> None:
+    """This test passes if a hit is lost."""
 
     def setup() -> None:
         ShortUrl.objects.all().erase()
@@ -44,7 +44,7 @@ def test_a_hit_is_lost_though_one_has_noticed_another(interleave: Interleave) ->
 
     def lost(_: object) -> str:
         hits = judge.rows()["a"]["hits"]
-        return f"hits = {hits}, due 3" if hits != 3 else ""
+        return f"hits = {hits}, expected 3" if hits != 3 else ""
 
     order = str(schedule())
     processes = [resolve_and_look_twice] * 3
@@ -57,6 +57,6 @@ def test_a_hit_is_lost_though_one_has_noticed_another(interleave: Interleave) ->
             judge.refuse(f"{order} loses no hit. Look for one that does.", shown.draw())
         if any(order.count(str(process)) > 4 for process in (1, 2, 3)):
             return
-        sentence = f"{order} loses a hit ({shown.violation}), and no process has noticed another."
+        sentence = f"{order} loses a hit ({shown.violation}), and no process has noticed a write."
         judge.refuse(sentence, shown.draw())
     judge.refuse(f"{order!r} is not a schedule of this race: {wrong}")

@@ -1,4 +1,4 @@
-"""Models as other projects have them, each with a table for partial counts."""
+"""Models of three other projects, each with a table for partial counts."""
 
 import uuid
 from typing import Any
@@ -12,7 +12,7 @@ CLOCK: models.Func = models.Func(
     function="statement_timestamp", output_field=models.DateTimeField()
 )
 
-# What each model's live() asks, as SQL.
+# The condition of each model's live(), as SQL.
 LINK_LIVE = sql.SQL("""deleted_at IS NULL
     AND (expires_at IS NULL OR expires_at > statement_timestamp())
     AND (max_hits IS NULL OR hits < max_hits)""")
@@ -25,17 +25,17 @@ class KeySpaceExhausted(Exception):
 
 
 class Contended(Exception):
-    """Others were always first."""
+    """Another process was faster in every attempt."""
 
 
 class Rows(models.QuerySet[Any]):
     def live(self) -> "Rows":
-        """Return those that lead anywhere, which is what the service's strategies ask for."""
+        """Return the live rows; the service's strategies call this method."""
         return self.filter(self.model.LIVE)
 
 
 class Link(models.Model):
-    """As the service's own: what is not handed in, the database knows."""
+    """Like the service's model: the database has all defaults."""
 
     key = models.CharField(max_length=20)
     target_url = models.CharField(max_length=2000)
@@ -58,7 +58,7 @@ class Link(models.Model):
 
 
 class Bookmark(models.Model):
-    """Other names, a UUID for a primary key, and defaults that only Python knows."""
+    """Other names, a UUID as primary key, and defaults in Python only."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     slug = models.SlugField(unique=True)
@@ -115,7 +115,7 @@ class BookmarkCount(models.Model):
 
 
 class PageCount(models.Model):
-    """Partial counts of a Page, by its id, as its key may become another's."""
+    """Partial counts of a Page, by its id, because another Page may get its key."""
 
     short_url = models.ForeignKey(Page, **UNCHECKED)
     slot = models.PositiveSmallIntegerField(null=True)

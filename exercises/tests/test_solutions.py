@@ -1,4 +1,4 @@
-"""What is handed in: every wrong solution is refused for what it does, and no right one is."""
+"""Every wrong solution is refused with its own sentence, and no right solution is refused."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -22,13 +22,13 @@ EXERCISES = {
     "deliver": "deliver",
     "retry": "retried",
 }
-# On a busy machine a step takes longer, and no solution is to be refused for that.
+# A busy machine takes longer for a step, which must not refuse a solution.
 LIMITS = {**judging.LIMITS, "step_timeout": 15.0}
 SOLUTIONS = {name: import_module(f"exercises.tests.solutions.{name}") for name in EXERCISES}
 
 
 def handed_in(solutions: Iterable[tuple[Any, ...]], few: int) -> Iterator[Any]:
-    """Yield the solutions of one exercise: all for `make marathon`, a few for `make prove`."""
+    """Yield the solutions of one exercise: a few for `make prove`, the rest for a marathon."""
     for number, each in enumerate(solutions):
         yield pytest.param(*each, marks=[pytest.mark.marathon] * (number >= few))
 
@@ -51,7 +51,7 @@ def named(value: object) -> str:
 
 @pytest.fixture
 def refusals(interleave: object, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Iterator[str]]:
-    """What runs the tests of an exercise with a solution in place, and yields what failures say."""
+    """Return a function that tests a solution of an exercise and yields the failures' messages."""
 
     def run(name: str, solution: Any = None) -> Iterator[str]:
         exercise = import_module(f"exercises.{name}")
@@ -74,7 +74,7 @@ def refusals(interleave: object, monkeypatch: pytest.MonkeyPatch) -> Callable[..
 def test_a_wrong_one_is_refused(
     name: str, solution: Any, sentence: str, refusals: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judging, "MANY_SECONDS", 30.0)  # some fail only where three are unlucky
+    monkeypatch.setattr(judging, "MANY_SECONDS", 30.0)  # some fail in few schedules of three
     said = []
     for refusal in refusals(name, solution):
         said.append(refusal)
@@ -91,5 +91,5 @@ def test_a_right_one_is_accepted(name: str, solution: Any, refusals: Any) -> Non
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", EXERCISES)
-def test_what_is_handed_out_is_refused(name: str, refusals: Any) -> None:
+def test_the_given_function_is_refused(name: str, refusals: Any) -> None:
     assert next(refusals(name))

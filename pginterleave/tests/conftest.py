@@ -1,4 +1,4 @@
-"""The tables of the explorer's tests, and what nothing may be left of."""
+"""The tables of the explorer's tests, and a check that no session or thread is left."""
 
 import threading
 import time
@@ -31,7 +31,7 @@ def counter_table(transactional_db: None) -> Iterator[None]:
 
 @pytest.fixture
 def nothing_is_left(counter_table: None) -> Iterator[None]:
-    """Neither a session, with its locks, nor a thread; begins when those of others have ended."""
+    """Check that no session and no thread is left; wait first for the sessions of other tests."""
     while sql(SESSIONS):
         time.sleep(0.001)
     before = threads()

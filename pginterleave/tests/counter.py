@@ -62,7 +62,7 @@ def counted(expected: int) -> Callable[[list[Outcome]], str]:
 
 
 def anything(outcomes: list[Outcome]) -> None:
-    """Hold in any case."""
+    """Return the invariant that always holds."""
 
 
 BY_DEFAULT = {"setup": setup, "invariant": anything, "expected": BaseException}

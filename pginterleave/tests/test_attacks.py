@@ -1,4 +1,4 @@
-"""Ways to write what races so that no statement shows it: none is called safe without a word."""
+"""Races that no statement's text shows: the result names each of them as a limit."""
 
 import io
 from collections.abc import Callable, Iterator
@@ -73,7 +73,7 @@ CREATE TABLE "old orders" (id int DEFAULT add_once(8), name text);
 
 @pytest.fixture
 def objects(counter_table: None) -> Iterator[None]:
-    """Everything that a statement can call without naming it."""
+    """Create objects that call a function when a statement uses them."""
     sql(OBJECTS)
     sql("RESET search_path")
     yield
@@ -121,7 +121,7 @@ CALLS = {
     "DO $$ BEGIN PERFORM add_once(8); END $$": "the statements in DO are one step",
 }
 
-# What is no limit: a SELECT calls neither the default nor the trigger of what it reads.
+# Without a limit: a SELECT calls neither the default nor the trigger of a table.
 PLAIN = [
     "SELECT * FROM with_default",
     "SELECT * FROM with_given",
@@ -149,7 +149,7 @@ def copy_out(cursor: Any, statement: str) -> None:
 
 
 @pytest.mark.usefixtures("objects")
-def test_what_a_statement_calls_unseen_is_named() -> None:
+def test_a_hidden_call_of_a_function_is_named() -> None:
     shown = {each: explored(partial(send, each)).limits for each in [*CALLS, *PLAIN]}
     wrong = {each: shown[each] for each in CALLS if CALLS[each] not in "; ".join(shown[each])}
     assert wrong == {}
@@ -159,7 +159,7 @@ def test_what_a_statement_calls_unseen_is_named() -> None:
 def call_procedure(number: int) -> None:
     name: Any = "attack.add_once"
     with connection.cursor() as cursor:
-        if is_psycopg3:  # which takes a text for one name
+        if is_psycopg3:  # reads a str as one name
             from psycopg import sql as names
 
             name = names.Identifier("attack", "add_once")
@@ -177,10 +177,8 @@ def call_procedure(number: int) -> None:
     ],
     ids=["operator", "view", "callproc"],
 )
-def test_what_is_called_unseen_is_committed_in_a_step_of_its_own(
-    send: Callable[[int], object], reduce: bool
-) -> None:
-    """Both look, and then both insert, where the COMMIT is a step."""
+def test_the_commit_of_a_hidden_call_is_a_step(send: Callable[[int], object], reduce: bool) -> None:
+    """Both check and then both insert, because the COMMIT is a separate step."""
 
     def only_one(outcomes: list[Outcome]) -> str:
         (rows,) = sql("SELECT count(*) FROM interleave_counter WHERE hits = 7")[0]
@@ -203,8 +201,8 @@ def says_begin() -> None:
 
 
 @pytest.mark.usefixtures("objects")
-def test_a_clock_that_was_set_before_is_named() -> None:
-    """Which of two began first is explored if their first statements, and not BEGIN, are steps."""
+def test_the_clock_of_a_transaction_is_named() -> None:
+    """BEGIN is no step, so it is not explored which transaction began first."""
     limit = ("which transaction began first, as their clocks tell",)
     dated: list[tuple[str, ...]] = [
         ("INSERT INTO attack.with_clock VALUES (1)",),
@@ -235,8 +233,8 @@ def test_two_that_read_the_clock_by_a_text_are_not_independent(statement: list[s
 
 @pytest.mark.skipif(is_psycopg3, reason="psycopg 3 takes no SQL for a parameter")
 @pytest.mark.usefixtures("objects")
-def test_what_a_parameter_of_psycopg2_calls_is_seen() -> None:
-    """AsIs is sent as it is, also from within a list."""
+def test_a_call_in_a_parameter_of_psycopg2_is_seen() -> None:
+    """psycopg2 does not quote AsIs, also within a list."""
     from psycopg2.extensions import AsIs
 
     def called(cursor: Any, params: Any) -> None:
@@ -265,7 +263,7 @@ def test_what_a_parameter_of_psycopg2_calls_is_seen() -> None:
 
 
 def inserts_values() -> None:
-    """With psycopg2's helper, which sends bytes."""
+    """Insert with psycopg2's helper, which sends bytes."""
     insert = "INSERT INTO interleave_counter SELECT * FROM (VALUES %s) AS v(id, key, hits)"
     with connection.cursor() as cursor:
         if is_psycopg3:
@@ -283,7 +281,7 @@ def iterates() -> None:
 
 @pytest.mark.usefixtures("counter_table")
 @pytest.mark.parametrize("process", [inserts_values, iterates])
-def test_what_the_driver_sends_for_django_is_seen(process: Callable[[], object]) -> None:
+def test_a_statement_of_the_driver_for_django_is_seen(process: Callable[[], object]) -> None:
     found = explored(process, counter.hits, expected=())
     assert found.complete
     assert found.violating == 0

@@ -1,4 +1,4 @@
-"""What bounds a search: symmetric processes, preemptions, samples. None of them proves too much."""
+"""Options that bound a search: symmetric processes, preemptions, samples. None proves too much."""
 
 import itertools
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def add(number: int) -> None:
         [counter.compare_and_swap] * 2,
         [partial(add, 1), counter.update_returning, partial(add, 1)],
         [counter.select_for_update] * 3,
-        [lambda: None] * 2,  # which take no step, and so cannot be exchanged
+        [lambda: None] * 2,  # without a step, so no exchange is possible
     ],
 )
 def test_symmetric_processes_count_the_same(
@@ -45,7 +45,7 @@ def test_symmetric_processes_count_the_same(
     assert (symmetric.schedules, symmetric.violating) == (every.schedules, every.violating)
     assert symmetric.complete
     assert {*symmetric.orders} <= {*every.orders} or reduce
-    if not (reduce and processes[0] == counter.select_for_update):  # of which no wait is run
+    if not (reduce and processes[0] == counter.select_for_update):  # runs no wait
         assert len(symmetric.orders) < len(every.orders) or every.schedules == 1
     first, second = (
         each.counterexample and each.counterexample.order for each in (every, symmetric)
@@ -53,7 +53,7 @@ def test_symmetric_processes_count_the_same(
     assert first == second
 
 
-def test_equal_processes_that_have_come_equally_far_are_exchanged_too() -> None:
+def test_equal_processes_at_the_same_position_are_exchanged_too() -> None:
     """A sixth of the 900 schedules that are left after partial-order reduction."""
     options = {"invariant": counter.counted(3), "reduce": True, "symmetric": True}
     found = explored(*[counter.compare_and_swap] * 3, **options)
@@ -82,7 +82,7 @@ def test_processes_that_may_differ_are_not_symmetric(processes: list[Callable[[]
         explored(*processes, symmetric=True)
 
 
-def test_a_function_that_does_something_else_for_each_process_is_found_out() -> None:
+def test_a_function_that_differs_between_processes_is_refused() -> None:
     numbers = itertools.cycle([1, 2])
 
     def adds_another_number() -> None:
@@ -97,7 +97,7 @@ def test_a_function_that_does_something_else_for_each_process_is_found_out() -> 
         )
 
 
-def test_an_invariant_that_tells_the_middle_process_apart_is_found_out() -> None:
+def test_an_invariant_that_is_not_symmetric_is_refused() -> None:
     def second_is_not_first(outcomes: list[Outcome]) -> str:
         return "the second was first" if outcomes[1].returned == [(1,)] else ""
 
@@ -106,8 +106,8 @@ def test_an_invariant_that_tells_the_middle_process_apart_is_found_out() -> None
         explored(*processes, invariant=second_is_not_first, symmetric=True)
 
 
-def test_a_counterexample_that_holds_when_it_is_run_is_found_out() -> None:
-    """It is the last schedule that runs, as only equivalent ones have run before."""
+def test_a_counterexample_that_holds_when_it_runs_is_refused() -> None:
+    """It runs last, because only equivalent schedules have run before."""
     calls: list[str] = []
     last = 0
 
@@ -125,13 +125,13 @@ def test_a_counterexample_that_holds_when_it_is_run_is_found_out() -> None:
         explore_it()
 
 
-def test_processes_that_begin_with_something_else_are_found_out() -> None:
+def test_processes_with_different_first_steps_are_refused() -> None:
     ways = itertools.cycle(["SELECT 1", "SELECT 2"])
     with pytest.raises(CannotExplore, match=r"process 1 was at 'SELECT 1' .* process 2 was at"):
         explored(*[lambda: sql(next(ways))] * 2, symmetric=True)
 
 
-def test_a_bound_on_preemptions_proves_nothing_of_what_has_more() -> None:
+def test_a_bound_on_preemptions_proves_nothing_about_schedules_with_more() -> None:
     options = {"invariant": counter.counted(2), "split_autocommit": False}
     run = partial(explored, *[counter.naive] * 2, **options)
     found = run(preemption_bound=0)

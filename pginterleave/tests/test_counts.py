@@ -1,4 +1,4 @@
-"""The number of schedules, and of the violating ones, is exact, also with COMMITs as steps."""
+"""The numbers of schedules and of violating schedules are exact, also with COMMIT as a step."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -39,7 +39,7 @@ def test_processes_that_count(
 
 
 def create(keys: str) -> str:
-    """Insert the first key, as each of the functions below finds it."""
+    """Insert a row with the first key; the functions below call this."""
     Counter.objects.create(id=ord(keys[0]), key=keys[0], hits=0)
     return keys[0]
 
@@ -60,7 +60,7 @@ def savepoint(keys: str) -> str:
 
 def get_or_create(keys: str) -> str:
     row, created = Counter.objects.get_or_create(key=keys[0], defaults={"id": 9, "hits": 0})
-    return row.key if created else "somebody else's"
+    return row.key if created else "another process's"
 
 
 def both_have_a_key(outcomes: list[Outcome]) -> str:
@@ -72,7 +72,7 @@ CREATES = [(table_lock, 0, 8), (savepoint, 0, 24), (get_or_create, 14, 14)]
 
 
 @pytest.mark.parametrize(("create", "violating", "schedules"), CREATES)
-def test_two_processes_that_draw_the_same_key_first(
+def test_two_processes_that_try_the_same_key_first(
     create: Callable[[str], str], violating: int, schedules: int
 ) -> None:
     found = explored(partial(create, "xy"), partial(create, "xz"), invariant=both_have_a_key)
@@ -102,7 +102,7 @@ def none_twice(outcomes: list[Outcome]) -> str:
 
 
 def both(*processes: Process, **options: Any) -> list[Exploration]:
-    """Explore with one step for both, with two, and that reduced, whose counts must agree."""
+    """Explore with COMMIT in the step of its statement, and apart, and apart and reduced."""
     plain = explored(*processes, split_autocommit=False, **options)
     split, reduced = (explored(*processes, reduce=reduce, **options) for reduce in (False, True))
     assert plain.complete
@@ -114,13 +114,13 @@ def both(*processes: Process, **options: Any) -> list[Exploration]:
 @pytest.mark.parametrize(
     ("processes", "invariant", "counts"),
     [
-        # INSERT, COMMIT each: it holds where one commits before the other looks, 1122 and 2211.
+        # INSERT, COMMIT each: it holds if one commits before the other reads, in 1122 and 2211.
         (unless_there, only_one, (4, 6)),
-        # The second waits for the first, whose row it has chosen, and takes it all the same.
+        # Both choose the same row. The second waits for the first, and updates it nevertheless.
         ([first_free, first_free], none_twice, (2, 4)),
     ],
 )
-def test_a_statement_that_looks_and_writes(
+def test_a_statement_that_reads_and_writes(
     processes: list[Process], invariant: Callable[[list[Outcome]], str], counts: tuple[int, int]
 ) -> None:
     plain, split = both(*processes, invariant=invariant)
@@ -138,12 +138,12 @@ def test_a_statement_that_fails_is_undone_at_once() -> None:
 
     insert = partial(sql, "INSERT INTO interleave_counter VALUES (3, 'e', 0)")
     _, split = both(fail, insert, invariant=lambda outcomes: str(outcomes[1].raised or ""))
-    # It may wait for what the other has inserted, and then fail for that.
+    # It may wait for the row of the other process, and then fail.
     assert split.violating == 0
     assert all(not step.error or step.kind == "INSERT" for step in split.replay("1122").timeline)
 
 
-def test_a_constraint_that_is_looked_at_last() -> None:
+def test_a_deferred_constraint_fails_in_the_commit() -> None:
     sql(
         "ALTER TABLE interleave_counter ADD CONSTRAINT once UNIQUE (hits) "
         "DEFERRABLE INITIALLY DEFERRED"
@@ -173,8 +173,8 @@ def many() -> None:
         cursor.executemany(statement, [(1, 1), (1, 2)])
 
 
-def test_many_at_once_are_committed_in_their_step() -> None:
-    """So a SELECT before them and one behind them differ, and neither stands for the other."""
+def test_executemany_commits_in_its_step() -> None:
+    """A SELECT before it differs from a SELECT behind it, so reduction keeps both orders."""
 
     def read_twice() -> tuple[int, int]:
         return counter.hits(), counter.hits()
@@ -188,6 +188,6 @@ def test_many_at_once_are_committed_in_their_step() -> None:
 
 
 @pytest.mark.parametrize("process", [counter.hits, counter.atomic_only, several, many])
-def test_what_is_as_it_was(process: Process) -> None:
+def test_steps_without_a_separate_commit(process: Process) -> None:
     plain, split = both(process, process)
     assert plain.orders == split.orders

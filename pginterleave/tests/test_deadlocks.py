@@ -1,4 +1,4 @@
-"""Processes that wait for each other, or that are let go on together."""
+"""Processes that wait for each other, or that continue at the same moment."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -23,7 +23,7 @@ def bystander() -> None:
     sql("SELECT 1")
 
 
-# Only the process that closes the cycle may look for it, and late: the explorer has to see it.
+# The process that closes the cycle checks for a deadlock late: the explorer has to see it.
 LATE_CHECK = "SET LOCAL deadlock_timeout = '250ms'"
 GIVES_UP = "SET LOCAL deadlock_timeout = '60s'; SET LOCAL lock_timeout = '250ms'"
 
@@ -50,8 +50,8 @@ def test_a_cycle_of_three_ends_before_a_fourth_goes_on() -> None:
     assert (closes.error, closes.until) == ("DeadlockDetected", 7)
 
 
-def test_the_end_of_a_victim_lets_another_deadlock_close() -> None:
-    """1 waits for 2, 2 behind 3 for row 1, and 3 for 1. When 3 is ended, 2 waits for 1 itself."""
+def test_a_second_deadlock_after_the_end_of_a_victim() -> None:
+    """1 waits for 2, 2 for row 1 behind 3, and 3 for 1. After the end of 3, 2 waits for 1."""
 
     def adds(*rows: int) -> None:
         with transaction.atomic():
@@ -74,7 +74,7 @@ def test_a_wait_without_a_cycle_does_not_end_while_a_third_can_go_on() -> None:
 
 
 def test_victims_are_exchanged_with_their_processes() -> None:
-    """Either of two that share a row lock may be the victim when both go on to update the row."""
+    """Two processes share a row lock and both update the row, so either may be the victim."""
 
     def shares_and_updates() -> None:
         with transaction.atomic():
@@ -92,15 +92,15 @@ def test_victims_are_exchanged_with_their_processes() -> None:
     assert every.counterexample.order == found.counterexample.order == "122112"
 
 
-def test_a_wait_that_begins_again_is_given_its_deadlock_check_again(
+def test_a_wait_that_begins_again_has_its_deadlock_check_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Process 1 closes the cycle when process 2 has just begun its second wait.
 
     Process 3 waits for lock 3 all the time. Process 2 waits for the subtransaction of process 1,
     and after its RELEASE for the transaction. Process 2 looks for a cycle 100 ms after it began to
-    wait, and process 1 after 200 ms. If the cycle is closed before process 2 has looked, process 2
-    is the victim. That happens three times, until a step gets time enough.
+    wait, and process 1 after 200 ms. If process 1 closes the cycle before the check of process 2,
+    process 2 is the victim. That happens three times, until a step has enough time.
     """
     monkeypatch.setattr(monitor, "MIN_CHECK_TIME", 0.04)
     monkeypatch.setattr(monitor, "MAX_CHECK_TIME", 0.16)
@@ -132,8 +132,8 @@ def test_a_wait_that_begins_again_is_given_its_deadlock_check_again(
 
 
 @pytest.mark.big
-def test_a_cycle_is_closed_by_a_process_that_was_let_go_on() -> None:
-    """1's COMMIT lets 2 go on from lock 1 to lock 2, for which 3 made it close the cycle."""
+def test_a_process_that_continues_after_a_wait_closes_a_cycle() -> None:
+    """After 1's COMMIT, 2 asks for lock 2, which 3 holds, and 3 waits for lock 3 of process 2."""
 
     def several() -> None:
         with transaction.atomic():
@@ -147,8 +147,8 @@ def test_a_cycle_is_closed_by_a_process_that_was_let_go_on() -> None:
 
 @pytest.fixture
 def role_that_may_not() -> Iterator[None]:
-    """Connect as a role that may not set deadlock_timeout; its own is 20 ms."""
-    role = f"{connection.settings_dict['NAME']}_role"  # a role is of all databases of the server
+    """Connect as a role that may not set deadlock_timeout, which is 20 ms."""
+    role = f"{connection.settings_dict['NAME']}_role"  # unique, as all databases share the roles
     sql(f"CREATE ROLE {role}")
     options = {"options": f"-c role={role} -c deadlock_timeout=20ms"}
     connection.close()
@@ -168,10 +168,10 @@ def crossed(max_schedules: int = 100) -> Exploration:
     )
 
 
-def test_a_lock_timeout_that_comes_before_the_victim_looks(
+def test_a_lock_timeout_before_the_deadlock_check(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The victim of 221121b is to look after 0.6 s, and may wait for 0.2 s: it is tried again."""
+    """The victim of 221121b checks after 0.6 s, its lock_timeout is 0.2 s: it is tried again."""
     monkeypatch.setattr(monitor, "MIN_LATE_CHECK", 0.6)
     connection.close()
     options = {"options": "-c lock_timeout=200ms"}
@@ -183,7 +183,7 @@ def test_a_lock_timeout_that_comes_before_the_victim_looks(
 
 
 def test_a_role_that_may_not_set_the_timeout(request: pytest.FixtureRequest) -> None:
-    """It is told why it takes longer, and that a victim may be another one."""
+    """The result says why the search is slow, and that each deadlock may have another victim."""
     prompt, cut = crossed(), crossed(max_schedules=5)
     assert prompt.violations
     assert "deadlock" not in cut.truncated
@@ -197,14 +197,13 @@ def test_a_role_that_may_not_set_the_timeout(request: pytest.FixtureRequest) -> 
     assert "the server's deadlock_timeout, which this role may not set" in cut.truncated
 
 
-def test_a_deadlock_that_is_only_said_to_be_one(role_that_may_not: None) -> None:
+def test_the_error_code_of_a_deadlock_without_a_deadlock(role_that_may_not: None) -> None:
     says = partial(sql, "DO $$ BEGIN RAISE 'no' USING ERRCODE = '40P01'; END $$")
     assert explored(says, says, setup=lambda: None).schedules == 2
 
 
-# What a process sends that waits for process 1 and then, in the same step, writes its number into
-# row `a`. The process that row `b` names goes on when the other one has finished its
-# step.
+# Waits for process 1 and then, in the same step, writes the number of its process into row `a`.
+# The process that row `b` names continues when the other process has finished its step.
 WAIT_AND_WRITE = """
     SELECT pg_advisory_xact_lock_shared(1);
     DO $$ BEGIN
@@ -263,7 +262,7 @@ class Woken:
 
 @pytest.mark.parametrize("in_a_transaction", [False, True])
 def test_the_first_that_waited_writes_first_in_every_schedule(in_a_transaction: bool) -> None:
-    """Process 1 locks, 2 waits, 3 waits, 1 commits; 3 writes first, and it is tried again."""
+    """Process 1 locks, 2 and 3 wait, 1 commits. If 3 writes first, the schedule is tried again."""
     found = Woken(in_a_transaction=in_a_transaction).explored()
     written = {schedule.order: schedule.violation for schedule in found.violations}
     assert len(written) == found.schedules
@@ -274,10 +273,9 @@ def test_the_first_that_waited_writes_first_in_every_schedule(in_a_transaction: 
 
 
 class WokenTheOtherWayRound(Woken):
-    """Process 3 writes first until a schedule of that kind counts, and then not at once.
+    """Process 3 writes first until such a schedule counts. Later it does so in a second attempt.
 
-    Process 1 has another step after the one that wakes the others, so that more than one schedule
-    begins like that.
+    Process 1 has a step after its COMMIT, so that several schedules begin with the same steps.
     """
 
     kept = False
@@ -296,10 +294,10 @@ class WokenTheOtherWayRound(Woken):
         return super().written(outcomes)
 
 
-def test_the_way_that_counted_once_is_the_way_of_all_schedules_that_begin_so(
+def test_schedules_with_the_same_first_steps_have_the_same_order_after_a_wake_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """When the fair attempts are used up, 3 may write first; then 1231 goes on with 3 each time."""
+    """When no fair attempt is left, 3 may write first. Then 3 does so in all schedules of 1231."""
     monkeypatch.setattr(scheduler, "FAIR_ATTEMPTS", 1)
     found = WokenTheOtherWayRound(in_a_transaction=True).explored()
     begun = {

@@ -1,4 +1,4 @@
-"""The runner of isolation specs writes what isolationtester does; the explorer agrees with it."""
+"""The runner of isolation specs writes the same as isolationtester; the explorer agrees with it."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def conninfo() -> str:
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda path: path.stem)
 def test_the_output_is_the_expected_one(spec: Path) -> None:
-    """What isolationtester's rules say, written by hand."""
+    """The expected files were written by hand, by the rules of isolationtester."""
     written: list[str] = []
     code = run_file(spec, conninfo(), expected=spec.with_suffix(".out"), write=written.append)
     assert (code, written) == (0, ["As expected.\n"])
@@ -78,7 +78,7 @@ def test_commands(
         ),
     ],
 )
-def test_what_cannot_be_read(text: str, message: str) -> None:
+def test_an_error_in_a_spec(text: str, message: str) -> None:
     with pytest.raises(SpecError) as raised:
         parse(text)
     assert message in str(raised.value)
@@ -101,7 +101,7 @@ step c2 { COMMIT; }
 
 
 def test_the_explorer_agrees_with_it() -> None:
-    """Who waits, until when, and what fails: in every schedule, by two ways of finding out."""
+    """In every schedule both report the same waits, ends of waits and errors."""
     specification = parse(CROSSED)
     database = PsycopgDatabase(conninfo())
 
@@ -143,13 +143,12 @@ def test_the_explorer_agrees_with_it() -> None:
 
 
 def told_by_isolationtester(permutation: str) -> list[str]:
-    """Return who waits, who goes on and what fails, without the results of queries."""
-    lines: list[str] = []
-    folder = Path(__file__).parent
-    text = f"{CROSSED}permutation {permutation}"
-    from pginterleave.isolation_spec import Tester
+    """Return the lines about waits and errors, without the results of queries."""
+    from pginterleave.isolation_spec import Tester  # not at the top, where pytest collects it
 
-    Tester(parse(text), conninfo(), name=folder.stem, write=lines.append).run()
+    lines: list[str] = []
+    specification = parse(f"{CROSSED}permutation {permutation}")
+    Tester(specification, conninfo(), name="crossed", write=lines.append).run()
     kept = [line for line in "".join(lines).splitlines() if line.startswith(("step ", "ERROR"))]
     return [line for line in kept if "BEGIN" not in line]
 
@@ -182,7 +181,7 @@ step look { SELECT 2 AS two; }
 
 
 def test_a_session_may_end_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As in temp-schema-cleanup of PostgreSQL's source; what it is sent later is an error."""
+    """As in temp-schema-cleanup of PostgreSQL's source; a later step of the session is an error."""
     written: list[str] = []
     file = tmp_path / "ended.spec"
     file.write_text(ENDED + "permutation exit look")

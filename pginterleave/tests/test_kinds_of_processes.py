@@ -1,4 +1,4 @@
-"""What may be a process: a request, a command, callbacks of on_commit, an async view."""
+"""Kinds of processes: a request, a command, callbacks of on_commit, an async view."""
 
 import asyncio
 import logging
@@ -98,7 +98,7 @@ def test_without_a_transaction_the_view_cannot_lock(interleave: Interleave) -> N
 def test_an_exception_reaches_the_client_of_its_request(
     client: type[DjangoClient], failed: set[int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Django's own client raises in process 1 what the view of process 2 has raised."""
+    """Django's client also raises in process 1 an exception from the view of process 2."""
     seen: set[int] = set()
 
     def see(outcomes: list[Outcome]) -> None:
@@ -141,7 +141,9 @@ async def in_parallel() -> None:
         pytest.param(async_to_sync(count_async), id="an async view"),
     ],
 )
-def test_what_is_called_is_explored_like_any_function(process: Callable[[], object]) -> None:
+def test_a_command_or_an_async_view_is_explored_like_a_function(
+    process: Callable[[], object],
+) -> None:
     found = explored(process, process, invariant=counted(2))
     assert (found.violating, found.schedules) == (12, 14)
 
@@ -159,7 +161,7 @@ def test_async_code_sends_its_statements_one_after_the_other(process: Callable[[
     assert 0 < found.violating < found.schedules
 
 
-def test_what_is_called_and_not_run_is_refused() -> None:
+def test_a_generator_or_coroutine_that_is_not_run_is_refused() -> None:
     def counts_when_run() -> Iterator[None]:
         counter.naive()
         yield

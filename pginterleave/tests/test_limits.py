@@ -1,4 +1,4 @@
-"""What a search stops at and refuses, and what it says then; nothing is proven by a mistake."""
+"""The limits and refusals of a search, and their messages; no mistake counts as a proof."""
 
 import inspect
 import itertools
@@ -27,7 +27,7 @@ def test_the_shortest_counterexample_has_the_fewest_switches() -> None:
         if counter.hits():
             counter.hits()
 
-    results = itertools.chain(["shown", ""], itertools.repeat("shown"))  # not the second, 211
+    results = itertools.chain(["shown", ""], itertools.repeat("shown"))  # the second, 211, holds
     invariant = {"invariant": lambda outcomes: next(results), "split_autocommit": False}
     found = explored(counter.naive, looks_twice, **invariant)
     assert [schedule.order for schedule in found.violations] == ["1122", "121"]
@@ -52,7 +52,7 @@ def test_a_truncated_search_is_not_a_proof() -> None:
     assert (found.schedules, found.truncated) == (1, "max_seconds=1e-09 passed after 1 schedules")
 
 
-def test_nothing_is_proven_by_a_mistake() -> None:
+def test_processes_that_send_nothing_prove_nothing() -> None:
     found = explored(lambda: Counter.objects.filter(key="a"))
     with pytest.raises(AssertionError, match="Not proven: no process has sent anything"):
         found.assert_safe()
@@ -65,7 +65,7 @@ def refuses() -> None:
 
 @pytest.mark.parametrize("expected", [(), KeyError, (KeyError, OSError)])
 def test_an_exception_that_is_not_expected_is_a_violation(expected: Any) -> None:
-    """Also if the invariant holds, as here."""
+    """The invariant itself holds."""
     found = explored(counter.naive, refuses, expected=expected)
     assert (found.violating, found.schedules) == (14, 14)
     message = rf"process 2 raises LookupError: no more of it \({Path(__file__).name}:\d+\)"
@@ -141,7 +141,7 @@ def test_an_invariant_may_assert_but_must_not_return_a_bool() -> None:
         run(invariant=lambda outcomes: True)
 
 
-def test_a_process_that_takes_another_way_is_named() -> None:
+def test_a_process_that_is_not_deterministic_is_named() -> None:
     ways = itertools.count()
 
     def changing() -> None:
@@ -155,7 +155,7 @@ def test_a_process_that_takes_another_way_is_named() -> None:
 
 
 def first_a(*, then: str) -> None:
-    """Lock both rows, and lose what another process has counted meanwhile."""
+    """Update both rows, and lose an update of another process."""
     with transaction.atomic():
         hits = counter.hits(then)
         for key in ("a", "b") if then == "b" else ("b", "a"):
@@ -166,7 +166,7 @@ def replayed_of_two(order: str, **options: Any) -> Schedule:
     return replayed(order, naive, naive, **options)
 
 
-def test_what_it_stops_at_is_made_simpler() -> None:
+def test_the_first_violation_is_simplified() -> None:
     everything = explored(naive, naive, invariant=counted(2))
     found = explored(naive, naive, invariant=counted(2), count_all=False)
     assert found.counterexample == everything.counterexample
@@ -192,7 +192,7 @@ def test_an_exception_does_not_hide_a_lost_update() -> None:
 
 
 def lose_or_raise() -> None:
-    """Lose an update, and raise when interrupted later, which is where the search begins."""
+    """Lose an update, and raise if interrupted later, which the search tries first."""
     naive()
     seen = counter.hits("b")
     sql("UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'b'")
@@ -200,7 +200,7 @@ def lose_or_raise() -> None:
         raise LookupError("somebody came between")
 
 
-def test_after_an_exception_it_looks_further_for_a_lost_update() -> None:
+def test_after_an_exception_the_search_continues_to_a_lost_update() -> None:
     processes = [lose_or_raise, lose_or_raise]
     found = explored(*processes, invariant=counted(2), expected=(), count_all=False)
     assert {each.raises for each in found.violations} == {True, False}
@@ -208,7 +208,7 @@ def test_after_an_exception_it_looks_further_for_a_lost_update() -> None:
     assert len([each for each in found.violations if not each.raises]) == 1
 
 
-def test_what_fails_one_after_the_other_is_no_race() -> None:
+def test_a_failure_without_overlap_is_no_race() -> None:
     found = explored(naive, naive, invariant=counted(3))
     with pytest.raises(
         AssertionError, match=r"^The processes also fail one after the other: there is no race"
@@ -239,7 +239,7 @@ def test_a_counterexample_without_a_step_has_no_replay(interleave: Interleave) -
     assert "alone:" not in str(raised.value)
 
 
-def test_what_is_not_proven_says_what_is_left(interleave: Interleave) -> None:
+def test_a_truncated_search_says_how_many_schedules_are_left(interleave: Interleave) -> None:
     counter.setup()
     with pytest.raises(
         NotProven, match=r"max_schedules=5 reached\. About \d+ or more are left to run"

@@ -47,7 +47,7 @@ def test_nowait_fails_at_once_while_the_row_is_locked() -> None:
     }
 
 
-def test_python_runs_in_one_process_at_a_time_when_several_are_let_go_at_once() -> None:
+def test_python_runs_in_one_process_at_a_time_when_several_continue_at_once() -> None:
     """Processes 2 and 3 share the lock that the COMMIT of process 1 releases."""
     running: list[int] = []
     together: list[int] = []
@@ -76,7 +76,7 @@ def crossed(*rows: int) -> str:
 
 
 def test_either_process_of_a_deadlock_may_be_its_victim() -> None:
-    """Who closed it, or, where a letter says so, the other one."""
+    """The victim is the process that closes the deadlock, or the one that a letter names."""
     processes = partial(crossed, 1, 2), partial(crossed, 2, 1)
     outcomes = seen(*processes)
     assert {order: shown for order, shown in outcomes.items() if "Deadlock" in shown} == {
@@ -106,7 +106,7 @@ def test_either_process_of_a_deadlock_may_be_its_victim() -> None:
 
 
 def test_a_request_and_a_migration_that_deadlock() -> None:
-    """The migration updates the row, and then wants the table; either may be ended."""
+    """The migration updates the row and then locks the table; either process may be the victim."""
 
     def migrate() -> None:
         with transaction.atomic():
@@ -146,7 +146,7 @@ def test_each_of_three_in_a_deadlock_may_be_its_victim(order: str, victim: int) 
     ("timeout", "first_pause"),
     [
         ("lock_timeout", monitor.MIN_POLL_INTERVAL),
-        ("lock_timeout", 0.1),  # over before anybody has asked PostgreSQL who waits
+        ("lock_timeout", 0.1),  # over before the monitor has asked PostgreSQL for waits
         ("statement_timeout", monitor.MIN_POLL_INTERVAL),
         ("statement_timeout", 0.1),
     ],
@@ -154,7 +154,7 @@ def test_each_of_three_in_a_deadlock_may_be_its_victim(order: str, victim: int) 
 def test_a_timeout_that_is_too_short_is_an_error_and_never_counts(
     monkeypatch: pytest.MonkeyPatch, timeout: str, first_pause: float
 ) -> None:
-    """Process 1 is slow in Python with the lock, so that the wait of process 2 ends by a clock."""
+    """Process 1 is slow in Python and has the lock, so a timeout ends the wait of process 2."""
     monkeypatch.setattr(scheduler, "ATTEMPTS", 3)
     monkeypatch.setattr(monitor, "MIN_POLL_INTERVAL", first_pause)
 
@@ -171,7 +171,7 @@ def test_a_timeout_that_is_too_short_is_an_error_and_never_counts(
 
 
 def test_a_wait_that_another_process_cancels_is_an_outcome() -> None:
-    """It has the code of a statement_timeout, but no clock had a part in it."""
+    """It has the error code of a statement_timeout, but no timeout caused it."""
 
     def cancel() -> None:
         with transaction.atomic():
@@ -216,7 +216,7 @@ def test_a_statement_timeout_ends_a_statement_that_does_not_wait() -> None:
 
 
 def test_a_deferrable_transaction_waits_for_a_safe_snapshot() -> None:
-    """Which is no wait for a lock, and stands in no table of locks."""
+    """This wait is not for a lock, so pg_locks does not show it."""
 
     def write() -> None:
         with transaction.atomic():
@@ -231,9 +231,9 @@ def test_a_deferrable_transaction_waits_for_a_safe_snapshot() -> None:
     found = explored(write, report, invariant=names, step_timeout=2.0)
     assert found.complete
     every = {"".join(order) for order in itertools.permutations("111222")}
-    # Process 2 cannot commit before process 1 when it asks between the UPDATE and the COMMIT.
+    # Process 2 cannot commit before process 1 if its SELECT is between the UPDATE and the COMMIT.
     assert set(found.orders) == every - {"112221", "121221", "211221"}
-    # What waited reports what held when it asked.
+    # After a wait it reports the state from before the wait.
     reported = {each.order for each in found.violations if each.violation == "None reports 1"}
     assert reported == {"111222", "112122", "121122", "211122"}
     waited = found.replay("112212").timeline[3]

@@ -55,7 +55,7 @@ def counts(database: PsycopgDatabase, *, lock: str = "", autocommit: bool = Fals
 
 
 def test_the_counts_are_those_of_django(database: PsycopgDatabase) -> None:
-    """In a transaction as naive in atomic(), in autocommit as naive."""
+    """A transaction counts like naive in atomic(), and autocommit like naive."""
     for autocommit, split, counted in ((False, True, (12, 14)), (True, False, (4, 6))):
         process = counts(database, autocommit=autocommit)
         found = explored(database, process, process, split_autocommit=split)
@@ -82,13 +82,13 @@ def test_the_timeline(database: PsycopgDatabase) -> None:
     explored(database, process, each=kept.append, invariant=lambda outcomes: None)
     (schedule,) = kept
     kinds = [step.kind for step in schedule.timeline]
-    # One that closes releases the lock.
+    # CLOSE releases the session lock.
     expected = ["SAVEPOINT", "SELECT", "RELEASE", "UPDATE", "COPY", "SELECT", "COMMIT", "CLOSE"]
     assert kinds == expected
     assert (schedule.timeline[1].columns, schedule.timeline[1].rows) == (("id", "hits"), ((1, 0),))
 
 
-def test_what_cannot_be_observed_is_refused(database: PsycopgDatabase) -> None:
+def test_a_use_that_cannot_be_observed_is_refused(database: PsycopgDatabase) -> None:
     def second() -> None:
         with database.connect(), database.connect():
             pass
@@ -165,8 +165,10 @@ def test_a_cursor_that_is_not_observed_proves_nothing(database: PsycopgDatabase)
     assert not found.complete
 
 
-def test_the_first_connection_of_an_engine_is_made_before(interleave: Interleave) -> None:
-    """It asks for the server's version, and lets no other connect meanwhile."""
+def test_the_fixture_makes_the_first_connection_of_an_engine_before(
+    interleave: Interleave,
+) -> None:
+    """The engine queries the server's version then, and no other process can connect."""
     sqlalchemy = pytest.importorskip("sqlalchemy")
     database = PsycopgDatabase(conninfo())
 

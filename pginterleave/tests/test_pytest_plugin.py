@@ -54,7 +54,7 @@ def test_unread(interleave):
 
 
 def settings_of_this_database() -> dict[str, str]:
-    """Return what DATABASES has to hold for it in a process of its own."""
+    """Return the entry of DATABASES for this database in another process."""
     known = {name.upper(): str(value) for name, value in parameters().items()}
     return {"ENGINE": "django.db.backends.postgresql", "NAME": known.pop("DBNAME"), **known}
 
@@ -128,7 +128,7 @@ def failures(folder: Path, tests: str, *options: str, **others: str) -> tuple[st
 
 
 @pytest.mark.usefixtures("counter_table")
-def test_a_project_of_its_own(tmp_path: Path) -> None:
+def test_another_project(tmp_path: Path) -> None:
     options = ["--interleave-artifacts=found", "--interleave-processes=3"]
     if find_spec("xdist"):
         options.append("--numprocesses=1")
@@ -170,7 +170,7 @@ def test_one_schedule_is_replayed_and_drawn(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("interleave")
 def test_without_a_mark_it_runs_in_a_test_database(tmp_path: Path) -> None:
-    """Also where no other test tells pytest-django that there is to be one."""
+    """No other test makes pytest-django create the test database."""
     others = {"database": f"interleave_{os.getpid()}"}
     text, failed = failures(tmp_path, IN_A_TEST_DATABASE, "--interleave-replay=21", **others)
     assert "TestIt::test_replay, schedule 21:\n\n   process 1" in text
@@ -237,7 +237,7 @@ def test_the_callback_is_told_how_far_the_search_is() -> None:
 
 @pytest.mark.parametrize("terminal", [True, False])
 @pytest.mark.usefixtures("counter_table")
-def test_a_bar_is_drawn_for_a_person_who_waits(
+def test_a_progress_bar_is_drawn_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool
 ) -> None:
     pytest.importorskip("tqdm")

@@ -1,4 +1,4 @@
-"""Small programs at random: a reduced search finds what the search of all schedules finds."""
+"""Small random programs: a reduced search finds the same as the search of all schedules."""
 
 import random
 from collections import Counter as Multiset
@@ -19,7 +19,7 @@ from .counter import explored, sql
 
 @pytest.fixture
 def tables(counter_table: None) -> Iterator[None]:
-    """Make a table that refers to the counters, and one that has nothing to do with them."""
+    """Make a table that refers to the counters, and a table that does not."""
     sql(
         "CREATE TABLE interleave_item (id serial PRIMARY KEY, n int,"
         " counter int REFERENCES interleave_counter ON DELETE CASCADE"
@@ -37,11 +37,11 @@ def setup() -> None:
 
 
 Program = tuple[str, ...]  # names of statements, each followed by a row; "atomic" stands in front
-End = tuple[object, ...]  # what the rows hold in the end, and what became of the processes
+End = tuple[object, ...]  # the last rows, and the outcomes of the processes
 
 UPDATE = "UPDATE interleave_counter SET hits = "
 ROW_LOCK = "SELECT hits FROM interleave_counter WHERE key = %(key)s FOR UPDATE"
-# With the row as a parameter; what was read last stands in place of {seen}.
+# The parameter is the row, and {seen} is the value that was read last.
 STATEMENTS = {
     "read": "SELECT hits FROM interleave_counter WHERE key = %(key)s",
     "lock": ROW_LOCK,
@@ -54,7 +54,7 @@ STATEMENTS = {
     "delete": "DELETE FROM interleave_counter WHERE key = %(key)s AND hits > 1 RETURNING 9",
     "all": UPDATE + "(SELECT sum(hits) + 1 FROM interleave_counter) WHERE key = %(key)s",
 }
-# By the primary key, on other tables, and with what other rows and tables depend on.
+# By the primary key, on other tables, and on values that other rows and tables depend on.
 MORE = {
     "read id": "SELECT hits FROM interleave_counter WHERE id = %(id)s",
     "lock id": "SELECT hits FROM interleave_counter WHERE id = %(id)s LIMIT 21 FOR UPDATE",
@@ -100,7 +100,7 @@ def process(program: Program) -> tuple[int, ...]:
 
 
 def some_programs(chance: random.Random, known: Iterable[str]) -> list[Program]:
-    """Return the programs of two or three processes, of which some are the same."""
+    """Return the programs of two or three processes; some programs are the same."""
     while True:
         programs: list[Program] = []
         for _ in range(chance.choice([2, 3])):
@@ -133,7 +133,7 @@ def end(outcomes: list[Outcome], programs: list[Program]) -> End:
 
 
 def exchanged(reached: End) -> End:
-    """Return an end that is the same for all exchanges of processes that run the same program."""
+    """Return the end in a form that is the same if processes of the same program are exchanged."""
     rows, *each = reached
     return rows, *sorted(each, key=repr)
 

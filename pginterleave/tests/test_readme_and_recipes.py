@@ -1,4 +1,4 @@
-"""The README's links work on a package index; the recipes' table has what their tests assert."""
+"""The README's links work on a package index; the recipes' table agrees with their tests."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ def test_the_readme_links_to_its_own_headings_only_and_names_pages_that_exist() 
     assert pages == {f"docs/{path.name}" for path in (HERE.parent / "docs").iterdir()}
 
 
-def test_the_table_has_what_the_tests_assert() -> None:
+def test_the_table_agrees_with_the_tests() -> None:
     page = (HERE.parent / "docs" / "recipes.md").read_text()
     rows = re.findall(r"^\| \[(.+)\]\(#.+\) \| (.+) \| (.+) \|$", page, re.MULTILINE)
     shown = re.findall(

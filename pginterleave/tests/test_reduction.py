@@ -1,4 +1,4 @@
-"""Of schedules that differ only in the order of independent steps one runs; all are counted."""
+"""One of the schedules that differ only in the order of independent steps runs; all count."""
 
 import contextlib
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("other_table")
 
 
 def both(*processes: Process, **options: Any) -> tuple[Exploration, Exploration]:
-    """Explore all schedules, and the reduced ones; check that they agree."""
+    """Explore all schedules and the reduced ones; check that they agree."""
     every, reduced = (explored(*processes, reduce=each, **options) for each in (False, True))
     counts = (every.schedules, every.violating, every.truncated)
     assert counts == (len(every.orders), len(every.violations), "")
@@ -35,7 +35,7 @@ def some_violate(*processes: Process, **options: Any) -> None:
 
 
 def skip() -> int:
-    """Update row `a` unless it is locked; return how many rows that were."""
+    """Update row `a` unless it is locked; return the number of updated rows."""
     unlocked = "SELECT id FROM interleave_counter WHERE key = 'a' FOR UPDATE SKIP LOCKED"
     update = f"UPDATE interleave_counter SET hits = 7 WHERE id = ({unlocked}) RETURNING id"
     with transaction.atomic():
@@ -50,7 +50,7 @@ def second_sees(outcomes: list[Outcome]) -> str:
     return str(outcomes[1].returned or "")
 
 
-def test_reads_beside_each_other() -> None:
+def test_independent_reads() -> None:
     options = {"invariant": counter.counted(2), "split_autocommit": False}
     _, reduced = both(counter.naive, counter.naive, **options)
     # The two reads of 1212, 1221, 2112 and 2121 are independent. The two writes are not.
@@ -58,7 +58,7 @@ def test_reads_beside_each_other() -> None:
 
 
 def test_reads_that_compare_with_the_clock() -> None:
-    """Their order makes no difference, but for a time that passes between them: it is named."""
+    """They are independent unless a time passes between them, which is named as a limit."""
 
     def process(condition: str) -> None:
         ((hits,),) = sql(f"SELECT hits FROM interleave_counter WHERE key = 'a' AND {condition}")
@@ -69,7 +69,7 @@ def test_reads_that_compare_with_the_clock() -> None:
     _, reduced = both(*processes, **options)
     assert reduced.orders == ("1122", "2211", "1221", "1212")
     assert reduced.limits == ("that a time passes with which a statement compares the clock",)
-    # Those that tell the time, and do not compare only, depend on each other.
+    # Reads that compute with the time depend on each other.
     processes = [
         partial(process, "'2000-01-01'::timestamptz < clock_timestamp() - interval '1 s'")
     ] * 2
@@ -98,7 +98,7 @@ def test_savepoints() -> None:
 
 
 def test_a_savepoint_that_releases_its_locks() -> None:
-    """It is rolled back though nothing has failed, and a process that waits for its row goes on."""
+    """It is rolled back without an error, and a process that waits for its row continues."""
 
     def undo() -> None:
         with transaction.atomic():
@@ -140,7 +140,7 @@ def test_a_savepoint_after_an_error() -> None:
     ],
 )
 def test_an_error_releases_locks(statement: str) -> None:
-    """No text tells that a statement fails; a process that waits for its locks goes on then."""
+    """The text does not show that a statement fails and releases the locks of its process."""
 
     def fail() -> None:
         with transaction.atomic():
@@ -185,8 +185,8 @@ def test_an_error_of_the_driver_releases_nothing() -> None:
     both(fail, skip, invariant=was_locked)
 
 
-def test_a_transaction_that_says_it_is_serializable() -> None:
-    """Which process PostgreSQL refuses may depend on the order of reads: every order runs."""
+def test_a_transaction_that_begins_serializable() -> None:
+    """The order of reads may decide which process PostgreSQL refuses, so every order runs."""
 
     def process() -> None:
         sql("BEGIN ISOLATION LEVEL SERIALIZABLE")
@@ -217,13 +217,13 @@ def test_setting_the_isolation_level() -> None:
     # UPDATE and COMMIT of both have 6 orders. In the two in which one commits before the
     # other's UPDATE, it can do so before or after the other's SELECT.
     assert (every.schedules, len(reduced.orders)) == (70, 8)
-    # Which process PostgreSQL refuses now depends on the order of reads, and not of SET.
+    # Here the order of reads, but not of SET, decides which process PostgreSQL refuses.
     every, reduced = explored("SERIALIZABLE")
     assert (every.violating > 0, len(reduced.orders)) == (True, 20)
 
 
-def test_a_read_that_does_more() -> None:
-    """SELECT nextval() is a write, and so is what takes a lock."""
+def test_a_select_that_writes() -> None:
+    """SELECT nextval() is a write."""
     sql("CREATE SEQUENCE interleave_sequence OWNED BY interleave_counter.hits")  # dropped with it
     found = explored(
         *[partial(sql, "SELECT nextval('interleave_sequence')")] * 2,
@@ -296,7 +296,7 @@ BY_HAND = [
 
 
 @pytest.mark.parametrize(("processes", "traces", "schedules"), BY_HAND)
-def test_what_runs_is_what_was_counted_by_hand(
+def test_the_number_of_runs_is_the_one_counted_by_hand(
     processes: list[Process], traces: int, schedules: int
 ) -> None:
     ran = []
@@ -307,11 +307,11 @@ def test_what_runs_is_what_was_counted_by_hand(
 
     found = explored(*processes, setup=note_and_set_up, reduce=True)
     assert (len(found.orders), found.schedules, found.truncated) == (traces, schedules, "")
-    assert len(ran) <= traces + 1  # of which one may lead to what is known
+    assert len(ran) <= traces + 1  # one run may lead to a known state
 
 
 def test_a_row_that_was_waited_for_stays_locked() -> None:
-    """2 and 3 wait for 1, after which no row meets their condition: yet 3 waits for 2's COMMIT."""
+    """2 and 3 wait for 1. Then no row meets their condition, but 3 waits for 2's COMMIT."""
     guard = partial(sql, "UPDATE interleave_counter SET hits = 3 WHERE id = 1 AND hits < 2")
     counts = {
         (found.schedules, found.violating)

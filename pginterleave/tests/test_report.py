@@ -1,4 +1,4 @@
-"""The page of HTML with what each test has found, its pictures, and the annotations of a CI."""
+"""The HTML report with the result and the picture of each test, and the annotations for CI."""
 
 import re
 from datetime import UTC, datetime
@@ -60,7 +60,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_has_every_test_and_asks_no_network(tmp_path: Path) -> None:
+def test_the_page_has_every_test_and_uses_no_network(tmp_path: Path) -> None:
     options = ["--numprocesses=1"] if find_spec("xdist") else []
     printed = run_pytest(
         tmp_path,
@@ -96,7 +96,7 @@ def test_the_page_has_every_test_and_asks_no_network(tmp_path: Path) -> None:
 
 
 def test_the_picture_knows_transactions_locks_and_waits() -> None:
-    """Without anybody who observes the sessions after each step."""
+    """The sessions are not observed after each step."""
     schedule = replayed("121122", select_for_update, select_for_update)
     steps = recorded_steps(schedule)
     assert [step["in_transaction"] for step in steps] == [[1], [1, 2], [1, 2], [2], [2], []]
@@ -120,7 +120,7 @@ def test_a_schedule_without_a_step_has_a_picture_too() -> None:
     assert "no" in report.picture(schedule, name="-x", snapshots=False)
 
 
-def test_what_the_driver_says_is_escaped() -> None:
+def test_names_and_values_from_the_database_are_escaped() -> None:
     schedule = replayed("12", lambda: sql("SELECT '<i>'"), lambda: sql("SELECT '<i>' AS \"<u>\""))
     text = report.picture(schedule, name="-x", snapshots=False)
     assert "<i>" not in text
@@ -182,7 +182,7 @@ def test_an_insert_writes_and_a_commit_does_not() -> None:
     assert [value for value in column_values(step("COMMIT")).values() if value] == ["COMMIT"]
 
 
-def test_a_with_is_what_it_does_and_the_tables_are_those_of_the_database() -> None:
+def test_a_with_has_the_kind_and_the_tables_of_its_write() -> None:
     link = "WITH link AS (SELECT id FROM links WHERE key = %s)"
     found = column_values(
         step(f"{link}, counted AS (INSERT INTO counts AS c (link, n) SELECT id, 1 FROM link)"

@@ -1,4 +1,4 @@
-"""Rows are put back: those of tables that were written, exactly, and Django's caches of rows."""
+"""Rows are put back exactly, in the tables that were written, and so are Django's caches."""
 
 from collections.abc import Iterator
 
@@ -64,15 +64,15 @@ def tables(counter_table: None) -> Iterator[None]:
 
 @pytest.fixture(params=["as superuser", "as any role"])
 def saved(request: pytest.FixtureRequest, tables: None, monkeypatch: pytest.MonkeyPatch) -> Rows:
-    if request.param == "as any role":  # which may not switch triggers off
+    if request.param == "as any role":  # may not switch triggers off
         monkeypatch.setattr(rows, "MAY_IGNORE_TRIGGERS", "SELECT false")
     return Rows(DjangoDatabase("default").ask)
 
 
-def test_those_referred_to_are_put_in_first_and_taken_out_last(
+def test_referenced_rows_are_inserted_first_and_deleted_last(
     counter_table: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the table that refers is the older one."""
+    """The referring table is older here."""
     monkeypatch.setattr(rows, "MAY_IGNORE_TRIGGERS", "SELECT false")
     sql("CREATE TABLE part (whole int); CREATE TABLE whole (id int PRIMARY KEY)")
     sql("ALTER TABLE part ADD FOREIGN KEY (whole) REFERENCES whole")
@@ -91,7 +91,7 @@ def test_those_referred_to_are_put_in_first_and_taken_out_last(
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_what_was_written_is_put_back(saved: Rows, write: str) -> None:
+def test_writes_are_put_back(saved: Rows, write: str) -> None:
     before = sql(ROWS)
     first_id = sql(WRITES[5])
     assert sql("SELECT nextval('unused')") == [(7,)]
@@ -138,7 +138,7 @@ def test_a_table_too_large_must_not_be_written(
 
 
 def test_a_materialized_view_is_put_back_by_refreshing_it(saved: Rows) -> None:
-    """Unless it was out of date, as what it showed then cannot be had again."""
+    """A view that was out of date before is an error, because its old rows are lost."""
     sql("CREATE MATERIALIZED VIEW seen AS SELECT id FROM no_key")
     try:
         ids = "SELECT id FROM seen ORDER BY id"
@@ -157,7 +157,7 @@ def test_a_materialized_view_is_put_back_by_refreshing_it(saved: Rows) -> None:
         sql("DROP MATERIALIZED VIEW seen")
 
 
-def test_a_trigger_that_writes_back_is_reported(
+def test_a_trigger_that_keeps_writing_is_reported(
     tables: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows, "MAY_IGNORE_TRIGGERS", "SELECT false")
@@ -189,7 +189,7 @@ def content_type() -> int:
 
 
 def test_a_cache_that_is_empty_at_first_is_named() -> None:
-    """As without the fixture: it sends its query in the first schedule only."""
+    """Without the fixture, it sends its query in the first schedule only."""
     ContentType.objects.clear_cache()
     with pytest.raises(NotDeterministic) as raised:
         explored(content_type, lambda: sql("SELECT 1"))
@@ -208,8 +208,7 @@ def test_the_cache_of_content_types_is_the_same_in_any_order_of_tests(
     assert found.orders == ("2",)
 
 
-def test_a_cache_does_not_point_to_a_row_that_is_gone(interleave: Interleave) -> None:
-
+def test_a_cache_does_not_point_to_a_deleted_row(interleave: Interleave) -> None:
     def process() -> int:
         return ContentType.objects.get_for_model(Counter).pk
 

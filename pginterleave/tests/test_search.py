@@ -1,4 +1,4 @@
-"""The search without a database: steps that depend on each other or not, without waits."""
+"""The search without a database: dependent and independent steps, without waits."""
 
 import itertools
 import random
@@ -62,7 +62,7 @@ def preemptions(order: str) -> int:
 
 
 def equivalents(order: str, programs: Programs) -> set[str]:
-    """Return the orders that exchanging adjacent independent steps leads to."""
+    """Return the orders that result from exchanges of adjacent independent steps."""
     known, new = set(), {order}
     while new:
         known |= new
@@ -82,7 +82,7 @@ def equivalents(order: str, programs: Programs) -> set[str]:
 @pytest.mark.parametrize("bound", [None, 0, 1, 2])
 @pytest.mark.parametrize("seed", range(8))
 def test_the_counts_are_those_of_all_orders(bound: int | None, seed: int) -> None:
-    """For random dependencies of the steps, reduced or not, and with a bound on preemptions."""
+    """The steps have random dependencies, and the search may be reduced and bounded."""
     chance = random.Random(seed)
     programs = [chance.choices(EFFECTS, k=chance.randint(1, 3)) for _ in range(3)]
     every = all_orders(programs)
@@ -102,7 +102,7 @@ def test_the_counts_are_those_of_all_orders(bound: int | None, seed: int) -> Non
 
 
 def test_a_search_that_is_cut_has_seen_the_schedules_with_the_fewest_preemptions() -> None:
-    """A race of 9 steps and 8 that two switches show, out of 24,310 schedules."""
+    """Of 24,310 schedules of 9 and 8 steps, one with two preemptions shows the race."""
     programs: Programs = [[GLOBAL] * 9, [GLOBAL] * 8]
     assert comb(17, 8) == 24_310
     search = Search(2)
@@ -134,7 +134,7 @@ def test_processes_that_can_be_exchanged() -> None:
 def test_processes_that_become_alike_again(
     alike: list[tuple[int, ...]], steps: int, seeds: int, bound: int | None
 ) -> None:
-    """Of the orders that are equivalent, or are so after an exchange, one runs."""
+    """One of the orders that are equivalent, perhaps after an exchange, runs."""
     for chance in map(random.Random, range(seeds)):
         programs = [chance.choices(EFFECTS, k=steps) for _ in range(max(alike[0]))]
         for first, *others in alike:
@@ -170,7 +170,7 @@ def test_a_victim_is_exchanged_with_its_process() -> None:
 
 
 def exchanged(order: str, programs: Programs, alike: list[tuple[int, ...]]) -> set[str]:
-    """Return the orders that are equivalent, also after an exchange of processes."""
+    """Return the orders that are equivalent, perhaps after an exchange of processes."""
     orders = equivalents(order, programs)
     for each in alike:
         digits = "".join(map(str, each))
@@ -191,7 +191,7 @@ def test_a_sample_is_the_same_with_the_same_seed() -> None:
     )
 
 
-def test_a_sample_says_what_it_holds() -> None:
+def test_a_sample_describes_itself() -> None:
     sample = Sampler(2, schedules=400, seed=7)
     run(sample, [[GLOBAL] * 5] * 2, lambda _: False)  # 252 schedules
     assert sample.left_out() == "sample=400 taken with seed=7"

@@ -1,4 +1,4 @@
-"""What a process does to its session is over with the schedule; no exploration leaves anything."""
+"""Changes of a session end with the schedule; no exploration leaves a session or a thread."""
 
 import inspect
 import re
@@ -52,7 +52,7 @@ def test_the_state_of_a_session_does_not_reach_the_next_schedule() -> None:
         assert outcomes[0].returned == expected
 
 
-def test_no_timeout_of_the_server_ends_a_session_that_stands_at_a_step(
+def test_no_timeout_of_the_server_ends_a_session_between_two_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names = sql(
@@ -65,10 +65,8 @@ def test_no_timeout_of_the_server_ends_a_session_that_stands_at_a_step(
     def shown() -> list[Any]:
         return [sql(f"SHOW {name}") for (name,) in names]
 
-    runs = all_outcomes(
-        shown, counter.hits
-    )  # more than one schedule: it is so again after RESET ALL
-    assert len(runs) > 1
+    runs = all_outcomes(shown, counter.hits)
+    assert len(runs) > 1  # so RESET ALL between two schedules keeps it
     assert all(each[0].returned == [[("0",)]] * len(names) for each in runs.values())
 
 
@@ -99,7 +97,7 @@ def held_by_a_copy() -> Any:
 
 
 def test_a_copy_of_the_connection_ends_with_its_process() -> None:
-    """Though it is kept, and the setup of the next schedule wants its row."""
+    """A test keeps it, and the setup of the next schedule needs its row."""
     kept = []
 
     def process() -> None:
@@ -123,7 +121,7 @@ def test_a_process_that_waits_for_its_own_copy() -> None:
 
 
 def test_a_session_that_a_process_closes_holds_no_lock_after_that_step() -> None:
-    """PostgreSQL drops temporary tables before it releases locks, which takes a while here."""
+    """PostgreSQL first drops 100 temporary tables, which takes long, and then releases locks."""
 
     def lock_and_close() -> None:
         sql(
@@ -187,14 +185,16 @@ WAITING = (
 @pytest.mark.parametrize(
     ("part", "note"), [("setup", "in setup"), ("invariant", "schedule 111222")]
 )
-def test_after_an_error_which_says_when_it_was_raised(part: str, note: str) -> None:
+def test_nothing_is_left_after_an_error_which_says_where_it_was_raised(
+    part: str, note: str
+) -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         all_outcomes(counter.atomic_only, counter.atomic_only, **{part: lambda *outcomes: 1 / 0})
     assert note in raised.value.__notes__[0]
 
 
-def test_after_an_interruption_in_the_middle_of_a_schedule() -> None:
-    """Ctrl-C is struck while process 1 is in a transaction and process 2 waits for its lock."""
+def test_nothing_is_left_after_an_interrupted_schedule() -> None:
+    """Ctrl-C comes while process 1 is in a transaction and process 2 waits for its lock."""
     strikes = iter(["", "", KeyboardInterrupt])
 
     def strike() -> None:
@@ -214,7 +214,7 @@ def spin() -> None:
 
 
 def test_a_process_that_hangs_in_python_is_named_with_its_line() -> None:
-    """Process 2 is in a transaction at that time, and process 1 never comes to its next step."""
+    """Process 2 is in a transaction then, and process 1 never reaches its next step."""
     with pytest.raises(StepTimeout) as raised:
         all_outcomes(spin, counter.select_for_update, step_timeout=0.5)
     line = inspect.getsourcelines(spin)[1] + 3
@@ -224,7 +224,7 @@ def test_a_process_that_hangs_in_python_is_named_with_its_line() -> None:
 
 
 def test_a_thread_that_cannot_be_stopped_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits in C for something that only the test will give."""
+    """It waits in C for a lock that only the test releases."""
     monkeypatch.setattr("pginterleave.control.Control.close_timeout", 0.1)
     gate = threading.Lock()
     gate.acquire()
@@ -250,7 +250,7 @@ def test_a_process_that_hangs_in_the_database_is_named_with_its_statement() -> N
 
 
 def test_a_retry_loop_without_an_end_is_ended_though_it_swallows_exceptions() -> None:
-    """`except Exception` sees nothing; a bare one does, again and again, and holds a lock."""
+    """`except Exception` does not catch the end; a bare `except` does repeatedly, with a lock."""
     caught: list[Exception] = []
 
     def retry() -> None:
@@ -276,8 +276,8 @@ def test_a_retry_loop_without_an_end_is_ended_though_it_swallows_exceptions() ->
     assert not hasattr(raised.value, "__notes__")  # which would admit that a thread is left
 
 
-def test_a_process_killed_in_the_database_has_an_outcome_and_goes_on_afterwards() -> None:
-    """Process 2 ends the session of process 1, which may be before, in or after its steps."""
+def test_a_process_with_a_killed_session_has_an_outcome() -> None:
+    """Process 2 ends the session of process 1 before, between or after its steps."""
     kill = (
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
         " WHERE application_name = 'interleave process 1' AND datname = current_database()"
@@ -298,7 +298,7 @@ def test_a_process_that_cannot_connect_is_an_error(monkeypatch: pytest.MonkeyPat
 
 
 def test_observe_does_not_wait_for_ever() -> None:
-    """For a lock of a process, which goes on only when the observation has ended."""
+    """It waits for a lock of a process that continues only after the observation."""
     before = sql("SHOW synchronous_commit")
     sql("SET lock_timeout = 0")
     try:

@@ -1,4 +1,4 @@
-"""What the text of a statement tells: its COMMIT, its effect, and how it is shown."""
+"""Facts from the text of a statement: its COMMIT, its effect, and how it is shown."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -11,60 +11,43 @@ from pginterleave.effects import GLOBAL, LOCAL, Claim, Effect, claim, effect
 from pginterleave.statement_shapes import shape
 from pginterleave.statements import kind
 
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "GRANT SELECT ON t TO PUBLIC",
-        "REFRESH MATERIALIZED VIEW v",
-        "EXPLAIN (ANALYZE) INSERT INTO t VALUES (1)",
-        "EXPLAIN ANALYZE EXECUTE prepared",
-        "EXPLAIN ANALYSE CREATE TABLE t AS SELECT 1",
-        "EXPLAIN (COSTS, ANALYZE) REFRESH MATERIALIZED VIEW v",
-        "UPDATE subscription SET system = 1",
-        "IMPORT FOREIGN SCHEMA a FROM SERVER b INTO c",
-        "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
-        "COPY (UPDATE t SET a = 1 RETURNING a) TO STDOUT",
-        "ANALYZE t",
-        "UPDATE t SET a = 'b; c'",
-        "UPDATE t SET a = 1; -- done",
-        "/* ; */ UPDATE t SET a = 1",
-    ],
-)
-def test_what_takes_effect_with_its_commit(sql: str) -> None:
-    assert statements.commits_apart(sql)
-    assert not statements.commits_unseen(sql)
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "CREATE INDEX CONCURRENTLY i ON t (a)",
-        "VACUUM t",
-        "REINDEX TABLE t",
-        "CLUSTER",
-        "UPDATE t SET a = 1; SELECT 1",
-    ],
-)
-def test_what_commits_within_its_step(sql: str) -> None:
-    assert statements.commits_unseen(sql)
-    assert not statements.commits_apart(sql)
+APART = [
+    "GRANT SELECT ON t TO PUBLIC",
+    "REFRESH MATERIALIZED VIEW v",
+    "EXPLAIN (ANALYZE) INSERT INTO t VALUES (1)",
+    "EXPLAIN ANALYZE EXECUTE prepared",
+    "EXPLAIN ANALYSE CREATE TABLE t AS SELECT 1",
+    "EXPLAIN (COSTS, ANALYZE) REFRESH MATERIALIZED VIEW v",
+    "UPDATE subscription SET system = 1",
+    "IMPORT FOREIGN SCHEMA a FROM SERVER b INTO c",
+    "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
+    "COPY (UPDATE t SET a = 1 RETURNING a) TO STDOUT",
+    "ANALYZE t",
+    "UPDATE t SET a = 'b; c'",
+    "UPDATE t SET a = 1; -- done",
+    "/* ; */ UPDATE t SET a = 1",
+]
+WITHIN = [
+    "CREATE INDEX CONCURRENTLY i ON t (a)",
+    "VACUUM t",
+    "REINDEX TABLE t",
+    "CLUSTER",
+    "UPDATE t SET a = 1; SELECT 1",
+]
+# They write nothing, or are errors outside a transaction.
+NEITHER = [
+    "SELECT 'CONCURRENTLY'",
+    "NOTIFY a",
+    "LOCK TABLE t",
+    "EXPLAIN SELECT 1",
+    "DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1",
+]
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT 'CONCURRENTLY'",
-        "NOTIFY a",
-        "LOCK TABLE t",
-        "EXPLAIN SELECT 1",
-        "DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1",
-    ],
-)
-def test_what_is_one_step_with_its_commit(sql: str) -> None:
-    """It writes nothing, or is an error outside a transaction."""
-    assert not statements.commits_unseen(sql)
-    assert not statements.commits_apart(sql)
+@pytest.mark.parametrize("sql", [*APART, *WITHIN, *NEITHER])
+def test_whether_the_commit_of_a_statement_is_a_separate_step(sql: str) -> None:
+    assert statements.commits_apart(sql) == (sql in APART)
+    assert statements.commits_unseen(sql) == (sql in WITHIN)
 
 
 def test_an_operator_that_calls_a_function() -> None:
@@ -95,7 +78,7 @@ def test_an_apostrophe_in_a_name_begins_no_string() -> None:
         "SELECT a$b$ + add_once(8) + c$b$ FROM t",
     ],
 )
-def test_what_looks_like_a_text_and_is_none(sql: str) -> None:
+def test_a_call_that_only_seems_to_be_in_a_string(sql: str) -> None:
     assert statements.calls(sql) == {"add_once"}
     assert not statements.only_reads(sql)
     assert statements.commits_apart(sql)
@@ -111,47 +94,40 @@ def test_what_looks_like_a_text_and_is_none(sql: str) -> None:
         "SELECT 1 -- /* add_once(8)",
     ],
 )
-def test_what_stands_in_a_text_or_a_comment_is_not_called(sql: str) -> None:
+def test_a_call_in_a_string_or_a_comment_is_none(sql: str) -> None:
     assert statements.kind(sql) == "SELECT"
     assert not statements.calls(sql)
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT 'now'::timestamptz",
-        "SELECT timestamp 'Tomorrow 9:00'",
-        r"SELECT E'\tnow'::timestamptz",
-        r"SELECT e'\156ow'::timestamptz",
-        "SELECT now()",
-        "SELECT CURRENT_TIMESTAMP",
-        "SELECT clock_timestamp()",
-        "SELECT clock_timestamp() > until FROM t",
-        "SELECT 1 FROM t WHERE until > clock_timestamp() - age",
-        "SELECT 1 FROM t WHERE until > (clock_timestamp()) - age",
-        "SELECT a -> clock_timestamp() FROM t",
-        "SELECT a >> clock_timestamp() FROM t",
-        "SELECT until > clock_timestamp() OR id = add_once(8) FROM t",
-        "SELECT ' > clock_timestamp() ', clock_timestamp() FROM t",
-        "SELECT 1 FROM t WHERE until > clock_timestamp() FOR UPDATE",
-        "SELECT until > clock_timestamp(), clock_timestamp() FROM t",
-    ],
-)
-def test_a_read_of_the_clock_keeps_its_place(sql: str) -> None:
-    assert not statements.only_reads(sql)
+READS_OF_THE_CLOCK = [
+    "SELECT 'now'::timestamptz",
+    "SELECT timestamp 'Tomorrow 9:00'",
+    r"SELECT E'\tnow'::timestamptz",
+    r"SELECT e'\156ow'::timestamptz",
+    "SELECT now()",
+    "SELECT CURRENT_TIMESTAMP",
+    "SELECT clock_timestamp()",
+    "SELECT clock_timestamp() > until FROM t",
+    "SELECT 1 FROM t WHERE until > clock_timestamp() - age",
+    "SELECT 1 FROM t WHERE until > (clock_timestamp()) - age",
+    "SELECT a -> clock_timestamp() FROM t",
+    "SELECT a >> clock_timestamp() FROM t",
+    "SELECT until > clock_timestamp() OR id = add_once(8) FROM t",
+    "SELECT ' > clock_timestamp() ', clock_timestamp() FROM t",
+    "SELECT 1 FROM t WHERE until > clock_timestamp() FOR UPDATE",
+    "SELECT until > clock_timestamp(), clock_timestamp() FROM t",
+]
+PLAIN_READS = [
+    "SELECT hits, 'unknown' FROM t",
+    "SELECT 1 FROM t WHERE until > clock_timestamp()",
+    "SELECT 1 FROM t WHERE (until IS NULL OR until > (CLOCK_TIMESTAMP())) LIMIT 21",
+    "SELECT CASE WHEN until <= statement_timestamp() THEN 1 END FROM t",
+]
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT hits, 'unknown' FROM t",
-        "SELECT 1 FROM t WHERE until > clock_timestamp()",
-        "SELECT 1 FROM t WHERE (until IS NULL OR until > (CLOCK_TIMESTAMP())) LIMIT 21",
-        "SELECT CASE WHEN until <= statement_timestamp() THEN 1 END FROM t",
-    ],
-)
-def test_a_comparison_with_the_clock_is_a_plain_read(sql: str) -> None:
-    assert statements.only_reads(sql)
+@pytest.mark.parametrize("sql", [*READS_OF_THE_CLOCK, *PLAIN_READS])
+def test_a_comparison_with_the_clock_is_a_plain_read_and_any_other_use_is_none(sql: str) -> None:
+    assert statements.only_reads(sql) == (sql in PLAIN_READS)
 
 
 @pytest.mark.parametrize("text", ["now", " today", "\tnow", "\x0bnow", "\nyesterday 9:00"])
@@ -176,7 +152,7 @@ def test_a_name_of_several_words() -> None:
         (["SAVEPOINT a", "UPDATE t SET x = 1"], "ROLLBACK", GLOBAL),
         (["SAVEPOINT a", "UPDATE t SET x = 1"], "ROLLBACK TO a", LOCAL),
         (["SAVEPOINT a", "SAVEPOINT b", "UPDATE t SET x = 1"], "ROLLBACK TO a", GLOBAL),
-        # Of two of one name, the second may be released: then it is the first that is meant.
+        # The second savepoint of this name is released, so the name means the first.
         (
             ["SAVEPOINT a", "UPDATE t SET x = 1", "SAVEPOINT a", "RELEASE a"],
             "ROLLBACK TO a",
@@ -198,11 +174,11 @@ def test_what_a_rollback_undoes_after_an_error(
 
 
 def test_after_an_error_no_statement_of_the_transaction_waits() -> None:
-    """As after a deadlock that is caught inside: PostgreSQL refuses the next statement at once."""
+    """As after a caught deadlock: PostgreSQL refuses the next statement at once."""
     failed: Any = SimpleNamespace(kind="UPDATE", error="DeadlockDetected")
     step: Any = SimpleNamespace(sql="UPDATE counter SET n = 1 WHERE id = 1", params=None)
     write: Any = SimpleNamespace(kind="write")
-    tables: Any = None  # which is not asked
+    tables: Any = None  # not used
     assert claim(step, write, [(failed, write)], tables) == Claim()
 
 
@@ -235,8 +211,8 @@ def test_an_exception_without_a_text() -> None:
     assert formatting.exception(ValueError("two\nlines")) == "ValueError: two"
 
 
-def test_a_limit_without_a_number_is_left_to_postgresql() -> None:
-    """Which refuses the statement: reading it must not fail before."""
+def test_a_limit_without_a_number_is_no_error() -> None:
+    """PostgreSQL refuses the statement; the parser must not fail before."""
     found = shape("SELECT 1 FROM t WHERE id = 1 FOR UPDATE LIMIT")
     assert found
     assert not found.exact

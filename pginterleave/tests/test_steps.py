@@ -151,14 +151,14 @@ def test_the_steps_of_a_process(process: Process, steps: str) -> None:
 
 
 def test_a_script_that_begins_with_begin_is_a_step() -> None:
-    """It was taken for a bare BEGIN once, and what stood behind that ran unobserved."""
+    """It is no bare BEGIN, behind which the other statements would run unobserved."""
 
     def script() -> None:
         sql("BEGIN; SELECT hits FROM interleave_counter WHERE id = 1 FOR UPDATE")
         sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = 1; COMMIT")
 
     found = explored(script, script, invariant=counter.counted(2))
-    # Not 1221 and 2112: who was sent second waits for the COMMIT of who was first.
+    # Not 1221 and 2112: the second process waits for the COMMIT of the first.
     assert (len(found.violations), found.orders) == (0, ("1122", "2211", "1212", "2121"))
     whole = "START TRANSACTION; UPDATE interleave_counter SET hits = hits + 1; COMMIT"
     assert explored(*[partial(sql, whole)] * 2, invariant=counter.counted(2)).schedules == 2
@@ -186,7 +186,7 @@ def test_a_copy_of_the_connection_works_unobserved() -> None:
     assert [step.kind for step in schedule.timeline] == ["SELECT"]
 
 
-def test_queries_are_still_logged_when_someone_asks() -> None:
+def test_queries_are_still_logged_with_a_debug_cursor() -> None:
     def logged() -> int:
         connection.force_debug_cursor = True
         counter.naive()
@@ -259,7 +259,7 @@ def test_a_schedule_that_cannot_be_run_is_refused(order: str, message: str) -> N
 
 
 class Number(int):
-    """What psycopg makes of a number that it sends, and IntegerChoices of one of theirs."""
+    """A subclass of int with another repr(), as psycopg and IntegerChoices have."""
 
     def __repr__(self) -> str:
         return f"Number({int(self)})"

@@ -1,4 +1,4 @@
-"""What cannot be stepped through is named in the result, and what went past it proves nothing."""
+"""The result names what is not a step of its own; unobserved statements prove nothing."""
 
 import asyncio
 import io
@@ -39,7 +39,7 @@ def by_asyncio() -> None:
 
 
 def by_the_driver() -> None:
-    """As it could be written without Django."""
+    """Write without Django."""
     driver: Any = connection
     with closing(driver.Database.connect(**parameters())) as own:
         for _ in range(20):
@@ -48,7 +48,7 @@ def by_the_driver() -> None:
 
 
 @pytest.mark.parametrize("process", [by_a_pool, by_asyncio, by_the_driver])
-def test_statements_that_went_past_it_prove_nothing(process: Process) -> None:
+def test_unobserved_statements_prove_nothing(process: Process) -> None:
     found = explored(process, counter.hits, expected=())
     assert not found.complete
     assert "statements were sent past the explorer, by a " in str(found)
@@ -108,8 +108,8 @@ def by_copy() -> None:
         by_copy,
     ],
 )
-def test_what_the_driver_is_asked_for_is_named_with_its_place(process: Process) -> None:
-    """Past Django, which has no hook there: it is no step, and proves nothing."""
+def test_a_use_of_the_drivers_connection_is_named_with_its_place(process: Process) -> None:
+    """Django has no hook there, so it is no step, and proves nothing."""
     found = explored(process, counter.hits)
     assert found.unobserved
     for each in found.unobserved:
@@ -118,8 +118,7 @@ def test_what_the_driver_is_asked_for_is_named_with_its_place(process: Process) 
     assert not found.complete
 
 
-def test_others_may_work_before_and_after() -> None:
-    """In setup and in the invariant: those are no processes."""
+def test_other_threads_may_run_in_setup_and_in_the_invariant() -> None:
 
     def setup() -> None:
         counter.setup()
@@ -147,7 +146,7 @@ def functions(counter_table: None) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("functions")
-def test_what_is_one_step_is_named() -> None:
+def test_several_statements_in_one_step_are_named() -> None:
     sql(
         "CREATE TRIGGER touched BEFORE UPDATE ON interleave_counter"
         " FOR EACH ROW EXECUTE FUNCTION touch()"
@@ -190,8 +189,8 @@ def insert_many(number: int) -> None:
     ],
     ids=["executemany", "DO", "several", "BEGIN to COMMIT"],
 )
-def test_what_commits_within_one_step_proves_nothing(send: Callable[[int], Any]) -> None:
-    """Threads insert two rows with each of these, and no schedule does."""
+def test_a_commit_within_a_step_proves_nothing(send: Callable[[int], Any]) -> None:
+    """With each of these, threads may insert two rows, and no schedule does."""
     processes = [partial(send, number) for number in (5, 6)]
     found = explored(*processes, invariant=counter.anything, setup=counter.setup)
     assert found.unseen_commits
@@ -200,7 +199,7 @@ def test_what_commits_within_one_step_proves_nothing(send: Callable[[int], Any])
         found.assert_safe()
 
 
-def test_in_a_transaction_what_commits_is_seen() -> None:
+def test_in_a_transaction_no_commit_is_unseen() -> None:
     def process() -> None:
         with transaction.atomic():
             insert_many(5)
@@ -232,7 +231,7 @@ def sees_busy() -> bool:
         ([partial(counter.lock, 1), sees_busy], 2, 6),
     ],
 )
-def test_reduction_takes_for_a_plain_read_only_what_is_one(
+def test_a_select_that_writes_or_reads_locks_is_no_plain_read(
     processes: list[Process], violating: int, schedules: int
 ) -> None:
     def nothing_seen(outcomes: list[Outcome]) -> str:
@@ -244,7 +243,7 @@ def test_reduction_takes_for_a_plain_read_only_what_is_one(
 
 
 def test_a_transaction_that_is_left_open_with_its_level_ends_with_the_process() -> None:
-    """So that the next schedule reads what is committed then."""
+    """The next schedule must not read with its snapshot."""
 
     def left_open() -> int:
         sql("BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -287,7 +286,7 @@ def test_a_copy_is_one_step_with_its_block() -> None:
 
 
 def test_statements_that_lock_several_rows_are_named() -> None:
-    """In opposite order they can end in a deadlock, within one step of each."""
+    """Two of them can deadlock within one step of each, if they lock in opposite orders."""
     many = partial(sql, "UPDATE interleave_counter SET hits = hits + 1")
     limit = "in which order one statement locks several rows of interleave_counter"
     found = explored(many, many)

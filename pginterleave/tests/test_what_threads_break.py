@@ -1,6 +1,6 @@
-"""Programs that break in real threads, and in no schedule: the result does not call them proven.
+"""Programs that fail in real threads and in no schedule.
 
-Or it names what they do as a limit, where that is all that is missing.
+The result does not call them proven, or it names a limit.
 """
 
 import subprocess
@@ -69,17 +69,17 @@ def test_a_statement_that_reads_before_it_locks_is_named() -> None:
 @pytest.mark.parametrize(
     ("statement", "processes", "named"),
     [
-        # One transaction of another process is in progress when the statement looks, or it is not.
+        # With two processes, the other transaction is in progress at the snapshot or it is not.
         (ADD_UP, 2, False),
         (ADD_UP, 3, True),
-        # One row, which does not depend on what other rows hold.
+        # One row, which does not depend on other rows.
         ("UPDATE interleave_total SET v = v + 1 WHERE id = 1", 3, False),
         ("UPDATE interleave_total SET v = v + 1 WHERE v = 0", 3, True),
         ("SELECT v FROM interleave_total WHERE v = 0 LIMIT 1 FOR UPDATE", 3, True),
         ("INSERT INTO interleave_total SELECT 3, 0 ON CONFLICT (id) DO NOTHING", 3, False),
     ],
 )
-def test_only_what_needs_it_is_named(statement: str, processes: int, named: bool) -> None:
+def test_the_gap_is_named_only_if_it_matters(statement: str, processes: int, named: bool) -> None:
     def process() -> None:
         with transaction.atomic():
             sql("INSERT INTO interleave_item VALUES (1)")
@@ -90,7 +90,7 @@ def test_only_what_needs_it_is_named(statement: str, processes: int, named: bool
 
 
 def test_threads_lose_an_item() -> None:
-    """The proof: the first thread is held where it has its snapshot, and not yet its lock."""
+    """The first thread is held when it has its snapshot, and before it has its lock."""
     sql(
         "CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
         " IF current_setting('application_name') = 'held' THEN"
@@ -120,7 +120,7 @@ def test_threads_lose_an_item() -> None:
 
 
 def both_tables(first: str, second: str) -> str:
-    """Return a statement that changes a row of each; which comes first, PostgreSQL decides."""
+    """Return a statement that changes a row of each table, in an order that PostgreSQL chooses."""
     return f"WITH one AS (UPDATE {first} WHERE id = 1) UPDATE {second} WHERE id = 1"
 
 
@@ -159,8 +159,8 @@ def test_a_deadlock_inside_two_statements_is_named(
     assert [*found.limits] == limits
 
 
-def test_which_commit_is_first_is_left_to_chance() -> None:
-    """Of three with one key that is checked at the end, threads and schedules vary."""
+def test_the_order_of_two_commits_after_one_step_is_chance() -> None:
+    """Three processes insert one key, which is checked in the COMMIT: the order varies."""
     sql(
         "ALTER TABLE interleave_counter ADD CONSTRAINT once UNIQUE (hits) "
         "DEFERRABLE INITIALLY DEFERRED"
@@ -178,7 +178,7 @@ def test_which_commit_is_first_is_left_to_chance() -> None:
         found.assert_safe()
 
 
-def test_python_between_two_statements_is_named_where_it_says_safe() -> None:
+def test_a_safe_result_names_python_between_two_statements() -> None:
     line = "What Python does between two statements is not interleaved"
     assert line in str(explored(counter.hits, counter.hits))
     assert line not in str(explored(counter.hits, counter.hits, max_schedules=1))
@@ -190,7 +190,7 @@ def runs_a_program() -> None:
 
 
 def test_a_program_that_a_process_starts_proves_nothing() -> None:
-    """It may be psql, whose session has ended when the schedule does."""
+    """It may be psql, with a session that ends before the schedule."""
     found = explored(runs_a_program, counter.hits)
     (past,) = found.unobserved
     assert past.startswith(f"a program, {sys.executable!r} at ")
@@ -206,7 +206,7 @@ def connected_elsewhere() -> Any:
 
 @pytest.mark.parametrize("closes", [False, True])
 def test_a_connection_that_was_opened_before_to_another_database(closes: bool) -> None:
-    """As those of a pool, or of threads that are kept: it is closed in a schedule or not."""
+    """As in a pool or a kept thread; the schedule closes it or not."""
     with closing(connected_elsewhere()) as other:
 
         def process() -> None:

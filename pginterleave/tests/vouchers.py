@@ -1,4 +1,4 @@
-"""What the README's example is about: vouchers that may be redeemed once."""
+"""The model of the README's example: vouchers that may be redeemed once."""
 
 from typing import ClassVar
 

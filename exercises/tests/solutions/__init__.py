@@ -1,4 +1,4 @@
-"""Solutions of the exercises: RIGHT ones, and WRONG ones with why they are refused."""
+"""Solutions of the exercises: RIGHT ones, and WRONG ones with the sentence that refuses them."""
 
 from django.db import connection
 

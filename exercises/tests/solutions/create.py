@@ -28,7 +28,7 @@ def first_free(target_url, keys, is_taken=is_collision):
     raise exhausted(keys)
 
 
-# Right ones, beside the strategies.
+# Right ones, in addition to the strategies.
 
 
 def with_created(target_url, *, keys):
@@ -113,7 +113,7 @@ def caught_inside(target_url, *, keys):
     raise exhausted(keys)
 
 
-# These were tried on the first judges, and passed.
+# Earlier tests accepted these.
 
 
 def every_integrity_error(target_url, *, keys):
@@ -167,15 +167,15 @@ def rolls_the_caller_back(target_url, *, keys):
 WRONG: dict[Any, str] = {
     never_ends: "A process may try for ever",
     not_saved: "the link same is not in the database",
-    deletes: "process 2 is returned <ShortUrl: same>, due a link of its own",
-    created_is_not_looked_at: "process 1 is returned a, which is none of its keys",
-    none_when_exhausted: "process 1 is returned None, due KeySpaceExhausted",
+    deletes: "process 2 gets <ShortUrl: same>, expected a new link",
+    created_is_not_looked_at: "process 1 gets a, which is not one of its keys",
+    none_when_exhausted: "process 1 gets None, expected KeySpaceExhausted",
     another_exception: "process 1 raises ValueError",
-    caught_inside: "catch the error outside of that",
-    every_integrity_error: "refuses the write (a CHECK), and process 1 is told KeySpaceExhausted",
-    a_lock_timeout_is_a_collision: "(a lock_timeout), and process 1 is told KeySpaceExhausted",
-    a_key_of_its_own: "process 1 is returned <ShortUrl: spare>, due KeySpaceExhausted",
-    revives_a_deleted_key: "process 1 is returned deleted, which is none of its keys",
+    caught_inside: "catch the error outside it",
+    every_integrity_error: "refuses the write (a CHECK), and process 1 raises KeySpaceExhausted",
+    a_lock_timeout_is_a_collision: "(a lock_timeout), and process 1 raises KeySpaceExhausted",
+    a_key_of_its_own: "process 1 gets <ShortUrl: spare>, expected KeySpaceExhausted",
+    revives_a_deleted_key: "process 1 gets deleted, which is not one of its keys",
     a_lock_that_ends_too_early: "still holds an advisory lock",
     rolls_the_caller_back: "raises TransactionManagementError",
 }

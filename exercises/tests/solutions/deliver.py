@@ -36,7 +36,7 @@ def _finish(event, send):
     return True
 
 
-# Right ones, beside the strategies.
+# Right ones, in addition to the strategies.
 
 
 def claims_if_still_free(subscription_id, send):
@@ -93,7 +93,7 @@ def lets_go_too_early(subscription_id, send):
     return _finish(event, send)
 
 
-def anybodys(subscription_id, send):
+def of_any_receiver(subscription_id, send):
     with transaction.atomic():
         event = LinkEvent.objects.select_for_update(skip_locked=True).order_by("id").first()
         return _finish(event, send)
@@ -118,11 +118,11 @@ def forgets_to_delete(subscription_id, send):
 WRONG: dict[Any, str] = {
     in_a_transaction: "event 1 of a was sent 2 times",
     delete_returning.deliver: "event 1 is lost",
-    watermark.deliver: "the events [1, 2, 3] are sent, due [1]",
+    watermark.deliver: "the events [1, 2, 3] are sent, expected [1]",
     out_of_order: "the events of a are sent in the order [2, 1]",
     claims_for_ever: "an event is claimed for longer than an hour",
     lets_go_too_early: "event 1 of a was sent 2 times",
-    anybodys: "the events [-1] are sent, due [1]",
-    swallows: "send has raised, and process 1 is returned True",
-    forgets_to_delete: "the events [1, 2, 3] are left, due [2, 3]",
+    of_any_receiver: "the events [-1] are sent, expected [1]",
+    swallows: "send has raised an error, and process 1 gets True",
+    forgets_to_delete: "the events [1, 2, 3] are left, expected [2, 3]",
 }

@@ -34,7 +34,7 @@ def _take(spender, limit, period, amount):
         raise _refused(spender, limit, period)
 
 
-# Right ones, beside a strategy.
+# Right ones, in addition to a strategy.
 
 
 def one_update(spender, create, *, limit, period, amount=1):
@@ -44,7 +44,7 @@ def one_update(spender, create, *, limit, period, amount=1):
 
 
 def spends_after_the_create(spender, create, *, limit, period, amount=1):
-    """It locks before, so that nothing is made for who is refused."""
+    """It locks first, so a refused caller makes nothing."""
     with transaction.atomic():
         counter = _counter(spender, period).select_for_update().get()
         if counter.spent + amount > limit:
@@ -94,8 +94,8 @@ def one_too_many(spender, create, *, limit, period, amount=1):
     return one_update(spender, create, limit=limit + 1, period=period, amount=amount)
 
 
-def one_for_everybody(spender, create, **quota):
-    return one_update("everybody", create, **quota)
+def one_for_all_spenders(spender, create, **quota):
+    return one_update("all", create, **quota)
 
 
 def one_at_a_time(spender, create, *, limit, period, amount=1):
@@ -116,7 +116,7 @@ def forgets_the_period(spender, create, *, limit, period, amount=1):
         return create()
 
 
-# These were tried on the first judges, and passed.
+# Earlier tests accepted these.
 
 
 def gives_back_what_it_expects(spender, create, *, limit, period, amount=1):
@@ -163,17 +163,17 @@ def outside_the_callers_transaction(spender, create, **quota):
 
 
 WRONG: dict[Any, str] = {
-    in_a_transaction: "2 are made, where the quota has 1 left",
+    in_a_transaction: "2 are made, and the quota had 1 left",
     locks_no_row: "raises IntegrityError",
-    gives_nothing_back: "0 are made, where the quota has 1 left",
+    gives_nothing_back: "0 are made, and the quota had 1 left",
     creates_first: "The quota is 0, and create is called",
-    one_too_many: "get something: [True, True, True], due [True, True, False]",
-    one_for_everybody: "get something: [True, False, True, False], due [True, True, True, False]",
-    one_at_a_time: "get something: [True, True], due [False, True]",
-    nothing_returned: "get something: [False, False, False], due [True, True, False]",
-    forgets_the_period: "0 are made, where the quota has 1 left",
-    gives_back_what_it_expects: "0 are made, where the quota has 1 left",
+    one_too_many: "succeed: [True, True, True], expected [True, True, False]",
+    one_for_all_spenders: "succeed: [True, False, True, False], expected [True, True, True, False]",
+    one_at_a_time: "succeed: [True, True], expected [False, True]",
+    nothing_returned: "succeed: [False, False, False], expected [True, True, False]",
+    forgets_the_period: "0 are made, and the quota had 1 left",
+    gives_back_what_it_expects: "0 are made, and the quota had 1 left",
     one_more_after_the_first: "The quota is 0, and create is called",
-    spends_when_refused: "get something: [False, False], due [False, True]",
-    outside_the_callers_transaction: "was rolled back, and not all is undone",
+    spends_when_refused: "succeed: [False, False], expected [False, True]",
+    outside_the_callers_transaction: "was rolled back, and this is not undone",
 }

@@ -31,7 +31,7 @@ def read_and_write(key):
     return add_one(live(key).get())
 
 
-# Right ones, beside the strategies.
+# Right ones, in addition to the strategies.
 
 
 def one_update(key):
@@ -59,7 +59,7 @@ def asynchronous(key):
 
 
 class Merging:
-    """An object that is called, and a statement that few write."""
+    """A callable object that sends a rare statement."""
 
     def __call__(self, key):
         with transaction.atomic():
@@ -282,7 +282,7 @@ def counts_and_takes_back(key):
     return link
 
 
-# These were tried on the first judges, and passed.
+# Earlier tests accepted these.
 
 
 def a_lock_on_hash(key):
@@ -361,43 +361,43 @@ def a_loop_in_python(key):
 
 
 WRONG: dict[Any, str] = {
-    every_link: "hits of b = 8, due 7",
-    none_for_an_unknown_key: "is returned None, due DoesNotExist",
+    every_link: "hits of b = 8, expected 7",
+    none_for_an_unknown_key: "gets None, expected DoesNotExist",
     a_python_lock: "A process waits in Python",
     a_lock_in_the_cache: "A process waits in Python",
     remembered: "hits of a =",
     another_exception: "process 1 raises Http404",
-    the_number: "process 1 follows a, and is returned 1",
-    compared_once: "a was followed by 2, and hits of a = 1, due 2",
-    no_transaction: "A row lock is held until the transaction ends",
+    the_number: "process 1 follows a, and gets 1",
+    compared_once: "2 have followed a, and hits of a = 1, expected 2",
+    no_transaction: "A row lock lasts until the transaction ends",
     session_lock: "still holds an advisory lock",
     a_connection_of_its_own: "statements were sent past the explorer",
     nowait: "process 2 raises OperationalError",
     nowait_for_ever: "A process may try for ever",
     skip_locked: "process 2 raises DoesNotExist",
     repeatable_read_without_a_retry: "The whole transaction has to be run again",
-    refresh_first: "a was followed by 2, and hits of a = 1, due 2",
-    full_save: "target_url of a = https://a.example/, due https://new.example/",
-    not_saved: "a was followed by 1, and hits of a = 0, due 1",
-    locked_too_late: "a was followed by 2, and hits of a = 1, due 2",
-    autocommit_off: "ends in the middle of a transaction",
+    refresh_first: "2 have followed a, and hits of a = 1, expected 2",
+    full_save: "target_url of a = https://a.example/, expected https://new.example/",
+    not_saved: "1 have followed a, and hits of a = 0, expected 1",
+    locked_too_late: "2 have followed a, and hits of a = 1, expected 2",
+    autocommit_off: "ends inside a transaction",
     counted_in_python: "hits of a =",
-    a_lock_on_hash: "a was followed by 2, and hits of a = 1, due 2",
-    a_lock_on_the_pid: "a was followed by 2, and hits of a = 1, due 2",
+    a_lock_on_hash: "2 have followed a, and hits of a = 1, expected 2",
+    a_lock_on_the_pid: "2 have followed a, and hits of a = 1, expected 2",
     right_where_it_is_watched: "Threads have followed a 80 times, and hits of a =",
     right_beside_the_explorer: "Threads have followed a 80 times, and hits of a =",
     right_in_its_threads: "Threads have followed a 80 times, and hits of a =",
-    swallows_what_the_database_says: "refuses the write (a CHECK), and process 1 is told returned",
-    a_busy_row_leads_nowhere: "refuses the write (a lock_timeout), and process 1 is told DoesNot",
-    deleted_ones_too: "process 1 is returned <ShortUrl: deleted>, due DoesNotExist",
-    counts_before_it_looks: "hits of deleted = 1, due 0",
+    swallows_what_the_database_says: "refuses the write (a CHECK), and process 1 returns",
+    a_busy_row_leads_nowhere: "refuses the write (a lock_timeout), and process 1 raises DoesNot",
+    deleted_ones_too: "process 1 gets <ShortUrl: deleted>, expected DoesNotExist",
+    counts_before_it_looks: "hits of deleted = 1, expected 0",
     two_attempts: "raises Contended",
-    commits_by_itself: "the caller's transaction was rolled back, and not all is undone",
-    leaves_a_lock_timeout: "the caller's transaction has other settings than before",
+    commits_by_itself: "the caller's transaction was rolled back, and this is not undone",
+    leaves_a_lock_timeout: "the settings of the caller's transaction have changed",
     a_loop_in_python: "A process waits in Python, for ever",
     in_a_transaction: "raises IntegrityError",
-    writes_the_limit_back: "max_hits of a = None, due 9",
-    the_limit_it_read: "a has ended with 0 hits, 1 followed it, and hits of a = 1, due 0",
+    writes_the_limit_back: "max_hits of a = None, expected 9",
+    the_limit_it_read: "a ended with 0 hits, 1 followed it, and hits of a = 1, expected 0",
     one_attempt: "raises DoesNotExist",
-    counts_and_takes_back: "a may be followed 1 times, and 2 of 2 have followed it",
+    counts_and_takes_back: "a has 1 uses left, and 2 of 2 have followed it",
 }

@@ -120,16 +120,16 @@ def without_a_transaction(work):
 
 
 WRONG: dict[Any, str] = {
-    in_the_callers_transaction: "It waits with its transaction open",
-    without_a_bound: "let the loop end",
+    in_the_callers_transaction: "It waits while its transaction is open",
+    without_a_bound: "limit the loop",
     inside_the_transaction: "raises OperationalError",
-    without_a_wait: "it waits 0 times, due 4",
-    waits_with_its_locks: "It waits with its transaction open",
-    as_long_each_time: "due longer",
-    all_as_long: "due by chance",
-    after_any_error: "The work is run 5 times for IntegrityError",
-    gives_up_in_silence: "the caller is returned None",
+    without_a_wait: "it waits 0 times, expected 4",
+    waits_with_its_locks: "It waits while its transaction is open",
+    as_long_each_time: "expected a longer wait",
+    all_as_long: "add a random part",
+    after_any_error: "5 attempts for IntegrityError",
+    gives_up_in_silence: "the caller gets None",
     not_after_a_deadlock: "raises OperationalError",
-    twice: "The work is run 2 times, due 3 to 20",
-    without_a_transaction: "told that they have added one",
+    twice: "2 attempts, expected 3 to 20",
+    without_a_transaction: "calls have succeeded, and returned",
 }

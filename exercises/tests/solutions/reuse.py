@@ -19,7 +19,7 @@ def _find_or_make(target_url, owner_id, create):
     return (found, False) if found else (create(), True)
 
 
-# Right ones, beside the strategies.
+# Right ones, in addition to the strategies.
 
 
 def looks_twice(target_url, *, owner_id, create):
@@ -37,7 +37,7 @@ RIGHT: list[Any] = [looks_twice, advisory_lock.reuse, on_conflict.reuse, seriali
 # Wrong ones.
 
 
-def locks_what_is_there(target_url, *, owner_id, create):
+def locks_the_found_row(target_url, *, owner_id, create):
     with transaction.atomic():
         found = _links(target_url, owner_id).select_for_update().first()
         return (found, False) if found else (create(), True)
@@ -82,10 +82,10 @@ def only_the_link(target_url, *, owner_id, create):
     return advisory_lock.reuse(target_url, owner_id=owner_id, create=create)[0]
 
 
-# These were tried on the first judges, and passed.
+# Earlier tests accepted these.
 
 
-def whoever_is_nobody(target_url, *, owner_id, create):
+def any_owner_without_one(target_url, *, owner_id, create):
     with transaction.atomic():
         sql(BY_NAME, target_url)
         found = ShortUrl.objects.live().filter(target_url=target_url).order_by("id")
@@ -95,14 +95,14 @@ def whoever_is_nobody(target_url, *, owner_id, create):
         return (oldest, False) if oldest else (create(), True)
 
 
-def a_lock_for_accounts_only(target_url, *, owner_id, create):
+def a_lock_for_owners_only(target_url, *, owner_id, create):
     with transaction.atomic():
         if owner_id:
             sql(BY_NAME, f"{owner_id} {target_url}")
         return _find_or_make(target_url, owner_id, create)
 
 
-def a_lock_for_nobody_only(target_url, *, owner_id, create):
+def a_lock_for_others_only(target_url, *, owner_id, create):
     with transaction.atomic():
         if owner_id is None:
             sql(BY_NAME, target_url)
@@ -138,17 +138,17 @@ def swallows(target_url, *, owner_id, create):
 
 
 WRONG: dict[Any, str] = {
-    locks_what_is_there: "processes [1, 2] are told that the link is new, due one of them",
-    lets_go_too_early: "processes [1, 2] are told that the link is new, due one of them",
-    looks_before_it_locks: "processes [1, 2] are told that the link is new, due one of them",
-    looks_afterwards: "processes [1, 2] are told that the link is new, due one of them",
+    locks_the_found_row: "processes [1, 2] are told that the link is new, expected one process",
+    lets_go_too_early: "processes [1, 2] are told that the link is new, expected one process",
+    looks_before_it_locks: "processes [1, 2] are told that the link is new, expected one process",
+    looks_afterwards: "processes [1, 2] are told that the link is new, expected one process",
     serializable_without_a_retry: "The whole transaction has to be run again",
-    always_a_new_one: "processes [1, 2] are told that the link is new, due one of them",
-    only_the_link: "is returned <ShortUrl: own1>, due a ShortUrl and whether it is new",
-    whoever_is_nobody: "processes [] are told that the link is new, due one of them",
-    a_lock_for_accounts_only: "processes [1, 2] are told that the link is new, due one of them",
-    a_lock_for_nobody_only: "processes [1, 2] are told that the link is new, due one of them",
-    the_youngest: "('there1', False) is returned, due there0, False",
+    always_a_new_one: "processes [1, 2] are told that the link is new, expected one process",
+    only_the_link: "gets <ShortUrl: own1>, expected a ShortUrl and whether it is new",
+    any_owner_without_one: "processes [] are told that the link is new, expected one process",
+    a_lock_for_owners_only: "processes [1, 2] are told that the link is new, expected one process",
+    a_lock_for_others_only: "processes [1, 2] are told that the link is new, expected one process",
+    the_youngest: "('there1', False) is returned, expected ('there0', False)",
     tidies_up: "deleted_at of there1",
-    swallows: "process 1 is told returned (None, False)",
+    swallows: "process 1 returns (None, False)",
 }

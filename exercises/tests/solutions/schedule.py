@@ -17,6 +17,6 @@ def none_at_all():
 
 RIGHT: list[Any] = [process_3_looks_before_process_1_writes]
 WRONG: dict[Any, str] = {
-    all_in_turn: "and no process has noticed another",
+    all_in_turn: "and no process has noticed a write",
     none_at_all: "'None' is not a schedule of this race",
 }
