@@ -1,4 +1,4 @@
-"""What tests share: who calls, with what, and the answer; and each of several strategies."""
+"""Helpers that several tests share: callers, requests, answers and strategies."""
 
 import re
 from collections.abc import Iterable
@@ -45,7 +45,7 @@ def change(client: Client, key: str, body: Any, **kwargs: Any) -> Any:
 
 
 def fields(response: Any) -> dict[str, str]:
-    """Return the faults that an error answer holds: codes by field."""
+    """Return the codes of an error answer by field."""
     return {error["field"]: error["code"] for error in response.json()["errors"]}
 
 
@@ -62,7 +62,7 @@ def text(response: Any) -> str:
 
 
 def shown(response: Any) -> dict[str, str]:
-    """Return what a browser sends of a form that changes something, as long as nobody types."""
+    """Return what a browser sends of an edit form in which nothing was changed."""
     hidden = r'<input type="hidden" name="initial-(\w+)"(?: value="([^"]*)")?'
     values = dict(re.findall(hidden, response.content.decode()))
     assert values

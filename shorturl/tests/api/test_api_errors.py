@@ -1,4 +1,4 @@
-"""Whatever is wrong with a call, the answer is JSON of one shape, and says what would be right."""
+"""Every error of the API is JSON of one form and says what would be right."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _debugging(public: None, settings: Any) -> None:
-    settings.DEBUG = True  # in which Django answers with pages of its own
+    settings.DEBUG = True  # with which Django would answer with its debug pages
 
 
 def error(response: Any, status: int) -> str:
@@ -34,7 +34,7 @@ def error(response: Any, status: int) -> str:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        # Some readers of JSON take the first value, some the last.
+        # Some JSON parsers take the first value, some the last.
         (b'{"key": "a", "key": "b"}', "has the field 'key' more than once"),
         (b'{"target_url": ', "is not JSON: Expecting value at character 16"),
         (b'{"target_url": "a\nb"}', "is not JSON: Invalid control character at character 18"),
@@ -67,7 +67,7 @@ def test_a_body_of_another_type(client: Client) -> None:
         ("/api/openapi.json", "GET, HEAD"),
     ],
 )
-def test_a_method_that_is_not_for_this(path: str, allow: str) -> None:
+def test_a_method_that_is_not_allowed(path: str, allow: str) -> None:
     response = Client(enforce_csrf_checks=True).generic("BREW", path)
     assert error(response, 405) == f"BREW is not allowed for {path!r}: use {allow}."
     assert response["Allow"] == allow
@@ -75,7 +75,7 @@ def test_a_method_that_is_not_for_this(path: str, allow: str) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
 @pytest.mark.parametrize("key", ["KNOWN", "gone", "known%0A", "%00", "a" * 5_000])
-def test_a_key_that_leads_nowhere(client: Client, method: str, key: str) -> None:
+def test_a_key_without_a_live_link(client: Client, method: str, key: str) -> None:
     ShortUrl.objects.create(key="gone", target_url=TARGET).delete()
     known = ShortUrl.objects.create(key="known", target_url=TARGET)
     body = json.dumps({"target_url": OTHER})
@@ -86,7 +86,7 @@ def test_a_key_that_leads_nowhere(client: Client, method: str, key: str) -> None
 
 
 @pytest.mark.parametrize("path", ["/api/", "/api/links/", "/api/%00"])
-def test_a_path_under_which_there_is_nothing(path: str) -> None:
+def test_an_unknown_path(path: str) -> None:
     response = Client(enforce_csrf_checks=True).generic("BREW", path)
     assert "see /api/docs" in error(response, 404)
 
@@ -99,7 +99,7 @@ def test_a_path_under_which_there_is_nothing(path: str) -> None:
         (KeySpaceExhausted(iter(())), 503, "Every candidate key was taken. Try again."),
     ],
 )
-def test_what_creating_raises(
+def test_an_exception_of_create(
     client: Client, monkeypatch: pytest.MonkeyPatch, raised: Exception, status: int, says: str
 ) -> None:
     def fail(*args: Any, **kwargs: Any) -> None:
@@ -117,7 +117,7 @@ def test_what_creating_raises(
 def test_the_database_does_not_answer_in_time(
     client: Client, headers: dict[str, str], elsewhere: CursorWrapper
 ) -> None:
-    """Somebody else has locked the tokens; test_unavailable.py has the links."""
+    """Another session holds a lock on the tokens; test_unavailable.py has the links."""
     elsewhere.execute("BEGIN; LOCK TABLE shorturl_apitoken")
     with connection.cursor() as cursor:
         cursor.execute("SET lock_timeout = '10ms'")

@@ -11,8 +11,8 @@ def description(client: Client) -> Any:
     return client.get("/api/openapi.json").json()
 
 
-def test_the_operations_have_lasting_names_and_say_who_may_call_them(description: Any) -> None:
-    """Clients are generated from these."""
+def test_the_operations_keep_their_names_and_security(description: Any) -> None:
+    """Clients are generated from them."""
     own: list[Any] = [{"Token": []}, {"Login": []}]
     assert {
         (method, path): (operation["operationId"], operation["security"])
@@ -29,8 +29,8 @@ def test_the_operations_have_lasting_names_and_say_who_may_call_them(description
     }
 
 
-def test_everything_is_explained_and_all_errors_look_the_same(description: Any) -> None:
-    """But for those of a bulk, which also say what is wrong with which entry."""
+def test_operations_are_described_and_share_one_error_schema(description: Any) -> None:
+    """A bulk has its own schema, which also has the errors of each entry."""
     schemas = description["components"]["schemas"]
     assert schemas["BulkError"]["properties"].keys() == {"detail", "errors", "items"}
     assert "Authorization: Bearer" in description["info"]["description"]
