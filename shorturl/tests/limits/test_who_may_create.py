@@ -1,4 +1,4 @@
-"""Who may create: anybody when SHORTURL_PUBLIC_CREATE is set, else who has logged in."""
+"""Creating takes a login, unless SHORTURL_PUBLIC_CREATE is set."""
 
 from typing import Any
 
@@ -55,10 +55,10 @@ def test_a_user_logs_in_and_creates_and_logs_out(client: Client) -> None:
 
 
 @pytest.mark.parametrize("sent", [{}, {"Idempotency-Key": "a-key"}])
-def test_an_account_that_is_removed_meanwhile(
+def test_an_account_that_is_removed_during_the_request(
     client: Client, sent: dict[str, str], elsewhere: CursorWrapper
 ) -> None:
-    """Between the look at who it is and the INSERT, whose foreign key is checked at COMMIT."""
+    """It is removed after the login was checked, before the INSERT; COMMIT checks the foreign key."""
 
     def remove_first(execute: Any, sql: Any, *rest: Any) -> Any:
         if "INSERT INTO" in str(sql) and "shorturl_shorturl" in str(sql):
