@@ -1,4 +1,4 @@
-"""Events: which change writes which, what a receiver gets, and what becomes of a refusal."""
+"""Events: the changes that write them, what a receiver gets, and retries."""
 
 import base64
 import hashlib
@@ -47,14 +47,14 @@ def triggers() -> int:
         return int(cursor.fetchone()[0])
 
 
-def test_each_change_writes_its_event_while_somebody_is_told() -> None:
+def test_each_change_writes_its_event_while_there_is_a_subscription() -> None:
     operations.create(TARGET, key="before", max_hits=1)
     operations.follow("before", Visit())
     assert (LinkEvent.objects.count(), triggers()) == (0, 0)
     subscribe(URL)
     operations.create(TARGET, key="a", max_hits=2)
     operations.change(links(), target_url=f"{TARGET}new")
-    operations.change(links(), target_url=f"{TARGET}new")  # which changes nothing
+    operations.change(links(), target_url=f"{TARGET}new")  # changes nothing
     edited, used_up = "link.edited", "link.used_up"
     operations.follow("a", Visit())
     with transaction.atomic():  # an edit can use a link up, and a rollback leaves no event
@@ -72,8 +72,8 @@ def test_each_change_writes_its_event_while_somebody_is_told() -> None:
     assert (LinkEvent.objects.count(), triggers()) == (0, 0)
 
 
-def test_an_expiry_is_told_once_and_a_new_one_again() -> None:
-    """Those that came before the subscription are not told."""
+def test_each_expiry_has_one_event() -> None:
+    """An expiry before the subscription has none."""
     now = timezone.now()
     operations.create(TARGET, key="old", expires_at=now - HOUR)
     subscribe(URL)
@@ -97,8 +97,7 @@ def test_expiries_are_found_by_the_index() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_deliverers_tell_an_expiry_once_and_not_one_that_is_put_off() -> None:
-    """In every order of the statements of two deliverers and an edit."""
+def test_two_deliverers_write_one_event_of_an_expiry_and_none_if_it_is_put_off() -> None:
 
     def setup() -> None:
         Subscription.objects.all().delete()
@@ -122,7 +121,7 @@ def test_two_deliverers_tell_an_expiry_once_and_not_one_that_is_put_off() -> Non
 
 
 class Receiver(ThreadingHTTPServer):
-    """Notes what it gets, and answers with a status by the link's key, or else 204."""
+    """Stores what it gets, and answers with the status for the link's key, or 204."""
 
     def __init__(self) -> None:
         self.got: list[tuple[Any, bytes]] = []
@@ -156,7 +155,7 @@ class Noting(BaseHTTPRequestHandler):
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
     with Receiver() as server:
-        Thread(target=server.serve_forever).start()
+        Thread(target=server.serve_forever, args=[0.02]).start()  # seconds between its polls
         yield server
         server.shutdown()
 
@@ -180,7 +179,7 @@ def test_a_receiver_gets_signed_events_in_the_order_of_each_link(receiver: Recei
 
 
 @pytest.mark.parametrize("status", [302, 404, 500])
-def test_what_is_refused_waits_and_so_do_the_links_next_events_alone(
+def test_a_refused_event_delays_the_next_ones_of_its_link_alone(
     receiver: Receiver, status: int
 ) -> None:
     subscription = subscribe(receiver.url)
@@ -192,7 +191,7 @@ def test_what_is_refused_waits_and_so_do_the_links_next_events_alone(
         pass
     assert receiver.types() == ["link.created a", "link.created b"]
     receiver.statuses.clear()
-    LinkEvent.objects.update(not_before=None)  # a second later
+    LinkEvent.objects.update(not_before=None)  # as a second later
     while deliver_next(subscription):
         pass
     assert receiver.types()[2:] == ["link.created a", "link.edited a"]

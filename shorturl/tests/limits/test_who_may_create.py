@@ -58,7 +58,7 @@ def test_a_user_logs_in_and_creates_and_logs_out(client: Client) -> None:
 def test_an_account_that_is_removed_during_the_request(
     client: Client, sent: dict[str, str], elsewhere: CursorWrapper
 ) -> None:
-    """It is removed after the login was checked, before the INSERT; COMMIT checks the foreign key."""
+    """It is removed between the check of the login and the INSERT."""
 
     def remove_first(execute: Any, sql: Any, *rest: Any) -> Any:
         if "INSERT INTO" in str(sql) and "shorturl_shorturl" in str(sql):

@@ -1,4 +1,4 @@
-"""/admin/ of API tokens: made, shown once, renamed, revoked."""
+"""/admin/ of API tokens: created, shown once, renamed, revoked."""
 
 import re
 
@@ -27,7 +27,7 @@ def add_token(admin_client: Client, **also: str) -> str:
 
 
 @pytest.mark.parametrize("button", ["_save", "_addanother", "_continue"])
-def test_a_new_token_is_shown_once_and_kept_nowhere(admin_client: Client, button: str) -> None:
+def test_a_new_token_is_shown_once_and_stored_nowhere(admin_client: Client, button: str) -> None:
     assert "prefix" not in admin_client.get(f"{TOKENS}add/").content.decode()
     token = add_token(admin_client, **{button: "Save"})
     assert admitted(token)
@@ -50,7 +50,7 @@ def test_revoking(admin_client: Client) -> None:
 
 
 def test_a_token_can_be_renamed_and_not_deleted(admin_client: Client) -> None:
-    """Only what was changed is written, so that a revocation that comes meanwhile is not undone."""
+    """Only changed fields are written, so that no concurrent revocation is undone."""
     token = add_token(admin_client)
     stored = ApiToken.objects.get()
     sent = {"name": "archive", **ALL, "digest": "0" * 64, "revoked_at": "2001-01-01"}
@@ -64,7 +64,7 @@ def test_a_token_can_be_renamed_and_not_deleted(admin_client: Client) -> None:
     assert admin_client.post(f"{TOKENS}{stored.pk}/delete/", {"post": "yes"}).status_code == 403
 
 
-def test_only_those_who_may_make_tokens_do(client: Client) -> None:
+def test_creating_a_token_takes_the_permission(client: Client) -> None:
     client.force_login(user("view_apitoken", staff=True))
     assert client.post(f"{TOKENS}add/", {"name": "backup"}).status_code == 403
     assert not ApiToken.objects.exists()

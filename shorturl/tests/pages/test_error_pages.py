@@ -1,4 +1,4 @@
-"""Our own error pages. They must come when nothing else works, so none needs the database."""
+"""The error pages of the service, none of which needs the database."""
 
 import re
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_all_render_without_the_database(rf: RequestFactory) -> None:
 
 
 def test_they_find_their_style_in_production(settings: Settings, tmp_path: Path) -> None:
-    """There, every static file has its hash in its name. No page needs the request."""
+    """There, the name of every static file has its hash. No page needs the request."""
     settings.STATIC_ROOT = tmp_path
     settings.STORAGES = {
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.ManifestStaticFilesStorage"}
@@ -57,7 +57,7 @@ def test_they_find_their_style_in_production(settings: Settings, tmp_path: Path)
 
 
 @pytest.mark.django_db
-def test_what_was_not_found_is_named_and_nobody_is_to_log_in_again(admin_client: Client) -> None:
+def test_a_404_names_the_path_and_a_403_asks_for_no_login(admin_client: Client) -> None:
     response = admin_client.get("/no/such<page>")
     assertContains(response, "<code>/no/such%3Cpage%3E</code>", status_code=404)
     assertContains(response, "A short URL may have been deleted", status_code=404)
@@ -67,7 +67,7 @@ def test_what_was_not_found_is_named_and_nobody_is_to_log_in_again(admin_client:
 
 
 @pytest.mark.django_db
-def test_another_host_is_named_to_programs_and_to_people(client: Client) -> None:
+def test_an_unknown_host_is_explained(client: Client) -> None:
     said = "The Host header names no host of this service (ALLOWED_HOSTS)."
     for path in ("/api", "/api/links"):
         response = client.get(path, headers={"Host": "other.example"})

@@ -1,4 +1,4 @@
-"""Every page keeps the browser from running, loading and framing what is not ours."""
+"""Every page keeps the browser from running, loading and framing foreign content."""
 
 from itertools import product
 
@@ -20,7 +20,7 @@ HEADERS = {
 def test_headers() -> None:
     operations.create("https://example.com/", key="spring")
     for method, path in product(("GET", "POST", "PATCH"), PATHS):
-        # A POST is refused by the CSRF protection: those pages count too.
+        # The CSRF protection refuses a POST, with a page that has the headers, too.
         response = Client(enforce_csrf_checks=True).generic(method, path)
         assert response.headers.items() >= HEADERS.items(), (method, path)
         directives = response["Content-Security-Policy"].split("; ")
