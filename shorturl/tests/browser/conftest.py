@@ -30,10 +30,6 @@ ARGUMENTS = [
     # No request of a page leaves this machine.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
 ]
-REPORT_VIOLATIONS = """
-    document.addEventListener("securitypolicyviolation", (event) =>
-        console.error(`policy violation: ${event.violatedDirective} ${event.blockedURI}`))
-"""
 
 # Milliseconds, generous for a busy machine.
 expect.set_options(timeout=20_000)
@@ -117,7 +113,6 @@ def new_page(
     def new_page(**options: Any) -> Page:
         context = browser.new_context(base_url=live_server.url, **options)
         contexts.append(context)
-        context.add_init_script(REPORT_VIOLATIONS)
         context.on("request", leaves)
         context.on(
             "response",

@@ -186,7 +186,7 @@ def test_without_javascript(new_page: NewPage, live_server: LiveServer, target_u
 def test_the_policy_is_in_force(page: Page, problems: list[str]) -> None:
     page.goto("/")
     for inline in ("style", "script"):
-        with page.expect_console_message(lambda message: "policy violation" in message.text):
+        with page.expect_console_message(lambda message: "Content Security Policy" in message.text):
             page.evaluate(
                 "inline => document.body.append(Object.assign("
                 "document.createElement(inline), { textContent: '1' }))",

@@ -102,6 +102,7 @@ def test_two_in_every_order_when_what_they_draw_crosses() -> None:
         [partial(crossed, "a", "taken", "b", "1"), partial(crossed, "b", "taken", "a", "2")],
         setup=setup,
         invariant=everybody_has_what_is_theirs,
+        reduce=True,
     )
     result.assert_safe()
     assert result.schedules > 10

@@ -76,9 +76,12 @@ def test_a_visit_meanwhile_is_not_left_to_the_next_demo() -> None:
         assert not ShortUrl.objects.exists()
         assert not VisitCount.objects.exists()
 
-    removing = partial(demo, "--remove")
     explore(
-        [removing, follow], setup=setup, invariant=nothing_is_left, split_autocommit=True
+        [partial(demo, "--remove"), follow],
+        setup=setup,
+        invariant=nothing_is_left,
+        split_autocommit=True,
+        reduce=True,
     ).assert_safe()
 
 

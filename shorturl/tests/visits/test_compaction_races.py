@@ -1,4 +1,4 @@
-"""Compaction while visits are recorded, and other compactions run: in every order."""
+"""Compaction beside visits and other compactions, in every order of their statements."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ def test_it_meets_visits_and_another_compaction(
     settings.SHORTURL_ROLLING_UP = strategy
 
     def compacted() -> int:
-        # The clock is looked at now: an hour may end while the orders are explored.
+        # The clock is read here, because an hour may end during the exploration.
         return way("hot", datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
 
     def setup() -> None:
@@ -61,7 +61,7 @@ def test_it_meets_visits_and_another_compaction(
     ).assert_safe()
 
 
-def test_it_goes_past_rows_that_others_have_locked(elsewhere: CursorWrapper) -> None:
+def test_it_skips_locked_rows(elsewhere: CursorWrapper) -> None:
     link = ShortUrl.objects.create(key="hot", target_url="https://a.example/")
     add(link, {(NOW, numbered(number)): 1 for number in range(3)})
     elsewhere.execute("BEGIN")

@@ -27,7 +27,7 @@ def number(value: int) -> bytes:
 
 
 def written(directory: Path, kind: str = "Test-Country", country: str = "DE") -> Path:
-    """Write a tree of one node: addresses that begin with a 0 are Germany's, others nobody's."""
+    """Write a tree of one node: addresses whose first bit is 0 are in the country."""
     nodes = 1
     tree = (nodes + 16).to_bytes(3, "big") + nodes.to_bytes(3, "big")
     about: dict[str, object] = {
@@ -63,7 +63,7 @@ def test_a_database_without_countries_is_refused(
     assert geoip.problem() == problem
 
 
-def test_an_address_is_of_a_country_or_not(tmp_path: Path, settings: Settings) -> None:
+def test_the_country_of_an_address(tmp_path: Path, settings: Settings) -> None:
     settings.SHORTURL_GEOIP = str(written(tmp_path))
     for address, country in {"1.2.3.4": "DE", "200.1.1.1": "", "::1": "", "x": "", "": ""}.items():
         assert visit_of({"REMOTE_ADDR": address}).country == country, address
@@ -74,7 +74,7 @@ def test_an_address_is_of_a_country_or_not(tmp_path: Path, settings: Settings) -
 
 
 @pytest.mark.parametrize("country", [ANY, 2 * ANY, f"D{ANY}", "", "DEU", "ÄÖ"])
-def test_what_is_no_country_is_not_known(country: str, tmp_path: Path, settings: Settings) -> None:
+def test_an_invalid_country_is_unknown(country: str, tmp_path: Path, settings: Settings) -> None:
     settings.SHORTURL_GEOIP = str(written(tmp_path, country=country))
     assert visit_of({"REMOTE_ADDR": "1.2.3.4"}).country == ""
 

@@ -1,4 +1,4 @@
-"""What is kept of a visit, whatever its headers say, and of how many kinds."""
+"""The classification of a visit by its headers, and the limit on the number of kinds."""
 
 import pytest
 from django.test import Client
@@ -42,7 +42,7 @@ GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.
         ("", ("", "", "", True)),
     ],
 )
-def test_a_user_agent_is_of_families_that_are_listed(
+def test_the_families_of_a_user_agent(
     user_agent: str, families: tuple[str, str, str, bool]
 ) -> None:
     assert families_of(user_agent) == families
@@ -74,12 +74,12 @@ LONG = ".".join(["a" * 63] * 3) + "." + "a" * 61  # 253 characters
         ("other", "other"),
     ],
 )
-def test_of_a_referrer_its_host_is_kept(header: str, referrer: str) -> None:
+def test_the_host_of_a_referrer_is_kept(header: str, referrer: str) -> None:
     assert referrer_of(header) == referrer
-    assert visit_of({"HTTP_REFERER": header}) == Visit(referrer)  # a bot of which no more is known
+    assert visit_of({"HTTP_REFERER": header}) == Visit(referrer)  # without a User-Agent it is a bot
 
 
-def test_what_is_remembered_of_a_referrer_is_its_host() -> None:
+def test_the_cache_keeps_the_host_of_a_referrer_alone() -> None:
     told_by.cache_clear()
     for path in ("", "/", "/a?secret=1", "/b#c", "?secret=2", "#secret", ":8000/a"):
         visit_of({"HTTP_REFERER": f"https://news.example{path}", "HTTP_USER_AGENT": WINDOWS})
@@ -98,7 +98,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("few")
-def test_one_that_is_new_and_too_many_is_other(client: Client) -> None:
+def test_a_new_kind_beyond_the_limit_is_other(client: Client) -> None:
     operations.create("https://example.com/", key="spring")
     for agent, number in ((WINDOWS, 1), (WINDOWS, 2), ("curl/8", 1), (WINDOWS, 1), ("", 2)):
         headers = {"Referer": f"https://{number}.example/", "User-Agent": agent}
@@ -115,7 +115,7 @@ def test_one_that_is_new_and_too_many_is_other(client: Client) -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_each_link_and_each_hour_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_link_and_each_hour_has_a_separate_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     seen, new = CardinalityLimit(), Visit("new")
     for host in ("a", "b", "c"):
         seen.add("one", Visit(host))
@@ -127,8 +127,8 @@ def test_each_link_and_each_hour_has_its_own(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.usefixtures("few")
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Links that come after that do not make room for more kinds of those before."""
+def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later links do not make room for more kinds of earlier ones."""
     monkeypatch.setattr(cardinality, "MOST", 4)
     limit = CardinalityLimit()
     recorded = set()
@@ -139,4 +139,4 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
                 limit.add(f"{number}", visit)
                 recorded.add((number, visit))
     assert len(limit.seen) == 4
-    assert len(recorded) == 4 + 10  # and one of OTHER for each link
+    assert len(recorded) == 4 + 10  # with one OTHER for each link
