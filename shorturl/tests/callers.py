@@ -1,13 +1,14 @@
 """Helpers that several tests share: callers, requests, answers and strategies."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.core.management import call_command
+from django.db import connection
 from django.test import Client
 
 from shorturl.models import ApiToken
@@ -67,6 +68,14 @@ def shown(response: Any) -> dict[str, str]:
     values = dict(re.findall(hidden, response.content.decode()))
     assert values
     return values | {f"initial-{name}": value for name, value in values.items()}
+
+
+def closing_connection(function: Callable[[], Any]) -> Any:
+    """Call the function in a thread, whose connection nothing else would close."""
+    try:
+        return function()
+    finally:
+        connection.close()
 
 
 def each(strategies: Iterable[Strategy[Any]]) -> pytest.MarkDecorator:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Barrier, Event, Thread
 from typing import Any
@@ -22,7 +23,7 @@ from shorturl import operations
 from shorturl.events.delivering import Deliverer, deliver_next, postpone, tell_expiries
 from shorturl.events.subscribing import TRIGGERS, subscribe, unsubscribe
 from shorturl.models import EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription
-from shorturl.tests.callers import run
+from shorturl.tests.callers import closing_connection, run
 from shorturl.visits.classification import Visit
 
 URL = "https://receiver.example/hook"
@@ -214,11 +215,6 @@ def test_the_pauses_double_up_to_an_hour() -> None:
     assert LinkEvent.objects.get().attempts == 6
 
 
-def leave(both: Barrier) -> None:
-    both.wait(TIMEOUT)
-    connection.close()
-
-
 @pytest.mark.django_db(transaction=True)
 def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver) -> None:
     subscribe("http://127.0.0.1:9/nobody")
@@ -231,7 +227,7 @@ def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver) -> None
             each.result(TIMEOUT)
         both = Barrier(2)
         for _ in range(2):
-            pool.submit(leave, both)
+            pool.submit(closing_connection, partial(both.wait, TIMEOUT))
     left = LinkEvent.objects.get()
     assert receiver.types() == ["link.created a"]
     assert (left.subscription.url, left.attempts) == ("http://127.0.0.1:9/nobody", 1)

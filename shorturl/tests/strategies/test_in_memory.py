@@ -1,4 +1,4 @@
-"""in_memory: what it answers before it counts, and that its thread ends."""
+"""in_memory: hits are written by a thread, which ends."""
 
 import threading
 from typing import Any
@@ -37,7 +37,7 @@ def test_a_thread_writes_the_hits_of_half_a_second_and_ends(
         return started[-1]
 
     monkeypatch.setattr(in_memory, "Timer", timer)
-    with in_memory.HITS.lock:  # or the first could be written before the second
+    with in_memory.HITS.lock:
         in_memory.HITS.waiting[0] = 1
     in_memory.resolve("hot")
     assert not started  # while hits wait, the timer of the first of them runs

@@ -1,4 +1,4 @@
-"""A batch of visits of several kinds: one statement, whose sum is the hits."""
+"""A batch of visits of several kinds is one statement, and its sum is the hits."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -57,10 +57,10 @@ def test_each_key_of_a_batch_has_its_own_visits() -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("sent", [nullcontext, partial(connection.execute_wrapper, prepared)])
-def test_what_is_sent_of_a_batch_comes_in_as_it_is(
+def test_any_text_in_a_batch_is_stored_unchanged(
     sent: Callable[[], AbstractContextManager[None]],
 ) -> None:
-    """As JSON, and as JSON in EXECUTE: whatever a list of families may once have in it."""
+    """The batch is sent as JSON, also in EXECUTE."""
     ShortUrl.objects.create(key="hot", target_url="https://a.example/")
     odd = Visit("r" * 253, "it's a \\", '{"%s": $1}', "Ü 🐍\n\x01", "%%", is_bot=False)
     for alike in ([odd], [odd, odd._replace(is_bot=True)], [odd, FIREFOX, odd]):
@@ -82,8 +82,6 @@ def test_what_is_sent_of_a_batch_comes_in_as_it_is(
     ],
 )
 def test_batches_and_a_roll_up_meet_in_the_same_rows(strategy: ModuleType, way: ModuleType) -> None:
-    """In every order of their statements; an exploration does not cut what is within one."""
-
     def setup() -> None:
         VisitCount.objects.all().delete()
         ShortUrl.objects.all().erase()
