@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 
-from shorturl.models import ApiToken
+from shorturl.models import ApiToken, ShortUrl, VisitCount
 from shorturl.strategies import Strategy
 
 TARGET, OTHER = "https://example.com/page", "https://example.org/other"
@@ -35,6 +35,13 @@ def user(*permissions: str, staff: bool = False) -> User:
     person = User.objects.create_user(f"user{User.objects.count()}", is_staff=staff)
     person.user_permissions.set(Permission.objects.filter(codename__in=permissions))
     return person
+
+
+def only_link(key: str, **values: Any) -> ShortUrl:
+    """Erase all links and visits, and create this link."""
+    VisitCount.objects.all().delete()
+    ShortUrl.objects.all().erase()
+    return ShortUrl.objects.create(**{"key": key, "target_url": TARGET, **values})
 
 
 def create(client: Client, body: Any, **kwargs: Any) -> Any:

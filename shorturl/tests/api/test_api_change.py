@@ -1,5 +1,6 @@
 """PATCH and DELETE /api/links/{key}; a deleted key is never reused."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -7,16 +8,14 @@ from django.test import Client
 
 from pginterleave import Outcome, explore
 from shorturl.models import ShortUrl
-from shorturl.tests.callers import OTHER, TARGET, change, create, fields
+from shorturl.tests.callers import OTHER, TARGET, change, create, fields, only_link
 
 
 def delete(key: str, headers: dict[str, str]) -> Any:
     return Client().delete(f"/api/links/{key}", headers=headers)
 
 
-def setup() -> None:
-    ShortUrl.objects.all().erase()
-    ShortUrl.objects.create(key="same", target_url=TARGET)
+setup = partial(only_link, "same")
 
 
 @pytest.mark.django_db

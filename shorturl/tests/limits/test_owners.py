@@ -19,7 +19,7 @@ from pginterleave import Outcome, explore
 from shorturl import operations
 from shorturl.limits import owners
 from shorturl.models import ApiToken, ShortUrl
-from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, change, create, run, user
+from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, change, create, only_link, run, user
 
 pytestmark = pytest.mark.django_db
 
@@ -168,11 +168,6 @@ def test_a_visitor_who_creates_a_link_is_told_its_address(
     assertContains(response, 'href="http://testserver/spring"')
 
 
-def one_link_of(owner: User) -> None:
-    ShortUrl.objects.all().erase()
-    ShortUrl.objects.create(key="known", target_url=TARGET, owner=owner)
-
-
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("act", ["checked_first", "change", "delete"])
 def test_a_former_owner_changes_nothing(act: str) -> None:
@@ -205,7 +200,7 @@ def test_a_former_owner_changes_nothing(act: str) -> None:
 
     result = explore(
         [of_the_old_owner, give_away],
-        setup=lambda: one_link_of(old),
+        setup=lambda: only_link("known", owner=old),
         invariant=the_new_owner_decides,
         reduce=True,
     )
@@ -273,7 +268,7 @@ def test_a_link_that_is_given_away_meanwhile_keeps_its_new_owner(lock: str) -> N
 
     explore(
         [lambda: owners.disown(old.pk, lock), give_away],
-        setup=lambda: one_link_of(old),
+        setup=lambda: only_link("known", owner=old),
         invariant=the_new_owner_has_it,
         reduce=True,
     ).assert_safe()

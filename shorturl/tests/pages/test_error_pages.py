@@ -1,6 +1,7 @@
-"""The error pages of the service, none of which needs the database."""
+"""Error pages, none of which needs the database; and the security headers of all pages."""
 
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from django.views.csrf import csrf_failure
 from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains
 
+from shorturl import operations
 from shorturl.pages.views import bad_request
 
 
@@ -73,3 +75,27 @@ def test_an_unknown_host_is_explained(client: Client) -> None:
         response = client.get(path, headers={"Host": "other.example"})
         assert (response.status_code, response.json()) == (400, {"detail": said})
     assertContains(client.get("/", headers={"Host": "other.example"}), said, status_code=400)
+
+
+PATHS = ["/", "/login", "/spring/stats", "/spring/qr.svg", "/unknown", "/no/such/page"]
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+@pytest.mark.django_db
+def test_security_headers() -> None:
+    """They keep a browser from running, loading and framing foreign content."""
+    operations.create("https://example.com/", key="spring")
+    for method, path in product(("GET", "POST", "PATCH"), PATHS):
+        # The CSRF protection refuses a POST, with a page that has the headers, too.
+        response = Client(enforce_csrf_checks=True).generic(method, path)
+        assert response.headers.items() >= HEADERS.items(), (method, path)
+        directives = response["Content-Security-Policy"].split("; ")
+        policy = dict(directive.split(" ", 1) for directive in directives)
+        assert policy.pop("default-src") == "'none'"
+        assert set(policy.values()) <= {"'self'", "'none'"}
+        assert {"base-uri", "form-action", "frame-ancestors"} <= set(policy)

@@ -117,7 +117,7 @@ def one_edit() -> None:
 @pytest.mark.parametrize(
     ("other", "hits"),
     [
-        pytest.param(lambda: roll_up(batch=3), 0, id="roll-up", marks=pytest.mark.exhaustive),
+        pytest.param(lambda: roll_up(batch=4), 0, id="roll-up", marks=pytest.mark.exhaustive),
         pytest.param(lambda: slotted_counter.resolve("a"), 1, id="slot"),
         pytest.param(lambda: append_only.resolve("a"), 1, id="append"),
         pytest.param(one_edit, 0, id="edit"),
@@ -138,7 +138,7 @@ def test_a_roll_up_beside_anything_in_every_order(
         return f"a reader saw {seen}" if isinstance(seen, dict) and seen != found else ""
 
     result = explore(
-        [lambda: roll_up(batch=3), other],
+        [lambda: roll_up(batch=4), other],
         setup=setup,
         invariant=exact,
         split_autocommit=True,

@@ -1,11 +1,13 @@
 """The contract of every strategy for resolving; lab/catalogue has the races."""
 
+import threading
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import DataError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from pginterleave import Outcome, run_schedule
@@ -18,14 +20,14 @@ from shorturl.strategies.resolving import (
     in_memory,
     repeatable_read,
 )
-from shorturl.tests.callers import each
+from shorturl.tests.callers import each, only_link
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 OLD, NEW = "https://old.example/", "https://new.example/"
 
-
 every_strategy = each(STRATEGIES.values())
+setup = partial(only_link, "hot", target_url=OLD)
 
 
 def hot() -> ShortUrl:
@@ -35,11 +37,6 @@ def hot() -> ShortUrl:
 def total(key: str = "hot") -> int:
     in_memory.write()
     return ShortUrl.objects.with_total_hits().get(key=key).total_hits
-
-
-def setup() -> None:
-    ShortUrl.objects.all().erase()
-    ShortUrl.objects.create(key="hot", target_url=OLD)
 
 
 @every_strategy
@@ -169,3 +166,45 @@ def test_columns_are_known_by_name(strategy: Strategy[Resolve]) -> None:
         with connection.cursor() as cursor:
             cursor.execute(f"ALTER TABLE {table} DROP COLUMN deleted_at, DROP COLUMN note")
             cursor.execute(f"ALTER TABLE {table} RENAME COLUMN old TO deleted_at")
+
+
+def test_in_memory_writes_the_hits_in_a_thread_which_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setup()
+    monkeypatch.setattr(in_memory, "PERIOD", 0)
+    started: list[threading.Timer] = []
+    left: list[object] = []
+
+    def timer(period: float, function: Any) -> threading.Timer:
+        def run() -> None:
+            function()
+            left.append(connection.connection)
+
+        started.append(threading.Timer(period, run))
+        return started[-1]
+
+    monkeypatch.setattr(in_memory, "Timer", timer)
+    with in_memory.HITS.lock:
+        in_memory.HITS.waiting[0] = 1
+    in_memory.resolve("hot")
+    assert not started  # while hits wait, the timer of the first of them runs
+    in_memory.write()
+    for _ in range(3):
+        in_memory.resolve("hot")
+        for one in started:
+            one.join()
+    assert hot().hits == 4
+    assert len(started) == 3
+    assert not any(one.is_alive() for one in started)
+    assert left == [None] * 3, "a connection of the thread is left"
+
+
+def test_in_memory_loses_the_hits_of_a_write_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup()
+    in_memory.resolve("hot")
+    in_memory.HITS.waiting[hot().pk] = 2**63  # more than the column holds
+    with pytest.raises(DataError):
+        in_memory.write()
+    in_memory.write()
+    assert hot().hits == 0

@@ -15,6 +15,7 @@ from project.database.prepared import prepared
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.strategies.recording_visits import append_only, combined, one_transaction
 from shorturl.strategies.rolling_up import batches, by_key
+from shorturl.tests.callers import only_link
 from shorturl.visits.classification import Visit
 from shorturl.visits.roll_up import ALL
 
@@ -83,9 +84,7 @@ def test_any_text_in_a_batch_is_stored_unchanged(
 )
 def test_batches_and_a_roll_up_meet_in_the_same_rows(strategy: ModuleType, way: ModuleType) -> None:
     def setup() -> None:
-        VisitCount.objects.all().delete()
-        ShortUrl.objects.all().erase()
-        ShortUrl.objects.create(key="hot", target_url="https://a.example/")
+        only_link("hot")
         for visit in (FIREFOX, CHROME):
             append_only.record("hot", visit)
 

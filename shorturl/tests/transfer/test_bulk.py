@@ -10,6 +10,7 @@ from pginterleave import Outcome, explore
 from shorturl import operations
 from shorturl.exceptions import KeySpaceExhausted, KeyTaken, LeftOut, ShortUrlError
 from shorturl.models import ShortUrl
+from shorturl.tests.callers import only_link
 from shorturl.transfer.bulk import Wanted, create_many
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -92,13 +93,9 @@ def test_two_in_every_order_when_what_they_draw_crosses() -> None:
         keys = [key for each in found for key in each]
         return "" if len({*keys} - {"KeyTaken"}) >= 3 else f"they are told {found}"
 
-    def setup() -> None:
-        ShortUrl.objects.all().erase()
-        ShortUrl.objects.create(key="taken", target_url=YOURS)
-
     result = explore(
         [partial(crossed, "a", "taken", "b", "1"), partial(crossed, "b", "taken", "a", "2")],
-        setup=setup,
+        setup=partial(only_link, "taken", target_url=YOURS),
         invariant=all_have_their_links,
         reduce=True,
     )

@@ -17,7 +17,7 @@ from shorturl.management.commands import demo as command
 from shorturl.management.demo_links import DemoLink, once, visits
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.strategies.recording_visits import upsert
-from shorturl.tests.callers import run, user
+from shorturl.tests.callers import only_link, run, user
 from shorturl.visits.classification import Visit
 
 pytestmark = pytest.mark.django_db
@@ -62,11 +62,6 @@ def test_creates_links_with_as_many_visits_as_hits_once(client: Client) -> None:
 def test_a_concurrent_visit_is_removed_with_its_link() -> None:
     """Otherwise the next demo link of the same key would show it or could not be created."""
 
-    def setup() -> None:
-        VisitCount.objects.all().delete()
-        ShortUrl.objects.all().erase()
-        operations.create(FEW[0].target_url, key="demo-few")
-
     def follow() -> None:
         with suppress(ShortUrl.DoesNotExist):
             upsert.record("demo-few", Visit())
@@ -78,7 +73,7 @@ def test_a_concurrent_visit_is_removed_with_its_link() -> None:
 
     explore(
         [partial(demo, "--remove"), follow],
-        setup=setup,
+        setup=partial(only_link, "demo-few", target_url=FEW[0].target_url),
         invariant=nothing_is_left,
         split_autocommit=True,
         reduce=True,

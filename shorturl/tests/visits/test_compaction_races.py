@@ -11,6 +11,7 @@ from pytest_django import Settings
 from pginterleave import Outcome, explore
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.strategies.recording_visits import upsert
+from shorturl.tests.callers import only_link
 from shorturl.tests.visits.test_compaction import HOUR, NOW, add, each_is_there_once, numbered
 from shorturl.visits.classification import Visit
 from shorturl.visits.compaction import move
@@ -41,9 +42,7 @@ def test_it_meets_visits_and_another_compaction(
         return way("hot", datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
 
     def setup() -> None:
-        VisitCount.objects.all().delete()
-        ShortUrl.objects.all().erase()
-        ShortUrl.objects.create(id=1, key="hot", target_url="https://a.example/")
+        only_link("hot", id=1)
         for visit in (FIREFOX, CHROME):
             upsert.record("hot", visit)
 

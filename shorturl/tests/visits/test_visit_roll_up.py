@@ -20,6 +20,7 @@ from shorturl.models import ShortUrl, VisitCount
 from shorturl.strategies import Verdict, rolling_up
 from shorturl.strategies.recording_visits import one_transaction
 from shorturl.strategies.rolling_up import batches, by_key
+from shorturl.tests.callers import only_link
 from shorturl.visits import compaction
 from shorturl.visits.classification import Visit
 from shorturl.visits.roll_up import ALL, roll_up_visits
@@ -118,9 +119,7 @@ def test_a_roll_up_beside_visits_in_open_transactions(name: str, number: int) ->
     strategy, visit = rolling_up.STRATEGIES[name], Visit(browser="Firefox")
 
     def setup() -> None:
-        VisitCount.objects.all().delete()
-        ShortUrl.objects.all().erase()
-        ShortUrl.objects.create(key="a", target_url="https://a.example/")
+        only_link("a")
         one_transaction.record("a", visit)
 
     def broken(outcomes: list[Outcome]) -> str:
