@@ -27,6 +27,11 @@ def public(settings: Settings) -> None:
 
 
 @pytest.fixture
+def private(settings: Settings) -> None:
+    settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = False
+
+
+@pytest.fixture
 def headers(db: None) -> dict[str, str]:
     return bearer()
 

@@ -28,8 +28,7 @@ every_call = pytest.mark.parametrize("call", CALLS)
 
 
 @pytest.fixture(autouse=True)
-def _closed(settings: Any) -> None:
-    settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = False
+def _known(private: None) -> None:
     ShortUrl.objects.create(key="known", target_url=TARGET)
 
 

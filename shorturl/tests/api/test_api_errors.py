@@ -129,8 +129,9 @@ def test_the_database_does_not_answer_in_time(
 
 
 @pytest.fixture
-def description(client: Client) -> Any:
-    return client.get("/api/openapi.json").json()
+def description(client: Client, django_assert_num_queries: Any) -> Any:
+    with django_assert_num_queries(0):
+        return client.get("/api/openapi.json").json()
 
 
 def test_the_operations_keep_their_names_and_security(description: Any) -> None:

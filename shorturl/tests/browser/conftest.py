@@ -15,7 +15,16 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connections
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    Response,
+    expect,
+    sync_playwright,
+)
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
@@ -106,32 +115,25 @@ def new_page(
     contexts: list[BrowserContext] = []
     foreign = target_url.removesuffix("/a/long/page")
 
-    def leaves(request: Request) -> None:
+    def on_request(request: Request) -> None:
         if not request.url.startswith((f"{live_server.url}/", f"{foreign}/", "data:")):
             problems.append(f"request to {request.url}")
+
+    def on_response(response: Response) -> None:
+        if response.status >= 400 and response.request.resource_type != "document":
+            problems.append(f"{response.status} for {response.url}")
+
+    def on_message(message: ConsoleMessage) -> None:
+        failed = message.text.startswith("Failed to load resource")  # see on_response
+        if message.type in ("error", "warning") and not failed:
+            problems.append(message.text)
 
     def new_page(**options: Any) -> Page:
         context = browser.new_context(base_url=live_server.url, **options)
         contexts.append(context)
-        context.on("request", leaves)
-        context.on(
-            "response",
-            lambda response: (
-                problems.append(f"{response.status} for {response.url}")
-                if response.status >= 400 and response.request.resource_type != "document"
-                else None
-            ),
-        )
-        context.on(
-            "console",
-            lambda message: (
-                problems.append(message.text)
-                # A page with a 4xx is expected; other failed requests are reported above.
-                if message.type in ("error", "warning")
-                and not message.text.startswith("Failed to load resource")
-                else None
-            ),
-        )
+        context.on("request", on_request)
+        context.on("response", on_response)
+        context.on("console", on_message)
         context.on("weberror", lambda error: problems.append(str(error.error)))
         return context.new_page()
 

@@ -21,15 +21,10 @@ from shorturl.limits import owners
 from shorturl.models import ApiToken, ShortUrl
 from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, change, create, only_link, run, user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("private")]
 
 # All paths of a short URL but the redirect.
 PLACES = ["/{}/stats", "/{}/qr.svg", "/api/links/{}", "/links/{}", "/links/{}/delete"]
-
-
-@pytest.fixture(autouse=True)
-def private(settings: Settings) -> None:
-    settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = False
 
 
 def owner_of(key: str) -> User | None:

@@ -7,7 +7,6 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 from django.test import Client
-from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
 from shorturl import operations
@@ -17,12 +16,7 @@ from shorturl.tests.callers import TARGET, create, user
 FORM = {"target_url": "https://example.com/", "key": "spring"}
 PASSWORD = "correct horse battery staple"
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def private(settings: Settings) -> None:
-    settings.SHORTURL_PUBLIC_CREATE = False
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("private")]
 
 
 def test_visitor_may_follow_and_not_create(client: Client) -> None:

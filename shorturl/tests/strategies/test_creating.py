@@ -33,19 +33,15 @@ def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000)
 
 
-def next_key() -> str:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT nextval(pg_get_serial_sequence(%s, 'id'))", [ShortUrl._meta.db_table]
-        )
-        return permuted_sequence.SHUFFLED.encode([cursor.fetchone()[0] + 1])
-
-
 def take(strategy: Strategy[Create]) -> str:
     """Create a link to YOURS with the key that `strategy` will try first; return the key."""
     if strategy.name == "timestamp_key":
         return strategy.function(YOURS, keys=[]).key
-    key = next_key() if strategy.name == "permuted_sequence" else "taken"
+    key = "taken"
+    if strategy.name == "permuted_sequence":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT nextval('shorturl_shorturl_id_seq')")
+            key = permuted_sequence.SHUFFLED.encode([cursor.fetchone()[0] + 1])
     # The id is far from the sequence, whose next value permuted_sequence will draw.
     ShortUrl.objects.create(id=10**9, key=key, target_url=YOURS)
     return key

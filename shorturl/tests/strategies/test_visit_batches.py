@@ -20,7 +20,6 @@ from shorturl.visits.classification import Visit
 from shorturl.visits.roll_up import ALL
 
 EXHAUSTIVE = pytest.mark.exhaustive
-RECORDING = [combined, one_transaction]
 FIREFOX, CHROME = Visit(browser="Firefox"), Visit(browser="Chrome")
 
 
@@ -29,7 +28,7 @@ def recorded() -> dict[str, int]:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("way", RECORDING)
+@pytest.mark.parametrize("way", [combined, one_transaction])
 def test_each_kind_of_a_batch_has_its_number(way: ModuleType) -> None:
     link = ShortUrl.objects.create(key="hot", target_url="https://a.example/")
     assert way.record("hot", FIREFOX, CHROME, FIREFOX).hits == 3

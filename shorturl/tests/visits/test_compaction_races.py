@@ -1,6 +1,5 @@
 """Compaction beside visits and other compactions, in every order of their statements."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
@@ -21,25 +20,18 @@ pytestmark = pytest.mark.django_db(transaction=True)
 FIREFOX, CHROME = Visit("a.example", "Firefox"), Visit("b.example", "Chrome")
 
 
-def in_one_transaction(link: str, hour: datetime) -> int:
-    return move(link, "h", "h", hour, hour + HOUR)
-
-
-def but_for_the_devices(link: str, hour: datetime) -> int:
-    return move(link, "h", "d", hour, hour + HOUR, devices="h")
-
-
 @pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("strategy", ["batches", "by_key"])
-@pytest.mark.parametrize("way", [in_one_transaction, but_for_the_devices])
+@pytest.mark.parametrize(("into", "devices"), [("h", ""), ("d", "h")])
 def test_it_meets_visits_and_another_compaction(
-    way: Callable[[str, datetime], int], strategy: str, number: int, settings: Settings
+    into: str, devices: str, strategy: str, number: int, settings: Settings
 ) -> None:
     settings.SHORTURL_ROLLING_UP = strategy
 
     def compacted() -> int:
         # The clock is read here, because an hour may end during the exploration.
-        return way("hot", datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
+        hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+        return move("hot", "h", into, hour, hour + HOUR, devices=devices)
 
     def setup() -> None:
         only_link("hot", id=1)
