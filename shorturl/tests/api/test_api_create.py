@@ -89,9 +89,7 @@ def test_a_custom_key_and_the_next_request_for_it(client: Client) -> None:
         (b"", {"body": "missing"}, "body: It is required."),
     ],
 )
-def test_what_cannot_be_created(
-    client: Client, body: Any, codes: dict[str, str], says: str
-) -> None:
+def test_invalid_requests(client: Client, body: Any, codes: dict[str, str], says: str) -> None:
     response = create(client, {"target_url": TARGET, **body} if isinstance(body, dict) else body)
     assert (response.status_code, fields(response)) == (422, codes)
     detail = response.json()["detail"]

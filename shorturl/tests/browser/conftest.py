@@ -1,4 +1,4 @@
-"""Chromium against Django's live server; what it reports as a problem fails the test.
+"""Chromium against Django's live server; a problem that it reports fails the test.
 
 Without Chromium these tests are skipped, or fail in CI (CI=true).
 """

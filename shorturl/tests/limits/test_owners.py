@@ -251,7 +251,7 @@ def test_redirects_do_not_wait_for_the_removal_of_an_account(
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("lock", [owners.IN_ORDER, ""])
-def test_a_link_that_is_given_away_meanwhile_keeps_its_new_owner(lock: str) -> None:
+def test_a_link_given_away_concurrently_keeps_its_new_owner(lock: str) -> None:
     """Without the lock, the UPDATE checks the owner of each row that it has found again."""
     old, new = user(), user()
 

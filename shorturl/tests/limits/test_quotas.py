@@ -66,7 +66,7 @@ def test_the_headers_of_a_429(client: Client, settings: Settings) -> None:
         r"The quota of 1 creates a minute is used up\. Try again in \d+ seconds\.",
         response.json()["detail"],
     )
-    assert spent() == [1]  # what the day's quota had reserved is given back
+    assert spent() == [1]  # the link reserved from the day's quota is given back
 
 
 @pytest.mark.parametrize("strategy", ["reservation", "conditional_update", "row_lock"])

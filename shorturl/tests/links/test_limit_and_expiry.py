@@ -53,7 +53,7 @@ def test_by_the_api(client: Client, headers: dict[str, str]) -> None:
         ({"expires_at": "soon"}, {"expires_at": "datetime_from_date_parsing"}),
     ],
 )
-def test_what_the_api_refuses(
+def test_invalid_values_in_the_api(
     client: Client, headers: dict[str, str], values: Any, faults: Any
 ) -> None:
     response = create(client, {"target_url": TARGET, **values})

@@ -19,7 +19,7 @@ from shorturl.tests.callers import closing_connection, run
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TARGET = "https://example.com/"
-TIMEOUT = 30  # seconds, many times what any of this takes
+TIMEOUT = 30  # seconds
 WAITING = """
     SELECT count(*) FROM pg_locks
     WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))

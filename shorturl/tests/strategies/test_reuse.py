@@ -47,7 +47,7 @@ def test_the_callers_own_live_link(client: Client, headers: dict[str, str], owne
 
 
 @pytest.mark.usefixtures("public")
-def test_what_cannot_be_reused(client: Client, headers: dict[str, str]) -> None:
+def test_invalid_requests_to_reuse(client: Client, headers: dict[str, str]) -> None:
     response = create(client, {**BODY, "key": "spring"}, headers=headers)
     assert (response.status_code, fields(response)) == (422, {"reuse": "not_alone"})
     response = create(client, {**BODY, "reuse": 1}, headers=headers)

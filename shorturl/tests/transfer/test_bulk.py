@@ -67,7 +67,7 @@ def test_a_key_space_that_is_used_up(all_or_nothing: bool) -> None:
 
 
 @pytest.mark.parametrize("all_or_nothing", [False, True])
-def test_what_is_left_of_the_callers_transaction(all_or_nothing: bool) -> None:
+def test_the_callers_transaction_stays_usable(all_or_nothing: bool) -> None:
     ShortUrl.objects.create(key="theirs", target_url=YOURS)
     wanted = [Wanted(MINE, "a"), Wanted(MINE, "theirs"), Wanted(MINE)]
     with transaction.atomic():

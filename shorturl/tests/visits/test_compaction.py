@@ -149,7 +149,7 @@ def test_what_is_shown_stays_from_hours_to_months(
 
 
 def test_times_with_a_few_kinds_are_not_compacted(link: ShortUrl) -> None:
-    """What counts is how many rows the day would have, not how many its hours have."""
+    """The rows that the day would have count, not the rows of its hours."""
     day = MIDNIGHT - 20 * DAY
     add(link, {(day + hour * HOUR, numbered(n)): 1 for hour in range(24) for n in range(3)})
     quiet = ShortUrl.objects.create(key="quiet", target_url="https://a.example/")
@@ -249,7 +249,7 @@ def test_fading_links_have_the_same_numbers(link: ShortUrl) -> None:
     assert fading() == numbers
 
 
-def test_it_reads_by_the_indexes(link: ShortUrl) -> None:
+def test_statements_use_the_indexes(link: ShortUrl) -> None:
     kind = {"unit": "h", "starts_at": NOW - HOUR, **numbered(1)._asdict()}
     VisitCount.objects.bulk_create(
         VisitCount(short_url_id=f"k{number}", **kind) for number in range(2_000)

@@ -23,7 +23,7 @@ FIREFOX, CHROME = Visit("a.example", "Firefox"), Visit("b.example", "Chrome")
 @pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("strategy", ["batches", "by_key"])
 @pytest.mark.parametrize(("into", "devices"), [("h", ""), ("d", "h")])
-def test_it_meets_visits_and_another_compaction(
+def test_a_compaction_beside_visits_and_another_compaction(
     into: str, devices: str, strategy: str, number: int, settings: Settings
 ) -> None:
     settings.SHORTURL_ROLLING_UP = strategy
