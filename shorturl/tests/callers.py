@@ -1,16 +1,17 @@
-"""What tests share: who calls, with what, and the answer; and each of several strategies."""
+"""Helpers that several tests share: callers, requests, answers and strategies."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.core.management import call_command
+from django.db import connection
 from django.test import Client
 
-from shorturl.models import ApiToken
+from shorturl.models import ApiToken, ShortUrl, VisitCount
 from shorturl.strategies import Strategy
 
 TARGET, OTHER = "https://example.com/page", "https://example.org/other"
@@ -36,6 +37,13 @@ def user(*permissions: str, staff: bool = False) -> User:
     return person
 
 
+def only_link(key: str, **values: Any) -> ShortUrl:
+    """Erase all links and visits, and create this link."""
+    VisitCount.objects.all().delete()
+    ShortUrl.objects.all().erase()
+    return ShortUrl.objects.create(**{"key": key, "target_url": TARGET, **values})
+
+
 def create(client: Client, body: Any, **kwargs: Any) -> Any:
     return client.post("/api/links", body, content_type=JSON, **kwargs)
 
@@ -45,7 +53,7 @@ def change(client: Client, key: str, body: Any, **kwargs: Any) -> Any:
 
 
 def fields(response: Any) -> dict[str, str]:
-    """Return the faults that an error answer holds: codes by field."""
+    """Return the codes of an error answer by field."""
     return {error["field"]: error["code"] for error in response.json()["errors"]}
 
 
@@ -62,11 +70,19 @@ def text(response: Any) -> str:
 
 
 def shown(response: Any) -> dict[str, str]:
-    """Return what a browser sends of a form that changes something, as long as nobody types."""
+    """Return what a browser sends of an edit form in which nothing was changed."""
     hidden = r'<input type="hidden" name="initial-(\w+)"(?: value="([^"]*)")?'
     values = dict(re.findall(hidden, response.content.decode()))
     assert values
     return values | {f"initial-{name}": value for name, value in values.items()}
+
+
+def closing_connection(function: Callable[[], Any]) -> Any:
+    """Call the function in a thread, whose connection nothing else would close."""
+    try:
+        return function()
+    finally:
+        connection.close()
 
 
 def each(strategies: Iterable[Strategy[Any]]) -> pytest.MarkDecorator:

@@ -1,4 +1,4 @@
-"""What the tests of the product share."""
+"""Fixtures that several tests of the service share."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,7 +15,7 @@ from shorturl.tests.callers import bearer
 
 @pytest.fixture(autouse=True)
 def written_when_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let what in_memory counts be written by a test, and not by a thread that outlives it."""
+    """Keep in_memory from starting a thread, which would outlive the test."""
     monkeypatch.setattr(in_memory, "Timer", lambda *_: Thread())
     yield
     in_memory.HITS.waiting.clear()
@@ -24,6 +24,11 @@ def written_when_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def public(settings: Settings) -> None:
     settings.SHORTURL_PUBLIC_CREATE = True
+
+
+@pytest.fixture
+def private(settings: Settings) -> None:
+    settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = False
 
 
 @pytest.fixture

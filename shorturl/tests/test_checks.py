@@ -1,4 +1,4 @@
-"""What `manage.py check` refuses."""
+"""The system checks of `manage.py check`."""
 
 import re
 from io import StringIO
@@ -19,8 +19,8 @@ def messages() -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["naive", "forgiveness"])  # a wrong one, and a limited one
-def test_a_strategy_that_is_not_right_is_an_exhibit_and_refused(settings: Any, name: str) -> None:
+@pytest.mark.parametrize("name", ["naive", "forgiveness"])  # wrong, and right alone
+def test_only_exhibits_may_use_a_strategy_that_is_not_right(settings: Any, name: str) -> None:
     settings.SHORTURL_EXHIBITS = False
     settings.SHORTURL_CREATING, settings.SHORTURL_RESOLVING = name, "f_expression_full_save"
     refused = messages()
@@ -33,7 +33,7 @@ def test_a_strategy_that_is_not_right_is_an_exhibit_and_refused(settings: Any, n
     assert "SHORTURL_RESOLVING='magic' is not a strategy" in messages()
 
 
-def test_a_way_to_reuse_that_has_to_be_the_whole_transaction(settings: Any) -> None:
+def test_reusing_refuses_a_strategy_that_needs_a_transaction_of_its_own(settings: Any) -> None:
     settings.SHORTURL_REUSING = "serializable"
     assert "SHORTURL_REUSING='serializable' must be the outermost transaction" in messages()
     settings.SHORTURL_REUSING = "magic"
@@ -58,7 +58,7 @@ def test_no_path_of_the_service_can_be_a_key() -> None:
     assert [each for each in segments if key_of(f"/{each}")] == []
 
 
-def test_a_quota_that_all_visitors_share_is_warned_of(settings: Any) -> None:
+def test_a_quota_that_all_visitors_would_share_gets_a_warning(settings: Any) -> None:
     settings.SHORTURL_PUBLIC_CREATE, settings.SHORTURL_PUBLIC_LINKS_PER_DAY = True, 100
     settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     assert [each.id for each in check_client_address()] == ["shorturl.W001"]

@@ -1,4 +1,4 @@
-"""An error of the database is an outage, or somebody's mistake."""
+"""Which errors of the database are outages."""
 
 import pytest
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, connection
@@ -17,14 +17,14 @@ def raised(error: type[Exception], cause: Exception | None) -> Exception:
 
 
 def test_a_connection_that_broke_is_an_outage() -> None:
-    """What psycopg2 raises when PostgreSQL goes away: either of these, as it comes."""
+    """psycopg2 raises any of these when PostgreSQL goes away."""
     message = "server closed the connection unexpectedly"
     assert is_outage(raised(OperationalError, driver.OperationalError(message)))
     assert is_outage(raised(InterfaceError, driver.InterfaceError("connection already closed")))
     assert is_outage(raised(DatabaseError, driver.DatabaseError(message)))
 
 
-# As Citus words them: remote_commands.c, connection_management.c, remote_transaction.c.
+# Messages of Citus: remote_commands.c, connection_management.c, remote_transaction.c.
 OF_A_NODE = [
     ("08006", "connection to the remote node shorturl@a:5432 failed with the following error: no"),
     ("08006", "could not establish any connections to the node a:5432 after 30000 ms"),
@@ -36,7 +36,7 @@ OF_A_NODE = [
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("code", "message"), OF_A_NODE)
-def test_a_node_that_is_away_is_an_outage_and_a_bug_there_is_none(code: str, message: str) -> None:
+def test_an_unavailable_node_is_an_outage_and_its_bug_is_not(code: str, message: str) -> None:
     with connection.cursor() as cursor, pytest.raises(DatabaseError) as info:
         cursor.execute(f"DO $$ BEGIN RAISE '{message}' USING ERRCODE = '{code}'; END $$")
     assert is_outage(info.value) is ("bug" not in message)
@@ -45,17 +45,17 @@ def test_a_node_that_is_away_is_an_outage_and_a_bug_there_is_none(code: str, mes
 
 
 @pytest.mark.django_db
-def test_what_is_no_outage() -> None:
+def test_other_errors_are_no_outage() -> None:
     with pytest.raises(DatabaseError) as info:
         ShortUrl(pk=1).save(update_fields=["hits"])
-    assert not is_outage(info.value)  # Django itself finds this wrong
+    assert not is_outage(info.value)  # Django raises this one itself
     assert not is_outage(raised(IntegrityError, driver.IntegrityError("taken")))
     assert not is_outage(ValueError("a mistake"))
     assert not is_outage(None)
 
 
-@pytest.mark.parametrize("name", ["pgcode", "sqlstate"])  # psycopg2's, and psycopg 3's
-def test_the_code_of_an_error_is_found_under_the_name_of_either_driver(name: str) -> None:
+@pytest.mark.parametrize("name", ["pgcode", "sqlstate"])  # of psycopg2 and psycopg 3
+def test_the_error_code_is_read_from_both_drivers(name: str) -> None:
     cause = type("LockNotAvailable", (Exception,), {name: "55P03"})()
     error = raised(OperationalError, cause)
     assert driver_error(error, "55P03") is cause

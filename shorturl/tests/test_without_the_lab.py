@@ -1,4 +1,4 @@
-"""An installation can be without the lab and the explorer, as a production is."""
+"""An installation works without the lab and the explorer, as in production."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ASK = """
 import sys
-# As in a checkout with a production's packages: the explorer's folder is there, and not installed.
+# As in a checkout with the packages of production: the explorer's folder exists uninstalled.
 sys.path = [each for each in sys.path if not each.endswith("pginterleave/src")]
 import django
 django.setup()

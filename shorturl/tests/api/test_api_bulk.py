@@ -41,7 +41,7 @@ def post(client: Client, body: Any, content_type: str = JSON, **query: str) -> A
 
 
 def outcomes(response: Any) -> list[tuple[int, str]]:
-    """Return for each entry its status, and its key or the code of its fault."""
+    """Return the status of each entry, with its key or its error code."""
     items = response.json()["items"]
     assert [item["number"] for item in items] == list(range(1, len(items) + 1))
     return [
@@ -81,7 +81,7 @@ def test_entry_by_entry_and_all_or_nothing(client: Client, content_type: str, bo
         "Nothing was created, because of 3 of 6 entries. The first is number 4: "
         "key: Entry 2 has the key 'mine', too: choose another for this one."
     )
-    # The others are not asked for, as the body shows already that nothing will be created.
+    # The body shows that nothing will be created, so the other keys are not looked up.
     assert outcomes(response) == [(424, "")] * 3 + at_fault[1:]
     assert ShortUrl.objects.count() == 1
 
@@ -93,7 +93,7 @@ def test_entry_by_entry_and_all_or_nothing(client: Client, content_type: str, bo
     assert targets == {"theirs": OTHER, "mine": TARGET, drawn: TARGET}
 
 
-def test_the_body_says_which(client: Client) -> None:
+def test_atomic_in_the_body_overrides_the_query(client: Client) -> None:
     ShortUrl.objects.create(key="theirs", target_url=OTHER)
     links = [{"target_url": TARGET, "key": "mine"}, {"target_url": TARGET, "key": "theirs"}]
     response = post(client, {"links": links, "atomic": True}, atomic="false")
@@ -120,7 +120,7 @@ def test_the_body_says_which(client: Client) -> None:
         ("text/plain", "a", 415, "JSON, JSON lines or CSV: send it with 'Content-Type: "),
     ],
 )
-def test_a_body_that_is_refused_as_a_whole(
+def test_a_body_that_is_rejected_as_a_whole(
     client: Client, content_type: str, body: str, status: int, says: str
 ) -> None:
     response = post(client, body, content_type)
@@ -129,7 +129,7 @@ def test_a_body_that_is_refused_as_a_whole(
     assert not ShortUrl.objects.exists()
 
 
-def test_what_an_entry_may_hold(client: Client) -> None:
+def test_invalid_entries(client: Client) -> None:
     links = [1, {"target_url": TARGET, "hits": 5}, {"target_url": "http://testserver/a"}, {}]
     response = post(client, {"links": links, "atomic": False})
     refused = [(422, code) for code in ("model_type", "extra_forbidden", "own_host", "missing")]
@@ -145,8 +145,7 @@ def test_no_key_is_free(client: Client, monkeypatch: pytest.MonkeyPatch, atomic:
     assert response["Retry-After"] == "5"
 
 
-def test_how_long_a_body_may_be(client: Client, settings: Settings) -> None:
-    """The longest that the middleware lets pass, and only here."""
+def test_the_longest_body(client: Client, settings: Settings) -> None:
     assert reverse("api:create_links") == PATH
     target = "https://example.com/".ljust(TARGET_URL_MAX_LENGTH, "a")
     body = {"links": [{"target_url": target}] * BULK_MAX}

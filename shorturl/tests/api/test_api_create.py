@@ -12,7 +12,7 @@ from shorturl.tests.callers import JSON, OTHER, TARGET, create, fields
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
 
-def test_makes_a_short_url(
+def test_creates_a_short_url(
     client: Client, headers: dict[str, str], django_assert_num_queries: Any
 ) -> None:
     with django_assert_num_queries(1):
@@ -50,7 +50,7 @@ def test_a_title_tags_and_a_target_without_its_scheme(client: Client) -> None:
     assert (item["link"]["title"], item["link"]["tags"]) == ("Spring", ["c", "d"])
 
 
-def test_a_custom_key_and_who_comes_second(client: Client) -> None:
+def test_a_custom_key_and_the_next_request_for_it(client: Client) -> None:
     response = create(client, {"target_url": TARGET, "key": "My_page-1"})
     assert (response.status_code, response.json()["key"]) == (201, "My_page-1")
     response = create(client, {"target_url": OTHER, "key": "My_page-1"})
@@ -89,9 +89,7 @@ def test_a_custom_key_and_who_comes_second(client: Client) -> None:
         (b"", {"body": "missing"}, "body: It is required."),
     ],
 )
-def test_what_cannot_be_created(
-    client: Client, body: Any, codes: dict[str, str], says: str
-) -> None:
+def test_invalid_requests(client: Client, body: Any, codes: dict[str, str], says: str) -> None:
     response = create(client, {"target_url": TARGET, **body} if isinstance(body, dict) else body)
     assert (response.status_code, fields(response)) == (422, codes)
     detail = response.json()["detail"]
@@ -101,7 +99,7 @@ def test_what_cannot_be_created(
     assert not ShortUrl.objects.exists()
 
 
-def test_what_it_repeats_of_an_input_is_bounded(client: Client) -> None:
+def test_an_error_repeats_a_bounded_part_of_the_input(client: Client) -> None:
     unknown = {f"{number}" + "x" * 500: 1 for number in range(100)}
     response = create(client, {"target_url": TARGET, **unknown})
     assert response.status_code == 422

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a call, the answer is JSON of one shape, and says what would be right."""
+"""Every error of the API is JSON of one form, as /api/openapi.json says."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _debugging(public: None, settings: Any) -> None:
-    settings.DEBUG = True  # in which Django answers with pages of its own
+    settings.DEBUG = True  # with which Django would answer with its debug pages
 
 
 def error(response: Any, status: int) -> str:
@@ -34,7 +34,7 @@ def error(response: Any, status: int) -> str:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        # Some readers of JSON take the first value, some the last.
+        # Some JSON parsers take the first value, some the last.
         (b'{"key": "a", "key": "b"}', "has the field 'key' more than once"),
         (b'{"target_url": ', "is not JSON: Expecting value at character 16"),
         (b'{"target_url": "a\nb"}', "is not JSON: Invalid control character at character 18"),
@@ -67,7 +67,7 @@ def test_a_body_of_another_type(client: Client) -> None:
         ("/api/openapi.json", "GET, HEAD"),
     ],
 )
-def test_a_method_that_is_not_for_this(path: str, allow: str) -> None:
+def test_a_method_that_is_not_allowed(path: str, allow: str) -> None:
     response = Client(enforce_csrf_checks=True).generic("BREW", path)
     assert error(response, 405) == f"BREW is not allowed for {path!r}: use {allow}."
     assert response["Allow"] == allow
@@ -75,7 +75,7 @@ def test_a_method_that_is_not_for_this(path: str, allow: str) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
 @pytest.mark.parametrize("key", ["KNOWN", "gone", "known%0A", "%00", "a" * 5_000])
-def test_a_key_that_leads_nowhere(client: Client, method: str, key: str) -> None:
+def test_a_key_without_a_live_link(client: Client, method: str, key: str) -> None:
     ShortUrl.objects.create(key="gone", target_url=TARGET).delete()
     known = ShortUrl.objects.create(key="known", target_url=TARGET)
     body = json.dumps({"target_url": OTHER})
@@ -86,7 +86,7 @@ def test_a_key_that_leads_nowhere(client: Client, method: str, key: str) -> None
 
 
 @pytest.mark.parametrize("path", ["/api/", "/api/links/", "/api/%00"])
-def test_a_path_under_which_there_is_nothing(path: str) -> None:
+def test_an_unknown_path(path: str) -> None:
     response = Client(enforce_csrf_checks=True).generic("BREW", path)
     assert "see /api/docs" in error(response, 404)
 
@@ -99,7 +99,7 @@ def test_a_path_under_which_there_is_nothing(path: str) -> None:
         (KeySpaceExhausted(iter(())), 503, "Every candidate key was taken. Try again."),
     ],
 )
-def test_what_creating_raises(
+def test_an_exception_of_create(
     client: Client, monkeypatch: pytest.MonkeyPatch, raised: Exception, status: int, says: str
 ) -> None:
     def fail(*args: Any, **kwargs: Any) -> None:
@@ -117,7 +117,7 @@ def test_what_creating_raises(
 def test_the_database_does_not_answer_in_time(
     client: Client, headers: dict[str, str], elsewhere: CursorWrapper
 ) -> None:
-    """Somebody else has locked the tokens; test_unavailable.py has the links."""
+    """Another session holds a lock on the tokens; test_unavailable.py has the links."""
     elsewhere.execute("BEGIN; LOCK TABLE shorturl_apitoken")
     with connection.cursor() as cursor:
         cursor.execute("SET lock_timeout = '10ms'")
@@ -126,3 +126,43 @@ def test_the_database_does_not_answer_in_time(
     connection.close()
     assert error(response, 503) == "Too many requests at the moment."
     assert response["Retry-After"].isdecimal()
+
+
+@pytest.fixture
+def description(client: Client, django_assert_num_queries: Any) -> Any:
+    with django_assert_num_queries(0):
+        return client.get("/api/openapi.json").json()
+
+
+def test_the_operations_keep_their_names_and_security(description: Any) -> None:
+    """Clients are generated from them."""
+    own: list[Any] = [{"Token": []}, {"Login": []}]
+    assert {
+        (method, path): (operation["operationId"], operation["security"])
+        for path, methods in description["paths"].items()
+        for method, operation in methods.items()
+    } == {
+        ("post", "/api/links"): ("create_link", [{"Token": []}, {"Login": []}, {}]),
+        ("post", "/api/links/bulk"): ("create_links", [{"Token": []}, {"Login": []}, {}]),
+        ("get", "/api/links"): ("list_links", own),
+        ("get", "/api/links/{key}"): ("get_link", [{"Token": []}, {"Login": []}, {}]),
+        ("get", "/api/links/{key}/visits"): ("list_visits", [*own, {}]),
+        ("patch", "/api/links/{key}"): ("change_link", own),
+        ("delete", "/api/links/{key}"): ("delete_link", own),
+    }
+
+
+def test_operations_are_described_and_share_one_error_schema(description: Any) -> None:
+    """A bulk has its own schema, which also has the errors of each entry."""
+    schemas = description["components"]["schemas"]
+    assert schemas["BulkError"]["properties"].keys() == {"detail", "errors", "items"}
+    assert "Authorization: Bearer" in description["info"]["description"]
+    for methods in description["paths"].values():
+        for operation in methods.values():
+            assert operation["description"]
+            is_bulk = operation["operationId"] == "create_links"
+            for status, response in operation["responses"].items():
+                if int(status) >= 400:
+                    schema = response["content"]["application/json"]["schema"]
+                    kind = "BulkError" if is_bulk and status in ("409", "422", "503") else "Error"
+                    assert schema == {"$ref": f"#/components/schemas/{kind}"}

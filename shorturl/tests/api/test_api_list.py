@@ -27,7 +27,7 @@ def test_newest_first_a_page_at_a_time(client: Client, headers: dict[str, str]) 
     ShortUrl.objects.get(key="key2").delete()
     first = client.get("/api/links?limit=2", headers=headers)
     assert keys(first) == ["key4", "key3"]
-    # What is made or deleted between two pages shifts nothing, be it the link that one ended with.
+    # Creating or deleting links between two pages shifts nothing, not even the last link shown.
     ShortUrl.objects.create(key="new", target_url=TARGET)
     ShortUrl.objects.get(key="key3").delete()
     assert first.json()["next"] == "http://testserver/api/links?limit=2&after=key3"
@@ -35,7 +35,7 @@ def test_newest_first_a_page_at_a_time(client: Client, headers: dict[str, str]) 
     assert (keys(second), second.json()["next"]) == (["key1", "key0"], None)  # though just full
 
 
-def test_a_page_holds_fifty_unless_told_in_few_statements(
+def test_a_page_holds_fifty_by_default_in_few_statements(
     client: Client, headers: dict[str, str], django_assert_num_queries: Any
 ) -> None:
     make(51)
@@ -52,7 +52,7 @@ def test_a_page_holds_fifty_unless_told_in_few_statements(
         *[("q", "%00"), ("tags", "%00"), ("tags", "x" * 51), ("state", "deleted"), ("state", "")],
     ],
 )
-def test_a_page_that_is_none(
+def test_an_invalid_parameter(
     client: Client, headers: dict[str, str], name: str, value: str
 ) -> None:
     response = client.get(f"/api/links?{name}={value}", headers=headers)
@@ -84,7 +84,7 @@ def test_filters(client: Client, headers: dict[str, str], query: str, found: lis
 
 
 def test_an_index_finds_the_tags() -> None:
-    """Although it leaves out the links without tags, and the query does not say so."""
+    """The index is partial, and the query does not repeat its condition."""
     make(1)
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
@@ -102,13 +102,13 @@ def test_an_unknown_parameter_is_named(client: Client, headers: dict[str, str]) 
     assert (response.status_code, fields(response)) == (422, {"tags": "repeated"})
 
 
-def test_one_link_counts_no_hit_and_is_not_for_caches(
+def test_reading_one_link_counts_no_hit_and_is_not_cached(
     client: Client, django_assert_num_queries: Any
 ) -> None:
     ShortUrl.objects.create(key="known", target_url=TARGET, hits=2**62)
     client.force_login(user())
     assert client.head("/api/links/known").status_code == 200
-    with django_assert_num_queries(1):  # even for who is logged in
+    with django_assert_num_queries(1):  # even with a login
         response = client.get("/api/links/known")
     assert response["Cache-Control"] == "no-store"
     link = response.json()

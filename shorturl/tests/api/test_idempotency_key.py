@@ -1,4 +1,4 @@
-"""The Idempotency-Key of POST /api/…; lab/catalogue has the races of two at once."""
+"""The Idempotency-Key of POST /api/…; lab/catalogue has its races."""
 
 from datetime import timedelta
 from typing import Any
@@ -36,19 +36,19 @@ def seen(response: Any) -> tuple[Any, ...]:
     return response.status_code, response.content, headers
 
 
-def test_the_same_request_gets_the_same_answer_and_is_carried_out_once(client: Client) -> None:
+def test_a_repeated_request_is_carried_out_once_and_gets_the_same_answer(client: Client) -> None:
     first = send(client)
     assert first.status_code == 201
     assert seen(send(client)) == seen(first)
-    assert seen(send(client, key='"a-key"')) == seen(first)  # as the draft writes it
+    assert seen(send(client, key='"a-key"')) == seen(first)  # quoted, as in the draft
     assert ShortUrl.objects.count() == 1
     assert send(client, key="another").json()["key"] != first.json()["key"]
     again = client.get(first["Location"], headers={"Idempotency-Key": "a-key"})
-    assert (again.status_code, again.json()["hits"]) == (200, 0)  # other methods take no notice
+    assert (again.status_code, again.json()["hits"]) == (200, 0)  # other methods ignore it
 
 
 def test_an_error_is_not_kept(client: Client) -> None:
-    """Nothing was done: the key is free, and the request is carried out when it is sent again."""
+    """The key stays free, and the same request is carried out later."""
     operations.create(TARGET, key="spring")
     taken, invalid = {**BODY, "key": "spring"}, {"target_url": "nothing"}
     answers = [send(client, body) for body in (taken, invalid, b"{")]
@@ -69,9 +69,9 @@ def test_another_request_with_that_key_is_refused(client: Client) -> None:
     assert len({fingerprint(request) for request in sent}) == 2
 
 
-def test_a_key_is_its_callers_own(client: Client) -> None:
+def test_each_caller_has_separate_keys(client: Client) -> None:
     mine, yours = bearer("mine"), bearer("yours")
-    keys = {send(client, **who).json()["key"] for who in (mine, yours, {})}
+    keys = {send(client, **headers).json()["key"] for headers in (mine, yours, {})}
     assert len(keys) == 3
     assert send(client, **mine).json()["key"] in keys
     refused = send(client, Authorization="Bearer shorturl_nobodys")
@@ -99,7 +99,7 @@ def test_a_malformed_key(client: Client, key: str) -> None:
     assert not ShortUrl.objects.exists()
 
 
-def test_what_is_not_the_requests_fault_is_not_kept(
+def test_an_answer_that_is_not_the_requests_fault_is_not_kept(
     client: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     def create_and_fail(*args: Any, **kwargs: Any) -> ShortUrl:
@@ -117,7 +117,7 @@ def test_what_is_not_the_requests_fault_is_not_kept(
 
 
 @each(STRATEGIES.values())
-def test_every_way_keeps_the_first_answer(strategy: Strategy[Answer]) -> None:
+def test_every_strategy_keeps_the_first_answer(strategy: Strategy[Answer]) -> None:
     def answer(status: int) -> IdempotencyRecord:
         return strategy.function("me", "key", "0", work=lambda: {"status": status})
 
@@ -126,7 +126,7 @@ def test_every_way_keeps_the_first_answer(strategy: Strategy[Answer]) -> None:
 
 
 @each(STRATEGIES.values())
-def test_a_lock_that_the_work_waits_for_is_no_request_in_progress(
+def test_a_lock_timeout_of_the_work_is_not_a_request_in_progress(
     strategy: Strategy[Answer], elsewhere: CursorWrapper
 ) -> None:
     def work() -> dict[str, int]:

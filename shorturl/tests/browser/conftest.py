@@ -1,6 +1,6 @@
-"""A real Chromium, pointed at Django's live server, and watched.
+"""Chromium against Django's live server; a problem that it reports fails the test.
 
-Without Chromium these tests are skipped; in CI (CI=true) they fail instead.
+Without Chromium these tests are skipped, or fail in CI (CI=true).
 """
 
 import os
@@ -15,7 +15,16 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connections
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    Response,
+    expect,
+    sync_playwright,
+)
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
@@ -27,15 +36,11 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # Whatever a page may ask for, nothing leaves this machine.
+    # No request of a page leaves this machine.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
 ]
-REPORT_VIOLATIONS = """
-    document.addEventListener("securitypolicyviolation", (event) =>
-        console.error(`policy violation: ${event.violatedDirective} ${event.blockedURI}`))
-"""
 
-# Milliseconds: generous, for a machine that does other things as well.
+# Milliseconds, generous for a busy machine.
 expect.set_options(timeout=20_000)
 
 NewPage = Callable[..., Page]
@@ -46,7 +51,7 @@ AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Chromium, started once for the tests of a file."""
-    # The shell is the same browser without windows, and takes half of the processor time.
+    # The shell is the same browser without windows and takes half the processor time.
     installed = map(shutil.which, ("chromium-headless-shell", "chromium"))
     path = os.environ.get("CHROMIUM") or next(filter(None, installed), None)
     if not path:
@@ -55,8 +60,8 @@ def browser() -> Iterator[Browser]:
             pytest.fail(reason)
         pytest.skip(reason)
     with pytest.MonkeyPatch.context() as patch:
-        # Playwright's event loop counts as running for as long as Playwright does, and Django
-        # keeps its ORM away from a thread with one. But a test only runs while the loop waits.
+        # Django refuses its ORM in a thread with a running event loop, such as Playwright's.
+        # A test runs only while that loop waits.
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
@@ -66,10 +71,10 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(autouse=True)
 def service(transactional_db: None, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A service where anybody may create, and which leaves no connection behind."""
+    """A service where visitors may create, and which leaves no connection behind."""
     settings.SHORTURL_PUBLIC_CREATE = True
-    # The live server has a thread per connection of the browser, which keeps it open; each would
-    # keep its database connection too, and the test database could not be removed.
+    # The live server has a thread for each connection of the browser. With persistent database
+    # connections, each thread would keep one, and the test database could not be dropped.
     monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 0)
 
 
@@ -89,14 +94,14 @@ class TargetPage(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def target_url() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), TargetPage) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=[0.02], daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/a/long/page"
         server.shutdown()
 
 
 @pytest.fixture
 def problems() -> Iterator[list[str]]:
-    """What the browser complains of: there must be nothing in the end."""
+    """Problems that the browser reports; there must be none at the end."""
     problems: list[str] = []
     yield problems
     assert not problems
@@ -106,37 +111,29 @@ def problems() -> Iterator[list[str]]:
 def new_page(
     browser: Browser, live_server: LiveServer, target_url: str, problems: list[str]
 ) -> Iterator[NewPage]:
-    """Open a page in a window of its own; takes the options of Browser.new_context()."""
+    """Open a page in a new window; takes the options of Browser.new_context()."""
     contexts: list[BrowserContext] = []
     foreign = target_url.removesuffix("/a/long/page")
 
-    def leaves(request: Request) -> None:
+    def on_request(request: Request) -> None:
         if not request.url.startswith((f"{live_server.url}/", f"{foreign}/", "data:")):
             problems.append(f"request to {request.url}")
+
+    def on_response(response: Response) -> None:
+        if response.status >= 400 and response.request.resource_type != "document":
+            problems.append(f"{response.status} for {response.url}")
+
+    def on_message(message: ConsoleMessage) -> None:
+        failed = message.text.startswith("Failed to load resource")  # see on_response
+        if message.type in ("error", "warning") and not failed:
+            problems.append(message.text)
 
     def new_page(**options: Any) -> Page:
         context = browser.new_context(base_url=live_server.url, **options)
         contexts.append(context)
-        context.add_init_script(REPORT_VIOLATIONS)
-        context.on("request", leaves)
-        context.on(
-            "response",
-            lambda response: (
-                problems.append(f"{response.status} for {response.url}")
-                if response.status >= 400 and response.request.resource_type != "document"
-                else None
-            ),
-        )
-        context.on(
-            "console",
-            lambda message: (
-                problems.append(message.text)
-                # Pages that come with a 4xx are meant to; anything else is seen above.
-                if message.type in ("error", "warning")
-                and not message.text.startswith("Failed to load resource")
-                else None
-            ),
-        )
+        context.on("request", on_request)
+        context.on("response", on_response)
+        context.on("console", on_message)
         context.on("weberror", lambda error: problems.append(str(error.error)))
         return context.new_page()
 

@@ -1,4 +1,4 @@
-"""The admin's pages and /api/docs in a browser, under the service's own policy."""
+"""The admin's pages and /api/docs in a browser, under the service's policy."""
 
 import json
 import re
@@ -28,7 +28,7 @@ OTHER_PAGES = (
 def test_a_token_from_making_it_to_revoking_it_and_every_other_page(
     page: Page, log_in: LogIn
 ) -> None:
-    """What the browser complains of, the fixtures make an error."""
+    """The fixtures make an error of each problem that the browser reports."""
     log_in(User.objects.create_superuser("operator"))
     page.goto("/admin/")
     page.get_by_role("link", name="API tokens", exact=True).click()
@@ -89,7 +89,7 @@ def test_shows_every_operation_and_calls_it(page: Page, log_in: LogIn, settings:
     expect(page.get_by_text("This counts no hit.")).to_be_visible()
     page.wait_for_load_state("networkidle")
 
-    create = try_out("create_link")  # as the one who is logged in
+    create = try_out("create_link")  # with the login
     create.locator("textarea").fill(json.dumps({"target_url": TARGET, "key": "mine"}))
     expect(answer(create)).to_contain_text('"key": "mine"')
     assert ShortUrl.objects.get().target_url == TARGET

@@ -1,4 +1,4 @@
-"""How the pages look: narrow, in light and dark, with nothing cut off; and the chart of visits."""
+"""The pages narrow and wide, in light and dark; and the chart of visits."""
 
 import re
 from datetime import timedelta
@@ -15,7 +15,7 @@ from shorturl.models import ShortUrl, VisitCount
 from shorturl.tests.browser.conftest import LogIn, NewPage, barriers, fits
 from shorturl.tests.callers import bearer
 
-PATHS = ["/", "/login", "/account/reset", "/a-key-of-20-letters-/stats", "/no/such/page"]
+PATHS = ["/", "/login", "/account/reset", "/no/such/page"]
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def look_at(page: Page, paths: list[str]) -> None:
 
 
 def test_wide_and_narrow_light_and_dark(new_page: NewPage) -> None:
-    """Both have enough contrast, and nothing moves for those who do not want it."""
+    """Light and dark have enough contrast. Nothing moves with reduced motion."""
     page = new_page(reduced_motion="reduce")
     look_at(page, PATHS)
     page.goto("/")
@@ -53,7 +53,7 @@ def test_wide_and_narrow_light_and_dark(new_page: NewPage) -> None:
     fits(page, 320)
 
 
-def test_ones_own_links(page: Page, log_in: LogIn, short_url: ShortUrl) -> None:
+def test_the_pages_of_a_user(page: Page, log_in: LogIn, short_url: ShortUrl) -> None:
     owner = User.objects.create_user("somebody-with-quite-a-long-name")
     ShortUrl.objects.update(owner=owner)
     log_in(owner)
@@ -62,7 +62,7 @@ def test_ones_own_links(page: Page, log_in: LogIn, short_url: ShortUrl) -> None:
     bearer("a-name-of-a-hundred-letters-" + "x" * 72, user=owner)
     look_at(page, ["/links", own, f"{own}/delete", f"/{short_url.key}/stats"])
     look_at(page, ["/account", "/account/password"])
-    # By keyboard alone.
+    # The keyboard is enough.
     page.goto("/links")
     page.get_by_label("Part of the key").focus()
     page.keyboard.type("20-letters")
@@ -108,7 +108,7 @@ def test_chooses_a_range_by_keyboard(new_page: NewPage, java_script: bool) -> No
 
 
 @pytest.mark.usefixtures("visited")
-def test_the_words_of_the_chart_do_not_touch(new_page: NewPage) -> None:
+def test_the_labels_of_the_chart_do_not_overlap(new_page: NewPage) -> None:
     page = new_page(reduced_motion="reduce")
     look_at(page, ["/spring/stats"])
     today = timezone.now().date()

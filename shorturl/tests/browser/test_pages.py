@@ -1,4 +1,4 @@
-"""A user with a browser: create, copy, follow, see the hit; and from an invitation to a token."""
+"""Browser tests of a user: create, copy, follow, see the hit; and from an invitation to a token."""
 
 import re
 from datetime import UTC, datetime
@@ -51,12 +51,12 @@ def test_create_copy_follow_and_see_the_hit(
     expect(page.locator("dt:text-is('Hits') + dd")).to_have_text("1")
     expect(page.get_by_role("link", name=target_url)).to_be_visible()
     for link in page.locator("footer a").all():
-        # Not GET, for which the lab starts to explore everything, beside all tests that follow.
+        # Not GET, for which the lab would start to explore every race.
         assert page.request.head(str(link.get_attribute("href"))).status == 200
 
 
 def test_a_taken_key_and_a_clipboard_that_is_closed(page: Page, target_url: str) -> None:
-    """What is wrong is said by its field; what cannot be copied is selected, as without HTTPS."""
+    """The error is at its field. A text that cannot be copied is selected, as without HTTPS."""
     page.add_init_script("""
         delete Navigator.prototype.clipboard;
         document.execCommand = () => false;
@@ -78,7 +78,7 @@ def test_a_taken_key_and_a_clipboard_that_is_closed(page: Page, target_url: str)
 
 
 def test_an_expiry_in_the_readers_time_zone(new_page: NewPage, target_url: str) -> None:
-    """It is typed, shown and edited there; without JavaScript in UTC. Each page names the zone."""
+    """It is typed and shown in it; without JavaScript in UTC. Each page names the zone."""
     page = new_page(timezone_id="America/New_York")
     page.goto("/")
     page.get_by_label("Target URL").fill(target_url)
@@ -105,7 +105,7 @@ def test_an_expiry_in_the_readers_time_zone(new_page: NewPage, target_url: str) 
     expect(page.get_by_label("Expiry")).to_have_accessible_description(re.compile("in UTC"))
 
 
-def test_ones_own_links_on_one_screen(page: Page, log_in: LogIn, live_server: LiveServer) -> None:
+def test_ten_links_fit_on_one_screen(page: Page, log_in: LogIn, live_server: LiveServer) -> None:
     owner = User.objects.create_user("somebody")
     for number in range(12):
         operations.create(
@@ -186,7 +186,7 @@ def test_without_javascript(new_page: NewPage, live_server: LiveServer, target_u
 def test_the_policy_is_in_force(page: Page, problems: list[str]) -> None:
     page.goto("/")
     for inline in ("style", "script"):
-        with page.expect_console_message(lambda message: "policy violation" in message.text):
+        with page.expect_console_message(lambda message: "Content Security Policy" in message.text):
             page.evaluate(
                 "inline => document.body.append(Object.assign("
                 "document.createElement(inline), { textContent: '1' }))",
@@ -196,14 +196,12 @@ def test_the_policy_is_in_force(page: Page, problems: list[str]) -> None:
         problems.clear()
 
 
-def test_what_the_service_makes_of_a_url_is_what_a_browser_makes_of_it(
-    page: Page, client: Client
-) -> None:
+def test_the_service_encodes_a_url_as_a_browser_does(page: Page, client: Client) -> None:
     for host, encoded in HOSTS.items():
         bracketed = f"[{host}]" if ":" in host else host
         hostname = page.evaluate("host => new URL(`https://${host}/`).hostname", bracketed)
         assert hostname.strip("[]") == encoded, host
-    # It goes to the same place, whether it is given the target or the Location.
+    # Target and Location are the same URL for the browser.
     href = "url => new URL(url).href"
     for number, target_url in enumerate(LOCATIONS):
         operations.create(target_url, key=str(number))

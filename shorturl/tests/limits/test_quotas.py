@@ -1,4 +1,4 @@
-"""Links per day and creates per minute: who spends them, and what a 429 says."""
+"""Links per day and creates per minute: the spenders, and what a 429 says."""
 
 import re
 from datetime import timedelta
@@ -32,7 +32,9 @@ def spent(period: timedelta = DAY) -> list[int]:
     )
 
 
-def test_each_token_account_and_network_has_its_own(client: Client, settings: Settings) -> None:
+def test_each_token_account_and_network_has_a_separate_quota(
+    client: Client, settings: Settings
+) -> None:
     first, second = bearer("first"), bearer("second")
     for headers in (first, second):
         made = [create(client, {"target_url": TARGET}, headers=headers) for _ in range(4)]
@@ -51,7 +53,7 @@ def test_each_token_account_and_network_has_its_own(client: Client, settings: Se
     assert not QuotaUsage.objects.filter(spender__contains="192.0.2").exists()
 
 
-def test_what_a_429_says_to_programs(client: Client, settings: Settings) -> None:
+def test_the_headers_of_a_429(client: Client, settings: Settings) -> None:
     settings.SHORTURL_CREATES_PER_MINUTE = 1
     headers = bearer()
     assert create(client, {"target_url": TARGET}, headers=headers).status_code == 201
@@ -64,11 +66,11 @@ def test_what_a_429_says_to_programs(client: Client, settings: Settings) -> None
         r"The quota of 1 creates a minute is used up\. Try again in \d+ seconds\.",
         response.json()["detail"],
     )
-    assert spent() == [1]  # what the day's quota had reserved is given back
+    assert spent() == [1]  # the link reserved from the day's quota is given back
 
 
 @pytest.mark.parametrize("strategy", ["reservation", "conditional_update", "row_lock"])
-def test_who_is_refused_by_one_quota_pays_none(
+def test_a_refusal_by_one_quota_spends_nothing_of_the_others(
     client: Client, settings: Settings, strategy: str
 ) -> None:
     settings.SHORTURL_SPENDING, settings.SHORTURL_CREATES_PER_MINUTE = strategy, 2
@@ -138,17 +140,17 @@ def test_a_spent_quota_lets_the_form_reuse(client: Client, settings: Settings) -
     assert ShortUrl.objects.count() == 1
 
 
-def test_a_link_that_is_made_meanwhile_is_paid_back(
+def test_a_link_that_was_created_concurrently_is_given_back(
     client: Client, own_links: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The look before the lock finds none, the one behind it does."""
+    """The query before the lock finds no link, and the query under the lock does."""
     assert reuse(client, own_links) == 201
     monkeypatch.setattr(operations, "reusable", lambda target_url, owner_id: None)
     assert reuse(client, own_links) == 200
     assert spent() == [1]
 
 
-def test_what_was_spent_last_is_given_back_whole() -> None:
+def test_the_last_spending_is_given_back_whole() -> None:
     quotas.spend("account 1", lambda: quotas.give_back("account 1", links=2), links=2)
     today = QuotaUsage.objects.filter(spender="account 1", period=DAY)
     assert [usage.spent for usage in today] == [0]
@@ -157,7 +159,7 @@ def test_what_was_spent_last_is_given_back_whole() -> None:
 def test_the_quota_bounds_the_answers_that_are_kept(
     client: Client, own_links: dict[str, str]
 ) -> None:
-    """A link that is found costs as much as its answer: sent again, that costs nothing."""
+    """An answer that reuses a link costs one link, because it is kept. Repeating it is free."""
     keys = ["a", "b", "c", "c", "d", "e"]
     found = [reuse(client, {**own_links, "Idempotency-Key": key}) for key in keys]
     assert found == [201, 200, 200, 200, 429, 429]
@@ -165,7 +167,7 @@ def test_the_quota_bounds_the_answers_that_are_kept(
     assert ShortUrl.objects.count() == 1
 
 
-def test_bulk_spends_a_link_for_each_that_it_makes(client: Client, headers: dict[str, str]) -> None:
+def test_a_bulk_spends_the_links_that_it_creates(client: Client, headers: dict[str, str]) -> None:
     def post(*keys: str | None, atomic: bool) -> Any:
         body = {"links": [{"target_url": TARGET, "key": key} for key in keys], "atomic": atomic}
         return client.post("/api/links/bulk", body, content_type=JSON, headers=headers)

@@ -1,4 +1,4 @@
-"""API tokens: how they are kept, and `manage.py token`."""
+"""API tokens: how they are stored, and `manage.py token`."""
 
 import hashlib
 from functools import partial
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 token = partial(run, "token")
 
 
-def test_create_prints_the_token_alone_and_does_not_keep_it() -> None:
+def test_create_prints_the_token_alone_and_stores_its_hash() -> None:
     out, err = token("create", "backup")
     text = out.removesuffix("\n")
     assert text.startswith("shorturl_")
@@ -30,7 +30,7 @@ def test_create_prints_the_token_alone_and_does_not_keep_it() -> None:
     assert not admitted(row["prefix"])
 
 
-def test_create_with_a_name_that_cannot_be_one() -> None:
+def test_create_with_an_invalid_name() -> None:
     token("create", "taken")
     for name in ("  ", "x" * 101, " taken ", "nul\0", "\udcff", "a\nb"):
         with pytest.raises(CommandError, match="is not a valid name"):
@@ -52,7 +52,7 @@ def test_revoke(by: str) -> None:
     assert ApiToken.objects.get(name="backup").revoked_at == first
 
 
-def test_revoke_what_is_not_one_token() -> None:
+def test_revoke_an_unknown_or_ambiguous_token() -> None:
     text = token("create", "backup")[0].strip()
     token("create", text[:17])
     for which in ("", "back", "shorturl_", "nul\0", "\udcff", text[:17]):

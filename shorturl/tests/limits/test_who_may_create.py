@@ -1,4 +1,4 @@
-"""Who may create: anybody when SHORTURL_PUBLIC_CREATE is set, else who has logged in."""
+"""Creating takes a login, unless SHORTURL_PUBLIC_CREATE is set."""
 
 from typing import Any
 
@@ -7,7 +7,6 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 from django.test import Client
-from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
 from shorturl import operations
@@ -17,12 +16,7 @@ from shorturl.tests.callers import TARGET, create, user
 FORM = {"target_url": "https://example.com/", "key": "spring"}
 PASSWORD = "correct horse battery staple"
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def private(settings: Settings) -> None:
-    settings.SHORTURL_PUBLIC_CREATE = False
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("private")]
 
 
 def test_visitor_may_follow_and_not_create(client: Client) -> None:
@@ -55,10 +49,10 @@ def test_a_user_logs_in_and_creates_and_logs_out(client: Client) -> None:
 
 
 @pytest.mark.parametrize("sent", [{}, {"Idempotency-Key": "a-key"}])
-def test_an_account_that_is_removed_meanwhile(
+def test_an_account_that_is_removed_during_the_request(
     client: Client, sent: dict[str, str], elsewhere: CursorWrapper
 ) -> None:
-    """Between the look at who it is and the INSERT, whose foreign key is checked at COMMIT."""
+    """It is removed between the check of the login and the INSERT."""
 
     def remove_first(execute: Any, sql: Any, *rest: Any) -> Any:
         if "INSERT INTO" in str(sql) and "shorturl_shorturl" in str(sql):

@@ -1,4 +1,4 @@
-"""What the form refuses, with which status, and what it says. test_validators.py has more URLs."""
+"""What the form refuses: statuses and messages. test_validators.py has more URLs."""
 
 from itertools import product
 from urllib.parse import urlencode
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
         ("key", "admin", "'admin' is reserved"),
     ],
 )
-def test_what_was_typed(client: Client, field: str, value: str, message: str) -> None:
+def test_invalid_fields(client: Client, field: str, value: str, message: str) -> None:
     response = client.post("/", {"target_url": TARGET_URL, "key": "", field: value})
     assert response.status_code == 422
     assert message in " ".join(response.context["form"].errors[field])
@@ -48,7 +48,7 @@ def test_what_was_typed(client: Client, field: str, value: str, message: str) ->
         (MULTIPART, DISPOSITION + b"https://a/\xff\r\n--x--\r\n", 422, "a replacement character"),
         (f"{FORM}; charset=utf-8", b"target_url=https://a/", 303, ""),
         (f"{FORM}; charset=latin-1", b"target_url=https://a/", 400, "</html>"),
-        # The standard knows forms in UTF-8 only, so an unknown name means nothing.
+        # The standard has forms in UTF-8 only, so an unknown charset is ignored.
         (f"{FORM}; charset=no-such-charset", b"target_url=https://a/", 303, ""),
         ("multipart/form-data; boundary=\xff", b"x", 400, "</html>"),
         (MULTIPART, b"--x\r\nbroken", 422, "</html>"),
@@ -56,7 +56,7 @@ def test_what_was_typed(client: Client, field: str, value: str, message: str) ->
         ("", b"", 422, "</html>"),
     ],
 )
-def test_how_the_form_is_encoded(
+def test_encodings_of_the_form(
     client: Client, content_type: str, body: bytes, status: int, says: str
 ) -> None:
     response = client.generic("POST", "/", body, content_type=content_type)
@@ -76,7 +76,7 @@ def test_bodies_around_the_limit(client: Client, settings: Settings) -> None:
     response = client.post("/api/links", body + "a", content_type="application/json")
     assert response.status_code == 413
     assert response.json() == {"detail": "The body is too large: send at most 65,536 bytes."}
-    # A character outside of the basic plane is sent as twelve.
+    # A character outside the basic plane is sent as twelve characters.
     body = urlencode({"target_url": "https://example.com/" + "🐘" * 1_980, "key": "long"})
     assert client.post("/", body, content_type=FORM).status_code == 303
     assert client.get("/long")["Location"].endswith("%F0%9F%90%98")
@@ -89,7 +89,7 @@ def test_too_many_fields_or_files(client: Client) -> None:
         assertContains(response, "The request has too many fields", status_code=413)
 
 
-def test_headers_that_are_not_ours(client: Client) -> None:
+def test_odd_headers(client: Client) -> None:
     # Django takes any digits for a port.
     response = client.post("/", {"target_url": TARGET_URL}, headers={"host": "testserver:99999"})
     assert response.status_code == 303

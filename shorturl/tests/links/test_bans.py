@@ -1,4 +1,4 @@
-"""Banned domains: manage.py ban, who is refused, what a redirect answers; and the preview."""
+"""Banned domains: manage.py ban, refused targets, the answer of a redirect; and the preview."""
 
 from collections.abc import Callable
 from functools import partial
@@ -29,7 +29,7 @@ Ban = Callable[..., tuple[str, str]]
 
 @pytest.fixture
 def ban(monkeypatch: pytest.MonkeyPatch) -> Ban:
-    """Return `manage.py ban`, after which the bans are read anew."""
+    """Return `manage.py ban`; no list of bans is cached."""
     monkeypatch.setattr(bans, "HOLDS", -1)
     monkeypatch.setattr(bans, "known", bans.Known(frozenset(), 0))
     return partial(run, "ban")
@@ -58,7 +58,7 @@ def test_the_command_says_what_would_be_right(ban: Ban, arguments: list[str], sa
         ban(*arguments)
 
 
-def test_the_host_is_read_as_a_browser_does() -> None:
+def test_the_host_is_parsed_as_a_browser_does() -> None:
     domains = frozenset({"banned.example", "xn--bcher-kva.example", "192.0.2.1", "2001:db8::1"})
     for target_url, is_banned in {
         "https://banned.example": True,
@@ -76,7 +76,7 @@ def test_the_host_is_read_as_a_browser_does() -> None:
         assert (location_of(target_url, domains) is None) is is_banned, target_url
 
 
-def test_no_link_is_made_or_changed_to_it(
+def test_a_banned_target_is_refused_everywhere(
     ban: Ban, client: Client, headers: dict[str, str], tmp_path: Path
 ) -> None:
     client.force_login(User.objects.create_user("somebody"))
@@ -106,8 +106,8 @@ def test_no_link_is_made_or_changed_to_it(
     assert targets == dict.fromkeys(("mine", "many", "new"), TARGET)
 
 
-def test_a_link_made_at_the_same_time_as_the_ban_leads_nowhere(ban: Ban, client: Client) -> None:
-    """The create looks, the ban is committed, the link is inserted: the redirect looks again."""
+def test_a_link_created_during_the_ban_leads_nowhere(ban: Ban, client: Client) -> None:
+    """The ban is committed between the check and the INSERT, so the redirect checks again."""
     bans.validate_not_banned(BANNED)
     ban("banned.example")
     operations.create(BANNED, key="late")
@@ -127,23 +127,23 @@ def test_a_link_made_at_the_same_time_as_the_ban_leads_nowhere(ban: Ban, client:
     assert listed["state"] == "banned"
     assert client.get("/api/links?state=banned").status_code == 422
     ShortUrl.objects.update(expires_at="2026-01-01T00:00Z")
-    assert client.get("/api/links/late").json()["state"] == "expired"  # as the redirect says
+    assert client.get("/api/links/late").json()["state"] == "expired"  # as the redirect answers
     ShortUrl.objects.update(expires_at=None, target_url="no URL")
     assert client.get("/api/links/late").json()["state"] == "live"
     ShortUrl.objects.update(target_url=BANNED)
     ban("--lift", "banned.example")
     assert client.get("/api/links/late").json()["state"] == "live"
     assert client.get("/late")["Location"] == BANNED
-    assert ShortUrl.objects.get().hits == 3  # what tells the target counts the hit
+    assert ShortUrl.objects.get().hits == 3  # an answer with the target counts a hit
 
 
-def test_the_bans_are_read_again_when_they_are_old(ban: Ban) -> None:
+def test_the_bans_are_read_again_when_the_cache_is_old(ban: Ban) -> None:
     ban("banned.example")
     bans.refresh()
     first = bans.known
     with pytest.raises(ValidationError, match="which is banned here"):
         bans.validate_not_banned(BANNED)
-    assert bans.known.domains is first.domains  # by which location_of() finds what it remembers
+    assert bans.known.domains is first.domains  # the key of the cache of location_of()
     ban("--lift", "banned.example")
     bans.HOLDS = 60
     bans.refresh()
@@ -153,8 +153,8 @@ def test_the_bans_are_read_again_when_they_are_old(ban: Ban) -> None:
     assert not bans.known.domains
 
 
-def test_a_read_that_began_earlier_and_ends_later_is_dropped(ban: Ban) -> None:
-    """One thread reads; the ban is committed; another thread reads it; the first one goes on."""
+def test_an_older_read_does_not_replace_a_newer_one(ban: Ban) -> None:
+    """A ban is committed and read after an earlier read has begun and before it ends."""
     begun: list[str] = []
 
     def meanwhile(execute: Any, sql: str, *arguments: Any) -> Any:
@@ -180,7 +180,7 @@ def test_the_preview_shows_where_a_link_leads_and_counts_nothing(client: Client)
     assertContains(page, f"{ShortUrl.objects.get(key='plain').created_at:%Y-%m-%d}")
     assertContains(client.get("/once+"), "example.com")
     assertNotContains(client.get("/once+"), "secret")
-    head = client.head("/once")  # which tells no target of a link with a limit, either
+    head = client.head("/once")  # does not show the target of a link with a limit, either
     assert (head.status_code, "Location" in head) == (302, False)
     assert not ShortUrl.objects.filter(hits__gt=0).exists()
     assert client.get("/once")["Location"] == "https://example.com/secret"

@@ -18,7 +18,7 @@ def test_candidates_are_a_bounded_number_at_each_length_and_then_longer(
     assert {len(key) for key in keys.candidates(19)} == {19, 20}  # no key can be longer
 
 
-def test_candidates_are_letters_and_digits_hardly_ever_the_same_and_never_reserved(
+def test_candidates_are_random_letters_and_digits_and_never_reserved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawn = [keys.draw(7) for _ in range(1_000)]
@@ -63,7 +63,7 @@ def test_a_custom_key() -> None:
     ],
 )
 def test_a_collision_on_another_node(name: str, is_ours: bool) -> None:
-    """Citus passes the message on, and leaves out the fields that name table and constraint."""
+    """Citus forwards the message without the fields for the table and the constraint."""
     for message in (
         f'duplicate key value violates unique constraint "{name}"',
         f"doppelter Schlüsselwert verletzt Unique-Constraint »{name}«",

@@ -1,4 +1,4 @@
-"""Limit and expiry: how they are given, changed and taken away, and what is refused."""
+"""Limit and expiry: set, changed, removed and refused."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +20,7 @@ PAST = "2020-01-01T00:00:00Z"
 
 
 def state(client: Client, key: str) -> tuple[int, str]:
-    """Return what following the link without counting answers, and what the API says of it."""
+    """Return the status of a HEAD of the link, and its state in the API."""
     return client.head(f"/{key}").status_code, client.get(f"/api/links/{key}").json()["state"]
 
 
@@ -53,7 +53,7 @@ def test_by_the_api(client: Client, headers: dict[str, str]) -> None:
         ({"expires_at": "soon"}, {"expires_at": "datetime_from_date_parsing"}),
     ],
 )
-def test_what_the_api_refuses(
+def test_invalid_values_in_the_api(
     client: Client, headers: dict[str, str], values: Any, faults: Any
 ) -> None:
     response = create(client, {"target_url": TARGET, **values})
@@ -63,8 +63,10 @@ def test_what_the_api_refuses(
     assert (response.status_code, fields(response)) == (422, faults)
 
 
-def test_any_offset_is_utc(client: Client, headers: dict[str, str]) -> None:
-    """PostgreSQL itself takes less than 16 hours."""
+def test_an_expiry_with_any_offset_is_stored_in_utc(
+    client: Client, headers: dict[str, str]
+) -> None:
+    """PostgreSQL itself accepts offsets below 16 hours."""
     said = "2099-01-02T00:00:00+23:59"
     body = {"target_url": TARGET, "key": "one", "expires_at": said}
     assert create(client, body).json()["expires_at"] == "2099-01-01T00:01:00Z"
@@ -77,8 +79,8 @@ def test_any_offset_is_utc(client: Client, headers: dict[str, str]) -> None:
     assert str(link_files.moment("expires_at", said)) == "2099-01-01 00:01:00+00:00"
 
 
-def test_a_limit_below_what_was_counted(client: Client, headers: dict[str, str]) -> None:
-    """By whichever strategy; and the table itself refuses it, too."""
+def test_a_limit_below_the_hits_counted(client: Client, headers: dict[str, str]) -> None:
+    """The hits include partial counts, and a CHECK constraint refuses the limit, too."""
     link = ShortUrl.objects.create(key="hot", target_url=TARGET, hits=3)
     PartialCount.objects.create(short_url=link, slot=0, hits=4)
     response = change(client, "hot", {"max_hits": 6}, headers=headers)
@@ -94,7 +96,7 @@ def test_a_limit_below_what_was_counted(client: Client, headers: dict[str, str])
         ShortUrl.objects.create(key="zero", target_url=TARGET, max_hits=0)
 
 
-def test_a_roll_up_leaves_alone_what_may_not_fit(client: Client) -> None:
+def test_a_roll_up_leaves_counts_that_exceed_the_limit(client: Client) -> None:
     full = ShortUrl.objects.create(key="full", target_url=TARGET, hits=2, max_hits=2)
     PartialCount.objects.create(short_url=full, hits=1)
     other = ShortUrl.objects.create(key="other", target_url=TARGET)
@@ -105,7 +107,7 @@ def test_a_roll_up_leaves_alone_what_may_not_fit(client: Client) -> None:
 
 
 def test_another_owners_link_gets_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even when it changes hands after its key was read, before its counts are gathered."""
+    """Nor if the owner changes after the key was read and before its counts are gathered."""
     mine, yours = user(), user()
     link = ShortUrl.objects.create(key="ours", target_url=TARGET, owner=mine)
     PartialCount.objects.create(short_url=link, hits=1)
@@ -115,7 +117,7 @@ def test_another_owners_link_gets_no_limit(monkeypatch: pytest.MonkeyPatch) -> N
         ShortUrl.objects.filter(key=key).update(owner=yours)
         gather(key, limit)
 
-    with monkeypatch.context() as patch, transaction.atomic():  # of a request, which goes on
+    with monkeypatch.context() as patch, transaction.atomic():  # the request's, which stays usable
         patch.setattr(operations, "gather", handed_over)
         assert not operations.change(ShortUrl.objects.filter(owner=mine), max_hits=5)
     assert ShortUrl.objects.get().max_hits is None
@@ -175,7 +177,7 @@ def test_in_the_admin(client: Client) -> None:
 
 
 @pytest.mark.parametrize("in_the_admin", [False, True])
-def test_a_form_leaves_alone_what_others_have_changed_since(
+def test_a_form_keeps_concurrent_changes_of_other_fields(
     client: Client, headers: dict[str, str], in_the_admin: bool
 ) -> None:
     owner = user("view_shorturl", "change_shorturl", staff=True)
@@ -187,7 +189,7 @@ def test_a_form_leaves_alone_what_others_have_changed_since(
     changed = {"target_url": OTHER, "max_hits": 9, "expires_at": "2098-01-01T00:00:00Z"}
     assert change(client, "hot", changed, headers=headers).status_code == 200
     assert client.post(path, form).status_code in (302, 303)
-    # What is typed is kept apart from what was shown, also when the form comes back with an error.
+    # The form keeps the initial values also when it comes back with an error.
     form = shown(client.post(path, form | {"max_hits": "0"})) | {"max_hits": ""}
     assert client.post(path, form).status_code in (302, 303)
     link.refresh_from_db()

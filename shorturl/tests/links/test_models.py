@@ -1,6 +1,4 @@
-"""Creating and resolving as an application calls them, and what the table itself sees to."""
-
-from functools import partial
+"""Creating and resolving as the service calls them, and the constraints of the table."""
 
 import pytest
 from django.core.exceptions import ValidationError
@@ -8,7 +6,6 @@ from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from pginterleave import Outcome, explore
 from shorturl import operations
 from shorturl.models import ShortUrl
 
@@ -32,7 +29,7 @@ def test_create_and_resolve_are_one_statement_each_after_a_check(settings: Setti
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("change", ["hits = -1", "key = 'twin'", "target_url = NULL"])
-def test_the_database_is_the_authority(change: str) -> None:
+def test_constraints_of_the_table(change: str) -> None:
     ShortUrl.objects.create(key="twin", target_url=TARGET)
     ShortUrl.objects.create(key="other", target_url=TARGET)
     with pytest.raises(IntegrityError), transaction.atomic(), connection.cursor() as cursor:
@@ -40,7 +37,7 @@ def test_the_database_is_the_authority(change: str) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("name", ["on_conflict", "permuted_sequence"])  # which draws no keys
+@pytest.mark.parametrize("name", ["on_conflict", "permuted_sequence"])  # the second draws no keys
 def test_deleting_many_keeps_their_keys_too(settings: Settings, name: str) -> None:
     settings.SHORTURL_CREATING = name
     operations.create(TARGET, key="one")
@@ -54,9 +51,9 @@ def test_deleting_many_keeps_their_keys_too(settings: Settings, name: str) -> No
 
 @pytest.mark.django_db(transaction=True)
 def test_hits_are_counted_in_place() -> None:
-    """With the fill factor's room, no update of `hits` has to touch an index (they are HOT).
+    """The fill factor leaves room for HOT updates of `hits`, which touch no index.
 
-    In new pages, and once for each row: a snapshot anywhere could keep old versions in the others.
+    The pages are new and each row is updated once, so that no other snapshot keeps old versions.
     """
     table = ShortUrl._meta.db_table
 
@@ -81,16 +78,3 @@ def test_hits_are_counted_in_place() -> None:
         operations.resolve(f"k{number}")
     all_after, in_place_after = updates()
     assert (all_after - all_before, in_place_after - in_place_before) == (50, 50)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_two_people_make_the_same_tag() -> None:
-    def both_are_found(outcomes: list[Outcome]) -> str:
-        found = ShortUrl.objects.matching({"q": "", "tags": ["new"], "state": ""})
-        return "" if found.count() == 2 else f"{found.count()} of 2 links have the tag"
-
-    explore(
-        [partial(operations.create, TARGET, tags=["new"])] * 2,
-        setup=ShortUrl.objects.all().erase,
-        invariant=both_are_found,
-    ).assert_safe()

@@ -1,4 +1,4 @@
-"""What a target URL may be. test_bad_input.py shows how the form answers."""
+"""Valid and invalid target URLs. test_bad_input.py has the answers of the form."""
 
 import pytest
 from django.core.exceptions import ValidationError
@@ -71,7 +71,7 @@ def test_valid() -> None:
         ("host", "https://\ue000.example/"),
         ("host", "https://256.0.0.1/"),
         ("host", "https://example.1/"),
-        # What decodes to nothing, to ASCII, or to what would be written another way.
+        # Punycode that decodes to nothing, to ASCII, or to a host with another encoding.
         ("host", "https://xn--a.example/"),
         ("host", "https://xn--ab-.example/"),
         ("host", "https://xn--wca1031k.example/"),
@@ -88,7 +88,7 @@ def test_invalid(code: str, target_url: str) -> None:
 
 
 def test_brackets_are_for_ipv6_only() -> None:
-    """Older Pythons take what stands in the brackets for the host, newer ones refuse to split."""
+    """Older versions of Python take the text in brackets for the host; newer ones refuse it."""
     for netloc in ("ex[ample].com", "example.com[", "[::1]x", "[192.0.2.1]", "[]"):
         with pytest.raises(ValidationError):
             validate_target_url(f"https://{netloc}/")
@@ -117,7 +117,7 @@ def test_message_names_the_character_and_where_it_is(characters: str, name: str)
         assert error.value.messages[0].isprintable()
 
 
-# Hosts, and what a browser makes of them; browser/test_pages.py asks one.
+# Hosts, and their form in a browser; browser/test_pages.py compares them with one.
 HOSTS = {
     "Example.COM": "example.com",
     "example.com.": "example.com.",

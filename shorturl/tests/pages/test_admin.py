@@ -1,16 +1,18 @@
-"""/admin/ of short URLs: looking, editing a target without losing a hit, deleting."""
+"""/admin/ of short URLs and of API tokens."""
 
 import re
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from shorturl.models import ShortUrl
-from shorturl.tests.callers import OTHER, TARGET, text, user
+from shorturl.models import ApiToken, ShortUrl
+from shorturl.tests.callers import OTHER, TARGET, admitted, text, user
 
 pytestmark = pytest.mark.django_db
 
@@ -57,7 +59,7 @@ def test_a_list_is_bounded(admin_client: Client, django_assert_max_num_queries: 
     assert "a" * 100 not in response.content.decode()
 
 
-def test_nothing_is_made_here(admin_client: Client) -> None:
+def test_nothing_is_created_here(admin_client: Client) -> None:
     assert f'href="{reverse("index")}"' in admin_client.get(LIST).content.decode()
     assert admin_client.get(f"{LIST}add/").status_code == 403
     assert admin_client.post(f"{LIST}add/", {"target_url": TARGET}).status_code == 403
@@ -65,10 +67,10 @@ def test_nothing_is_made_here(admin_client: Client) -> None:
 
 
 def test_only_the_target_can_be_edited(admin_client: Client, link: ShortUrl) -> None:
-    """And only the target is written, so that a hit that arrives meanwhile is not lost."""
+    """Only the target is written, so that no concurrent hit is lost."""
     form = admin_client.get(page(link)).content.decode()
     assert 'name="target_url"' in form
-    assert "maxlength" not in form  # at which a browser cuts what is pasted without a word
+    assert "maxlength" not in form  # a browser would cut a pasted text without a message
     sent = {"target_url": OTHER, "key": "mine", "hits": 0, "created_at": "", "deleted_at": "now"}
     with CaptureQueriesContext(connection) as queries:
         assert admin_client.post(page(link), sent).status_code == 302
@@ -80,9 +82,7 @@ def test_only_the_target_can_be_edited(admin_client: Client, link: ShortUrl) -> 
     assert edited.created_at == link.created_at
 
 
-def test_title_and_tags_and_a_target_that_cannot_be_one(
-    admin_client: Client, link: ShortUrl
-) -> None:
+def test_title_and_tags_and_an_invalid_target(admin_client: Client, link: ShortUrl) -> None:
     said = text(admin_client.post(page(link), {"target_url": "https://testserver/x"}))
     assert "is an address of this service" in said
     assert ShortUrl.objects.get().target_url == TARGET
@@ -94,7 +94,7 @@ def test_title_and_tags_and_a_target_that_cannot_be_one(
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_deleting_says_what_happens_and_keeps_the_row(
+def test_deleting_asks_first_and_keeps_the_row(
     admin_client: Client, link: ShortUrl, several: bool
 ) -> None:
     address = LIST if several else page(link, "delete")
@@ -109,7 +109,7 @@ def test_deleting_says_what_happens_and_keeps_the_row(
     assert gone.deleted_at is not None
 
 
-def test_a_deleted_one_can_only_be_looked_at(admin_client: Client, link: ShortUrl) -> None:
+def test_a_deleted_link_is_read_only(admin_client: Client, link: ShortUrl) -> None:
     link.delete()
     before = ShortUrl.objects.values().get()
     assert "deleted at" in text(admin_client.get(page(link))).lower()
@@ -120,7 +120,7 @@ def test_a_deleted_one_can_only_be_looked_at(admin_client: Client, link: ShortUr
     assert ShortUrl.objects.values().get() == before
 
 
-def test_one_that_is_deleted_while_it_is_edited(admin_client: Client, link: ShortUrl) -> None:
+def test_a_link_that_is_deleted_while_it_is_edited(admin_client: Client, link: ShortUrl) -> None:
     def delete_first(execute: Any, sql: str, *rest: Any) -> Any:
         if sql.startswith('UPDATE "shorturl_shorturl" SET "target_url"'):
             link.delete()
@@ -132,7 +132,7 @@ def test_one_that_is_deleted_while_it_is_edited(admin_client: Client, link: Shor
     assert ShortUrl.objects.get().target_url == TARGET
 
 
-def test_who_may_only_look(client: Client, link: ShortUrl) -> None:
+def test_the_permission_to_view_alone(client: Client, link: ShortUrl) -> None:
     client.force_login(user("view_shorturl", staff=True))
     assert rows(client.get(LIST)) == ["known"]
     assert 'name="target_url"' not in client.get(page(link)).content.decode()
@@ -141,15 +141,14 @@ def test_who_may_only_look(client: Client, link: ShortUrl) -> None:
     assert ShortUrl.objects.get().deleted_at is None
 
 
-# What no page of the admin asks for, and what PostgreSQL or Python would refuse, is no 500
-
+# A request that no page of the admin sends, and that PostgreSQL or Python would refuse, is no 500.
 LISTS = ["shorturl/shorturl", "shorturl/apitoken", "auth/user", "auth/group"]
 
 
-# A statement that PostgreSQL refuses would end the transaction of a test.
+# A statement that PostgreSQL refuses would abort the transaction of the test.
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("path", LISTS)
-def test_a_filter_that_makes_no_sense(admin_client: Client, path: str) -> None:
+def test_an_invalid_filter(admin_client: Client, path: str) -> None:
     name = {"shorturl/shorturl": "key", "auth/user": "username"}.get(path, "name")
     queries = [f"{name}__regex=(", f"{name}=%00"]
     if path.startswith("shorturl/"):
@@ -160,10 +159,66 @@ def test_a_filter_that_makes_no_sense(admin_client: Client, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", LISTS)
-def test_a_selection_of_what_is_not_an_id(admin_client: Client, path: str) -> None:
+def test_an_invalid_id_in_a_selection(admin_client: Client, path: str) -> None:
     action = "revoke" if path == "shorturl/apitoken" else "delete_selected"
     response = admin_client.post(
         f"/admin/{path}/", {"action": action, "_selected_action": ["1", "a"]}
     )
     assert response.status_code == 400
     assert "something that is not an id" in response.content.decode()
+
+
+TOKENS = "/admin/shorturl/apitoken/"
+ALL = {f"can_{scope}": "on" for scope in ApiToken.SCOPES}
+
+
+def add_token(admin_client: Client, **also: str) -> str:
+    response = admin_client.post(f"{TOKENS}add/", {"name": "backup", **ALL, **also})
+    assert "no-store" in response["Cache-Control"]
+    shown = re.search(r'<pre id="token">(\S+)</pre>', response.content.decode())
+    assert shown, text(response)
+    return shown[1]
+
+
+@pytest.mark.parametrize("button", ["_save", "_addanother", "_continue"])
+def test_a_new_token_is_shown_once_and_stored_nowhere(admin_client: Client, button: str) -> None:
+    assert "prefix" not in admin_client.get(f"{TOKENS}add/").content.decode()
+    token = add_token(admin_client, **{button: "Save"})
+    assert admitted(token)
+    stored = ApiToken.objects.get()
+    for path in (TOKENS, f"{TOKENS}{stored.pk}/change/", f"{TOKENS}{stored.pk}/history/"):
+        assert token not in admin_client.get(path).content.decode()
+    assert token not in str(list(ApiToken.objects.values()) + list(LogEntry.objects.values()))
+    assert token not in str([session.get_decoded() for session in Session.objects.all()])
+    assert token not in str(admin_client.cookies)
+
+
+def test_revoking(admin_client: Client) -> None:
+    token = add_token(admin_client)
+    sent = {"action": "revoke", "_selected_action": [ApiToken.objects.get().pk]}
+    assert "Tokens revoked: 1." in text(admin_client.post(TOKENS, sent, follow=True))
+    assert not admitted(token)
+    before = ApiToken.objects.get().revoked_at
+    assert "Tokens revoked: 0." in text(admin_client.post(TOKENS, sent, follow=True))
+    assert ApiToken.objects.get().revoked_at == before
+
+
+def test_a_token_can_be_renamed_and_not_deleted(admin_client: Client) -> None:
+    """Only changed fields are written, so that no concurrent revocation is undone."""
+    token = add_token(admin_client)
+    stored = ApiToken.objects.get()
+    sent = {"name": "archive", **ALL, "digest": "0" * 64, "revoked_at": "2001-01-01"}
+    with CaptureQueriesContext(connection) as queries:
+        assert admin_client.post(f"{TOKENS}{stored.pk}/change/", sent).status_code == 302
+    (update,) = [each["sql"] for each in queries if "UPDATE" in each["sql"]]
+    assert update.startswith('UPDATE "shorturl_apitoken" SET "name" = \'archive\' WHERE')
+    renamed = ApiToken.objects.get()
+    assert (renamed.name, renamed.digest) == ("archive", stored.digest)
+    assert admitted(token)
+    assert admin_client.post(f"{TOKENS}{stored.pk}/delete/", {"post": "yes"}).status_code == 403
+
+
+def test_creating_a_token_takes_the_permission(client: Client) -> None:
+    client.force_login(user("view_apitoken", staff=True))
+    assert client.post(f"{TOKENS}add/", {"name": "backup"}).status_code == 403
+    assert not ApiToken.objects.exists()

@@ -1,6 +1,7 @@
-"""Our own error pages. They must come when nothing else works, so none needs the database."""
+"""Error pages, none of which needs the database; and the security headers of all pages."""
 
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from django.views.csrf import csrf_failure
 from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains
 
+from shorturl import operations
 from shorturl.pages.views import bad_request
 
 
@@ -40,7 +42,7 @@ def test_all_render_without_the_database(rf: RequestFactory) -> None:
 
 
 def test_they_find_their_style_in_production(settings: Settings, tmp_path: Path) -> None:
-    """There, every static file has its hash in its name. No page needs the request."""
+    """There, the name of every static file has its hash. No page needs the request."""
     settings.STATIC_ROOT = tmp_path
     settings.STORAGES = {
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.ManifestStaticFilesStorage"}
@@ -57,7 +59,7 @@ def test_they_find_their_style_in_production(settings: Settings, tmp_path: Path)
 
 
 @pytest.mark.django_db
-def test_what_was_not_found_is_named_and_nobody_is_to_log_in_again(admin_client: Client) -> None:
+def test_a_404_names_the_path_and_a_403_asks_for_no_login(admin_client: Client) -> None:
     response = admin_client.get("/no/such<page>")
     assertContains(response, "<code>/no/such%3Cpage%3E</code>", status_code=404)
     assertContains(response, "A short URL may have been deleted", status_code=404)
@@ -67,9 +69,33 @@ def test_what_was_not_found_is_named_and_nobody_is_to_log_in_again(admin_client:
 
 
 @pytest.mark.django_db
-def test_another_host_is_named_to_programs_and_to_people(client: Client) -> None:
+def test_an_unknown_host_is_explained(client: Client) -> None:
     said = "The Host header names no host of this service (ALLOWED_HOSTS)."
     for path in ("/api", "/api/links"):
         response = client.get(path, headers={"Host": "other.example"})
         assert (response.status_code, response.json()) == (400, {"detail": said})
     assertContains(client.get("/", headers={"Host": "other.example"}), said, status_code=400)
+
+
+PATHS = ["/", "/login", "/spring/stats", "/spring/qr.svg", "/unknown", "/no/such/page"]
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+@pytest.mark.django_db
+def test_security_headers() -> None:
+    """They keep a browser from running, loading and framing foreign content."""
+    operations.create("https://example.com/", key="spring")
+    for method, path in product(("GET", "POST", "PATCH"), PATHS):
+        # The CSRF protection refuses a POST, with a page that has the headers, too.
+        response = Client(enforce_csrf_checks=True).generic(method, path)
+        assert response.headers.items() >= HEADERS.items(), (method, path)
+        directives = response["Content-Security-Policy"].split("; ")
+        policy = dict(directive.split(" ", 1) for directive in directives)
+        assert policy.pop("default-src") == "'none'"
+        assert set(policy.values()) <= {"'self'", "'none'"}
+        assert {"base-uri", "form-action", "frame-ancestors"} <= set(policy)

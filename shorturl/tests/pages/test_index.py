@@ -1,4 +1,4 @@
-"""GET and POST /: the form, and what becomes of what was typed into it."""
+"""GET and POST /: the form that creates a short URL."""
 
 import pytest
 from django.test import Client
@@ -17,9 +17,9 @@ def test_creates_and_goes_to_the_page_of_the_short_url(client: Client) -> None:
     assertNotContains(client.get("/"), "aria-invalid")
     response = client.post("/", {"target_url": f" {TARGET_URL}\n", "key": ""})
     short_url = ShortUrl.objects.get()
-    assert short_url.target_url == TARGET_URL  # without the space around what was pasted
+    assert short_url.target_url == TARGET_URL  # without the surrounding white space
     assert len(short_url.key) == 7
-    # 303: whatever the method was, the browser goes on with GET, and a reload creates nothing.
+    # After a 303 the browser sends a GET, and a reload creates nothing.
     assertRedirects(response, f"/{short_url.key}/stats", status_code=303)
 
 
@@ -29,7 +29,7 @@ def test_the_message_belongs_to_its_field(client: Client) -> None:
     assertContains(response, "<title>Error: Shorten a URL · shorturl</title>", status_code=422)
     assertContains(response, 'value="spring"', status_code=422)
     form = response.context["form"]
-    # The cursor is where there is something to correct, and nowhere else.
+    # The cursor is in the field with the error alone.
     assert "autofocus" in str(form["target_url"])
     assert "autofocus" not in str(form["key"])
     assert not ShortUrl.objects.exists()

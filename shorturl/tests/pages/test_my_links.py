@@ -1,4 +1,4 @@
-"""The pages of one's own links: /links, /links/KEY and /links/KEY/delete."""
+"""The pages of a user's links: /links, /links/KEY and /links/KEY/delete."""
 
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
@@ -38,7 +38,7 @@ def test_a_visitor_logs_in_first(client: Client) -> None:
     assertContains(client.get("/"), 'href="/login"')
 
 
-def test_lists_ones_own_newest_first(client: Client, owner: User) -> None:
+def test_lists_the_users_links_newest_first(client: Client, owner: User) -> None:
     operations.create(OTHER, key="newer", owner_id=owner.pk)
     operations.create(TARGET, key="theirs", owner_id=user().pk)
     operations.create(TARGET, key="nobodys")
@@ -120,7 +120,7 @@ def test_edits_title_and_tags(client: Client, owner: User) -> None:
     page = client.get("/links/known")
     assertContains(page, 'name="tags" value="b, a"')
     assertContains(client.get("/links"), '<a class="tag" href="?tags=b">b</a>')
-    # What another session changes meanwhile is kept, unless the form changes it, too.
+    # A concurrent change is kept, unless the form changes the same field.
     ShortUrl.objects.update(title="Summer")
     client.post("/links/known", {**form, **shown(page), "title": "Spring 2026", "tags": ""})
     assert (stored().title, stored().tags) == ("Summer", None)
@@ -140,7 +140,7 @@ def test_edits_the_target(client: Client, owner: User) -> None:
     with CaptureQueriesContext(connection) as sent:
         response = client.post("/links/known", {"target_url": OTHER, "key": "x", "hits": "9"})
     assert (response.status_code, response["Location"]) == (303, "/links")
-    # Whose it is, is asked by the statement that changes it.
+    # The statement that changes the link checks its owner.
     (update,) = [each["sql"] for each in sent if each["sql"].startswith("UPDATE")]
     assert f'"owner_id" = {owner.pk}' in update
     assert (stored().target_url, stored().hits) == (OTHER, 0)
@@ -166,7 +166,7 @@ def test_another_site_changes_nothing(owner: User) -> None:
     assert (stored().target_url, stored().deleted_at) == (TARGET, None)
 
 
-def test_an_overview_of_them(client: Client, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overview(client: Client, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     today = datetime.combine(timezone.now().date(), time.min, UTC)
     days = {"steady": [10, 40], "fading": [20, 45], "gone": [35, 45], "bots": [40], "late": [0, 40]}
     for number, (key, ago) in enumerate(days.items()):

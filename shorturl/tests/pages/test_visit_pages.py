@@ -1,4 +1,4 @@
-"""What the page of a short URL, and the API, show of its visits."""
+"""Visits on the page of a short URL and in the API."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -32,7 +32,7 @@ def short_url() -> ShortUrl:
 
 @pytest.fixture
 def record(short_url: ShortUrl) -> Record:
-    """Make visits, and as many hits."""
+    """Record visits and as many hits."""
 
     def record(starts_at: str, unit: str | None = HOUR, hits: int = 1, **kind: Any) -> None:
         ShortUrl.objects.filter(pk=short_url.pk).update(hits=F("hits") + hits)
@@ -45,7 +45,7 @@ def record(short_url: ShortUrl) -> Record:
 
 @pytest.fixture
 def three_days(record: Record) -> None:
-    """Visits of three days, of which the oldest one is kept by day, and of a month before."""
+    """Visits of three days, the oldest of which is kept by day, and of the month before."""
     record("2026-02-01", MONTH, hits=40)
     record("2026-03-01", DAY, hits=8, referrer="news.example")
     record("2026-03-02T10:00", referrer="news.example")
@@ -71,7 +71,7 @@ def test_counts_by_hour_day_and_month(client: Client, three_days: None) -> None:
         ("month", "2026-02-01T00:00:00Z", None, 40, 0),
         ("month", "2026-03-01T00:00:00Z", None, 12, 3),
     ]
-    # What is kept by month has no day, and stands for itself.
+    # Visits that are kept by month have no day and are an item of their month.
     assert rows(visits(client, **query)) == [
         ("month", "2026-02-01T00:00:00Z", None, 40, 0),
         ("day", "2026-03-01T00:00:00Z", None, 8, 0),
@@ -131,7 +131,7 @@ def test_as_csv_with_the_total(client: Client, three_days: None) -> None:
         ("format=xml", "format", "'json' or 'csv'"),
     ],
 )
-def test_a_range_that_is_none(
+def test_an_invalid_range(
     client: Client, short_url: ShortUrl, query: str, field: str, says: str
 ) -> None:
     response = client.get(f"/api/links/spring/visits?{query}", headers=bearer())
@@ -143,14 +143,14 @@ def test_a_range_that_is_none(
         assertContains(page, 'class="errorlist"', status_code=422)
 
 
-def test_the_ends_of_time(client: Client, three_days: None) -> None:
+def test_the_first_and_the_last_day_of_the_calendar(client: Client, three_days: None) -> None:
     for day, by in product(("0001-01-01", "9999-12-31"), Bucket):
         assert visits(client, **{"from": day, "to": day, "by": by})["items"] == []
         assert visits(client, to=day)["hits"] == 55
         assert client.get("/spring/stats", {"from": day, "to": day, "by": by}).status_code == 200
 
 
-def test_somebody_elses_are_as_if_there_were_none(
+def test_visits_of_a_foreign_link_are_404(
     client: Client, short_url: ShortUrl, settings: Settings
 ) -> None:
     settings.SHORTURL_PUBLIC_STATS = False
@@ -165,8 +165,8 @@ def test_somebody_elses_are_as_if_there_were_none(
     assert client.get(path).status_code == 200
 
 
-def test_hits_and_visits_are_of_one_moment(client: Client, record: Record) -> None:
-    """A hit that arrives after the link was found is in both, or in neither."""
+def test_hits_and_visits_are_of_one_snapshot(client: Client, record: Record) -> None:
+    """A hit that arrives after the link was read is in both, or in neither."""
     today = timezone.now().date().isoformat()
 
     def arrives(execute: Any, statement: Any, *others: Any) -> Any:
@@ -181,7 +181,7 @@ def test_hits_and_visits_are_of_one_moment(client: Client, record: Record) -> No
     assert (found.hits, found.recorded, found.total.people) == (2, 2, 2)
 
 
-def test_what_is_not_recorded_is_said(client: Client, record: Record) -> None:
+def test_the_hits_that_are_not_recorded(client: Client, record: Record) -> None:
     record(timezone.now().date().isoformat(), hits=1_000)
     assert "not recorded" not in text(client.get("/spring/stats"))
     ShortUrl.objects.update(hits=1_200)
@@ -189,13 +189,13 @@ def test_what_is_not_recorded_is_said(client: Client, record: Record) -> None:
     said = "Of 1,234 hits, 234 are not recorded"
     assert said in text(client.get("/spring/stats"))
     assert visits(client)["not_recorded"] == 234
-    # What is recorded before and after the range is recorded, too.
+    # `recorded` includes visits before and after the range.
     day = timezone.now().date() - timedelta(days=3)
     found = visits(client, **{"from": day, "to": day})
     assert (found["people"], found["recorded"], found["not_recorded"]) == (0, 1_000, 234)
     record("2020-01-01", DAY)
     assert visits(client)["recorded"] == 1_001
-    # For a part of its time not everything is read.
+    # For a part of the time since the link was created it is not counted.
     ShortUrl.objects.update(created_at=timezone.now() - timedelta(days=100))
     assert visits(client)["recorded"] is None
     assert "not recorded" not in text(client.get("/spring/stats"))
@@ -208,9 +208,7 @@ def test_the_page_without_visits(client: Client, short_url: ShortUrl, settings: 
     assertContains(client.get("/spring/stats"), "Visits are not recorded at present")
 
 
-def test_the_page_has_the_chart_as_a_table_and_who_they_were(
-    client: Client, three_days: None
-) -> None:
+def test_the_page_has_the_chart_as_a_table_and_the_values(client: Client, three_days: None) -> None:
     query = {"from": "2026-02-01", "to": "2026-03-03", "by": "day"}
     page = client.get("/spring/stats", query)
     assertContains(page, '<th scope="row">2 Mar 2026</th><td>2</td><td>0</td>')
@@ -244,7 +242,7 @@ def chart(unit: Bucket, first: str, last: str) -> Chart:
         (Bucket.DAY, "2026-03-04", "2026-03-04", "4 Mar"),
     ],
 )
-def test_the_chart_has_few_words_below(unit: Bucket, first: str, last: str, labels: str) -> None:
+def test_the_chart_has_few_labels_below(unit: Bucket, first: str, last: str, labels: str) -> None:
     drawn = chart(unit, first, last)
     ticks = drawn.ticks
     assert 1 <= len(ticks) <= 13

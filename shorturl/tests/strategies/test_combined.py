@@ -1,20 +1,21 @@
-"""combined: one statement for hits of one key, and one for hits of several."""
+"""combined: one statement for the hits of one key, and one for those of several keys."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, transaction
 from pytest_django import Settings
 
-from pginterleave import Outcome, explore
 from shorturl import operations
 from shorturl.exceptions import RowLocked
 from shorturl.models import CLOCK, ShortUrl
 from shorturl.strategies import resolving
 from shorturl.strategies.resolving import combined
+from shorturl.tests.callers import closing_connection
 from shorturl.visits.classification import Visit
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,19 +32,11 @@ def counters() -> dict[str, int]:
 
 
 def in_another_session(function: Callable[[], Any]) -> Any:
-    """Return what the function returns in a thread, which has a connection of its own."""
-
-    def run() -> Any:
-        try:
-            return function()
-        finally:
-            connection.close()
-
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(run).result()
+        return pool.submit(closing_connection, function).result()
 
 
-def test_all_hits_of_a_key_are_counted_and_have_the_numbers_up_to_the_last_or_none() -> None:
+def test_all_hits_of_a_key_are_counted_or_none() -> None:
     make(hot=5)
     link = combined.resolve("hot", hits=3)
     assert (link.target_url, link.hits, counters()) == ("https://hot.example/", 8, {"hot": 8})
@@ -55,7 +48,7 @@ def test_all_hits_of_a_key_are_counted_and_have_the_numbers_up_to_the_last_or_no
     assert counters() == {"hot": 10}
 
 
-def test_one_statement_counts_several_keys_and_leaves_out_what_is_not_live() -> None:
+def test_one_statement_counts_several_keys_and_omits_those_not_live() -> None:
     make(a=1, b=2, deleted=0, expired=0, used=7)
     ShortUrl.objects.get(key="deleted").delete()
     ShortUrl.objects.filter(key="expired").update(expires_at=CLOCK)
@@ -65,7 +58,7 @@ def test_one_statement_counts_several_keys_and_leaves_out_what_is_not_live() -> 
     assert counters() == {"a": 3, "b": 3, "deleted": 0, "expired": 0, "used": 7}
 
 
-def test_a_locked_row_is_left_out_and_waited_for_by_resolve() -> None:
+def test_count_skips_a_locked_row_and_resolve_waits_for_it() -> None:
     make(a=0, b=0)
     with transaction.atomic():
         ShortUrl.objects.select_for_update().get(key="a")
@@ -83,7 +76,7 @@ def test_a_locked_row_is_left_out_and_waited_for_by_resolve() -> None:
 
 
 @pytest.mark.parametrize("visits", ["combined", ""])
-def test_as_many_hits_as_there_are_uses_left_are_counted(visits: str, settings: Any) -> None:
+def test_hits_are_counted_up_to_the_limit(visits: str, settings: Any) -> None:
     settings.SHORTURL_VISITS = visits
     visit = Visit(browser="Firefox")
     make(hot=0)
@@ -95,26 +88,12 @@ def test_as_many_hits_as_there_are_uses_left_are_counted(visits: str, settings: 
     assert counters() == {"hot": 3}
 
 
-def test_a_strategy_without_such_a_statement_leaves_out_all_keys(settings: Any) -> None:
+def test_a_strategy_without_count_omits_all_keys(settings: Any) -> None:
     settings.SHORTURL_VISITS, settings.SHORTURL_RESOLVING = "", "update_returning"
     assert operations.follow_several({"hot": [Visit()]}) == {}
 
 
-def test_statements_of_two_processes_for_one_key() -> None:
-    def exact(outcomes: list[Outcome]) -> None:
-        last = sorted(outcome.returned.hits for outcome in outcomes)
-        assert last in ([2, 5], [3, 5])
-        assert counters() == {"hot": 5}
-
-    explore(
-        [lambda: combined.resolve("hot", hits=2), lambda: combined.resolve("hot", hits=3)],
-        setup=lambda: make(hot=0),
-        invariant=exact,
-        split_autocommit=True,
-    ).assert_safe()
-
-
-def test_an_error_that_is_no_lock_is_raised_as_it_is() -> None:
+def test_an_error_other_than_a_lock_timeout_is_raised() -> None:
     def fail(*_: object) -> None:
         raise OperationalError("gone")
 
@@ -123,28 +102,25 @@ def test_an_error_that_is_no_lock_is_raised_as_it_is() -> None:
 
 
 def test_statements_that_name_keys_in_opposite_orders_do_not_deadlock() -> None:
-    """In threads, as an exploration does not cut what happens within one statement."""
+    """In threads, as an exploration does not interrupt a statement."""
     keys = list("abcdefgh")
     make(**dict.fromkeys(keys, 0))
     left = [0, 0]
 
     def follow(number: int) -> None:
         order = keys if number else keys[::-1]
-        try:
-            for _ in range(100):
-                left[number] += len(keys) - len(combined.count(dict.fromkeys(order, 1)))
-        finally:
-            connection.close()
+        for _ in range(100):
+            left[number] += len(keys) - len(combined.count(dict.fromkeys(order, 1)))
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(follow, range(2)))
+        list(pool.map(closing_connection, [partial(follow, number) for number in range(2)]))
     assert sum(counters().values()) == 2 * 100 * len(keys) - sum(left)
 
 
-def test_hits_that_are_counted_are_answered_though_a_later_one_fails(
+def test_counted_hits_are_answered_although_a_later_one_fails(
     monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
-    """Two of three uses are left to the hits, and then the database is away."""
+    """One hit is counted, and then the database is unavailable."""
     settings.SHORTURL_VISITS, settings.SHORTURL_RESOLVING = "", "combined"
     ShortUrl.objects.create(key="two", target_url="https://two.example/", max_hits=2)
     resolve, calls = combined.resolve, []

@@ -1,4 +1,4 @@
-"""What every way to create promises; lab/catalogue has the races of two at once."""
+"""The contract of every strategy for creating; lab/catalogue has the races."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -33,20 +33,16 @@ def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000)
 
 
-def next_key() -> str:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT nextval(pg_get_serial_sequence(%s, 'id'))", [ShortUrl._meta.db_table]
-        )
-        return permuted_sequence.SHUFFLED.encode([cursor.fetchone()[0] + 1])
-
-
 def take(strategy: Strategy[Create]) -> str:
-    """Give the key that `strategy` will try first to YOURS; return it."""
+    """Create a link to YOURS with the key that `strategy` will try first; return the key."""
     if strategy.name == "timestamp_key":
         return strategy.function(YOURS, keys=[]).key
-    key = next_key() if strategy.name == "permuted_sequence" else "taken"
-    # The id stays clear of the sequence, whose next value permuted_sequence is about to draw.
+    key = "taken"
+    if strategy.name == "permuted_sequence":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT nextval('shorturl_shorturl_id_seq')")
+            key = permuted_sequence.SHUFFLED.encode([cursor.fetchone()[0] + 1])
+    # The id is far from the sequence, whose next value permuted_sequence will draw.
     ShortUrl.objects.create(id=10**9, key=key, target_url=YOURS)
     return key
 
@@ -55,7 +51,7 @@ def take(strategy: Strategy[Create]) -> str:
 def test_returns_the_new_short_url_with_all_values_of_the_insert(
     strategy: Strategy[Create],
 ) -> None:
-    """No other statement gives the link its owner: meanwhile it would be nobody's."""
+    """The INSERT sets the owner, so the link never exists without it."""
     owner = User.objects.create(username="owner")
     for values in ({}, {"owner_id": owner.pk, "hits": 3}):
         ShortUrl.objects.all().erase()
@@ -100,7 +96,7 @@ def test_all_keys_taken(strategy: Strategy[Create]) -> None:
 
 @every_strategy
 def test_another_violation_is_raised_and_not_retried(strategy: Strategy[Create]) -> None:
-    """The primary key is a unique constraint too, and a clash there is no collision of keys."""
+    """The primary key is a unique constraint, too, and its violation is no collision of keys."""
     ShortUrl.objects.create(id=10**6, key="bystander", target_url=YOURS)
     with connection.cursor() as cursor:
         table = ShortUrl._meta.db_table
@@ -111,8 +107,8 @@ def test_another_violation_is_raised_and_not_retried(strategy: Strategy[Create])
     assert sum("INSERT" in query["sql"] for query in sent) == 1
 
 
-def test_a_bulk_takes_the_key_behind_the_lock(settings: Settings) -> None:
-    """It asks for no lock by name, as everybody else who creates does with advisory_lock."""
+def test_a_bulk_beside_a_create_with_advisory_lock(settings: Settings) -> None:
+    """The bulk does not take the advisory lock."""
     settings.SHORTURL_CREATING = "advisory_lock"
     explore(
         [
@@ -122,10 +118,11 @@ def test_a_bulk_takes_the_key_behind_the_lock(settings: Settings) -> None:
         setup=ShortUrl.objects.all().erase,
         invariant=lambda _: "" if ShortUrl.objects.count() == 1 else "not one link",
         expected=ShortUrl.KeyTaken,
+        reduce=True,
     ).assert_safe()
 
 
-# As Citus words it; here, half of all keys are on a node that is away.
+# A message of Citus: the keys that begin with "away" are on an unavailable node.
 NODE_AWAY = """
     CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         RAISE 'connection to the remote node me@worker-1:5432 failed' USING ERRCODE = '08006';
@@ -136,10 +133,10 @@ NODE_AWAY = """
 
 
 @pytest.mark.django_db
-def test_a_random_key_whose_node_is_away_makes_room_for_another_one(
+def test_a_random_key_on_an_unavailable_node_is_drawn_again(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Within the transaction of the caller, which goes on; a custom key stays what it is."""
+    """The caller's transaction stays usable. A custom key is not drawn again."""
     drawn = iter(["away1", "away2", "here"])
     monkeypatch.setattr(keys, "draw", lambda length: next(drawn))
     settings.DATABASE_CITUS = True

@@ -1,4 +1,4 @@
-"""Counters in many rows: no hit is lost while others move, edit, delete or read."""
+"""Partial counts: no hit is lost beside a roll-up, an edit, a deletion or a read."""
 
 import time
 from collections.abc import Callable
@@ -14,32 +14,25 @@ from pginterleave import Outcome, explore
 from shorturl.links.partial_counts import roll_up
 from shorturl.models import PartialCount, ShortUrl
 from shorturl.strategies.resolving import append_only, slotted_counter
-from shorturl.tests.callers import run
+from shorturl.tests.callers import closing_connection, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TARGET = "https://example.com/"
-TIMEOUT = 30  # seconds, many times what any of this takes
+TIMEOUT = 30  # seconds
 WAITING = """
     SELECT count(*) FROM pg_locks
     WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))
 """
 
 
-def closing_connection(function: Callable[[], int]) -> int:
-    try:
-        return function()
-    finally:
-        connection.close()
-
-
 def setup(singles: int = 2) -> None:
-    """Make the links a and b, each with 5 hits, one in a slot, and so many in rows of their own."""
+    """Make the links a and b, each with 5 hits, one in a slot, and `singles` in single rows."""
     ShortUrl.objects.all().erase()
     for pk, key in enumerate("ab", 1):
         ShortUrl.objects.create(pk=pk, key=key, target_url=TARGET, hits=5)
         PartialCount.objects.create(short_url_id=key, slot=0, hits=1)
-    # In one order and then in the other, so that two roll-ups meet.
+    # In alternating order, so that two roll-ups meet.
     for number in range(2 * singles):
         PartialCount.objects.create(short_url_id="ab"[(number + number // 2) % 2], hits=1)
 
@@ -51,7 +44,7 @@ def totals() -> dict[str, int]:
 def test_a_roll_up_moves_and_leaves_the_totals(
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
-    """By one statement a batch: who is killed midway has moved it, or nothing of it."""
+    """One statement moves a batch, so a killed roll-up has moved all of it or nothing."""
     setup()
     assert totals() == {"a": 8, "b": 8}
     with django_assert_num_queries(1 + 2):  # the first asks whether there is anything
@@ -62,7 +55,7 @@ def test_a_roll_up_moves_and_leaves_the_totals(
 
 
 def test_links_are_locked_in_the_order_of_their_ids() -> None:
-    """While it waits for the first one, it has not locked the second, which lies before it."""
+    """A roll-up that waits for the first link has not locked the second, whose row comes first."""
     ShortUrl.objects.create(pk=2, key="b", target_url=TARGET)
     ShortUrl.objects.create(pk=1, key="a", target_url=TARGET)
     for key in "ba":
@@ -80,10 +73,10 @@ def test_links_are_locked_in_the_order_of_their_ids() -> None:
         assert moved.result(TIMEOUT) == 2
 
 
-def test_where_nothing_is_to_be_moved_nothing_is_locked(
+def test_a_roll_up_of_nothing_locks_nothing(
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
-    """So that the command runs on a cluster, which locks no rows of many links."""
+    """The command runs on Citus, too, which cannot lock rows of many links."""
     setup()
     ShortUrl.objects.update(max_hits=100)
     with django_assert_num_queries(1):
@@ -91,12 +84,12 @@ def test_where_nothing_is_to_be_moved_nothing_is_locked(
     assert totals() == {"a": 8, "b": 8}
 
 
-def test_what_is_left_of_an_erased_link_goes_too() -> None:
+def test_the_counts_of_an_erased_link_are_removed() -> None:
     setup()
     ShortUrl.objects.filter(key="a").erase()
     assert totals() == {"b": 8}
     assert PartialCount.objects.count() == 3
-    # Of a hit that came at that very moment.
+    # Of a concurrent hit.
     PartialCount.objects.create(short_url_id="gone", hits=1)
     roll_up()
     assert (totals(), PartialCount.objects.count()) == ({"b": 8}, 0)
@@ -124,8 +117,7 @@ def one_edit() -> None:
 @pytest.mark.parametrize(
     ("other", "hits"),
     [
-        # Each of the two takes what the other one leaves.
-        pytest.param(lambda: roll_up(batch=3), 0, id="roll-up", marks=pytest.mark.exhaustive),
+        pytest.param(lambda: roll_up(batch=4), 0, id="roll-up", marks=pytest.mark.exhaustive),
         pytest.param(lambda: slotted_counter.resolve("a"), 1, id="slot"),
         pytest.param(lambda: append_only.resolve("a"), 1, id="append"),
         pytest.param(one_edit, 0, id="edit"),
@@ -146,7 +138,7 @@ def test_a_roll_up_beside_anything_in_every_order(
         return f"a reader saw {seen}" if isinstance(seen, dict) and seen != found else ""
 
     result = explore(
-        [lambda: roll_up(batch=3), other],
+        [lambda: roll_up(batch=4), other],
         setup=setup,
         invariant=exact,
         split_autocommit=True,
@@ -164,7 +156,7 @@ def test_hits_in_different_slots_do_not_wait(monkeypatch: pytest.MonkeyPatch) ->
         slotted_counter.resolve("a")
         rows = PartialCount.objects.filter(short_url__key="a")
         assert sorted(rows.values_list("slot", "hits")) == [(0, 1), (3, 1)]
-        # Nothing of the link is locked that an edit, or another hit, would wait for.
+        # An edit or another hit would wait for no lock on the link.
         with connection.cursor() as cursor:
             cursor.execute(
                 "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid()"

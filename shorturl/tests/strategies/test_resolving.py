@@ -1,11 +1,13 @@
-"""What every way to resolve promises; lab/catalogue has the races of two at once."""
+"""The contract of every strategy for resolving; lab/catalogue has the races."""
 
+import threading
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import DataError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from pginterleave import Outcome, run_schedule
@@ -18,15 +20,14 @@ from shorturl.strategies.resolving import (
     in_memory,
     repeatable_read,
 )
-from shorturl.tests.callers import each
+from shorturl.tests.callers import each, only_link
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-THREADS, TIMEOUT = 6, 30  # seconds, many times what any of this takes
 OLD, NEW = "https://old.example/", "https://new.example/"
 
-
 every_strategy = each(STRATEGIES.values())
+setup = partial(only_link, "hot", target_url=OLD)
 
 
 def hot() -> ShortUrl:
@@ -34,13 +35,8 @@ def hot() -> ShortUrl:
 
 
 def total(key: str = "hot") -> int:
-    in_memory.write()  # which would come half a second later
+    in_memory.write()
     return ShortUrl.objects.with_total_hits().get(key=key).total_hits
-
-
-def setup() -> None:
-    ShortUrl.objects.all().erase()
-    ShortUrl.objects.create(key="hot", target_url=OLD)
 
 
 @every_strategy
@@ -63,7 +59,7 @@ def test_returns_the_short_url_and_counts(strategy: Strategy[Resolve]) -> None:
 @pytest.mark.parametrize(
     "values", [{"deleted_at": CLOCK}, {"expires_at": CLOCK}, {"hits": 5, "max_hits": 5}]
 )
-def test_what_makes_a_link_live_is_in_the_strategy(
+def test_a_link_that_is_not_live_counts_no_hit(
     strategy: Strategy[Resolve], values: dict[str, Any]
 ) -> None:
     setup()
@@ -75,17 +71,17 @@ def test_what_makes_a_link_live_is_in_the_strategy(
     assert strategy.function("hot").target_url == OLD
 
 
-AT_ONCE = ("select_for_update", "update_returning", "combined")  # look and count under one lock
+AT_ONCE = ("select_for_update", "update_returning", "combined")  # check and count under one lock
 
 
 @each(STRATEGIES[name] for name in AT_ONCE)
 @pytest.mark.parametrize(("ends", "hits"), [("clock_timestamp()", 1), ("'2020-01-01'", 0)])
-def test_who_waits_for_the_end_is_judged_by_when_the_statement_came(
+def test_a_hit_that_waits_for_a_lock_expires_by_the_start_of_its_statement(
     strategy: Strategy[Resolve], ends: str, hits: int
 ) -> None:
-    """Process 2 locks the row, 1 asks for it and waits; then 2 ends the link, now or in 2020.
+    """Process 2 locks the row, process 1 waits for it, then 2 lets it expire, now or in 2020.
 
-    The statement of 1 came before the end, or after it; in both cases it gets the row after it.
+    The statement of 1 began before the expiry or after it, and gets the row after it.
     """
 
     def end() -> None:
@@ -110,7 +106,7 @@ def test_who_waits_for_the_end_is_judged_by_when_the_statement_came(
 
 @every_strategy
 def test_the_callers_transaction_stays_usable(strategy: Strategy[Resolve]) -> None:
-    """Also where the strategy refuses it, before it sends anything."""
+    """A strategy that does not nest refuses before it sends anything."""
     setup()
     with transaction.atomic():
         if strategy.nests:
@@ -126,7 +122,7 @@ def test_the_callers_transaction_stays_usable(strategy: Strategy[Resolve]) -> No
 
 
 def lose(module: Any, rounds: int, *, then: str = "") -> Outcome:
-    """Let another process count between the look and the write of each of `rounds` attempts."""
+    """Let another process count between the read and the write of each of `rounds` attempts."""
     attempt = {compare_and_swap: "12211", repeatable_read: "112211"}[module]
     win = STRATEGIES["update_returning"].function
     schedule = run_schedule(
@@ -139,10 +135,10 @@ def lose(module: Any, rounds: int, *, then: str = "") -> Outcome:
 
 
 @pytest.mark.parametrize("module", [compare_and_swap, repeatable_read])
-def test_an_optimist_tries_again_and_gives_up_in_the_end(
+def test_an_optimistic_strategy_retries_and_gives_up(
     module: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As often as its docstring says, which is more often than others can be first by chance."""
+    """Its docstring has the number of attempts."""
     assert f"after {module.ATTEMPTS:,} attempts" in " ".join(module.resolve.__doc__.split())
     last = {compare_and_swap: "111", repeatable_read: "1111"}[module]
     assert lose(module, 10, then=last).returned.hits == hot().hits == 11
@@ -155,7 +151,7 @@ def test_an_optimist_tries_again_and_gives_up_in_the_end(
 
 @every_strategy
 def test_columns_are_known_by_name(strategy: Strategy[Resolve]) -> None:
-    """A table's columns can have another order than the model, and others may have been added."""
+    """The columns of the table can be in another order, and there can be more of them."""
     setup()
     table = ShortUrl._meta.db_table
     with connection.cursor() as cursor:
@@ -170,3 +166,45 @@ def test_columns_are_known_by_name(strategy: Strategy[Resolve]) -> None:
         with connection.cursor() as cursor:
             cursor.execute(f"ALTER TABLE {table} DROP COLUMN deleted_at, DROP COLUMN note")
             cursor.execute(f"ALTER TABLE {table} RENAME COLUMN old TO deleted_at")
+
+
+def test_in_memory_writes_the_hits_in_a_thread_which_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setup()
+    monkeypatch.setattr(in_memory, "PERIOD", 0)
+    started: list[threading.Timer] = []
+    left: list[object] = []
+
+    def timer(period: float, function: Any) -> threading.Timer:
+        def run() -> None:
+            function()
+            left.append(connection.connection)
+
+        started.append(threading.Timer(period, run))
+        return started[-1]
+
+    monkeypatch.setattr(in_memory, "Timer", timer)
+    with in_memory.HITS.lock:
+        in_memory.HITS.waiting[0] = 1
+    in_memory.resolve("hot")
+    assert not started  # while hits wait, the timer of the first of them runs
+    in_memory.write()
+    for _ in range(3):
+        in_memory.resolve("hot")
+        for one in started:
+            one.join()
+    assert hot().hits == 4
+    assert len(started) == 3
+    assert not any(one.is_alive() for one in started)
+    assert left == [None] * 3, "a connection of the thread is left"
+
+
+def test_in_memory_loses_the_hits_of_a_write_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup()
+    in_memory.resolve("hot")
+    in_memory.HITS.waiting[hot().pk] = 2**63  # more than the column holds
+    with pytest.raises(DataError):
+        in_memory.write()
+    in_memory.write()
+    assert hot().hits == 0

@@ -1,4 +1,4 @@
-"""A link that is asked for again: in the API and in the form; lab/catalogue has the races."""
+"""Reusing a link, in the API and in the form; lab/catalogue has the races."""
 
 from datetime import timedelta
 from functools import partial
@@ -47,13 +47,13 @@ def test_the_callers_own_live_link(client: Client, headers: dict[str, str], owne
 
 
 @pytest.mark.usefixtures("public")
-def test_what_cannot_be_reused(client: Client, headers: dict[str, str]) -> None:
+def test_invalid_requests_to_reuse(client: Client, headers: dict[str, str]) -> None:
     response = create(client, {**BODY, "key": "spring"}, headers=headers)
     assert (response.status_code, fields(response)) == (422, {"reuse": "not_alone"})
     response = create(client, {**BODY, "reuse": 1}, headers=headers)
     assert (response.status_code, fields(response)) == (422, {"reuse": "bool_type"})
-    for nobodys in ({}, bearer("of nobody")):
-        assert create(client, BODY, headers=nobodys).status_code == 401
+    for without_user in ({}, bearer("no user")):
+        assert create(client, BODY, headers=without_user).status_code == 401
     response = client.post("/api/links/bulk", {"links": [BODY]}, "application/json")
     assert response.json()["items"][0]["error"]["errors"][0]["code"] == "not_in_bulk"
     assert not ShortUrl.objects.exists()
@@ -61,7 +61,7 @@ def test_what_cannot_be_reused(client: Client, headers: dict[str, str]) -> None:
 
 @each(STRATEGIES.values())
 @pytest.mark.django_db(transaction=True)
-def test_a_link_that_leads_nowhere_is_not_reused(strategy: Strategy[Reuse]) -> None:
+def test_a_link_that_is_not_live_is_not_reused(strategy: Strategy[Reuse]) -> None:
     owner_id = user().pk
     new: Any = (
         {"deleted_at": Now()},

@@ -1,4 +1,4 @@
-"""What every way to spend promises; lab/catalogue has the races of two at once."""
+"""The contract of every strategy for spending; lab/catalogue has the races."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -31,8 +31,8 @@ def fail() -> NoReturn:
 
 
 @every_strategy
-def test_so_much_and_no_more(strategy: Strategy[Spend]) -> None:
-    """Each spender and each period has its own, and a refusal costs nothing."""
+def test_spends_up_to_the_limit(strategy: Strategy[Spend]) -> None:
+    """Each spender and each period has a separate quota, and a refusal spends nothing."""
     QuotaUsage.objects.create(spender="one", period=PERIOD, since=BEFORE, spent=3)
     for number, spender in enumerate(("one", "other")):
         assert strategy.function(spender, lambda: "made", limit=3, period=PERIOD) == "made"
@@ -64,14 +64,14 @@ def test_several_quotas_are_spent_by_one_statement(django_assert_num_queries: An
         with pytest.raises(ShortUrl.QuotaExceeded) as raised:
             spend([(minute, 3, 1), (day, 5, price)])
         assert raised.value.period == day
-    with pytest.raises(ShortUrl.QuotaExceeded):  # of a counter that does not exist yet
+    with pytest.raises(ShortUrl.QuotaExceeded):  # for a counter that does not exist yet
         spend([(minute, 3, 1), (timedelta(days=1_000), 1, 2)])
     spent = dict(QuotaUsage.objects.values_list("period", "spent"))
     assert spent == {day: 2, minute: 1}
 
 
 @each(one for one in STRATEGIES.values() if one.verdict is Verdict.RIGHT)
-def test_what_fails_is_given_back_and_a_callers_transaction_goes_on(
+def test_a_failure_is_given_back_and_the_callers_transaction_stays_usable(
     strategy: Strategy[Spend],
 ) -> None:
     def create_in_vain() -> NoReturn:
@@ -99,7 +99,7 @@ def test_what_fails_is_given_back_and_a_callers_transaction_goes_on(
 
 
 def test_a_session_that_is_killed_gives_back_what_it_has_reserved() -> None:
-    """With conditional_update, which says so, it stays spent: nobody is there to take it back."""
+    """With conditional_update it stays spent, as its docstring says."""
 
     def killed() -> NoReturn:
         connection.connection.close()

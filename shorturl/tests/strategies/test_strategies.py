@@ -1,4 +1,4 @@
-"""The tables of strategies, and the form that every strategy's file keeps to."""
+"""The tables of strategies, and the form of their files."""
 
 import ast
 import re
@@ -45,8 +45,8 @@ def tree(strategy: Strategy[Any]) -> ast.Module:
 
 
 @every
-def test_nothing_of_ours_but_the_model_and_keys(strategy: Strategy[Any]) -> None:
-    """So that the file can be copied as it stands."""
+def test_imports_only_the_model_and_keys_of_the_service(strategy: Strategy[Any]) -> None:
+    """The file can be copied as it stands."""
     nodes = [node for node in ast.walk(tree(strategy)) if isinstance(node, ast.ImportFrom)]
     modules = {node.module for node in nodes}
     ours = {module for module in modules if module and module.startswith("shorturl")}
@@ -59,7 +59,7 @@ def test_nothing_of_ours_but_the_model_and_keys(strategy: Strategy[Any]) -> None
 
 @every
 def test_one_short_function(strategy: Strategy[Any]) -> None:
-    """But for a thread that writes, and for several keys that are counted."""
+    """Exceptions are in_memory, which has a thread, and strategies with count()."""
     nodes = list(ast.walk(tree(strategy)))
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     has_class = any(isinstance(node, ast.ClassDef) for node in nodes)
@@ -90,22 +90,22 @@ def test_the_docstring_says_the_same_things_in_the_same_order(strategy: Strategy
 
 
 def test_nothing_depends_on_one_driver() -> None:
-    """The lesson in psycopg's `sql` module comes by way of Django, which has it for either one."""
+    """psycopg's `sql` module is imported from Django, which has it for both drivers."""
     for path in PACKAGE.rglob("*.py"):
         imported = re.search(r"^\s*(from|import) psycopg", path.read_text(), re.MULTILINE)
         assert "tests" in path.parts or not imported, path
 
 
 def documented_sql(strategy: Strategy[Any]) -> re.Pattern[str]:
-    """Return what a strategy's docstring says it sends, "…" standing for anything."""
+    """Return the SQL of a strategy's docstring as a pattern, in which "…" matches anything."""
     (listing,) = re.findall(r"    SQL.*:\n((?:        .+\n)+)", strategy.function.__doc__ or "")[:1]
     lines = [line.strip() for line in listing.splitlines()]
-    # What comes after ", or" or begins with "…" is sent only when others are in the way.
+    # SQL after ", or" or "…" is sent only if there is a conflict.
     sent = " ".join(line.split(", or ")[0] for line in lines if not line.startswith("…"))
     return re.compile(re.escape(sent).replace("…", ".*?"))
 
 
-# How each operation is called, when nobody is in the way.
+# A call of each operation without a conflict.
 CALLS: dict[str, Callable[[Any], object]] = {
     "create": lambda function: function("https://example.com/", keys=["free"], hits=0),
     "resolve": lambda function: function("hot"),

@@ -1,4 +1,4 @@
-"""A batch of visits of several kinds: one statement, whose sum is the hits."""
+"""A batch of visits of several kinds is one statement, and its sum is the hits."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from project.database.prepared import prepared
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.strategies.recording_visits import append_only, combined, one_transaction
 from shorturl.strategies.rolling_up import batches, by_key
+from shorturl.tests.callers import only_link
 from shorturl.visits.classification import Visit
 from shorturl.visits.roll_up import ALL
 
 EXHAUSTIVE = pytest.mark.exhaustive
-RECORDING = [combined, one_transaction]
 FIREFOX, CHROME = Visit(browser="Firefox"), Visit(browser="Chrome")
 
 
@@ -28,7 +28,7 @@ def recorded() -> dict[str, int]:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("way", RECORDING)
+@pytest.mark.parametrize("way", [combined, one_transaction])
 def test_each_kind_of_a_batch_has_its_number(way: ModuleType) -> None:
     link = ShortUrl.objects.create(key="hot", target_url="https://a.example/")
     assert way.record("hot", FIREFOX, CHROME, FIREFOX).hits == 3
@@ -57,10 +57,10 @@ def test_each_key_of_a_batch_has_its_own_visits() -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("sent", [nullcontext, partial(connection.execute_wrapper, prepared)])
-def test_what_is_sent_of_a_batch_comes_in_as_it_is(
+def test_any_text_in_a_batch_is_stored_unchanged(
     sent: Callable[[], AbstractContextManager[None]],
 ) -> None:
-    """As JSON, and as JSON in EXECUTE: whatever a list of families may once have in it."""
+    """The batch is sent as JSON, also in EXECUTE."""
     ShortUrl.objects.create(key="hot", target_url="https://a.example/")
     odd = Visit("r" * 253, "it's a \\", '{"%s": $1}', "Ü 🐍\n\x01", "%%", is_bot=False)
     for alike in ([odd], [odd, odd._replace(is_bot=True)], [odd, FIREFOX, odd]):
@@ -82,12 +82,8 @@ def test_what_is_sent_of_a_batch_comes_in_as_it_is(
     ],
 )
 def test_batches_and_a_roll_up_meet_in_the_same_rows(strategy: ModuleType, way: ModuleType) -> None:
-    """In every order of their statements; an exploration does not cut what is within one."""
-
     def setup() -> None:
-        VisitCount.objects.all().delete()
-        ShortUrl.objects.all().erase()
-        ShortUrl.objects.create(key="hot", target_url="https://a.example/")
+        only_link("hot")
         for visit in (FIREFOX, CHROME):
             append_only.record("hot", visit)
 

@@ -1,4 +1,4 @@
-"""Many short URLs at once: what each entry gets, and two such requests for the same keys."""
+"""Creating many short URLs: the result of each entry, and two requests for the same keys."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -10,13 +10,12 @@ from pginterleave import Outcome, explore
 from shorturl import operations
 from shorturl.exceptions import KeySpaceExhausted, KeyTaken, LeftOut, ShortUrlError
 from shorturl.models import ShortUrl
+from shorturl.tests.callers import only_link
 from shorturl.transfer.bulk import Wanted, create_many
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MINE, YOURS = "https://mine.example/", "https://yours.example/"
-DEADLOCK_DETECTED = "40P01"
-TIMEOUT = 30  # seconds, many times what any of this takes
 Created = list[ShortUrl | ShortUrlError]
 
 
@@ -25,7 +24,7 @@ def drawing(*keys: str) -> Callable[[], Iterator[str]]:
 
 
 def seen(created: Created) -> list[str]:
-    """Return for each entry its key, or the name of the error, and see that the key is its own."""
+    """Return the key or the error of each entry, and check that the stored links are the same."""
     links = [each for each in created if isinstance(each, ShortUrl)]
     stored = ShortUrl.objects.in_bulk([link.pk for link in links])
     for link in links:
@@ -33,13 +32,13 @@ def seen(created: Created) -> list[str]:
     return [each.key if isinstance(each, ShortUrl) else type(each).__name__ for each in created]
 
 
-def test_who_is_refused_and_who_is_not() -> None:
-    """Somebody else's link is never returned, be it live or deleted, nor that of another entry."""
+def test_each_entry_gets_a_new_link_or_an_error() -> None:
+    """It never gets an existing link, live or deleted, nor the link of another entry."""
     ShortUrl.objects.create(key="theirs", target_url=YOURS)
     ShortUrl.objects.create(key="gone", target_url=YOURS).delete()
     before = list(ShortUrl.objects.order_by("pk").values())
     wanted = [
-        Wanted(MINE),  # draws what the others have chosen, and what the next one draws
+        Wanted(MINE),  # draws keys that other entries have chosen or draw
         Wanted(MINE),
         *(Wanted(MINE, key) for key in ("theirs", "twice", "gone", "twice", "b")),
     ]
@@ -68,7 +67,7 @@ def test_a_key_space_that_is_used_up(all_or_nothing: bool) -> None:
 
 
 @pytest.mark.parametrize("all_or_nothing", [False, True])
-def test_what_is_left_of_the_callers_transaction(all_or_nothing: bool) -> None:
+def test_the_callers_transaction_stays_usable(all_or_nothing: bool) -> None:
     ShortUrl.objects.create(key="theirs", target_url=YOURS)
     wanted = [Wanted(MINE, "a"), Wanted(MINE, "theirs"), Wanted(MINE)]
     with transaction.atomic():
@@ -80,35 +79,32 @@ def test_what_is_left_of_the_callers_transaction(all_or_nothing: bool) -> None:
 
 
 def test_two_in_every_order_when_what_they_draw_crosses() -> None:
-    """Each draws a taken key first, and then the one that the other has chosen.
+    """Each draws a taken key first, and then the key that the other one has chosen.
 
-    To insert only the second draw, with the first key still locked, would end in a deadlock.
+    Inserting the second draw while the first key is still locked would be a deadlock.
     """
 
     def crossed(first: str, *draws: str) -> Created:
         wanted = [Wanted(f"{MINE}{first}", first), Wanted(f"{MINE}{first}")]
         return create_many(wanted, all_or_nothing=False, draw=drawing(*draws))
 
-    def everybody_has_what_is_theirs(outcomes: list[Outcome]) -> str:
+    def all_have_their_links(outcomes: list[Outcome]) -> str:
         found = [seen(outcome.returned) for outcome in outcomes]
         keys = [key for each in found for key in each]
         return "" if len({*keys} - {"KeyTaken"}) >= 3 else f"they are told {found}"
 
-    def setup() -> None:
-        ShortUrl.objects.all().erase()
-        ShortUrl.objects.create(key="taken", target_url=YOURS)
-
     result = explore(
         [partial(crossed, "a", "taken", "b", "1"), partial(crossed, "b", "taken", "a", "2")],
-        setup=setup,
-        invariant=everybody_has_what_is_theirs,
+        setup=partial(only_link, "taken", target_url=YOURS),
+        invariant=all_have_their_links,
+        reduce=True,
     )
     result.assert_safe()
     assert result.schedules > 10
 
 
 def test_keys_are_inserted_in_one_order() -> None:
-    """Ids are drawn in it; so two that ask for the same keys do not wait for each other."""
+    """The ids show the order. In one order, two requests for the same keys do not deadlock."""
     asked = ["b", "_", "a", "B", "-", "1", "A"]
     create_many([Wanted(MINE, key) for key in asked], all_or_nothing=True)
     assert list(ShortUrl.objects.order_by("id").values_list("key", flat=True)) == sorted(asked)

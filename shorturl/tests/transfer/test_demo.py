@@ -17,7 +17,7 @@ from shorturl.management.commands import demo as command
 from shorturl.management.demo_links import DemoLink, once, visits
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.strategies.recording_visits import upsert
-from shorturl.tests.callers import run, user
+from shorturl.tests.callers import only_link, run, user
 from shorturl.visits.classification import Visit
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +38,7 @@ def demo(*arguments: str) -> str:
     return run("demo", *arguments)[0]
 
 
-def test_makes_links_whose_hits_are_their_visits_and_twice_nothing_twice(client: Client) -> None:
+def test_creates_links_with_as_many_visits_as_hits_once(client: Client) -> None:
     owner = user()
     assert demo("--owner", owner.username).startswith("2 demo links are made, with ")
     totals = dict(VisitCount.objects.values_list("short_url").annotate(Sum("hits")))
@@ -59,13 +59,8 @@ def test_makes_links_whose_hits_are_their_visits_and_twice_nothing_twice(client:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_visit_meanwhile_is_not_left_to_the_next_demo() -> None:
-    """It would be shown with the new link of the same key, or keep it from being made."""
-
-    def setup() -> None:
-        VisitCount.objects.all().delete()
-        ShortUrl.objects.all().erase()
-        operations.create(FEW[0].target_url, key="demo-few")
+def test_a_concurrent_visit_is_removed_with_its_link() -> None:
+    """Otherwise the next demo link of the same key would show it or could not be created."""
 
     def follow() -> None:
         with suppress(ShortUrl.DoesNotExist):
@@ -76,20 +71,23 @@ def test_a_visit_meanwhile_is_not_left_to_the_next_demo() -> None:
         assert not ShortUrl.objects.exists()
         assert not VisitCount.objects.exists()
 
-    removing = partial(demo, "--remove")
     explore(
-        [removing, follow], setup=setup, invariant=nothing_is_left, split_autocommit=True
+        [partial(demo, "--remove"), follow],
+        setup=partial(only_link, "demo-few", target_url=FEW[0].target_url),
+        invariant=nothing_is_left,
+        split_autocommit=True,
+        reduce=True,
     ).assert_safe()
 
 
-def test_leaves_a_key_alone_that_leads_elsewhere() -> None:
+def test_leaves_a_key_with_another_target() -> None:
     operations.create("https://example.com/mine", key="demo-few")
     assert demo().startswith("1 demo links are made, with 0 visits")
     assert demo("--remove") == "1 demo links are removed.\n"
     assert ShortUrl.objects.get().target_url == "https://example.com/mine"
 
 
-def test_is_refused_in_a_production_and_for_an_owner_that_there_is_not(settings: Settings) -> None:
+def test_is_refused_in_production_and_for_an_unknown_owner(settings: Settings) -> None:
     with pytest.raises(CommandError, match="There is no user 'nobody"):
         demo("--owner", "nobody\0")
     settings.LOCAL = False
@@ -99,7 +97,7 @@ def test_is_refused_in_a_production_and_for_an_owner_that_there_is_not(settings:
     assert not ShortUrl.objects.exists()
 
 
-def test_the_same_seed_draws_the_same() -> None:
+def test_the_same_seed_draws_the_same_visits() -> None:
     until = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
 
     drawn = [visits(FEW[0], seed, until) for seed in (1, 1, 2)]

@@ -1,4 +1,4 @@
-"""manage.py export_links and import_links: there and back, again, half-way, and from others."""
+"""manage.py export_links and import_links, with files of this service and of other ones."""
 
 import json
 from collections.abc import Sequence
@@ -54,13 +54,13 @@ def links_of_all_kinds() -> None:
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_there_and_back(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_and_import(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export_links, "PAGE", 7)
     links_of_all_kinds()
     before, path = stored(), tmp_path / f"links.{kind}"
     assert transferred("export_links", path) == (0, "", "21 links are exported.\n")
     assert transferred("export_links", "-", "--format", kind)[1] == path.read_text()
-    # A spreadsheet would compute a cell that begins with a hyphen.
+    # A spreadsheet would evaluate a cell that begins with a hyphen.
     assert kind == "jsonl" or f"\n'-2-3,{OTHER}," in path.read_text()
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
     ShortUrl.objects.all().erase()
@@ -77,10 +77,10 @@ def test_there_and_back(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert stored() == after
 
 
-def test_what_is_written_meanwhile_is_not_exported(
+def test_an_export_is_one_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: CursorWrapper
 ) -> None:
-    """After the first page somebody else creates a link, and follows and deletes others."""
+    """After the first page another session creates a link, and follows and deletes others."""
     monkeypatch.setattr(export_links, "PAGE", 5)
     links_of_all_kinds()
     before, path = stored(), tmp_path / "links.jsonl"
@@ -139,13 +139,13 @@ KUTT = json.dumps({"total": 1, "limit": 10, "skip": 0, "data": [KUTT_LINK]}) + "
         ("kutt-link.jsonl", json.dumps(KUTT_LINK)),
     ],
 )
-def test_what_others_export(name: str, text: str, tmp_path: Path) -> None:
-    """Each field that the programs write, named, typed and quoted as they do.
+def test_files_of_other_services(name: str, text: str, tmp_path: Path) -> None:
+    """The files have every field that these programs write, with its name, type and quotes.
 
     Shlink: ExportShortUrlsBtn.tsx of shlink-web-component, written by the Parser of
     @json2csv/plainjs, which quotes texts. Kutt: `selectable` of server/queries/link.queries.js,
     after `sanitize.link` of server/utils/utils.js, in the answer of `get` of
-    server/handlers/links.handler.js; what is undefined there, JSON leaves out.
+    server/handlers/links.handler.js; JSON omits fields that are undefined there.
     """
     User.objects.create_user("ann")
     path = tmp_path / name
@@ -162,7 +162,7 @@ def test_what_others_export(name: str, text: str, tmp_path: Path) -> None:
 
 
 def test_kutts_expiry_and_what_may_be_null(tmp_path: Path) -> None:
-    """`expire_in` is as its database has it, in UTC: parseDatetime of server/utils/utils.js."""
+    """`expire_in` is in UTC, in the format of its database (parseDatetime of utils.js)."""
     null = {"description": None, "domain": "links.test", "visit_count": 0}
     path = tmp_path / "links.jsonl"
     # PostgreSQL and MySQL, SQLite.
@@ -185,11 +185,11 @@ LINES = {
     f"d,{OTHER},{2**63}": "use a whole number",
     f"e,{OTHER}": "The row has more or fewer fields than the first line has names.",
     f"a,{OTHER}?,2": f"The key 'a' leads to '{OTHER}' here",
-    f"a,{OTHER},3": "",  # the first one counts
+    f"a,{OTHER},3": "",  # the first line of a key counts
 }
 
 
-def test_what_is_wrong_is_said_by_line(tmp_path: Path) -> None:
+def test_errors_name_the_line(tmp_path: Path) -> None:
     ShortUrl.objects.create(key="theirs", target_url="https://example.com/", hits=7)
     path = tmp_path / "links.txt"
     path.write_text("\n".join(["key,target_url,hits", *list(LINES)[1:]]))
@@ -232,7 +232,7 @@ def test_what_is_wrong_is_said_by_line(tmp_path: Path) -> None:
         ("{", "is not JSON: Expecting"),
     ],
 )
-def test_a_line_of_json(line: str | dict[str, Any], says: str, tmp_path: Path) -> None:
+def test_an_invalid_line_of_json(line: str | dict[str, Any], says: str, tmp_path: Path) -> None:
     if isinstance(line, dict):
         line = json.dumps({"key": "a", "target_url": "https://a.example", **line})
     path = tmp_path / "links.jsonl"
@@ -263,7 +263,7 @@ def test_a_file_that_cannot_be_read(name: str, text: str | None, says: str, tmp_
     assert says in errors
 
 
-def test_links_are_in_though_the_table_cannot_be_analyzed(
+def test_links_are_imported_although_analyze_fails(
     tmp_path: Path, elsewhere: CursorWrapper
 ) -> None:
     path = tmp_path / "links.csv"
@@ -272,16 +272,16 @@ def test_links_are_in_though_the_table_cannot_be_analyzed(
     with connection.cursor() as cursor:
         cursor.execute("SET lock_timeout = '50ms'")
     code, said, errors = transferred("import_links", path)
-    connection.close()  # and with it the setting
+    connection.close()  # which drops the setting
     elsewhere.execute("ROLLBACK")
     assert (code, said.startswith("1 links imported")) == (0, True)
     assert "ANALYZE failed: canceling statement due to lock timeout" in errors
 
 
-def test_an_import_that_ends_half_way_goes_on(
+def test_an_interrupted_import_can_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has inserted two batches when the database goes away; links are used; and again."""
+    """The database fails after two batches, links are used, and the import runs again."""
     count, path = 3 * BULK_MAX + 500, tmp_path / "links.csv"
     rows = [f"k{number:05},https://example.com/{number},{number}" for number in range(count)]
     path.write_text("\n".join(["key,target_url,hits", *rows]))

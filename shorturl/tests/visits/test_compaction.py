@@ -1,4 +1,4 @@
-"""Compaction: what is shown of visits stays, whenever they come, in fewer rows."""
+"""Compaction leaves everything that is shown of visits as it is, in fewer rows."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def link(db: None) -> ShortUrl:
 
 
 def add(link: ShortUrl, visits: Mapping[tuple[datetime, Visit], int]) -> None:
-    """Record visits, as upsert does, in hours of the past."""
+    """Record visits of past hours, as upsert does."""
     rows = sql.SQL("VALUES ") + sql.SQL(", ").join([compaction.ROW] * len(visits))
     values: list[Any] = []
     for (hour, visit), hits in visits.items():
@@ -51,9 +51,9 @@ def numbered(number: int, browser: str = "Firefox") -> Visit:
 
 
 def record_at_random(link: ShortUrl, random: Random, number: int) -> None:
-    """Record some of 600 kinds of visits in the hours of yesterday and today that are over.
+    """Record some of 600 kinds of visits in past hours of yesterday and today.
 
-    Some hours are crowded, most are not. Some values are of people and bots, some empty.
+    Some hours are crowded, most are not. Some values are of people and bots, some are empty.
     """
     visits: Counter[tuple[datetime, Visit]] = Counter()
     for _ in range(number):
@@ -71,7 +71,7 @@ def record_at_random(link: ShortUrl, random: Random, number: int) -> None:
 
 
 def shown(client: Client, *units: str) -> dict[str, Any]:
-    """Return what page and API show of the classification, by these units and without one."""
+    """Return what the page and the API show, by these units and without one."""
     days = "from=2026-03-01&to=2026-03-31"
     path = "/api/links/hot/visits"
     found: dict[str, Any] = {}
@@ -81,10 +81,10 @@ def shown(client: Client, *units: str) -> dict[str, Any]:
     by_unit = [f"by={by}" for by in units]
     for query in by_unit + [f"{by}&of={of}" for of in (*Dimension, "bot") for by in ("", *by_unit)]:
         answer = client.get(f"{path}?{days}&{query}").json()
-        answer["items"].sort(key=str)  # what is as many has no order
+        answer["items"].sort(key=str)  # equal counts have no order
         found[query] = answer
     found["CSV"] = sorted(client.get(f"{path}?{days}&{query}&format=csv").text.splitlines())
-    # There are visits before this day, and after it.
+    # There are visits before and after this day.
     found["recorded"] = client.get(f"{path}?from=2026-03-14&to=2026-03-14").json()["recorded"]
     return found
 
@@ -125,14 +125,14 @@ def test_what_is_shown_stays_from_hours_to_months(
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also of visits that come when their hour is compacted, and their day; by both strategies."""
+    """Also after visits of an hour or a day that is already compacted; by both strategies."""
     settings.SHORTURL_ROLLING_UP = "by_key" if seed % 2 else "batches"
     monkeypatch.setattr(compaction, "CROWDED", 10)
     random = Random(seed)
     record_at_random(link, random, 150)
     for units, later in [
-        (("hour", "day", "month"), 0 * DAY),
-        (("hour", "day", "month"), 0 * DAY),
+        (("hour", "day"), 0 * DAY),
+        (("hour", "month"), 0 * DAY),
         (("day", "month"), 3 * DAY),
         (("day", "month"), 20 * DAY),
         (("month",), 800 * DAY),
@@ -148,8 +148,8 @@ def test_what_is_shown_stays_from_hours_to_months(
     assert VisitCount.objects.filter(unit="m", referrer=ANY).exists()
 
 
-def test_a_few_kinds_are_left_as_they_are(link: ShortUrl) -> None:
-    """Also where the hours of a day have many rows: what counts is how many the day would have."""
+def test_times_with_a_few_kinds_are_not_compacted(link: ShortUrl) -> None:
+    """The rows that the day would have count, not the rows of its hours."""
     day = MIDNIGHT - 20 * DAY
     add(link, {(day + hour * HOUR, numbered(n)): 1 for hour in range(24) for n in range(3)})
     quiet = ShortUrl.objects.create(key="quiet", target_url="https://a.example/")
@@ -210,7 +210,7 @@ def test_hours_of_the_last_days_and_days_with_few_rows_stay(link: ShortUrl) -> N
     assert not VisitCount.objects.filter(referrer=ANY).exists()
 
 
-def test_it_looks_back_until_a_day_of_hours_had_no_crowd(
+def test_it_looks_back_until_no_hour_of_a_day_was_crowded(
     link: ShortUrl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compaction, "CROWDED", 1)
@@ -249,7 +249,7 @@ def test_fading_links_have_the_same_numbers(link: ShortUrl) -> None:
     assert fading() == numbers
 
 
-def test_it_reads_by_the_indexes(link: ShortUrl) -> None:
+def test_statements_use_the_indexes(link: ShortUrl) -> None:
     kind = {"unit": "h", "starts_at": NOW - HOUR, **numbered(1)._asdict()}
     VisitCount.objects.bulk_create(
         VisitCount(short_url_id=f"k{number}", **kind) for number in range(2_000)

@@ -1,6 +1,5 @@
-"""Compaction while visits are recorded, and other compactions run: in every order."""
+"""Compaction beside visits and other compactions, in every order of their statements."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
@@ -11,6 +10,7 @@ from pytest_django import Settings
 from pginterleave import Outcome, explore
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.strategies.recording_visits import upsert
+from shorturl.tests.callers import only_link
 from shorturl.tests.visits.test_compaction import HOUR, NOW, add, each_is_there_once, numbered
 from shorturl.visits.classification import Visit
 from shorturl.visits.compaction import move
@@ -20,30 +20,21 @@ pytestmark = pytest.mark.django_db(transaction=True)
 FIREFOX, CHROME = Visit("a.example", "Firefox"), Visit("b.example", "Chrome")
 
 
-def in_one_transaction(link: str, hour: datetime) -> int:
-    return move(link, "h", "h", hour, hour + HOUR)
-
-
-def but_for_the_devices(link: str, hour: datetime) -> int:
-    return move(link, "h", "d", hour, hour + HOUR, devices="h")
-
-
 @pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("strategy", ["batches", "by_key"])
-@pytest.mark.parametrize("way", [in_one_transaction, but_for_the_devices])
-def test_it_meets_visits_and_another_compaction(
-    way: Callable[[str, datetime], int], strategy: str, number: int, settings: Settings
+@pytest.mark.parametrize(("into", "devices"), [("h", ""), ("d", "h")])
+def test_a_compaction_beside_visits_and_another_compaction(
+    into: str, devices: str, strategy: str, number: int, settings: Settings
 ) -> None:
     settings.SHORTURL_ROLLING_UP = strategy
 
     def compacted() -> int:
-        # The clock is looked at now: an hour may end while the orders are explored.
-        return way("hot", datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
+        # The clock is read here, because an hour may end during the exploration.
+        hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+        return move("hot", "h", into, hour, hour + HOUR, devices=devices)
 
     def setup() -> None:
-        VisitCount.objects.all().delete()
-        ShortUrl.objects.all().erase()
-        ShortUrl.objects.create(id=1, key="hot", target_url="https://a.example/")
+        only_link("hot", id=1)
         for visit in (FIREFOX, CHROME):
             upsert.record("hot", visit)
 
@@ -61,7 +52,7 @@ def test_it_meets_visits_and_another_compaction(
     ).assert_safe()
 
 
-def test_it_goes_past_rows_that_others_have_locked(elsewhere: CursorWrapper) -> None:
+def test_it_skips_locked_rows(elsewhere: CursorWrapper) -> None:
     link = ShortUrl.objects.create(key="hot", target_url="https://a.example/")
     add(link, {(NOW, numbered(number)): 1 for number in range(3)})
     elsewhere.execute("BEGIN")

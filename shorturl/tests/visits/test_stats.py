@@ -67,7 +67,7 @@ def test_the_target_is_text(client: Client) -> None:
 def test_qr_code_of_the_short_url_is_dark_on_light_with_its_margin(
     client: Client, settings: Settings
 ) -> None:
-    """Even of a very short one no micro QR code, which has one corner mark: few phones read it."""
+    """A very short URL has no micro QR code either, because few phones read those."""
     settings.ALLOWED_HOSTS = ["a.b"]
     operations.create("https://example.com/", key="x")
     response = client.get("/x/qr.svg", headers={"host": "a.b"})

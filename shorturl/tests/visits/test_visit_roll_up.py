@@ -1,4 +1,4 @@
-"""The roll-up of visits: what becomes of which row, and when."""
+"""The roll-up of visits into hours, days and months."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -20,6 +20,7 @@ from shorturl.models import ShortUrl, VisitCount
 from shorturl.strategies import Verdict, rolling_up
 from shorturl.strategies.recording_visits import one_transaction
 from shorturl.strategies.rolling_up import batches, by_key
+from shorturl.tests.callers import only_link
 from shorturl.visits import compaction
 from shorturl.visits.classification import Visit
 from shorturl.visits.roll_up import ALL, roll_up_visits
@@ -83,8 +84,8 @@ def test_it_goes_on_until_a_batch_is_not_full(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("strategy", [batches, by_key])
 @pytest.mark.parametrize("unit", [None, "h"])
-def test_what_is_due_is_found_by_the_index(unit: str | None, strategy: ModuleType) -> None:
-    """Of a table with rows: in an empty one that was analyzed, each index costs the same."""
+def test_due_rows_are_found_by_the_index(unit: str | None, strategy: ModuleType) -> None:
+    """The table has rows, because in an empty table that was analyzed all indexes cost the same."""
     VisitCount.objects.bulk_create(
         VisitCount(
             short_url_id="a", unit="d", starts_at=NOW + timedelta(days=n), **Visit()._asdict()
@@ -110,17 +111,15 @@ def test_what_is_due_is_found_by_the_index(unit: str | None, strategy: ModuleTyp
         *(pytest.param(name, 2, marks=pytest.mark.exhaustive) for name in RIGHT),
     ],
 )
-def test_it_meets_visits_whose_transaction_is_still_open(name: str, number: int) -> None:
-    """A visit holds its link while it waits for the hour's row, and then both until its COMMIT.
+def test_a_roll_up_beside_visits_in_open_transactions(name: str, number: int) -> None:
+    """A visit locks its link, then the row of the hour, and holds both locks until its COMMIT.
 
-    In every order of the statements a right roll-up loses nothing and ends nobody by a deadlock.
+    In every order of the statements a right roll-up loses nothing and causes no deadlock.
     """
     strategy, visit = rolling_up.STRATEGIES[name], Visit(browser="Firefox")
 
     def setup() -> None:
-        VisitCount.objects.all().delete()
-        ShortUrl.objects.all().erase()
-        ShortUrl.objects.create(key="a", target_url="https://a.example/")
+        only_link("a")
         one_transaction.record("a", visit)
 
     def broken(outcomes: list[Outcome]) -> str:
@@ -141,8 +140,8 @@ def test_it_meets_visits_whose_transaction_is_still_open(name: str, number: int)
 
 
 @pytest.mark.parametrize("strategy", [batches, by_key])
-def test_the_rows_of_all_links_are_added_to_in_one_order(strategy: ModuleType) -> None:
-    """Ids are drawn in it; so two at once that add to the same rows do not wait for each other."""
+def test_the_rows_of_all_links_are_locked_in_one_order(strategy: ModuleType) -> None:
+    """The ids show the order. In one order, two concurrent roll-ups do not deadlock."""
     for key, browser in product("ba", ("Lynx", "Firefox", "Chrome", "Safari", "Edge")):
         for age in (3, 1, 2):
             add("h", NOW - timedelta(days=age), key=key, browser=browser)
@@ -154,9 +153,7 @@ def test_the_rows_of_all_links_are_added_to_in_one_order(strategy: ModuleType) -
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("strategy", [batches, by_key])
-def test_it_goes_past_rows_that_others_have_locked(
-    strategy: ModuleType, elsewhere: CursorWrapper
-) -> None:
+def test_it_skips_locked_rows(strategy: ModuleType, elsewhere: CursorWrapper) -> None:
     for browser in ("Firefox", "Lynx"):
         add("h", NOW - timedelta(days=1), browser=browser)
     elsewhere.execute("BEGIN")
@@ -170,7 +167,7 @@ def test_it_goes_past_rows_that_others_have_locked(
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", ["roll_up", "compact"])
-def test_who_is_killed_between_two_statements_has_moved_nothing(
+def test_a_session_killed_between_two_statements_has_moved_nothing(
     name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.SHORTURL_ROLLING_UP = "by_key"
@@ -181,7 +178,7 @@ def test_who_is_killed_between_two_statements_has_moved_nothing(
     def kill(execute: Callable[..., Any], sql: Any, *rest: Any) -> Any:
         if "INSERT" in str(sql):
             with connection.cursor() as cursor:
-                cursor.execute("SELECT pg_backend_pid()")  # the server's, also behind PgBouncer
+                cursor.execute("SELECT pg_backend_pid()")  # of the server, also behind PgBouncer
                 (session,) = cursor.fetchone()
             with closing(connection.copy()) as other, other.cursor() as cursor:
                 cursor.execute("SELECT pg_terminate_backend(%s)", [session])

@@ -1,12 +1,17 @@
-"""What is kept of a visit, whatever its headers say, and of how many kinds."""
+"""The classification of a visit by headers and address, and the limit on the number of kinds."""
+
+from pathlib import Path
 
 import pytest
+from django.core.checks import run_checks
 from django.test import Client
+from pytest_django import Settings
 
 from shorturl import operations
 from shorturl.models import VisitCount
+from shorturl.models.hit_counts import ANY
 from shorturl.pages import redirect
-from shorturl.visits import cardinality
+from shorturl.visits import cardinality, geoip
 from shorturl.visits.cardinality import CardinalityLimit
 from shorturl.visits.classification import Visit, families_of, kind_of, referrer_of, visit_of
 
@@ -42,7 +47,7 @@ GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.
         ("", ("", "", "", True)),
     ],
 )
-def test_a_user_agent_is_of_families_that_are_listed(
+def test_the_families_of_a_user_agent(
     user_agent: str, families: tuple[str, str, str, bool]
 ) -> None:
     assert families_of(user_agent) == families
@@ -74,12 +79,12 @@ LONG = ".".join(["a" * 63] * 3) + "." + "a" * 61  # 253 characters
         ("other", "other"),
     ],
 )
-def test_of_a_referrer_its_host_is_kept(header: str, referrer: str) -> None:
+def test_the_host_of_a_referrer_is_kept(header: str, referrer: str) -> None:
     assert referrer_of(header) == referrer
-    assert visit_of({"HTTP_REFERER": header}) == Visit(referrer)  # a bot of which no more is known
+    assert visit_of({"HTTP_REFERER": header}) == Visit(referrer)  # without a User-Agent it is a bot
 
 
-def test_what_is_remembered_of_a_referrer_is_its_host() -> None:
+def test_the_cache_keeps_the_host_of_a_referrer_alone() -> None:
     kind_of.cache_clear()
     for path in ("", "/", "/a?secret=1", "/b#c", "?secret=2", "#secret", ":8000/a"):
         visit_of({"HTTP_REFERER": f"https://news.example{path}", "HTTP_USER_AGENT": WINDOWS})
@@ -98,7 +103,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("few")
-def test_one_that_is_new_and_too_many_is_other(client: Client) -> None:
+def test_a_new_kind_beyond_the_limit_is_other(client: Client) -> None:
     operations.create("https://example.com/", key="spring")
     for agent, number in ((WINDOWS, 1), (WINDOWS, 2), ("curl/8", 1), (WINDOWS, 1), ("", 2)):
         headers = {"Referer": f"https://{number}.example/", "User-Agent": agent}
@@ -115,7 +120,7 @@ def test_one_that_is_new_and_too_many_is_other(client: Client) -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_each_link_and_each_hour_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_link_and_each_hour_has_a_separate_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     seen, new = CardinalityLimit(), Visit("new")
     for host in ("a", "b", "c"):
         seen.add("one", Visit(host))
@@ -127,8 +132,8 @@ def test_each_link_and_each_hour_has_its_own(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.usefixtures("few")
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Links that come after that do not make room for more kinds of those before."""
+def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later links do not make room for more kinds of earlier ones."""
     monkeypatch.setattr(cardinality, "MOST", 4)
     limit = CardinalityLimit()
     recorded = set()
@@ -139,4 +144,83 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
                 limit.add(f"{number}", visit)
                 recorded.add((number, visit))
     assert len(limit.seen) == 4
-    assert len(recorded) == 4 + 10  # and one of OTHER for each link
+    assert len(recorded) == 4 + 10  # with one OTHER for each link
+
+
+def encoded(value: object) -> bytes:
+    """Return a value as MaxMind's format has it (https://maxmind.github.io/MaxMind-DB/)."""
+    if isinstance(value, dict):
+        items = b"".join(encoded(key) + encoded(item) for key, item in value.items())
+        return bytes([7 << 5 | len(value)]) + items
+    if isinstance(value, str):
+        return bytes([2 << 5 | len(value.encode())]) + value.encode()
+    assert isinstance(value, bytes)  # as it is
+    return value
+
+
+def number(value: int) -> bytes:
+    return bytes([5 << 5 | 2]) + value.to_bytes(2, "big")
+
+
+def written(directory: Path, kind: str = "Test-Country", country: str = "DE") -> Path:
+    """Write a tree of one node: addresses whose first bit is 0 are in the country."""
+    nodes = 1
+    tree = (nodes + 16).to_bytes(3, "big") + nodes.to_bytes(3, "big")
+    about: dict[str, object] = {
+        "node_count": bytes([6 << 5 | 4]) + nodes.to_bytes(4, "big"),
+        "record_size": number(24),
+        "ip_version": number(4),
+        "binary_format_major_version": number(2),
+        "binary_format_minor_version": number(0),
+        "build_epoch": bytes([8, 2]) + (1_700_000_000).to_bytes(8, "big"),
+        "database_type": kind,
+        "languages": b"\x01\x04" + encoded("en"),  # an array
+        "description": {"en": "of a test"},
+    }
+    data = encoded({"country": {"iso_code": country}})
+    path = directory / "countries.mmdb"
+    path.write_bytes(tree + bytes(16) + data + b"\xab\xcd\xefMaxMind.com" + encoded(about))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("GeoLite2-Country", ""),
+        ("GeoIP2-City-Europe", ""),
+        ("DBIP-Country-Lite", ""),
+        ("GeoLite2-ASN", "its type is GeoLite2-ASN"),
+    ],
+)
+def test_a_database_without_countries_is_refused(
+    kind: str, problem: str, tmp_path: Path, settings: Settings
+) -> None:
+    settings.SHORTURL_GEOIP = str(written(tmp_path, kind))
+    assert geoip.problem() == problem
+
+
+def test_the_country_of_an_address(tmp_path: Path, settings: Settings) -> None:
+    settings.SHORTURL_GEOIP = str(written(tmp_path))
+    for address, country in {"1.2.3.4": "DE", "200.1.1.1": "", "::1": "", "x": "", "": ""}.items():
+        assert visit_of({"REMOTE_ADDR": address}).country == country, address
+    assert geoip.problem() == ""
+    settings.PROXY_CLIENT_ADDRESS = True
+    environ = {"REMOTE_ADDR": "200.1.1.1", "HTTP_X_FORWARDED_FOR": "200.1.1.1, 1.2.3.4"}
+    assert visit_of(environ).country == "DE"
+
+
+@pytest.mark.parametrize("country", [ANY, 2 * ANY, f"D{ANY}", "", "DEU", "ÄÖ"])
+def test_an_invalid_country_is_unknown(country: str, tmp_path: Path, settings: Settings) -> None:
+    settings.SHORTURL_GEOIP = str(written(tmp_path, country=country))
+    assert visit_of({"REMOTE_ADDR": "1.2.3.4"}).country == ""
+
+
+def test_a_file_that_cannot_be_read_is_a_check_error_and_no_500(
+    tmp_path: Path, settings: Settings
+) -> None:
+    broken = tmp_path / "broken.mmdb"
+    broken.write_text("nothing")
+    for path in (broken, tmp_path / "missing.mmdb"):
+        settings.SHORTURL_GEOIP = str(path)
+        assert [each.id for each in run_checks()] == ["shorturl.E004"]
+        assert visit_of({"REMOTE_ADDR": "1.2.3.4"}).country == ""
