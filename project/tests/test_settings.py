@@ -89,7 +89,7 @@ def test_the_proxy_is_trusted_only_when_told(load: Load) -> None:
         ("ALLOWED_HOSTS", "https://example.com", "has 'https://example.com', which is not a host"),
         ("ALLOWED_HOSTS", "example.com,,www.example.com", "has '', which"),
         ("ALLOWED_HOSTS", "*", "has '\\*', which"),
-        ("DEBUG", "on", "is on, and error pages would show everybody the code"),
+        ("DEBUG", "on", "is on, and error pages would show the code"),
         ("DATABASE_URL", "", "is not set"),
         ("DATABASE_URL", "sqlite:///shorturl", "is not the address of a PostgreSQL"),
         ("DATABASE_URL", "postgres://user@host", "is not the address"),

@@ -107,7 +107,7 @@ def test_who_has_no_password_yet_is_invited_again_and_nobody_else() -> None:
     client, form = open_link(first)
     client.post(form, chosen(NEW))
     assert Client().get(second).status_code == 410
-    with pytest.raises(CommandError, match="There is an account of this name"):
+    with pytest.raises(CommandError, match="An account of this name exists"):
         invite()
     with pytest.raises(CommandError, match="'a b' cannot be invited: Enter a valid username"):
         call_command("invite", "a b")

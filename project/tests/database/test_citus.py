@@ -47,8 +47,8 @@ def test_what_a_walk_through_the_service_is_answered_without_a_cluster(settings:
     [
         ([], r"This database has no Citus: .* CREATE EXTENSION citus"),
         (["--undo"], "no Citus, so none of its tables is distributed"),
-        (["--strategies", "--undo"], "--strategies goes alone, without --dry-run and --undo"),
-        (["--strategies", "--dry-run"], "--strategies goes alone, without --dry-run and --undo"),
+        (["--strategies", "--undo"], "--strategies cannot be used with --dry-run or --undo"),
+        (["--strategies", "--dry-run"], "--strategies cannot be used with --dry-run or --undo"),
     ],
 )
 def test_what_cannot_be_done_is_told(arguments: list[str], said: str) -> None:
@@ -136,7 +136,7 @@ def test_workers_without_a_lock_timeout_are_named_and_the_command(settings: Sett
     assert found() == {}, "no limit is wanted"
     settings.DATABASE_LOCK_TIMEOUT = 1
     assert found()["project.W009"] == (
-        f"The role {role} has no lock_timeout on one:5432: who waits for a row there waits "
+        f"The role {role} has no lock_timeout on one:5432: a statement waits for a row there "
         f"until statement_timeout. On the coordinator: ALTER ROLE {role} SET lock_timeout = '500ms'"
     )
 

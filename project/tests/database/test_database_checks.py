@@ -30,8 +30,8 @@ def test_connections_are_added_up_over_all_machines() -> None:
         (said,) = found()
     assert said == (
         f"The service may open {10 * (fits + 1)} connections: MACHINES {fits + 1} × WORKERS 1 × "
-        f"(THREADS 4 + 6); PostgreSQL takes {most - reserved}: max_connections {most} less "
-        f"{reserved} that are reserved."
+        f"(THREADS 4 + 6). PostgreSQL allows {most - reserved}: max_connections {most} less "
+        f"{reserved} reserved ones."
     )
     with override_settings(MACHINES=fits + 1, WORKERS=1, THREADS=4, DATABASE_POOLER="transaction"):
         assert said not in found()  # they are PgBouncer's

@@ -100,7 +100,7 @@ IGNORING = "ignore_startup_parameters = options"
         ("transaction", "transaction", "", ""),
         ("session", "transaction", "", "W003: DATABASE_URL leads to a PgBouncer in session mode"),
         ("statement", "transaction", "", "E003: DATABASE_URL leads to a PgBouncer in statement"),
-        ("transaction", "none", "", "E002: DATABASE_URL leads to a PgBouncer, which takes no sett"),
+        ("transaction", "none", "", "E002: DATABASE_URL leads to a PgBouncer that refuses"),
         ("transaction", "none", IGNORING, "E002: DATABASE_URL leads to a PgBouncer in transaction"),
         ("session", "none", IGNORING, ""),
         ("", "transaction", "", "W003: DATABASE_POOLER is transaction, and DATABASE_URL leads to"),

@@ -195,7 +195,7 @@ def test_half_a_body_is_not_waited_for_longer_than_its_time(few: Served, connect
     api, root, page = (client.answer() for client in clients)
     assert time.monotonic() - began >= RECEIVE_TIMEOUT
     assert api.status == page.status == 408
-    said = {"detail": "The body was not there within 5 seconds."}
+    said = {"detail": "The body did not arrive within 5 seconds."}
     assert json.loads(api.body) == json.loads(root.body) == said
     assert page.body.startswith(b"<!doctype html>")
     assert [client.socket.recv(1) for client in clients] == [b""] * 3
