@@ -29,8 +29,8 @@ class Attack(NamedTuple):
 
 
 BROKE = "wrong, and the invariant was violated"
-TWICE = "took effect twice, as behind a proxy that repeats them: that shows no race"
-UNKNOWN = "it is unknown what became of the requests with other answers"
+TWICE = "took effect twice, as if a proxy had repeated them: this proves no race"
+UNKNOWN = "the outcome of requests with other answers is unknown"
 # With one worker and one thread, where no race is possible.
 ALONE = [
     Attack("naive", repeat, TWICE),

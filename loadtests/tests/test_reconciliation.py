@@ -240,7 +240,7 @@ def test_a_create_is_lost_when_the_lab_says_that_it_failed(kind: str, lost: int)
             "the service became unavailable: 1 connections",
         ),
         (Ledger(sent=2, unknown_edits=["", ""]), {}, "none of the 2 requests was acknowledged"),
-        (failing("408"), {}, "it is unknown what became of the requests with other answers: 1 × 4"),
+        (failing("408"), {}, "the outcome of requests with other answers is unknown: 1 × 4"),
     ],
 )
 def test_an_inconclusive_run_shows_no_loss(
@@ -331,7 +331,7 @@ def test_second_links_to_a_target() -> None:
     found = [StoredLink(key, A, 0) for key in "ab"]
     result = reconciled(made, found, operation="reusing", verdict="wrong", seeds=())
     assert (result.lost, result.of, result.exit_code) == (1, 2, ExitCode.AS_EXPECTED)
-    assert result.proofs == [[f"2 links lead to {A}, and one was asked for:", "a", "b"]]
+    assert result.proofs == [[f"2 links lead to {A}, and one was requested:", "a", "b"]]
 
 
 def test_uses_beyond_a_limit_are_those_that_were_acknowledged() -> None:
