@@ -46,11 +46,11 @@ OPERATIONS = {
         "redirects", "hits lost", "hits counted twice", "lost_update", RESOLVING),
     "reusing": MeasuredOperation(
         "To reuse a link to the same target",
-        "requests", "links too many", "links that nobody was told of", "same_target",
+        "requests", "links too many", "links without an answer", "same_target",
         "find_then_create get_or_create on_conflict advisory_lock serializable"),
     "idempotency": MeasuredOperation(
         "To answer a repeated request once",
-        "answers", "links made again", "links that nobody heard of", "repeated_request",
+        "answers", "links made again", "links without an answer", "repeated_request",
         "look_up_then_store insert_first advisory_lock"),
     "last_use": MeasuredOperation(
         "To use a link no more often than its limit says",
