@@ -10,18 +10,19 @@ export DJANGO_SETTINGS_MODULE := project.settings
 run: .venv/installed-to-run  ## install what is needed, migrate, and serve (HOST, PORT, WORKERS, THREADS)
 	@SHORTURL_LAB_EXPLORE=$${SHORTURL_LAB_EXPLORE:-on} SHORTURL_DELIVER=$${SHORTURL_DELIVER:-on} exec $(BIN)/python -m gunicorn -c project/gunicorn.py
 
-# Where Python is told to keep no bytecode, each of the many processes would compile all tests again.
+# If Python writes no bytecode, each of the many processes compiles all tests again.
 test prove marathon: export PYTHONDONTWRITEBYTECODE =
 
-test: .venv/installed  ## the whole test suite; one of three processes mostly waits
+# Three processes on two cores, as one of them mostly waits.
+test: .venv/installed  ## the whole test suite
 	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile
 
-# What a production has to set, with values of no meaning.
+# The required settings of a production, with dummy values.
 PRODUCTION := SHORTURL_LOCAL=off DATABASE_URL=postgres://shorturl@localhost/shorturl \
 	SECRET_KEY=$(shell od -An -tx1 -N32 /dev/urandom | tr -d ' \n') ALLOWED_HOSTS=sho.rt \
 	HSTS_INCLUDE_SUBDOMAINS=off HSTS_PRELOAD=off
 
-lint: .venv/installed  ## style, types, imports, migrations, and what a production would be warned of
+lint: .venv/installed  ## style, types, imports, migrations, and the checks of a production
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy .
@@ -30,18 +31,18 @@ lint: .venv/installed  ## style, types, imports, migrations, and what a producti
 	$(PRODUCTION) $(BIN)/python manage.py collectstatic --noinput --verbosity 0
 	$(PRODUCTION) $(BIN)/python -W error manage.py check --deploy --fail-level WARNING
 
-prove: .venv/installed  ## what takes long: every schedule of every race, against the tables and the documents
+prove: .venv/installed  ## the slow tests: every schedule of every race, against the tables and the documents
 	$(BIN)/python -m pytest -m "exhaustive and not marathon" --numprocesses=3 --dist=worksteal
 
 marathon: .venv/installed  ## the longest of those, up to minutes each
 	$(BIN)/python -m pytest -m marathon --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
-explorer:  ## the explorer's own tests, with each Python, Django, driver and PostgreSQL that is here
+explorer:  ## the explorer's own tests, with each installed Python, Django, driver and PostgreSQL
 	pginterleave/run-matrix
 
-# Neither in the lock nor in CI: the packages are those of one day, pinned beside what looks at them.
+# Neither in the lock nor in CI: the packages are of one day, and pinned beside their tests.
 FOUND := pginterleave/.local/found
-found:  ## published packages of Django, in every schedule and in threads; brings the page's table up to date
+found:  ## published packages of Django, in every schedule and in threads; updates the page's table
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12) and "Python 3.12 or newer is needed: make found PYTHON=python3.12")'
 	$(PYTHON) -m venv $(FOUND)
 	$(FOUND)/bin/pip install --quiet --disable-pip-version-check \
@@ -52,16 +53,16 @@ found:  ## published packages of Django, in every schedule and in threads; bring
 copies:  ## every right strategy, copied into another project, with psycopg 3 and with psycopg2
 	copying/run
 
-races: .venv/installed  ## every strategy under load, and a table of what each lost
+races: .venv/installed  ## every strategy under load, and a table of the losses
 	$(BIN)/python -m loadtests.every_strategy
 
-faults: .venv/installed  ## what fails on purpose under load, and how long a request waits; under ten minutes
+faults: .venv/installed  ## injected faults under load, and the longest wait of a request; under ten minutes
 	$(BIN)/python -m loadtests.faults
 
-bench: .venv/installed  ## how fast each right strategy is, beside PostgreSQL's own benchmark; BENCH="--quick"
+bench: .venv/installed  ## the speed of each right strategy, beside PostgreSQL's own benchmark; BENCH="--quick"
 	$(BIN)/python -m benchmarks.service $(BENCH)
 
-workshop: .venv/installed-to-load  ## beside make run: install Locust, and explore what the pages show
+workshop: .venv/installed-to-load  ## beside make run: install Locust, and explore the races of the pages
 	$(BIN)/python manage.py record --missing
 
 handout: .venv/installed-to-run  ## the predictions of WORKSHOP.md to print: reports/handout.html
@@ -75,7 +76,7 @@ PIP_DOWNLOAD := $(PYTHON) -m pip download --quiet --disable-pip-version-check \
 	--no-deps --require-hashes --only-binary=:all:
 
 room: bundle
-# `git stash create` is a commit of what is changed, and prints nothing where nothing is.
+# `git stash create` makes a commit of the changes, and prints nothing without changes.
 bundle: .venv/installed-to-run  ## an archive for machines of the same kind without a network; there, unpack it and make run
 	@rm -rf .local/$(BUNDLE) && mkdir -p .local/$(BUNDLE)/wheels
 	@git archive -o .local/$(BUNDLE).tar $$(git stash create | grep . || echo HEAD)
@@ -91,18 +92,18 @@ bundle: .venv/installed-to-run  ## an archive for machines of the same kind with
 	@echo ".local/$(BUNDLE).tar, $$(du -m .local/$(BUNDLE).tar | cut -f1) MB, for $(KIND)."
 	@echo "There: tar xf $(BUNDLE).tar && cd $(BUNDLE) && make run"
 
-docs: .venv/installed  ## bring what the documents show of a command up to date
+docs: .venv/installed  ## update the output of commands in the documents
 	$(BIN)/python -m cogapp -r --verbosity=1 -p "from project.docs import shown" \
 	    *.md docs/*.md pginterleave/README.md pginterleave/docs/*.md
 
 screenshots: .venv/installed  ## take the README's pictures of a service that runs on port 8000
 	$(BIN)/python docs/screenshots.py
 
-# The locks hold every package with its hashes, which pip checks. Only wheels: to build a package pip
-# would fetch tools that nothing pins. Python compiles what it imports, which is a quarter of it.
+# The locks have every package with its hashes, which pip checks. Only wheels are installed: to build a
+# package pip would fetch tools that are not pinned. Python compiles a quarter of the files, at import.
 PIP_INSTALL := $(PYTHON) -m pip --python .venv install --quiet --disable-pip-version-check \
 	--no-compile --no-deps
-# Unpacked from an archive of `make bundle`, everything is here, and no network is asked.
+# An unpacked archive of `make bundle` has all wheels, and needs no network.
 WHEELS := $(wildcard wheels)
 FROM_WHEELS := $(if $(WHEELS),--no-index --find-links wheels)
 define REFUSE_ANOTHER_KIND
@@ -126,11 +127,11 @@ endef
 	@touch $@
 
 .venv/installed: .venv/installed-to-run locks/development.txt
-	@echo "Installing what tests and tools need on top, about 300 MB; this happens once."
+	@echo "Installing the packages for tests and tools, about 300 MB; this happens once."
 	@$(PIP_INSTALL) --require-hashes --only-binary=:all: -r locks/development.txt
 	@touch $@
 
-lock:  ## lock what requirements*.txt need, for every platform; UPGRADE=--upgrade for newest versions
+lock:  ## lock the packages of requirements*.txt, for every platform; UPGRADE=--upgrade for newest versions
 	$(PYTHON) -m venv .local/lock
 	.local/lock/bin/pip install --quiet --disable-pip-version-check uv==0.13.9
 	$(COMPILE) $(UPGRADE) requirements.txt -o locks/development.txt

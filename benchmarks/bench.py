@@ -1,4 +1,4 @@
-"""The rounds of the benchmark: what is compared side by side, and what has the machine alone."""
+"""The rounds of the benchmark, and the subjects that are measured in them."""
 
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -28,25 +28,25 @@ from shorturl.strategies import Verdict, creating, resolving
 WARM_UP = 0.5  # seconds
 CONNECTIONS = (1, 16, 64, 256)
 NO_VISITS = {"SHORTURL_VISITS": "off"}
-NOT_REFUSED = {"SHORTURL_LAB": "on"}  # as a production refuses what is right without a condition
+NOT_REFUSED = {"SHORTURL_LAB": "on"}  # allows strategies that are right without a condition
 DRAWN = ("one", "Zipf", "random")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is measured: a gunicorn, how it is started, and what pgbench sends for comparison."""
+    """A gunicorn to measure, how it is started, and the script of pgbench to compare it with."""
 
     name: str
     loads: Sequence[Load]
     script: str | None = None
     environment: dict[str, str] = field(default_factory=dict)
     directory: Path = ROOT
-    application: str | None = None  # another one, which counts nothing
+    application: str | None = None  # an application in place of the service, which counts nothing
 
 
 @dataclass(frozen=True)
 class Part:
-    """Groups of subjects, one group after the other; within one, a load after the other."""
+    """Groups of subjects. A group is served at once, and measured under one load after another."""
 
     title: str
     groups: Sequence[Sequence[Subject]]
@@ -60,13 +60,13 @@ class Part:
 
 
 def plan(*, quick: bool, largest: int, baseline: Path | None) -> list[Part]:
-    """Return what there is to measure; `largest` is the size of the largest table of links."""
+    """Return the parts to measure; `largest` is the size of the largest table of links."""
     many = [Load()] if quick else [Load(number) for number in CONNECTIONS]
     sizes = [links for links in (1_000_000, 10_000_000) if links <= largest and not quick]
     drawn = [Load(one.connections, keys) for keys in DRAWN for one in many]
     drawn += [Load(keys=keys, links=links) for links in sizes for keys in DRAWN]
     with_visits = [one for one in drawn if one.keys != "Zipf" and one.links == LINKS]
-    drawn.sort(key=attrgetter("keys", "connections", "links"))  # sizes next to one another
+    drawn.sort(key=attrgetter("keys", "connections", "links"))  # sizes one after another
     default = resolving.STRATEGIES[settings.SHORTURL_RESOLVING]
     by_side = [
         Subject(SERVICE, drawn, pgbench.resolving_script(default), NO_VISITS),
@@ -86,7 +86,7 @@ def plan(*, quick: bool, largest: int, baseline: Path | None) -> list[Part]:
             {**NO_VISITS, **NOT_REFUSED, "SHORTURL_RESOLVING": name},
         )
         for name, one in resolving.STRATEGIES.items()
-        if one.verdict in (Verdict.RIGHT, Verdict.RIGHT_WITHOUT_CONDITION)  # no link has one
+        if one.verdict in (Verdict.RIGHT, Verdict.RIGHT_WITHOUT_CONDITION)  # no link has a limit
     ]
     new = [Load(one.connections, "new") for one in many]
     creates = [
@@ -106,7 +106,7 @@ def plan(*, quick: bool, largest: int, baseline: Path | None) -> list[Part]:
 
 
 class Bench:
-    """The measurements of `parts`, in the database in use, which has to be an empty one.
+    """The measurements of `parts`, in the database in use, which has to be empty.
 
     `miscounted` is the number of requests that were answered and not counted, or counted twice.
     """
@@ -117,7 +117,7 @@ class Bench:
         self.seconds, self.miscounted = seconds, 0
 
     def run(self, part: Part, *, progress: Callable[[str], object]) -> None:
-        """Measure the groups of `part` in its rounds, each time in another order."""
+        """Measure the groups of `part` in its rounds, each round in a random order."""
         for number in range(1, part.rounds + 1):
             for group in random.sample(part.groups, len(part.groups)):
                 names = ", ".join(subject.name for subject in group)
@@ -141,7 +141,7 @@ class Bench:
                         found[one.name, load].readings.append(reading)
 
     def ask(self, one: Subject, load: Load, service: RunningService) -> Reading:
-        """Measure a load once, and compare what was answered with what was counted."""
+        """Measure a load once, and compare the answers with the counted requests."""
         master, before = service.process.pid, database.counted()
         workers, sessions = machine.used_by_workers(master), machine.used_by_sessions()
         sample = wrk.run(service.url, seconds=self.seconds, **vars(load))

@@ -1,4 +1,4 @@
-"""The database in use: tables of links, of which the service has one at a time, and addresses."""
+"""The database in use: tables of links, one of which the service uses at a time."""
 
 from collections.abc import Iterable
 from urllib.parse import urlencode
@@ -19,7 +19,7 @@ class LinkTables:
     """A table of each of the `sizes`, with the links /k1 to /k<size>, in an empty database."""
 
     def __init__(self, sizes: Iterable[int]) -> None:
-        self.used = 0  # the size of the one in use; the migrations' own is empty
+        self.used = 0  # the size of the one in use, at first the empty one of the migrations
         run("SET statement_timeout = 0")
         for size in sizes:
             run("CREATE TABLE {} (LIKE {} INCLUDING ALL)", f"links_{size}", IN_USE)
@@ -28,7 +28,7 @@ class LinkTables:
         run("CHECKPOINT")
 
     def use(self, size: int) -> None:
-        """Have the service use the table of `size`, between two of its statements."""
+        """Have the service use the table of `size` from its next statement on."""
         run("ALTER TABLE {} RENAME TO {}", IN_USE, f"links_{self.used}")
         run("ALTER TABLE {} RENAME TO {}", f"links_{size}", IN_USE)
         self.used = size
@@ -41,7 +41,7 @@ def run(statement: str, *names: str, values: list[int] | None = None) -> None:
 
 
 def counted() -> int:
-    """Return how many hits and links there are in the table in use, in one sum."""
+    """Return the number of hits and links in the table in use, as one sum."""
     with connection.cursor() as cursor:
         cursor.execute("""
             SELECT coalesce(sum(hits), 0) + count(*)

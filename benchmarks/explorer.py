@@ -1,9 +1,9 @@
-"""How long the explorer takes to the complete answer.
+"""The time that the explorer takes to explore all schedules.
 
     .venv/bin/python -m benchmarks.explorer [--repeat 5]
 
-It starts a PostgreSQL in a temporary directory, and uses no other. It measures
-another version of the explorer if PYTHONPATH is `pginterleave/src` of another checkout.
+It starts a PostgreSQL in a temporary directory, and uses no other. With PYTHONPATH set to
+`pginterleave/src` of another checkout, it measures the explorer there.
 """
 
 import argparse
@@ -31,7 +31,7 @@ WRITTEN += ["source", "payment", "note", "event"]
 
 
 def checkout() -> None:
-    """Look at everything, then lock the stock and write what belongs to an order."""
+    """Read all tables, then lock the stock and write the rows of an order."""
     with connection.cursor() as cursor:
         for name in 2 * READ:
             cursor.execute(f"SELECT value FROM shop_{name} WHERE id = 1")  # noqa: S608
@@ -45,8 +45,8 @@ def checkout() -> None:
 
 def main() -> None:
     """Print a line for each exploration."""
-    parser = argparse.ArgumentParser(description="How long the explorer takes.")
-    parser.add_argument("--repeat", type=int, default=5, help="explorations per line, at least")
+    parser = argparse.ArgumentParser(description="The time that the explorer takes.")
+    parser.add_argument("--repeat", type=int, default=5, help="explorations per line")
     repeat = parser.parse_args().repeat
     with own_postgres() as postgres:
         address = {name.upper(): value for name, value in postgres.address.items()}
@@ -59,7 +59,7 @@ def main() -> None:
 def measure(repeat: int) -> None:
     """Print medians of so many explorations, connecting and disconnecting included."""
     sys.path.insert(0, str(PACKAGE))
-    from tests import counter  # it has models, which need the settings
+    from tests import counter  # its models need the settings
 
     cases: list[tuple[Callable[[], object], int, dict[str, Any]]] = [
         (counter.naive, 2, {}),
@@ -86,7 +86,7 @@ def measure(repeat: int) -> None:
     for function, processes, options in cases:
         seconds, rates = [], []
         for _ in range(repeat):
-            ended: list[float] = []  # when each schedule did; all connect before the first
+            ended: list[float] = []  # the time of each schedule; all connect before the first
             found = counter.explored(
                 *[function] * processes,
                 invariant=counter.counted(processes),

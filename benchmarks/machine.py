@@ -1,4 +1,4 @@
-"""The machine, the versions and the settings that the figures depend on, and processor times."""
+"""The machine, versions and settings that the figures depend on, and processor times."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from loadtests.harness.comparison import machine
 
 
 def describe(*programs: str) -> dict[str, str]:
-    """Return the machine, the versions, and the settings of PostgreSQL that decide the speed."""
+    """Return the machine, the versions, and PostgreSQL's settings of durability."""
     with connection.cursor() as cursor:
 
         def shown(setting: str) -> str:
@@ -36,7 +36,7 @@ def describe(*programs: str) -> dict[str, str]:
 
 
 def commit(checkout: Path) -> str:
-    """Return which commit a checkout has, and of when it is."""
+    """Return the commit of a checkout and its date."""
     command = ["git", "-C", str(checkout), "log", "-1", "--format=commit %h of %cs"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     return ended.stdout.strip() or "not in Git"
@@ -46,7 +46,7 @@ def commit(checkout: Path) -> str:
 
 
 def used(pids: Iterable[int], *, name: str = "") -> "Counter[int]":
-    """Return the time of each process that still is, and whose name begins with `name`."""
+    """Return the time of each running process whose name begins with `name`."""
     found: Counter[int] = Counter()
     for pid in pids:
         try:
@@ -60,7 +60,7 @@ def used(pids: Iterable[int], *, name: str = "") -> "Counter[int]":
 
 
 def used_by_workers(master: int) -> "Counter[int]":
-    """Return the time of a gunicorn's workers, by the process of its master."""
+    """Return the time of the workers of the gunicorn with the process `master`."""
     return used(child.pid for child in psutil.Process(master).children())
 
 

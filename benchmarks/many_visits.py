@@ -1,12 +1,12 @@
 """The pages of visits, and the statements behind them, on large tables.
 
 The tables are in a separate database, which is dropped at the end. Most links have a few visits.
-One has a hundred, and two have very many, ten times as many as there are links: the first of 200
-kinds in each hour and each day, as referrers and browsers make them, the second of 1,000, as with
-countries. roll_up_visits() compacts them, except those of the current hour.
-SHORTURL_VISITS_HOURLY_DAYS says for how long visits are kept by the hour. One account has ten
-thousand links, another one a tenth of all. The program prints the sizes of the tables, and how long
-each page and its statement take.
+One has a hundred. Two have very many visits, ten times the number of links: the first of 200 kinds
+in each hour and each day, a number that referrers and browsers make, the second of 1,000, a number
+that countries make. roll_up_visits() compacts them, except those of the current hour. Visits are
+kept by the hour for SHORTURL_VISITS_HOURLY_DAYS. One account has ten thousand links, and another
+one has a tenth of all links. The program prints the sizes of the tables, and the times of each page
+and its statement.
 
     python -m benchmarks.many_visits [--links 10000000]
 """
@@ -38,7 +38,7 @@ FEW_KINDS, MANY_KINDS = 200, 1_000  # in each hour
 YEAR = 365  # days
 TIMES = 5
 
-# Of seven links one was never followed. The ids are the numbers, which are the keys.
+# One of seven links was never followed. The ids are the numbers in the keys.
 MAKE_LINKS = """
     INSERT INTO shorturl_shorturl (id, key, target_url, created_at, hits, owner_id)
     SELECT number, 'k' || number, 'https://example.com/' || number, now() - interval '1 year',
@@ -55,8 +55,8 @@ MAKE_VISITS = """
         1 + number %% 19
     FROM generate_series(4, %(links)s) AS number WHERE number %% 7 > 0
 """
-# A year of so many kinds in each hour, in all `visits`. Days that are no longer kept by the hour
-# have all their visits in the first one, so that there are fewer rows to roll up.
+# A year with `kinds` in each hour, `visits` in all. Days that are no longer kept by the hour have
+# all their visits in the first hour, so that there are fewer rows to roll up.
 MAKE_HOT = """
     WITH today AS (
         SELECT date_trunc('day', now(), 'UTC') AS begins
@@ -95,8 +95,7 @@ def make(links: int, small: int, large: int) -> None:
     """Fill the tables: link 1 has a hundred visits, 2 very many, 3 as many of more kinds."""
     from shorturl.visits.roll_up import roll_up_visits
 
-    # By the hour; the days before, by the day.
-    kept = min(settings.SHORTURL_VISITS_HOURLY_DAYS, YEAR)
+    kept = min(settings.SHORTURL_VISITS_HOURLY_DAYS, YEAR)  # days kept by the hour
     with connection.cursor() as cursor:
 
         def run(name: str, statement: str, **values: int) -> None:
@@ -108,7 +107,7 @@ def make(links: int, small: int, large: int) -> None:
         run(f"{links:,} links", MAKE_LINKS, links=links, owned=OWNED, small=small, large=large)
         run("their visits", MAKE_VISITS, links=links)
         for link, visits, each, hours, days in [
-            (1, 100, 1, -1, 100),  # of the days until today
+            (1, 100, 1, -1, 100),  # one visit each on the last days
             (2, HOT * links, FEW_KINDS, kept, YEAR - kept),
             (3, HOT * links, MANY_KINDS, kept, YEAR - kept),
         ]:
@@ -127,7 +126,10 @@ def make(links: int, small: int, large: int) -> None:
 
 
 def pages(small: int, large: int) -> Iterator[tuple[str, str, Callable[[], object], str]]:
-    """Yield of what a page is, what it shows, what reads that, and, of a link's page, its path."""
+    """Yield for each page: its subject, what it shows, a function that reads that, and its path.
+
+    The path is empty for a list of links.
+    """
     from shorturl.links import overview
     from shorturl.models import ShortUrl, VisitCount
     from shorturl.visits import statistics
@@ -155,17 +157,17 @@ def pages(small: int, large: int) -> Iterator[tuple[str, str, Callable[[], objec
 
 
 def fetched(links: QuerySet[Any]) -> list[Any]:
-    return list(links.all())  # asked anew: a query keeps what it found
+    return list(links.all())  # a new query, as a QuerySet caches its result
 
 
 def fetch(client: Client, path: str) -> None:
     response = client.get(path)
     if response.status_code != HTTPStatus.OK:
-        raise RuntimeError(f"{path} was answered {response.status_code}")
+        raise RuntimeError(f"{path} was answered with {response.status_code}")
 
 
 def milliseconds(read: Callable[[], object]) -> str:
-    """Return the median time of a call, but for the first one."""
+    """Return the median time of TIMES calls, after a first one that is not measured."""
     times = []
     for _ in range(1 + TIMES):
         began = time.monotonic()
@@ -175,7 +177,7 @@ def milliseconds(read: Callable[[], object]) -> str:
 
 
 def main() -> None:
-    """Make the tables, and print the sizes, and medians of five times."""
+    """Make the tables, and print their sizes and the times of the pages."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--links", type=int, default=LINKS)
     links = parser.parse_args().links

@@ -1,4 +1,4 @@
-"""What the benchmark measured: each service under each load, and what has to hold between them."""
+"""The measurements of each service under each load, and the goals that compare them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from tabulate import tabulate
 
 from benchmarks.wrk import Sample
 
-LINKS = 10_000  # where nothing else is said
+LINKS = 10_000  # the default
 COLUMNS = {
     "requests/s": ("per_second", ",.0f"),
     "p50 ms": ("p50", ".1f"),
@@ -40,8 +40,8 @@ class Load:
 class Reading:
     """A load measured once. The processor time of a request is in microseconds.
 
-    `pgbench` is what it makes in a second with the same statements and as many clients, right
-    after it; None where there is none.
+    `pgbench` is the rate of pgbench with the same statements and as many clients, measured right
+    after it; None if it was not measured.
     """
 
     sample: Sample
@@ -70,7 +70,7 @@ class Measurement:
         return sum(one.sample.failed for one in self.readings)
 
     def median(self, name: str) -> float | None:
-        """Return the median of the rounds, of those that have the figure."""
+        """Return the median of the rounds that have the figure."""
         values = [each for one in self.readings if (each := one.value(name)) is not None]
         return median(values) if values else None
 
@@ -81,7 +81,7 @@ class Measurement:
         return [self.subject, self.load.asks_for, connections, *told, f"{self.failed:,}"]
 
     def as_data(self) -> dict[str, Any]:
-        """Return the measurement as JSON has it, with the requests per second of every round."""
+        """Return the measurement for JSON, with the requests per second of every round."""
         return {
             "subject": self.subject,
             **vars(self.load),
@@ -102,20 +102,20 @@ def table(found: Iterable[Measurement]) -> str:
 # --- Goals ---------------------------------------------------------------------------------------
 
 SERVICE, ONE_LINE, BASELINE = "service", "one-line ASGI", "baseline"
-RECORDING = "service with visits"  # and SERVICE only counts, as pgbench does beside it
-PGBENCH = "pgbench"  # in the place of another service: with the same statements
+RECORDING = "service with visits"  # SERVICE only counts, as pgbench does
+PGBENCH = "pgbench"  # in the place of another service, with the same statements
 CREATING = "on_conflict"  # the service's default
 HOT, RANDOM, RANDOM_64, NEW = Load(), Load(keys="random"), Load(64, "random"), Load(keys="new")
 
 
 class Goal(NamedTuple):
-    """A service makes so many times the requests per second of another, or more, side by side."""
+    """The least ratio of the requests per second of two services, measured side by side."""
 
     ours: str
     load: Load
     theirs: str
     at_least: float
-    their_load: Load | None = None  # if it is not the same
+    their_load: Load | None = None  # if it differs from `load`
 
     @property
     def text(self) -> str:
@@ -124,9 +124,10 @@ class Goal(NamedTuple):
         return f"{ours} / {theirs}"
 
     def ratio(self, found: dict[tuple[str, Load], Measurement]) -> float | None:
-        """Return the median of the rounds' ratios, None where one of the two was not measured.
+        """Return the median of the rounds' ratios; None if one of the two was not measured.
 
-        And not the ratio of the medians: the load of the machine changes from round to round.
+        The ratio of the medians would be less exact, as the load of the machine changes from round
+        to round.
         """
         ours = found.get((self.ours, self.load))
         other = self.ours if self.theirs == PGBENCH else self.theirs
@@ -157,7 +158,7 @@ GOALS = (
 
 
 def goals_table(ratios: dict[Goal, float]) -> str:
-    """Return the ratios, and what is required, as a table in Markdown."""
+    """Return the ratios and the least ones as a table in Markdown."""
     lines = [
         (
             goal.text,

@@ -17,11 +17,11 @@ from shorturl.models import ShortUrl
 from shorturl.strategies import Strategy
 from shorturl.strategies.resolving import slotted_counter
 
-CONNECTING = 0.01  # seconds, of the time given to pgbench, for each client
-OVERTIME = 60  # seconds that it may take to end
-ATTEMPTS = 1_000  # after a serialization failure, as in repeatable_read
+CONNECTING = 0.01  # seconds for each client to connect, added to pgbench's time
+OVERTIME = 60  # seconds that pgbench may take to end
+ATTEMPTS = 1_000  # after a serialization failure, such as in repeatable_read
 
-# How the number of a key is drawn; as wrk.lua does, popular ones are not neighbours.
+# How the number of a key is drawn. As in wrk.lua, popular keys are not neighbours.
 DRAWN = {
     "one": "1",
     "random": "random(1, :links)",
@@ -47,9 +47,9 @@ def version() -> str:
 def resolving_script(strategy: Strategy[Any]) -> str:
     """Return what `strategy` sends to resolve a key, as a script for pgbench.
 
-    The strategy runs once, on a link made for it, and its statements are recorded, with variables
-    for the values that change from hit to hit. What it reads becomes variables too, as in Python:
-    the next statement has the row's id and its hits.
+    The strategy runs once, on a new link, and its statements are recorded, with variables for the
+    values that change from hit to hit. The columns that a SELECT reads become variables, too: the
+    next statement has the row's id and its hits.
     """
     ShortUrl.objects.create(id=ID, key=KEY, target_url=TARGET_URL, hits=HITS)
     with patch.object(slotted_counter, "randrange", lambda _: SLOT):
@@ -68,7 +68,7 @@ def creating_script(strategy: Strategy[Any]) -> str:
     """Return what `strategy` sends to create a link, as a script for pgbench."""
     with connection.cursor() as cursor:
         sequence = "pg_get_serial_sequence('shorturl_shorturl', 'id')"
-        cursor.execute(f"SELECT setval({sequence}, {ID - 1})")  # for the one that sends an id
+        cursor.execute(f"SELECT setval({sequence}, {ID - 1})")  # for the strategy that sends an id
     statements, made = recorded(lambda: strategy.function(TARGET_URL, keys=[KEY]))
     return "".join(
         f"{line};\n" for line in with_variables(statements, [(made.key, "c:n"), (ID, ":n")])
@@ -76,7 +76,7 @@ def creating_script(strategy: Strategy[Any]) -> str:
 
 
 def recorded(call: Callable[[], ShortUrl]) -> tuple[list[str], ShortUrl]:
-    """Return the statements that `call` sends, and its short URL, which is then erased."""
+    """Return the statements that `call` sends, and its short URL; erase the short URL."""
     with CaptureQueriesContext(connection) as captured:
         short_url = call()
     ShortUrl.objects.filter(pk=short_url.pk).erase()
@@ -94,9 +94,9 @@ def with_variables(statements: Iterable[str], variables: list[tuple[object, str]
 def run(text: str, *, keys: str, links: int, connections: int, seconds: float) -> float | None:
     """Return the hits, or "new" links, per second that `connections` clients make by `text`.
 
-    And not the transactions: compare_and_swap retries when it has changed no row, and pgbench has
-    no loops. None where PostgreSQL does not admit so many clients, or none of them gets anything
-    done. Raises CalledProcessError.
+    The number of transactions would be too high: compare_and_swap retries when it has changed no
+    row, and pgbench has no loops. Returns None if PostgreSQL does not admit so many clients, or
+    nothing was counted. Raises CalledProcessError.
     """
     if connections > database.free_connections():
         return None
@@ -116,7 +116,7 @@ def run(text: str, *, keys: str, links: int, connections: int, seconds: float) -
             timeout=time + OVERTIME,
             env={**os.environ, **database.environment()},
         )
-    # The seconds that pgbench measured, connecting excluded; there are none without a transaction.
+    # The seconds that pgbench measured, without connecting. It prints none without a transaction.
     transactions = re.search(r"actually processed: (\d+)", ended.stdout)
     per_second = re.search(r"tps = ([\d.]+) \(without", ended.stdout)
     assert transactions, ended.stdout

@@ -14,7 +14,7 @@ REPORTS = Path("reports")
 
 
 class Report:
-    """What was measured, and whether it is as it has to be."""
+    """The measurements, and whether they meet the goals."""
 
     def __init__(
         self, parts: Sequence[Part], about: dict[str, str], *, miscounted: int, seconds: float
@@ -32,7 +32,7 @@ class Report:
 
     @property
     def passes(self) -> bool:
-        """Whether the goals are met, all answers counted, and no request of the service failed."""
+        """Whether the goals are met, all answers were counted, and no request failed."""
         failed = sum(one.failed for one in self.found if one.subject == SERVICE)
         met = all(ratio >= goal.at_least for goal, ratio in self.ratios.items())
         return met and not self.miscounted and not failed

@@ -1,16 +1,16 @@
-"""How many requests per second the service answers, and with every right strategy.
+"""The requests per second of the service, and of every right strategy.
 
     make bench                                       some twenty minutes
     .venv/bin/python -m benchmarks.service --quick   less than one
 
-wrk asks a gunicorn for real redirects, GET /<key>, and for new links, POST /api/links. For
-comparison, in the same rounds, pgbench sends the same statements to PostgreSQL with as many
-clients, an ASGI application of one line answers behind the same gunicorn, and with --baseline so
-does the service of another checkout. The links are in a database of their own, which is dropped at
-the end. docs/benchmarks.md says how to read the report.
+wrk requests redirects, GET /<key>, and new links, POST /api/links, from a gunicorn. Three others
+are measured for comparison in the same rounds: pgbench sends the same statements to PostgreSQL with
+as many clients, an ASGI application of one line answers behind the same gunicorn, and with
+--baseline the service of another checkout answers. The links are in a separate database, which is
+dropped at the end. docs/benchmarks.md says how to read the report.
 
-The exit code is 0 when all goals that were measured are met, every answer was counted and no
-request of the service failed, 1 when not, 2 when nothing could be measured.
+The exit code is 0 when all measured goals are met, every answer was counted and no request of the
+service failed, 1 when not, 2 when nothing could be measured.
 """
 
 import argparse
@@ -30,11 +30,11 @@ from benchmarks import wrk
 from loadtests.harness.serving import NotServed
 
 SIZES = (10_000, 1_000_000, 10_000_000)
-BYTES = 500  # of disk that a link takes, with its indexes and what is written ahead
+BYTES = 500  # of disk for a link, with its indexes and write-ahead log
 
 
 def main() -> int:
-    """Measure, print and write the report; return the exit code, 2 after a line that says why."""
+    """Measure, print and write the report; return the exit code."""
     options = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and clean up
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
@@ -60,9 +60,7 @@ def main() -> int:
 def arguments() -> argparse.Namespace:
     """Return the options of the command line; exit with 2 where one is invalid."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--quick", action="store_true", help="one round with 16 connections, for a quick look"
-    )
+    parser.add_argument("--quick", action="store_true", help="only one round, with 16 connections")
     parser.add_argument(
         "--links", type=int, choices=SIZES, default=SIZES[-1], help="the size of the largest table"
     )
@@ -70,7 +68,7 @@ def arguments() -> argparse.Namespace:
         "--baseline", type=checkout, help="another checkout, to compare with side by side"
     )
     parser.add_argument(
-        "--docs", action="store_true", help="bring README.md and docs/ up to date with the report"
+        "--docs", action="store_true", help="write the report into README.md and docs/"
     )
     options = parser.parse_args()
     needed, free = options.links * BYTES, shutil.disk_usage(".").free
@@ -83,12 +81,12 @@ def checkout(text: str) -> Path:
     """Return the path of a checkout of the service; raise ArgumentTypeError."""
     path = Path(text).resolve()
     if not (path / "project" / "gunicorn.py").exists():
-        raise argparse.ArgumentTypeError(f"{text!r} is no checkout: it has no project/gunicorn.py")
+        raise argparse.ArgumentTypeError(f"{text!r} is no checkout: project/gunicorn.py is missing")
     return path
 
 
 def measure(options: argparse.Namespace) -> int:
-    """Run all parts in a database of their own; print and write the report."""
+    """Run all parts in a separate database; print and write the report."""
     # These need Django to be set up.
     from benchmarks import machine, pgbench
     from benchmarks.bench import Bench, plan

@@ -1,7 +1,7 @@
 -- Arguments: which keys ("one", "Zipf", "random" or "new"), of how many links, seconds, connections.
--- Asks for /k1 … /k<links>, or creates links ("new"). When the time is over each connection waits
--- for its last answer, so that whatever was asked for is answered, and then wrk ends. Writes one
--- line of JSON: the answers in all, in a second of the given time those without error, milliseconds.
+-- Requests /k1 … /k<links>, or creates links ("new"). When the time is over, each connection waits
+-- for its last answer, so that every request is answered, and then wrk ends. Prints one line of
+-- JSON: all answers, those without an error per second of the given time, and times in milliseconds.
 
 local ffi = require("ffi")
 ffi.cdef [[
@@ -15,7 +15,7 @@ local SCATTER = 6180341 -- a prime: popular keys are not neighbours
 local moment = ffi.new("struct moment")
 local threads = {}
 local kind, links, sums, before
-local requests = {} -- of a key: what comes before it and after it, for each kind of visit
+local requests = {} -- the text before and after a key, for each kind of visit
 -- What browsers send, so that visits are of several kinds.
 local AGENTS = {
   "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "
@@ -85,7 +85,7 @@ function request()
   return of_a_kind[1] .. string.format("%d", draw()) .. of_a_kind[2]
 end
 
--- wrk asks before each request, the first one of a connection too, how long to wait.
+-- wrk calls this before each request, even the first one of a connection, for the time to wait.
 function delay()
   local now = clock()
   calls = calls + 1

@@ -1,4 +1,4 @@
-"""wrk, the load generator: written in C, it leaves the service most of the processors."""
+"""wrk, the load generator. It is written in C and leaves most processor time to the service."""
 
 import json
 import shutil
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
-PATIENCE = 20  # seconds that an answer may take, also the last ones, for which wrk waits
-OVERTIME = 10  # seconds that it may take to end after that
+PATIENCE = 20  # seconds that an answer may take; wrk waits for the last ones
+OVERTIME = 10  # seconds that wrk may take to end after that
 
 
 class Unusable(Exception):
-    """wrk is not installed, or has got no answer. The message says what to do, or why."""
+    """wrk is not installed, or got no answer. The message says what to do, or why."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What wrk saw: the answers in all, and those without error in a second; milliseconds.
+    """wrk's result: all answers, those without an error per second, and times in milliseconds.
 
-    `errors` are the requests that failed, by what went wrong.
+    `errors` has the number of requests that failed, by the kind of the error.
     """
 
     requests: int
@@ -34,10 +34,10 @@ class Sample:
         return sum(self.errors.values())
 
     def miscounted(self, counted: int) -> int:
-        """Return how many requests are too few or too many in what the database `counted`.
+        """Return by how many requests the number that the database `counted` is wrong.
 
-        An answer in time or late is an acknowledgement unless it is an error; of a request that
-        failed this is unknown.
+        An answer, in time or late, is an acknowledgement unless it is an error. For a request that
+        failed, it is unknown whether it was counted.
         """
         refused = self.errors.get("an error as the answer", 0)
         acknowledged = self.requests - refused
@@ -59,9 +59,9 @@ def version() -> str:
 
 
 def run(url: str, *, keys: str, links: int, connections: int, seconds: float) -> Sample:
-    """Return what `connections` clients get without pause in `seconds`, and the last ones after it.
+    """Return the result of `connections` clients that send requests without pause for `seconds`.
 
-    They ask for "one", "random" or "Zipf" `keys` of /k1 to /k<links>, or create "new" ones. Raises
+    They request "one", "random" or "Zipf" `keys` of /k1 to /k<links>, or create "new" ones. Raises
     Unusable, and CalledProcessError when no service is at `url`.
     """
     longest = round(seconds + PATIENCE)
@@ -73,7 +73,7 @@ def run(url: str, *, keys: str, links: int, connections: int, seconds: float) ->
     )
     line = (ended.stdout.strip().splitlines() or [""])[-1]
     if not line.startswith("{"):
-        raise Unusable(f"wrk does not say what it measured: {line or 'it printed nothing'}")
+        raise Unusable(f"wrk printed no result: {line or 'it printed nothing'}")
     sample = Sample(**json.loads(line))
     if not sample.requests:
         errors = ", ".join(f"{count} {kind}" for kind, count in sample.errors.items() if count)

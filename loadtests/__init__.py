@@ -1,4 +1,4 @@
-"""Load tests: the races against the running service, over HTTP and nothing else.
+"""Load tests: the races against the running service, over HTTP alone.
 
     lost_update.py       many users follow one hot key
     last_use.py          many users follow links that have a limit
@@ -13,13 +13,13 @@
     killed_while_delivering.py   deliverers of events, killed in the middle
     overload.py          more requests than the service can answer
     soak.py              steady traffic for long, and the workers' memory
-    faults/              what fails on purpose, and how long a request waits then
-    harness/             what they share
+    faults/              fault injection: what is lost, and how long a request waits
+    harness/             shared modules
 
 The exit code of each is 0 when every strategy behaved as its table says, 1 when one did not, and 2
 when a run was inconclusive.
 
 The load tests import neither the service (shorturl, lab, project) nor the explorer. They import
-embedded_postgres, a package that does not know the service, for a PostgreSQL of their own. Their
-tests may import the lab, to compare its tables with what the load tests say.
+embedded_postgres, which is independent of the service, to start a separate PostgreSQL. Their tests
+may import the lab, to compare its tables with those of the load tests.
 """

@@ -35,7 +35,7 @@ GRACE = 90  # seconds beyond its time after which a run that hangs is ended
 
 
 class PlannedRun(NamedTuple):
-    """A script with a strategy."""
+    """A script and the strategy it runs with."""
 
     script: str
     strategy: str
@@ -56,7 +56,7 @@ def main() -> int:
     asked = arguments()
 
     def interrupt(*_: Any) -> None:
-        raise Interrupted  # and clean up on the way
+        raise Interrupted  # the context managers clean up
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
@@ -106,7 +106,8 @@ def positive(text: str) -> int:
 def service(host: str | None, *, pgbouncer: bool) -> Iterator[tuple[str, int]]:
     """Yield the address of the service, and the process id of its gunicorn.
 
-    It is started for the block, unless `host` names a running one: its process id is unknown, 0.
+    It is started for the block, unless `host` names a running service. The process id of that one
+    is unknown, 0.
     """
     if host:
         yield host, 0
@@ -123,13 +124,13 @@ def service(host: str | None, *, pgbouncer: bool) -> Iterator[tuple[str, int]]:
 
 
 def measure(host: str, master: int, asked: argparse.Namespace) -> int:
-    """Run what was asked for against `host`, print and write the report; return the exit code."""
+    """Run the chosen strategies against `host`, write the report, and return the exit code."""
     lab = Lab(host)
     asked.reports.mkdir(parents=True, exist_ok=True)  # before the runs: it may fail
     opened = lab.open_space(1)  # raises LabError if the service is down or its lab is off
     lab.close_space(opened["space"])
     runs = [run for run in PLAN if not asked.only or {*run} & {*asked.only}] * asked.repeat
-    if not master:  # no worker can be killed
+    if not master:  # the workers cannot be killed
         runs = [run for run in runs if run.strategy not in KILLS]
     random.Random(asked.seed).shuffle(runs)  # noqa: S311
     print(f"{len(runs)} runs of {asked.seconds} s at {host}, in the order of seed {asked.seed}.")
@@ -162,7 +163,7 @@ def measure(host: str, master: int, asked: argparse.Namespace) -> int:
 def one(run: PlannedRun, host: str, master: int, asked: argparse.Namespace) -> LoadResult:
     """Return the result of one run, in a separate Locust process.
 
-    Where only a crash shows what a strategy does wrong, workers of the service are killed.
+    If only a crash shows the fault of a strategy, workers of the service are killed.
     """
     kills = KILLS.get(run.strategy, 0)
     crash = ["--kill-worker-of", str(master), "--kills", str(kills)] if kills else []
@@ -174,10 +175,10 @@ def one(run: PlannedRun, host: str, master: int, asked: argparse.Namespace) -> L
         "--run-time", f"{asked.seconds}s", "--reports", str(asked.reports.resolve()), *crash,
     ]
     # fmt: on
-    # An earlier result must not be taken for that of a run that writes none.
+    # If this run writes no result, an earlier one must not be read in its place.
     reports.path(asked.reports, *run, ".json").unlink(missing_ok=True)
-    # A new session: Ctrl-C reaches this process alone, which ends the run first and the
-    # service last, so that the run can still remove its key space.
+    # A new session: Ctrl-C reaches this process alone. It ends the run before the service, so that
+    # the run can still remove its key space.
     with subprocess.Popen(  # noqa: S603 - nothing in it comes from outside
         command,
         cwd=ROOT,

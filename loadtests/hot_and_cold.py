@@ -1,9 +1,9 @@
-"""Hot and cold: the service itself, with a few links that many users follow and many that few do.
+"""Hot and cold: the service itself, with a few popular links and many rarely followed ones.
 
 What it teaches: in daily use not all requests are for one key. The key of rank n is followed 1/n as
-often as the first (Zipf's law), people create links and look at their hits, and scanners ask for
-keys that do not exist. The service runs the strategies that it is configured for, and the same
-invariant has to hold: every acknowledged redirect is counted, every link has its own target.
+often as the first (Zipf's law). People create links and look at their hits, and scanners request
+keys that do not exist. The service runs its configured strategies, and the same invariant has to
+hold: every acknowledged redirect is counted, and every link has its own target.
 
 How to run it, with the service up (`make run`):
 
@@ -13,8 +13,8 @@ How to run it, with the service up (`make run`):
     SHORTURL_RESOLVING=naive make run                       # now it violates the invariant
 
 The links lead to targets of a key space of the lab, so that they can be read and removed at the
-end. The exit code is 0 when nothing was lost, or where the service runs a wrong strategy, when
-something was; 1 when not; 2 when the run was inconclusive.
+end. The exit code is 0 when nothing was lost, or when a wrong strategy of the service lost
+something; 1 when not; 2 when the run was inconclusive.
 """
 
 import random
@@ -28,7 +28,7 @@ from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
 
 KEYS = 200
-WEIGHTS = [*accumulate(1 / rank for rank in range(1, KEYS + 1))]  # as random.choices() takes them
+WEIGHTS = [*accumulate(1 / rank for rank in range(1, KEYS + 1))]  # cum_weights of random.choices()
 
 Hooks(LoadRun("service", seeds=KEYS, users=1))
 
@@ -37,7 +37,7 @@ class Public(LedgerUser):
     """A user of the service. The tasks' weights are the mix."""
 
     def drawn(self) -> str:
-        """Return a key, a hot one more often than a cold one."""
+        """Return a random key by Zipf's law."""
         (key,) = random.choices(self.given["seeds"], cum_weights=WEIGHTS)  # noqa: S311
         return str(key)
 

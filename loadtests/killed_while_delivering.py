@@ -1,22 +1,23 @@
-"""Killed while delivering: two deliverers tell a receiver of events, and are killed on purpose.
+"""Killed while delivering: two deliverers send events to a receiver, and are killed on purpose.
 
 What it teaches: a strategy that deletes an event before it is sent loses the event when its process
-is killed between the two. A strategy that looks for an event and claims it afterwards sends it
-twice without any crash. A right strategy loses none, keeps the order of each link, and repeats at
-most what was under way when a process was killed.
+is killed between the two. A strategy that selects an event and claims it afterwards sends it twice
+without any crash. A right strategy loses no event, keeps the order of each link, and repeats only
+events that were under way when a process was killed.
 
-The receiver is an HTTP server on the loopback, which notes each event that it has acknowledged.
-Clients create short URLs that can be followed once, and follow them: each is due to send
-link.created and then link.used_up. In the middle of every 50th request the receiver has both
-deliverers killed (kill -9), and others started in their place.
+The receiver is an HTTP server on the loopback, which records each event that it has acknowledged.
+Clients create short URLs that can be followed once, and follow them. Each has to send link.created
+and then link.used_up. In the middle of every 50th request both deliverers are killed (kill -9), and
+others are started in their place.
 
 How to run it; it starts a service and a PostgreSQL:
 
     .venv/bin/python -m loadtests.killed_while_delivering              # every strategy
     .venv/bin/python -m loadtests.killed_while_delivering update_skip_locked
 
-What a killed process has claimed is delivered when the claim ends, after a minute. The exit code is
-0 when every strategy behaved as the table says, 1 when one did not, 2 when nothing was measured.
+An event claimed by a killed process is delivered after the claim ends, after a minute. The exit
+code is 0 when every strategy behaved as the table says, 1 when one did not, 2 when nothing was
+measured.
 """
 
 import argparse
@@ -41,16 +42,16 @@ from loadtests.harness.serving import NO_REFUSALS, serving
 WRONG = ("naive", "watermark", "delete_returning")
 RIGHT = ("select_for_update", "skip_locked", "update_skip_locked", "advisory_lock")
 LINKS, CLIENTS, DELIVERERS = 150, 4, 2
-KILLED_AT = 50  # every so many requests of the receiver
-KILLS = 2 * LINKS // KILLED_AT - 1  # the last requests are left in peace
-QUIET = 10  # seconds without a request, when no event waits, after which the rest is lost
-PATIENCE = 150  # seconds until all is delivered: a claim of a minute may end twice
+KILLED_AT = 50  # requests of the receiver from one kill to the next
+KILLS = 2 * LINKS // KILLED_AT - 1  # no kill in the last requests
+QUIET = 10  # seconds without a request and a waiting event, after which the rest is lost
+PATIENCE = 150  # seconds until all is delivered: a claim of a minute may expire twice
 WAITING = "SELECT count(*) FROM shorturl_linkevent"
 Told = tuple[str, str]  # the key and the type of an event
 
 
 class Deliveries(NamedTuple):
-    """What the receiver was told, beside what was due."""
+    """The events that the receiver got, compared with those that were due."""
 
     strategy: str
     due: int
@@ -66,7 +67,7 @@ class Deliveries(NamedTuple):
 
 
 class Receiver(ThreadingHTTPServer):
-    """Has the requests of Hook; some end only when their sender has been killed."""
+    """Handles requests with Hook. Some requests end only after their sender was killed."""
 
     daemon_threads = True
 
@@ -79,11 +80,11 @@ class Receiver(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Hook)
 
     def handle_error(self, *args: object) -> None:
-        """Say nothing: a sender that is killed leaves half a request, or takes no answer."""
+        """Print nothing: a killed sender leaves half a request, or reads no answer."""
 
 
 class Hook(BaseHTTPRequestHandler):
-    """Answers with 204, and notes the event before."""
+    """Records the event, and then answers with 204."""
 
     server: Receiver
 
@@ -108,12 +109,12 @@ class Hook(BaseHTTPRequestHandler):
 
 
 def use_up(url: str, number: int) -> list[Told]:
-    """Create a link and follow it; return which events are due, by what was acknowledged."""
+    """Create a link and follow it; return the events that are due for the acknowledged requests."""
     link = {"target_url": f"https://example.com/{number}", "max_hits": 1}
     with closing(HttpClient([url])) as client:
         created = client.ask("POST", "/api/links", link)
         if created.kind != "201":
-            raise NotRecovered(f"a create is answered {created.kind}")
+            raise NotRecovered(f"a create is answered with {created.kind}")
         key = json.loads(created.body)["key"]
         followed = client.ask("GET", f"/{key}")
     used_up = [(key, "link.used_up")] if followed.kind == "302" else []
@@ -131,7 +132,7 @@ def listening() -> Iterator[Receiver]:
 
 
 def measure(strategy: str) -> Deliveries:
-    """Return what became of the events, with deliverers of that strategy."""
+    """Return the deliveries with the strategy."""
     with own_postgres() as postgres, listening() as receiver, ExitStack() as stack:
         service = stack.enter_context(serving(DATABASE_URL=postgres.url, **NO_REFUSALS))
         hook = f"http://127.0.0.1:{receiver.server_port}/"
@@ -162,7 +163,7 @@ def measure(strategy: str) -> Deliveries:
 
 
 def reconciled(strategy: str, due: list[Told], receiver: Receiver) -> Deliveries:
-    """Compare what the receiver has noted with what was due."""
+    """Compare the events that the receiver has recorded with those that were due."""
     first = {told: number for number, told in reversed([*enumerate(receiver.told)])}
     lost = [told for told in due if told not in first]
     disordered = [
@@ -178,7 +179,7 @@ def reconciled(strategy: str, due: list[Told], receiver: Receiver) -> Deliveries
 
 
 def judged(strategies: list[str]) -> ExitCode:
-    """Measure each, print a table, and return whether each behaved as the table says."""
+    """Measure each strategy, print a table, and return whether all behaved as expected."""
     found = [measure(strategy) for strategy in strategies]
     titles = ["To tell receivers of events", "", "events lost"]
     titles += ["repeated", "out of order", "kills", "violated"]
@@ -201,7 +202,7 @@ def main() -> int:
     """Run from the command line; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     every = [*WRONG, *RIGHT]
-    parser.add_argument("strategy", nargs="*", choices=[*every, []], help="by default every one")
+    parser.add_argument("strategy", nargs="*", choices=[*every, []], help="by default all")
     chosen = parser.parse_args().strategy or every
     return reported("killed_while_delivering", lambda: judged(chosen))
 

@@ -1,10 +1,9 @@
 """The last link of a quota: many users create for one spender, until its quota is used up.
 
-What it teaches: a strategy that looks whether a link is left, and spends it afterwards, sells the
-last link as often as requests look at the same moment. The users move on to a new spender after
-twice as many creates as its quota has, so that there is always a last link near. The database
-counts the links of each spender at the end. More than the quota is a race, even where a proxy has
-repeated requests.
+What it teaches: a strategy that checks the quota, and spends it afterwards, sells the last link to
+every request that checks at the same moment. The users go on to a new spender after twice as many
+creates as its quota has, so that a last link is always near. At the end the links of each spender
+are counted in the database. More than the quota is a race, even if a proxy has repeated requests.
 
 How to run it, with the service up (`make run`):
 
@@ -27,11 +26,11 @@ Hooks(LoadRun("spending", limit=LIMIT))
 
 
 class Spender(LedgerUser):
-    """Creates one link after another, for the spender whose turn it is."""
+    """Creates one link after another for the current spender."""
 
     @task
     def spend(self) -> None:
-        """Create a link. An answer that the quota is used up is right as well."""
+        """Create a link. The answer that the quota is used up is right, too."""
         path = f"/lab/spend/{self.strategy}"
         spender = self.load.total // (2 * LIMIT)
         content = {"space": self.given["space"], "spender": spender, "limit": LIMIT}

@@ -1,9 +1,9 @@
-"""Last use: many users follow links of limited use, and more get through than the limit says.
+"""Last use: many users follow links with a limit, and more are redirected than the limit allows.
 
-What it teaches: a counter that loses no hit does not make a limit. A strategy that looks at what is
-left, and counts afterwards, sells the last use twice. Where the counter is right, as with F(), a
-CHECK of the table turns the second sale into an error. Where the counter loses a hit, the CHECK
-sees nothing. The condition belongs into the statement that counts.
+What it teaches: a counter that loses no hit is not yet a limit. A strategy that checks the limit,
+and counts afterwards, sells the last use twice. If the counter is right, as with F(), a CHECK of
+the table turns the second sale into an error. If the counter loses a hit, the CHECK does not fail.
+The condition belongs into the statement that counts.
 
 How to run it, with the service up (`make run`):
 
@@ -11,8 +11,9 @@ How to run it, with the service up (`make run`):
     locust -f loadtests/last_use.py --headless --strategy f_expression
     locust -f loadtests/last_use.py --headless --strategy update_returning -u 64
 
-All users follow one link until it is used up, and then the next one. What was acknowledged beyond
-the limit is oversold. A proxy that repeats requests sells nothing twice, as each user is told once.
+All users follow one link until it is used up, and then the next one. Redirects acknowledged beyond
+the limit are oversold. A proxy that repeats requests sells nothing twice, as each user gets one
+answer.
 """
 
 from http import HTTPStatus
@@ -30,7 +31,7 @@ Hooks(LoadRun("last_use", seeds=LINKS, max_hits=LIMIT))
 
 
 class UseTaker(LedgerUser):
-    """Follows each link in turn, until it is used up."""
+    """Follows each link in turn until it is used up."""
 
     at = 0
 

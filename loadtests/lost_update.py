@@ -1,9 +1,9 @@
-"""Lost update: many users follow one hot key, and the counter does not show them all.
+"""Lost update: many users follow one hot key, and the counter misses some hits.
 
-What it teaches: between the SELECT that reads the counter and the UPDATE that writes it, others
-read the same number. Every user is redirected, every redirect is acknowledged, and the counter
-ends up too low. One user edits the target meanwhile: a strategy that writes every column back
-undoes the edit, even when it counts right.
+What it teaches: between the SELECT that reads the counter and the UPDATE that writes it, other
+sessions read the same number. Every redirect is acknowledged, and the counter ends up too low. One
+user edits the target meanwhile. A strategy that writes every column back undoes the edit, even if
+it counts right.
 
 How to run it, with the service up (`make run`):
 
@@ -29,7 +29,7 @@ Hooks(LoadRun("resolving", seeds=1))
 
 
 class Follower(LedgerUser):
-    """Follows the hot key, again and again."""
+    """Follows the hot key without pause."""
 
     @task
     def resolve(self) -> None:
@@ -44,7 +44,7 @@ class Follower(LedgerUser):
 class Editor(Follower):
     """Edits the target of the hot key, and checks whether the edit stays."""
 
-    fixed_count = 1  # in all, however many processes there are: only one user may edit the key
+    fixed_count = 1  # in all processes together: only one user may edit the key
     edits = 0
 
     @task

@@ -1,9 +1,9 @@
-"""Overload: more requests arrive than can be answered, and the service goes on at its best pace.
+"""Overload: more requests arrive than can be answered, and the goodput stays.
 
 What it teaches: with an endless queue, overload fails every client, because each request is
 answered after its client has left. Behind HAProxy with the limits of deploy/haproxy.cfg the queue
-is short. What cannot be answered in time is refused, what is answered stays quick, and the goodput,
-the redirects answered in a second, does not fall. gunicorn alone also keeps its goodput. But it
+is short. A request that cannot be answered in time is refused, the others are answered quickly, and
+the goodput, the redirects per second, does not fall. gunicorn alone also keeps its goodput. But it
 refuses a request only after it has accepted and read it, so many connections wait in the kernel and
 are not answered in time.
 
@@ -12,10 +12,10 @@ How to run it; it starts a service:
     .venv/bin/python -m loadtests.overload --haproxy   # 1, 2, 5 and 10 times the capacity
     .venv/bin/python -m loadtests.overload --quick     # 1 and 5 times, without a proxy
 
-The load is open: requests arrive at a fixed rate, each on a new connection, whether earlier
-ones were answered or not. The capacity is the best goodput of a series of rates, beside the users
-of every fault. It is offered again before and after each load, because the speed of a machine
-changes: "at 1 ×" is the mean of the two. "client" is the share of the machine's processors that the
+The load is open: requests arrive at a fixed rate, each on a new connection, even if earlier ones
+are not answered yet. The capacity is the best goodput of a series of rates, with the users of the
+fault tests at work. It is offered again before and after each load, because the speed of a machine
+changes. "at 1 ×" is the mean of the two. "client" is the share of the machine's processors that the
 client took from the service. The exit code is 0 when every bound held, 1 when not, 2 when nothing
 was measured. Without HAProxy only the goodput and the counts have bounds.
 """

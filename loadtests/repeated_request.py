@@ -1,9 +1,9 @@
-"""The same request many times: a client that gets no answer for a moment sends its request again.
+"""The same request many times: a client that gets no answer soon sends its request again.
 
 What it teaches: a strategy that looks an Idempotency-Key up first, and stores it last, recognizes a
-repeated request only after the first one is over. While the first one is at work, the second one
-finds nothing, and does the work again. Eight requests for each target have the same key. A user who
-is told that the request is in progress goes on to the next one.
+repeated request only after the first one has ended. During the first one, the second one finds no
+key, and does the work again. Eight requests for each target have the same key. After the answer
+that the request is in progress, a user goes on to the next one.
 
 How to run it, with the service up (`make run`):
 
@@ -21,7 +21,7 @@ from loadtests.harness.hooks import Hooks
 from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
 
-SENT = 8  # times each request, half as many as there are users
+SENT = 8  # times that each request is sent, half the number of users
 
 Hooks(LoadRun("idempotency"))
 
@@ -31,7 +31,6 @@ class Sender(LedgerUser):
 
     @task
     def send(self) -> None:
-        """Send the request whose turn it is."""
         target_url = f"{self.given['targets']}{self.load.total // SENT}"
         path, space = f"/lab/answer/{self.strategy}", self.given["space"]
         self.create(path, target_url, space=space)

@@ -1,11 +1,12 @@
 """The same hour: many users follow one hot link, and a visit is recorded with each hit.
 
-What it teaches: visits of one kind in one hour are counted in one row. A strategy that looks for
-the row, and makes it when there is none, makes it twice when two visits look at the same moment. A
+What it teaches: visits of one kind in one hour are counted in one row. A strategy that selects the
+row, and inserts it if it is missing, inserts it twice when two visits select at the same moment. A
 unique constraint refuses the second row: the hit is counted, and its visitor gets an error. Once
-there is a row, no other is made. So the users come from the next page after 32 requests.
+the row exists, there is no race for it any more. So the users come from the next page after 32
+requests.
 
-A visit that is recorded in a second transaction is lost when its process is killed before it.
+A visit that is recorded in a second transaction is lost if its process is killed before that.
 `make races` kills five workers of the service in its run. By hand, with the process id of
 gunicorn's master:
 
@@ -27,7 +28,7 @@ from loadtests.harness.ledger import is_refusal
 from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
 
-CAME = 32  # visits from each page, twice as many as there are users
+CAME = 32  # visits from each page, twice the number of users
 USER_AGENTS = (
     "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0",
@@ -52,9 +53,9 @@ class HourVisitor(LedgerUser):
         self.follow(f"{path}/{hot}", hot, name=f"{path}/KEY", headers=headers)
 
     def failed(self, response: Any, kind: str) -> None:
-        """Record that the hit of a visit that failed may be counted."""
+        """Record that the hit of a failed visit may be counted."""
         if is_refusal(kind):
-            (hot,) = self.load.given["seeds"]  # unlike self.given, also after the end of the run
+            (hot,) = self.load.given["seeds"]  # self.given stops the user at the end of the run
             self.load.ledger.unknown_redirects[hot] += 1
             request = self.label(f"/lab/record/{self.strategy}/{hot}")
             self.load.ledger.refused(request, kind, self.told(response, "message"))

@@ -1,10 +1,10 @@
-"""Two links where one was asked for: many users ask for a link to the same target at once.
+"""Two links where one was requested: many users request a link to the same target at once.
 
-What it teaches: a strategy that looks for a link, and creates one when there is none, creates a
-second one when two requests look at the same moment. No request fails, so no user notices.
-get_or_create notices later: it wants one link, and once there are two, every further request for
-that target fails. Once a target has its link, there is no race for it any more. So the users
-move on to the next target after eight requests.
+What it teaches: a strategy that selects a link, and creates one if there is none, creates a second
+one when two requests select at the same moment. No request fails, so no user notices. get_or_create
+notices later: it expects one link, so after a second one every further request for that target
+fails. Once a target has its link, there is no race for it any more. So the users go on to the next
+target after eight requests.
 
 How to run it, with the service up (`make run`):
 
@@ -19,17 +19,16 @@ from loadtests.harness.hooks import Hooks
 from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
 
-ASKED = 8  # requests for each target, half as many as there are users
+ASKED = 8  # requests for each target, half the number of users
 
 Hooks(LoadRun("reusing"))
 
 
 class Asker(LedgerUser):
-    """Asks for a link to one target after another. All users ask for the same ones."""
+    """Requests a link to one target after another. All users request the same ones."""
 
     @task
     def ask_for_one(self) -> None:
-        """Ask for a link to the target whose turn it is."""
         target_url = f"{self.given['targets']}{self.load.total // ASKED}"
         path, space = f"/lab/reuse/{self.strategy}", self.given["space"]
         self.create(path, target_url, space=space)

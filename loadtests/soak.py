@@ -1,7 +1,7 @@
-"""Soak: mixed traffic at a steady rate for long, and the memory of the workers meanwhile.
+"""Soak: mixed traffic at a steady rate for a long time, and the memory of the workers meanwhile.
 
 What it teaches: a leak shows only after a while. Users follow a hot short URL and cold ones, create
-others, and look at the pages and the API. The memory of the workers has to be the same in the
+others, and request the pages and the API. The memory of the workers has to be the same in the
 middle and at the end, and nothing may be lost.
 
 How to run it:
@@ -9,9 +9,9 @@ How to run it:
     .venv/bin/python -m loadtests.soak                   # 20 minutes
     .venv/bin/python -m loadtests.soak --minutes 1
 
-RSS is the memory that all workers use, and USS what would be free without them. Whether it grows is
-for you to judge. The exit code is 0 when every request took effect and every answer came within a
-second, 1 when not, 2 when nothing was measured.
+RSS is the memory that all workers use, and USS the memory that would be free without them. Judge
+yourself whether it grows. The exit code is 0 when every request took effect and every answer came
+within a second, 1 when not, 2 when nothing was measured.
 """
 
 import argparse
@@ -30,7 +30,7 @@ KINDS = {"rss": "RSS, MB", "uss": "USS, MB"}
 
 
 def soak(experiment: Experiment, *, seconds: float, samples: list[list[str]]) -> Iterator[Figure]:
-    """Let the load go on; append the samples of the beginning, the middle and the end."""
+    """Let the load go on; append samples at the beginning, in the middle and at the end."""
     samples.append(["beginning", *memory(experiment.master)])
     for when in ("middle", "end"):
         experiment.go_on(seconds / 2)
@@ -40,7 +40,7 @@ def soak(experiment: Experiment, *, seconds: float, samples: list[list[str]]) ->
 
 
 def memory(master: psutil.Process) -> list[str]:
-    """Return how much of each of KINDS all workers of `master` use."""
+    """Return the memory of all workers of `master`, for each of KINDS."""
     infos = [worker.memory_full_info() for worker in master.children()]
     return [f"{sum(getattr(info, kind) for info in infos) / MEGABYTE:.1f}" for kind in KINDS]
 

@@ -1,10 +1,10 @@
 """Time of check to time of use: many users create at once, in a key space that is soon full.
 
-What it teaches: a random key is free until another request takes it, and that may happen between
-the look and the INSERT. The naive create fails as soon as a key is drawn twice. The one that looks
-first fails when two look at the same moment. get_or_create silently gives the second user the first
-one's link. In a full key space no request competes any more. So the users move on to a
-fresh round of it after as many creates as it has keys.
+What it teaches: a random key is free until another request takes it, which may happen between the
+SELECT and the INSERT. `naive` fails as soon as a key is drawn twice. `check_first` fails when two
+requests check at the same moment. `get_or_create` silently gives the second user the first one's
+link. In a full key space no request competes any more. So the users go on to a new round of it
+after as many creates as it has keys.
 
 How to run it, with the service up (`make run`):
 
@@ -25,7 +25,7 @@ from loadtests.harness.load_run import LoadRun
 from loadtests.harness.users import LedgerUser
 
 KEYS = 62  # of one character
-ROUNDS = 4096  # that a key space has
+ROUNDS = 4096  # in a key space
 
 Hooks(LoadRun("creating", key_length=1))
 
@@ -42,6 +42,6 @@ class Creator(LedgerUser):
         self.create(f"/lab/create/{self.strategy}", self.target_url, expected=201, **content)
 
     def failed(self, response: Any, kind: str) -> None:
-        """Record which key was taken."""
+        """Record the key that was taken."""
         if is_refusal(kind):
             self.load.ledger.refused(self.target_url, kind, self.told(response, "message"))

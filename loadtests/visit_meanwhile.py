@@ -1,11 +1,11 @@
 """A visit meanwhile: many users follow links, while others roll their visits up into days.
 
 What it teaches: a roll-up that first adds up the rows of an hour, and then deletes them, also
-deletes what a visit has added between the two. Of two roll-ups at once, each adds what one of them
-deletes. A roll-up has to add what its own DELETE returns, row by row.
+deletes what a visit has added between the two. Two roll-ups at once add the same rows twice. A
+roll-up has to add the rows that its own DELETE returns.
 
-Two of the users roll up, as when a timer starts a second roll-up before the first has ended. The
-others follow a few links, not one: so a visit too many of one does not hide a lost one of another.
+Two of the users roll up, as if a timer had started a second roll-up before the first has ended. The
+others follow several links, so that an extra visit of one does not hide a lost visit of another.
 
 How to run it, with the service up (`make run`):
 
@@ -13,8 +13,8 @@ How to run it, with the service up (`make run`):
     locust -f loadtests/visit_meanwhile.py --headless --strategy batches
     locust -f loadtests/visit_meanwhile.py                  # http://127.0.0.1:8089, tab "Ledger"
 
-A roll-up takes the rows of all links, so the key space has a separate table of visits. The
-visits are recorded by `upsert`, and at the end every link has to have as many of them as hits.
+A roll-up takes the rows of all links, so the key space has a separate table of visits. `upsert`
+records the visits. At the end every link has to have as many visits as hits.
 """
 
 import random
@@ -28,12 +28,12 @@ from loadtests.harness.users import LedgerUser
 
 LINKS, TIMERS = 5, 2
 
-# Two roll-ups may wait for each other, and visits behind them, until PostgreSQL ends one of them.
+# Two roll-ups may deadlock until PostgreSQL ends one of them. Visits wait meanwhile.
 Hooks(LoadRun("rolling_up", seeds=LINKS, users=TIMERS + 1, own_visits=True, faults=True))
 
 
 class Visitor(LedgerUser):
-    """Follows the links, again and again."""
+    """Follows the links without pause."""
 
     @task
     def visit(self) -> None:
@@ -42,15 +42,15 @@ class Visitor(LedgerUser):
 
 
 class Timer(LedgerUser):
-    """Rolls up, again and again."""
+    """Rolls up without pause."""
 
-    fixed_count = TIMERS  # in all, however many processes there are
+    fixed_count = TIMERS  # in all processes together
 
     @task
     def roll_up(self) -> None:
         path = f"/lab/roll_up/{self.strategy}"
-        # A 409 says that another roll-up was in the way, and nothing was done: a later one will.
-        # Done or not, a roll-up does not change the sums.
+        # A 409 says that another roll-up was in the way and nothing was done. Done or not, a
+        # roll-up does not change the sums.
         self.look(
             "POST",
             f"{path}/{self.given['space']}",

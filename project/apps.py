@@ -1,4 +1,4 @@
-"""The project as a Django app, for its system checks, which gunicorn runs before it serves."""
+"""The project as a Django app. gunicorn runs its system checks before it serves."""
 
 from difflib import get_close_matches
 from typing import Any
@@ -11,7 +11,7 @@ from project.environment import READ, env
 
 
 class ProjectConfig(AppConfig):
-    """Registers the checks, and makes what the workers share before they are forked."""
+    """Registers the checks, and imports what workers share before they are forked."""
 
     name = "project"
 
@@ -21,7 +21,7 @@ class ProjectConfig(AppConfig):
         from project.accounts import login
         from project.database import citus_checks, database_checks  # noqa: F401
 
-        # In the place of Django's own, which has the same name and comes later.
+        # Replaces Django's receiver, which has the same dispatch_uid and is connected later.
         user_logged_in.connect(login.note_login, dispatch_uid="update_last_login")
         checks.register(check_static_files)
         checks.register(check_names)
@@ -29,7 +29,7 @@ class ProjectConfig(AppConfig):
 
 def check_static_files(**kwargs: Any) -> list[checks.CheckMessage]:
     """Refuse to start without the collected static files: every page would be a 500."""
-    # The manifest, which only the storage of a production has.
+    # Only the storage of a production has a manifest.
     if getattr(staticfiles_storage, "hashed_files", True):
         return []
     return [
@@ -42,7 +42,7 @@ def check_static_files(**kwargs: Any) -> list[checks.CheckMessage]:
 
 
 def check_names(**kwargs: Any) -> list[checks.CheckMessage]:
-    """Warn of a variable with the prefix of this service that nothing reads."""
+    """Warn of a variable with the prefix SHORTURL_ that nothing reads."""
     return [
         checks.Warning(
             f"{name} is not a setting, and is ignored.",

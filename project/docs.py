@@ -1,4 +1,4 @@
-"""What the documents show of commands and files: `make docs` runs the blocks of Cog in them."""
+"""The output of commands in the documents: `make docs` runs their Cog blocks."""
 
 import shlex
 import subprocess
@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def shown(command: str) -> str:
-    """Return as Markdown what `command` prints: a table as it is, anything else as a listing.
+    """Return the output of `command` as Markdown: a table unchanged, anything else as a listing.
 
-    It is one of manage.py's, `python -m …`, or `cat` with the path of a Python file.
+    The command is `manage.py …`, `python -m …`, or `cat` with the path of a Python file.
     """
     program, *arguments = shlex.split(command)
     if program == "cat":

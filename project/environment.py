@@ -1,8 +1,8 @@
 """How the settings read the environment.
 
-What is wrong is an ImproperlyConfigured that names the variable and an example. django-environ
-reads .env and takes DATABASE_URL apart. Its casts are not used, as their errors name no variable:
-they take a leading $ for the name of another variable, and a word that is neither for off.
+A wrong value raises an ImproperlyConfigured that names the variable and an example. django-environ
+reads .env and parses DATABASE_URL. Its casts are not used: their errors name no variable, they take
+a leading $ for the name of another variable, and an unknown word for off.
 """
 
 import os
@@ -19,29 +19,29 @@ from django.core.exceptions import ImproperlyConfigured
 from psycopg2 import ProgrammingError
 from psycopg2.extensions import make_dsn
 
-DAY = 24 * 60 * 60  # seconds, which most of the numbers are
-SECRET_KEY_LENGTH = 50  # what Django's `check --deploy` asks for, and 5 different characters
+DAY = 24 * 60 * 60  # in seconds, the unit of most numbers
+SECRET_KEY_LENGTH = 50  # `check --deploy` requires it, and 5 different characters
 KEY_EXAMPLE = "$(python3 -c 'import secrets; print(secrets.token_urlsafe(50))')"
 HOSTS_EXAMPLE = "example.com,www.example.com"
 EMAIL_URL_EXAMPLE = "smtp+tls://user:password@mail.example.com:587"
 DATABASE_URL_EXAMPLE = "postgres://user:password@host:5432/shorturl"
-# A host as Django compares it: a name, perhaps of all its subdomains, or an address.
+# A host in Django's syntax: a name, with a leading dot for all its subdomains, or an address.
 HOST = re.compile(r"\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.IGNORECASE)
 ON, OFF = ("on", "true", "yes", "1"), ("off", "false", "no", "0")
 
 env = environ.Env()
-READ: set[str] = set()  # the names of the variables there are
+READ: set[str] = set()  # the names of all variables
 
 
 def invalid(name: str, problem: str, example: object) -> ImproperlyConfigured:
-    """Return the error that says what is wrong with the variable `name`, and what is right."""
+    """Return the error for the variable `name`: the problem and an example."""
     return ImproperlyConfigured(f"{name}{problem}, for example {name}={example}")
 
 
 def read_env_file(path: Path) -> None:
-    """Add what the file says to the environment, whose own variables win; it may be missing.
+    """Add the file's variables to the environment, which wins; the file may be missing.
 
-    Raises ImproperlyConfigured when it cannot be read, where django-environ goes on without it.
+    Raises ImproperlyConfigured when it cannot be read. django-environ would ignore that.
     """
     try:
         if path.exists():
@@ -81,7 +81,7 @@ def choice(name: str, *, default: str, choices: tuple[str, ...]) -> str:
 
 
 def required(name: str, example: str) -> str:
-    """Return the variable `name`; raise ImproperlyConfigured, with the example, without it."""
+    """Return the variable `name`; raise ImproperlyConfigured if it is not set."""
     if value := text(name):
         return value
     problem = " is not set, and a production needs it (for a local run, set SHORTURL_LOCAL=on)"
@@ -89,10 +89,10 @@ def required(name: str, example: str) -> str:
 
 
 def hosts(listed: str, *, any_host: bool) -> list[str]:
-    """Return the hosts `listed`; raise ImproperlyConfigured for what is not one.
+    """Return the hosts in `listed`; raise ImproperlyConfigured for an invalid one.
 
-    `any_host` says whether * is allowed. Short URLs are shown under the host that a request names,
-    which would then be anybody's.
+    `any_host` allows *. Short URLs are shown under the host that a request names. With * a client
+    can name any host.
     """
     names = [name.strip() for name in listed.split(",")]
     for name in names:
@@ -106,9 +106,9 @@ def hosts(listed: str, *, any_host: bool) -> list[str]:
 
 
 def local_secret_key(path: Path) -> str:
-    """Return the random key kept in `path`, which is made at the first call.
+    """Return the random key in the file `path`; make the file at the first call.
 
-    Raises ImproperlyConfigured when it can be neither read nor made.
+    Raises ImproperlyConfigured when the file can be neither read nor made.
     """
     try:
         if not path.exists():
@@ -116,16 +116,16 @@ def local_secret_key(path: Path) -> str:
             with NamedTemporaryFile("w", dir=path.parent) as draft:
                 draft.write(secrets.token_urlsafe(SECRET_KEY_LENGTH))
                 draft.flush()
-                with suppress(FileExistsError):  # another process was first: its key is the key
+                with suppress(FileExistsError):  # another process was first: use its key
                     os.link(draft.name, path)
         return path.read_text()
     except OSError as error:
-        problem = f" of a local run cannot be kept: {error}. Set it"
+        problem = f" of a local run cannot be stored: {error}. Set it"
         raise invalid("SECRET_KEY", problem, KEY_EXAMPLE) from error
 
 
 def secret_key() -> str:
-    """Return a production's SECRET_KEY; raise ImproperlyConfigured for one that can be guessed."""
+    """Return a production's SECRET_KEY; raise ImproperlyConfigured if it is easy to guess."""
     key = required("SECRET_KEY", KEY_EXAMPLE)
     if len(key) < SECRET_KEY_LENGTH or len(set(key)) < 5:
         problem = f" is too easy to guess: use {SECRET_KEY_LENGTH} random characters or more"
@@ -134,20 +134,21 @@ def secret_key() -> str:
 
 
 def database(url: str, *, name: str = "DATABASE_URL") -> dict[str, Any]:
-    """Return Django's configuration of the database at `url`, which is the variable `name`.
+    """Return Django's configuration of the database at `url`, the value of the variable `name`.
 
-    Raises ImproperlyConfigured for a URL that is not PostgreSQL's, or that has an option that its
-    client does not know.
+    Raises ImproperlyConfigured for a URL of another database system, or with an option that libpq
+    does not know.
     """
     config: dict[str, Any] = {}
     if url.startswith(("postgres://", "postgresql://")):
-        with suppress(ValueError):  # a bad port; the error's text may hold part of the password
+        with suppress(ValueError):  # a bad port; the error's text may contain part of the password
             config = env.db_url_config(url)
     options = config.setdefault("OPTIONS", {})
     for option in {"host", "port", "user", "password"} & set(options):  # `manage.py dbshell` too
         config[option.upper()] = options.pop(option)
     try:
-        make_dsn(**{option: 1 for option in options if option != "assume_role"})  # Django's own
+        # assume_role is an option of Django.
+        make_dsn(**{option: 1 for option in options if option != "assume_role"})
         int(options.get("connect_timeout", 0))
     except (ProgrammingError, ValueError) as error:
         problem = f" has an option after the ? that PostgreSQL does not take ({str(error).strip()})"
@@ -162,7 +163,7 @@ def database(url: str, *, name: str = "DATABASE_URL") -> dict[str, Any]:
 
 
 def email(url: str) -> dict[str, Any]:
-    """Return Django's settings for sending e-mail by EMAIL_URL; none when it is empty.
+    """Return Django's e-mail settings for EMAIL_URL; none when it is empty.
 
     Raises ImproperlyConfigured for a URL that names no mail server.
     """

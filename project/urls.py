@@ -1,4 +1,4 @@
-"""Which part of the project answers which path."""
+"""The paths, and the part of the project that answers each."""
 
 from http import HTTPStatus
 

@@ -17,7 +17,7 @@ from django.conf import settings  # noqa: E402
 from shorturl.visits import classification  # noqa: E402 - which imports the model
 
 if settings.SHORTURL_VISITS:
-    classification.families_of("Mozilla/5.0")  # what it loads, all workers then share
+    classification.families_of("Mozilla/5.0")  # loads its data before the workers are forked
 application: Any = django
 if settings.LOG_FORMAT == "json":
     from project.observability.request_id import WithRequestId

@@ -1,4 +1,4 @@
-"""What there is to measure, whether what is answered is counted, and when a run passes."""
+"""The plan of the benchmark, the count of its answers, and the conditions of a pass."""
 
 import os
 import subprocess
@@ -52,8 +52,8 @@ def test_the_plan_measures_both_sides_of_every_goal() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_is_answered_is_compared_with_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """10 answers, 2 of them errors, and 5 hits, or 8; then 5, where nothing is to be counted."""
+def test_answers_are_compared_with_counted_hits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10 answers, 2 of them errors, and 5 or 8 hits; an application that counts nothing gets 5."""
     counted = 5
 
     def answer(url: str, **_: Any) -> Sample:
@@ -82,20 +82,20 @@ def test_what_is_answered_is_compared_with_what_is_counted(monkeypatch: pytest.M
     ("errors", "counted", "miscounted"),
     [
         ({}, 100, 0),
-        ({}, 99, 1),  # one lost, however many connections there were
-        ({}, 101, 1),  # one twice
+        ({}, 99, 1),  # one lost
+        ({}, 101, 1),  # one counted twice
         ({"an error as the answer": 3}, 97, 0),
         ({"an error as the answer": 3}, 96, 1),
         ({"an error as the answer": 3}, 100, 0),  # counted before they failed
         ({"not answered": 3, "not read": 1}, 104, 0),
         ({"not answered": 3, "not read": 1}, 105, 1),
         ({"not answered": 3, "not read": 1}, 99, 1),
-        ({"too late": 3}, 100, 0),  # for us, and answered all the same
+        ({"too late": 3}, 100, 0),  # they were answered
         ({"too late": 3}, 99, 1),
         ({"too late": 3}, 101, 1),
     ],
 )
-def test_what_is_not_counted(errors: dict[str, int], counted: int, miscounted: int) -> None:
+def test_miscounted_requests(errors: dict[str, int], counted: int, miscounted: int) -> None:
     sample = Sample(requests=100, per_second=1, p50=1, p99=1, p999=1, errors=errors)
     assert sample.miscounted(counted) == miscounted
 
@@ -104,7 +104,7 @@ def test_what_is_not_counted(errors: dict[str, int], counted: int, miscounted: i
     ("per_second", "miscounted", "late", "passes"),
     [(1_000, 0, 0, True), (1_000, 1, 0, False), (1_000, 0, 1, False), (999, 0, 0, False)],
 )
-def test_what_passes(per_second: float, miscounted: int, late: int, passes: bool) -> None:
+def test_when_a_run_passes(per_second: float, miscounted: int, late: int, passes: bool) -> None:
     sample = Sample(1_000, per_second, 1.0, 9.0, 20.04, {"too late": late})
     enough = 1_000 / GOALS[0].at_least  # of pgbench, for 1,000 requests per second
     service = Measurement(SERVICE, HOT, [Reading(sample, 250.4, None, enough)])
@@ -140,7 +140,7 @@ def test_without_a_database() -> None:
 
 @pytest.mark.django_db
 def test_the_service_uses_the_database_in_use() -> None:
-    """What the test run works in is a database that no DATABASE_URL has named."""
+    """No DATABASE_URL names the test database."""
     script = (
         "import django; django.setup();"
         "from django.db import connection as c; c.ensure_connection();"

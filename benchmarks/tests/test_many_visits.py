@@ -1,4 +1,4 @@
-"""The tables of many visits, made small."""
+"""The tables of many visits in a small size."""
 
 import re
 
@@ -18,7 +18,7 @@ def test_makes_the_tables_and_reads_what_pages_show() -> None:
     ended = run_in(ROOT, *SMALL, "--links", "1000", **settings)
     assert ended.returncode == 0, ended.stderr
     assert "| 100 visits in 100 rows | 30 days by day | " in ended.stdout
-    # Of 200 kinds, 60 days have fewer rows than a third of these.
+    # 60 days of 200 kinds have less than a third of their rows.
     [rows] = set(re.findall(r" visits in (\d,\d{3}) rows \| all by month \| ", ended.stdout))
     assert int(rows.replace(",", "")) < 60 * 200 / 3 + 200
     assert "| 100 links | Fading | " in ended.stdout

@@ -1,4 +1,4 @@
-"""pgbench sends what a strategy sends."""
+"""pgbench sends the statements of a strategy."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Fault injection: what fails on purpose while users follow and create short URLs.
+"""Fault injection while users follow and create short URLs.
 
     table.py            the faults: what is done, what must hold, and the bound
     service_faults.py   faults of the service's processes, and clients that send or read little
@@ -9,5 +9,5 @@
     experiment.py       one fault under load, its figures and bounds, and its report
 
 After every fault the ledger has to agree with the database: acknowledged ≤ hits ≤ sent for every
-key, and every link that was acknowledged is there.
+key, and every acknowledged link exists.
 """

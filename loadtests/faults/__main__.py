@@ -1,6 +1,6 @@
-"""Faults: what fails while users follow and create short URLs, and how long a request waits then.
+"""Faults: inject them while users follow and create short URLs, and measure how long requests wait.
 
-What it teaches: an acknowledged hit is committed by PostgreSQL, so no fault can lose it. A fault
+What it teaches: PostgreSQL has committed an acknowledged hit, so no fault can lose it. A fault
 leaves some requests without an answer, and it is unknown whether those were counted. But every wait
 ends, every refusal is quick, and the service recovers without help.
 
@@ -11,8 +11,8 @@ How to run it:
     .venv/bin/python -m loadtests.faults kill_worker locked_row
     .venv/bin/python -m loadtests.faults crash_postgres --async    # loses hits
 
-The faults happen to a gunicorn and a PostgreSQL on temporary data. The exit code is 0 when every
-bound was kept and no hit was lost or counted twice, 1 when not, 2 when that could not be found out.
+The faults are injected into a gunicorn and a PostgreSQL on temporary data. The exit code is 0 when
+every bound was kept and no hit was lost or counted twice, 1 when not, 2 when nothing was measured.
 """
 
 import argparse
@@ -34,11 +34,10 @@ COLUMNS = ("fault", "acknowledged ≤ hits ≤ sent", "longest wait", "bound", "
 
 
 def outcomes(faults: Sequence[KindOfFault], options: str) -> Iterator[tuple[KindOfFault, Result]]:
-    """Run the faults, and yield the result of each. Neighbours share their place.
+    """Run the faults, and yield the result of each. Consecutive faults in one place share it.
 
-    `options` are those of the connections to PostgreSQL.
-
-    Raises NotServed, and what own_postgres() does.
+    `options` are those of the connections to PostgreSQL. Raises NotServed, and what own_postgres()
+    does.
     """
     waiting = [*faults]
     while waiting:
@@ -73,7 +72,7 @@ def bound(fault: KindOfFault) -> str:
 
 
 def exit_code(results: Sequence[Result], *, counts_only: bool = False) -> ExitCode:
-    """Return the exit code: a bound that was missed, or nothing that was tried."""
+    """Return the exit code. With `counts_only` a missed time is no failure."""
     tried = [result for result in results if not isinstance(result, NotInstalled)]
     for result in tried:
         if isinstance(result, NotRecovered) or result.miscounted():
@@ -88,9 +87,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m loadtests.faults", description="Inject faults into a service under load."
     )
-    parser.add_argument("faults", nargs="*", metavar="FAULT", help="only these; --list has them")
-    parser.add_argument("--quick", action="store_true", help="those that take a few seconds")
-    text = "fail only for a wrong count or a missing recovery: a busy machine misses times"
+    parser.add_argument("faults", nargs="*", metavar="FAULT", help="only these; see --list")
+    parser.add_argument("--quick", action="store_true", help="only those that take a few seconds")
+    text = "fail only for a wrong count or a missing recovery, as a busy machine misses times"
     parser.add_argument("--counts-only", action="store_true", help=text)
     parser.add_argument("--list", action="store_true", help="list the faults, and end")
     parser.add_argument("--markdown", action="store_true", help="print a table for the documents")
@@ -100,7 +99,7 @@ def arguments() -> argparse.Namespace:
         action="store_const",
         const="-c synchronous_commit=off",
         default="",
-        help="let PostgreSQL acknowledge a commit that is not on the disk yet",
+        help="let PostgreSQL acknowledge a commit before it is on the disk",
     )
     chosen, by_name = parser.parse_args(), {fault.name: fault for fault in FAULTS}
     for name in chosen.faults:

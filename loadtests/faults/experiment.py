@@ -1,4 +1,4 @@
-"""An experiment: one fault in a service under load, what was measured, and whether it held."""
+"""An experiment: one fault in a service under load, its figures, and whether they hold."""
 
 import os
 import signal
@@ -22,14 +22,13 @@ from loadtests.harness.own_proxies import NotInstalled
 from loadtests.harness.result import ExitCode, LoadResult
 from loadtests.harness.serving import ROOT, NotServed, RunningService, serving, wait_until
 
-# So many redirects one after another, without an error between them, are a service at work.
-AT_WORK = 100
+AT_WORK = 100  # redirects in a row without an error, after which the service counts as working
 TIMEOUT = 60  # seconds, for the load to begin and for the service to recover
 PROBE_BOUND = 1.0  # seconds, of /healthz
-QUICK = 1.0  # seconds for a request that waits for nothing but a thread
+QUICK = 1.0  # seconds for a request that waits only for a thread
 
-# The hits and visits of links differ by so many. Of any one dimension, the rows that have a value
-# have each visit once: see VisitCount.
+# The sum of the differences between the hits and the visits of links. For each dimension, the rows
+# with a value in it have each visit once: see VisitCount.
 DIFFERENCES = """
     SELECT coalesce(sum(abs(link.hits - coalesce(visits.hits, 0))), 0)
     FROM shorturl_shorturl AS link LEFT JOIN (
@@ -47,7 +46,7 @@ class NotRecovered(Exception):
 
 
 class Figure(NamedTuple):
-    """A measured number, and its bound: the most, the least with `least`, or none with None."""
+    """A measured number. `bound` is its maximum, with `least` its minimum; None is no bound."""
 
     what: str
     measured: float
@@ -68,9 +67,9 @@ class Figure(NamedTuple):
 
 
 class FaultOutcome(NamedTuple):
-    """What was measured: redirects as clients and database count them, and figures.
+    """The redirects as clients and database count them, and the figures.
 
-    The first of the figures is the longest time without an answer.
+    The first figure is the longest wait for an answer.
     """
 
     acknowledged: int
@@ -80,11 +79,11 @@ class FaultOutcome(NamedTuple):
     result: LoadResult
 
     def missed(self) -> list[str]:
-        """Return what did not hold."""
+        """Return the figures and counts that did not hold."""
         return [*(str(figure) for figure in self.figures if not figure.holds), *self.miscounted()]
 
     def miscounted(self) -> list[str]:
-        """Return which counts did not hold; a busy machine is no excuse for these."""
+        """Return the counts that did not hold; a busy machine does not explain them."""
         told = []
         if not self.acknowledged <= self.hits <= self.sent:
             told.append("acknowledged ≤ hits ≤ sent")
@@ -98,8 +97,8 @@ class FaultOutcome(NamedTuple):
 class Place:
     """Where a fault happens: PostgreSQL, the services, and the addresses that the load uses.
 
-    `tool` is what a fault uses there: a proxy, for example. `probed` is the address where /healthz
-    is asked, when it is not the first of `urls`. `visits` says that the service records visits.
+    `tool` is an object that the fault needs, such as a proxy. `probed` is the address of /healthz,
+    unless it is the first of `urls`. `visits` is whether the service records visits.
     """
 
     postgres: OwnPostgres
@@ -118,14 +117,14 @@ def served(database_url: str, **environment: str) -> AbstractContextManager[Runn
 
 @contextmanager
 def plain(options: str = "", **environment: str) -> Iterator[Place]:
-    """Have one service on one PostgreSQL; `options` are those of the connections to it."""
+    """Yield one service on one PostgreSQL; `options` are those of the connections to it."""
     with own_postgres(options=options) as postgres, served(postgres.url, **environment) as service:
         yield Place(postgres, [service], [service.url])
 
 
 @dataclass
 class Experiment:
-    """A fault that happens: where, and under which load."""
+    """A place under load, which a fault is injected into."""
 
     place: Place
     traffic: Traffic
@@ -140,7 +139,7 @@ class Experiment:
         return psutil.Process(self.place.services[-1].process.pid)
 
     def go_on(self, seconds: float) -> None:
-        """Let the load go on for so long."""
+        """Let the load go on for this time."""
         time.sleep(seconds)
 
     def wait_until_at_work(self, problem: str) -> None:
@@ -159,10 +158,10 @@ class Experiment:
 class KindOfFault(NamedTuple):
     """A row of the table.
 
-    `inject` injects the fault, and yields figures besides the longest wait. `bound` is the most
-    that a request may wait, in seconds; None claims nothing. `affects` says that some request has
-    to be affected: a fault without an effect proves nothing. `probes` says that /healthz answers
-    throughout. `quick` faults are those that CI runs.
+    `inject` injects the fault, and yields figures besides the longest wait. `bound` is the longest
+    wait allowed, in seconds; None is no bound. With `affects` some request has to be affected: a
+    fault without an effect proves nothing. With `probes` /healthz has to answer throughout. CI runs
+    the `quick` faults.
     """
 
     name: str
@@ -176,9 +175,9 @@ class KindOfFault(NamedTuple):
     probes: bool = True
 
     def run(self, place: Place) -> FaultOutcome:
-        """Have users at work, inject the fault, wait for the service to recover, and reconcile.
+        """Start users, inject the fault, wait for the service to recover, and reconcile.
 
-        Raises NotRecovered, and LabError when the service is not there.
+        Raises NotRecovered, and LabError when the service is not running.
         """
         with running(place.urls, probed=place.probed) as traffic:
             experiment = Experiment(place, traffic)
@@ -186,7 +185,7 @@ class KindOfFault(NamedTuple):
             traffic.begin_measuring()
             figures = [*(self.inject(experiment) or ())]
             experiment.wait_until_at_work("the load is not answered after the fault")
-        with place.postgres.session() as cursor:  # the links are removed by what follows
+        with place.postgres.session() as cursor:  # before reconciled() removes the links
             cursor.execute(DIFFERENCES)
             unrecorded = int(cursor.fetchone()[0])
         hits, result = traffic.reconciled()
@@ -206,7 +205,7 @@ class KindOfFault(NamedTuple):
 def found(cursor: Any, query: str) -> bool:
     """Return whether a query of PostgreSQL's statistics finds any row now.
 
-    Without the first statement it would find what it did at the transaction's first look.
+    Without the first statement, a transaction sees the statistics of its first query.
     """
     cursor.execute("SELECT pg_stat_clear_snapshot()")
     cursor.execute(query)
@@ -217,7 +216,7 @@ def found(cursor: Any, query: str) -> bool:
 def manage(
     command: str, database_url: str, *arguments: str, **environment: str
 ) -> "Iterator[subprocess.Popen[bytes]]":
-    """Have that command of manage.py at work on a database; kill it at the end of the block."""
+    """Run a command of manage.py on a database; kill it at the end of the block."""
     variables = {**os.environ, "SHORTURL_LOCAL": "on", "DATABASE_URL": database_url, **environment}
     with subprocess.Popen(  # noqa: S603 - nothing in it comes from outside
         [sys.executable, "manage.py", command, *arguments],
@@ -233,7 +232,7 @@ def manage(
 
 
 def measure(fault: KindOfFault, table: Callable[[], str]) -> ExitCode:
-    """Run `fault`; print the `table`, and the figures that are not in it; return the exit code."""
+    """Run `fault`; print `table` and the figures that it lacks; return the exit code."""
     where = comparison.machine_and_load()
     with fault.place("") as place:
         outcome = fault.run(place)
@@ -249,9 +248,9 @@ def measure(fault: KindOfFault, table: Callable[[], str]) -> ExitCode:
 
 
 def reported(name: str, measure: Callable[[], ExitCode]) -> ExitCode:
-    """Return the exit code of `measure`; print one line, which begins with `name`, of an error.
+    """Return the exit code of `measure`; print an error as one line that begins with `name`.
 
-    On SIGTERM, what it has started is ended before this process is.
+    On SIGTERM, the processes that it has started are ended before this one.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     unmeasured = NotInstalled, NotServed, LabError, ImproperlyConfigured

@@ -1,7 +1,7 @@
-"""An open load: requests arrive at a fixed rate, whether earlier ones were answered or not.
+"""An open load: requests arrive at a fixed rate, even if earlier ones are not answered yet.
 
 Each request has a new connection. One thread sends all of them and waits for all answers at once,
-so it keeps its pace however slow the service is.
+so a slow service does not change the rate.
 """
 
 import os
@@ -18,25 +18,26 @@ from urllib.parse import urlsplit
 
 from loadtests.faults.experiment import QUICK, Experiment, Figure
 
-SECONDS, CLIENT_TIMEOUT = 5, 5  # that requests arrive at each rate, and that a client waits
-LEAST_GOODPUT = 70  # percent of that at the capacity
+SECONDS = 5  # for which requests arrive at a rate
+CLIENT_TIMEOUT = 5  # seconds
+LEAST_GOODPUT = 70  # percent of the goodput at the capacity
 FIRST_RATE = 200.0  # requests/s
 OPEN_FILES = 20_000
 BATCH = 50  # connections opened between two looks at the answers
-# A connection that was answered is closed by a reset, which costs least: client and service share
-# their processors.
+# The client closes an answered connection by a reset. That takes the least processor time, which
+# client and service share.
 RESET = struct.pack("ii", 1, 0)
 
 
 @dataclass
 class OfferedLoad:
-    """The result of requests that arrived at a rate; `waits` are the seconds of the answered."""
+    """The result of requests that arrived at a rate; `waits` has the seconds of each redirect."""
 
     sent: int = 0
-    seconds: float = 0.0  # that they arrived for
+    seconds: float = 0.0  # for which they arrived
     statuses: Counter[str] = field(default_factory=Counter)
     waits: list[float] = field(default_factory=list)
-    client: float = 0.0  # processor time, in seconds, that sending took
+    client: float = 0.0  # processor time of the client, in seconds
     usual: float = 0.0  # goodput at the capacity, right before and after
 
     @property
@@ -55,7 +56,7 @@ class OfferedLoad:
 
     @property
     def goodput(self) -> float:
-        """The redirects answered in a second."""
+        """The redirects per second."""
         return self.statuses["302"] / self.seconds
 
     @property
@@ -63,7 +64,7 @@ class OfferedLoad:
         return self.sent - self.statuses["302"] - self.statuses["503"]
 
     def quantile(self, share: float) -> float:
-        """Return the seconds within which that share of the answers had come; 0 without any."""
+        """Return the seconds within which this share of the redirects came; 0 without any."""
         return sorted(self.waits)[int(share * (len(self.waits) - 1))] if self.waits else 0.0
 
 
@@ -76,8 +77,8 @@ def overload(
 ) -> Iterator[Figure]:
     """Offer multiples of the capacity; yield the figures, and call `told` with each load.
 
-    Only with `bounded` have the answers bounds: how quick they are, and that there is one for each
-    request. The goodput always has one.
+    The goodput always has a bound. With `bounded` the answers have bounds, too: their time, and one
+    answer for each request.
     """
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(OPEN_FILES, most), most))
@@ -85,7 +86,7 @@ def overload(
     before = offer(experiment, capacity).goodput
     for multiple in multiples:
         load = offer(experiment, multiple * capacity)
-        # On a shared machine the speed changes from one minute to the next.
+        # The speed of a shared machine changes from minute to minute.
         after = offer(experiment, capacity).goodput
         load.usual, before = (before + after) / 2, after
         told(load)
@@ -96,7 +97,7 @@ def overload(
 
 
 def find_capacity(experiment: Experiment) -> float:
-    """Return the best goodput of rates that are doubled until it grows no more, in redirects/s."""
+    """Double the rate until the goodput no longer grows; return the best, in redirects/s."""
     best, rate = 0.0, FIRST_RATE
     while True:
         goodput = offer(experiment, rate).goodput
@@ -114,15 +115,15 @@ def offer(experiment: Experiment, rate: float) -> OfferedLoad:
         traffic.followed += load.sent
         traffic.ledger.sent += load.sent
         traffic.ledger.redirects[traffic.hot] += load.statuses["302"]
-        traffic.ledger.unknown_redirects[traffic.hot] += load.failed  # and none that was refused
+        traffic.ledger.unknown_redirects[traffic.hot] += load.failed  # a refused one is not counted
     return load
 
 
 def send(host: str, port: int, request: bytes, rate: float) -> OfferedLoad:
-    """Open connections at that rate for SECONDS, and wait until each is answered or timed out."""
+    """Open connections at the rate for SECONDS, and wait until each is answered or times out."""
     load, began, used = OfferedLoad(), time.monotonic(), time.thread_time()
     look_again = began + CLIENT_TIMEOUT
-    waiting: dict[int, tuple[float, socket.socket]] = {}  # since when
+    waiting: dict[int, tuple[float, socket.socket]] = {}  # with the time of connecting
 
     def finish(number: int, status: str, now: float) -> None:
         since, client = waiting.pop(number)
@@ -160,14 +161,14 @@ def send(host: str, port: int, request: bytes, rate: float) -> OfferedLoad:
 
 
 def sent(client: socket.socket, request: bytes) -> bool:
-    """Send the request, at once as a rule; return False while the queue of connections is full."""
+    """Send the request; return False while the service's queue of connections is full."""
     with suppress(OSError):
         return client.send(request) == len(request)
     return False
 
 
 def read_status(client: socket.socket) -> str:
-    """Return the status of the answer, or what was instead."""
+    """Return the status of the answer, or the kind of the error."""
     try:
         line = client.recv(4096).split(b" ", 2)
     except OSError as error:

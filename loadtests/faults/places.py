@@ -1,4 +1,4 @@
-"""Where faults happen: services and their PostgreSQL, with what a fault needs between them."""
+"""Where faults happen: services and their PostgreSQL, with proxies or networks between them."""
 
 import ctypes
 import os
@@ -23,25 +23,25 @@ from loadtests.harness.own_proxies import NotInstalled, own_haproxy, own_pgbounc
 
 BUFFER = 65_536  # bytes
 CLONE_NEWNET = 0x40000000  # of <linux/sched.h>
-HERE, THERE = "10.77.0.1", "10.77.0.2"  # addresses that only the two namespaces know
-DISK = "200m"  # of which a new PostgreSQL takes some 60
+HERE, THERE = "10.77.0.1", "10.77.0.2"  # addresses in the two namespaces
+DISK = "200m"  # a new PostgreSQL takes some 60
 
 
 @contextmanager
 def appending(options: str) -> Iterator[Place]:
-    """Have one service that counts with append_only, and records no visits."""
+    """Yield one service that counts with append_only, and records no visits."""
     with plain(options, SHORTURL_RESOLVING="append_only") as place:
         yield replace(place, visits=False)
 
 
 def appending_visits(options: str) -> AbstractContextManager[Place]:
-    """Have one service that records visits with append_only."""
+    """Yield one service that records visits with append_only."""
     return plain(options, SHORTURL_VISITS="append_only")
 
 
 @contextmanager
 def two_services(options: str) -> Iterator[Place]:
-    """Have two services on one PostgreSQL. Each client uses one of them."""
+    """Yield two services on one PostgreSQL. Each client uses one of them."""
     with (
         own_postgres(options=options) as postgres,
         served(postgres.url) as one,
@@ -52,9 +52,9 @@ def two_services(options: str) -> Iterator[Place]:
 
 @contextmanager
 def haproxy_before_service(options: str) -> Iterator[Place]:
-    """Have a HAProxy with the limits of deploy/haproxy.cfg between the clients and the service.
+    """Yield a service behind a HAProxy with the limits of deploy/haproxy.cfg.
 
-    The probe of /healthz goes to the service itself, as HAProxy's own checks do.
+    The probe of /healthz goes past HAProxy to the service, as HAProxy's own checks do.
     """
     with plain(options) as place, own_haproxy(place.urls[0]) as url:
         yield replace(place, urls=[url], probed=place.urls[0])
@@ -62,7 +62,7 @@ def haproxy_before_service(options: str) -> Iterator[Place]:
 
 @contextmanager
 def proxy_before_service(options: str) -> Iterator[Place]:
-    """Have a TCP proxy between the clients and the service."""
+    """Yield a service with a TCP proxy between it and the clients."""
     with plain(options) as place:
         address = urlsplit(place.urls[0])
         with tcp_proxy(lambda: create_connection((address.hostname, address.port))) as proxy:
@@ -71,7 +71,7 @@ def proxy_before_service(options: str) -> Iterator[Place]:
 
 @contextmanager
 def proxy_before_postgres(options: str) -> Iterator[Place]:
-    """Have a TCP proxy between the service and PostgreSQL."""
+    """Yield a service with a TCP proxy between it and PostgreSQL."""
     with own_postgres() as postgres:
 
         def connect() -> socket:
@@ -88,7 +88,7 @@ def proxy_before_postgres(options: str) -> Iterator[Place]:
 
 @contextmanager
 def pgbouncer_before_postgres(options: str) -> Iterator[Place]:
-    """Have a PgBouncer in transaction mode between the service and PostgreSQL."""
+    """Yield a service with a PgBouncer in transaction mode between it and PostgreSQL."""
     with (
         own_postgres() as postgres,
         own_pgbouncer(postgres.address) as pgbouncer,
@@ -99,7 +99,7 @@ def pgbouncer_before_postgres(options: str) -> Iterator[Place]:
 
 @contextmanager
 def cable_to_postgres(options: str) -> Iterator[Place]:
-    """Have PostgreSQL in a separate network namespace, with a cable to that of the service."""
+    """Yield a service whose PostgreSQL is in another network namespace, with a cable between."""
     with ExitStack() as stack:
         cable = Cable(stack)
         with cable.far_end():
@@ -111,7 +111,7 @@ def cable_to_postgres(options: str) -> Iterator[Place]:
 
 @contextmanager
 def small_disk(options: str) -> Iterator[Place]:
-    """Have PostgreSQL's data on a small file system, in memory."""
+    """Yield a service whose PostgreSQL has its data on a small file system in memory."""
     if os.geteuid() or not shutil.which("mount"):
         raise NotInstalled("only root can mount a small file system")
     with TemporaryDirectory(prefix="disk-") as name:
@@ -127,7 +127,7 @@ def small_disk(options: str) -> Iterator[Place]:
 
 
 def run(command: str) -> None:
-    """Run a command, in which nothing is quoted; raise NotInstalled when it fails."""
+    """Run a command without quotes; raise NotInstalled when it fails."""
     ended = subprocess.run(command.split(), check=False, capture_output=True, text=True)  # noqa: S603
     if ended.returncode:
         raise NotInstalled(f"{command}: {ended.stderr.strip()}")
@@ -136,8 +136,8 @@ def run(command: str) -> None:
 class TcpProxy(ThreadingTCPServer):
     """Forwards each connection to a new one that `connect` makes. Use tcp_proxy() to get it.
 
-    While the event `forwarding` is not set, it keeps what is sent, on old and new connections, as a
-    network that loses everything.
+    While the event `forwarding` is not set, it forwards nothing on old and new connections, like a
+    network that loses all packets.
     """
 
     daemon_threads, block_on_close, request_queue_size = True, False, 512
@@ -151,7 +151,7 @@ class TcpProxy(ThreadingTCPServer):
         self._connections: list[socket] = []
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Forward a connection, both ways, until one end closes it."""
+        """Forward a connection in both directions until one end closes it."""
         with suppress(OSError), self._connect() as server:
             self._connections.append(request)
             back = threading.Thread(target=self._pump, args=(server, request), daemon=True)
@@ -170,7 +170,7 @@ class TcpProxy(ThreadingTCPServer):
             _cut(end)
 
     def cut_one(self) -> None:
-        """Close a connection chosen at random, with what is on its way."""
+        """Close a random connection, and lose the data under way."""
         with suppress(IndexError):
             _cut(random.choice(self._connections))  # noqa: S311
 
@@ -187,7 +187,7 @@ def _cut(connection: socket) -> None:
 
 @contextmanager
 def tcp_proxy(connect: Callable[[], socket]) -> Iterator[TcpProxy]:
-    """Have a proxy for the length of the block."""
+    """Yield a running proxy; stop it after the block."""
     with TcpProxy(connect) as proxy:
         threading.Thread(target=proxy.serve_forever, args=(0.05,), daemon=True).start()
         try:
@@ -200,14 +200,14 @@ def tcp_proxy(connect: Callable[[], socket]) -> Iterator[TcpProxy]:
 class Cable:
     """A cable between two new network namespaces.
 
-    This thread is in one of them from now on, with what it starts; THERE is the address in the
-    other one, at the far end. `stack` gets what removes them. Raises NotInstalled where the machine
-    cannot have namespaces.
+    This thread, with the processes that it starts, is in one of them from now on. THERE is the
+    address in the other one, at the far end. `stack` gets callbacks that remove them. Raises
+    NotInstalled if the machine cannot have namespaces.
     """
 
     def __init__(self, stack: ExitStack) -> None:
         if sys.platform != "linux" or os.geteuid() or not shutil.which("ip"):
-            raise NotInstalled("it takes Linux, root and the command ip (apt-get install iproute2)")
+            raise NotInstalled("Linux, root and the command ip are needed (iproute2)")
         machine = _namespace()
         stack.callback(os.close, machine)
         stack.callback(_call, "setns", machine, CLONE_NEWNET)
@@ -225,7 +225,7 @@ class Cable:
 
     @contextmanager
     def far_end(self) -> Iterator[None]:
-        """Be in the other namespace, with all that is started in the block."""
+        """Move this thread, and processes started in the block, to the other namespace."""
         here = _namespace()
         try:
             _call("setns", self._there, CLONE_NEWNET)
@@ -235,7 +235,7 @@ class Cable:
             os.close(here)
 
     def turn(self, state: str) -> None:
-        """With "down", have both ends lose what they send; with "up", have it carried again."""
+        """Turn the cable "down", so that it loses all packets, or "up" again."""
         with self.far_end():
             run(f"ip link set far {state}")
 

@@ -1,4 +1,4 @@
-"""Faults of PostgreSQL and of the networks before and behind the service, and killed roll-ups."""
+"""Faults of PostgreSQL and of the networks around the service, and killed roll-ups."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
@@ -11,13 +11,13 @@ from loadtests.faults.experiment import TIMEOUT, Experiment, Figure, found, mana
 from loadtests.faults.traffic import HttpClient
 from loadtests.harness.own_postgres import Shutdown, own_postgres
 
-REQUEST_TIMEOUT, KEEPALIVE = 12.0, 30.0  # seconds that docs/deploying.md promises, by its names
-GONE = REQUEST_TIMEOUT + 8  # seconds that PostgreSQL does not answer, longer than a request waits
+REQUEST_TIMEOUT, KEEPALIVE = 12.0, 30.0  # seconds, as in docs/deploying.md
+GONE = REQUEST_TIMEOUT + 8  # seconds without PostgreSQL, longer than a request waits
 UNPLUGGED = 12  # seconds
 CUTS, CUT_INTERVAL = 100, 0.05  # seconds
 BEFORE, LOCKED = 2, 6  # seconds
 READ_ONLY = 3  # seconds
-NOTICED = 2.0  # seconds, in which /readyz looks at the database again
+NOTICED = 2.0  # seconds within which /readyz looks at the database again
 FULL = 3  # seconds
 BLOCK = bytes(1024 * 1024)
 
@@ -39,7 +39,7 @@ def freeze(experiment: Experiment) -> None:
 
 
 def read_only(experiment: Experiment) -> Iterator[Figure]:
-    """Have all transactions read-only, in open sessions too; ask /readyz meanwhile."""
+    """Make all transactions read-only, also in open sessions; request /readyz meanwhile."""
     client = HttpClient(experiment.place.urls)
 
     def until(status: str, value: str) -> Figure:
@@ -72,13 +72,13 @@ def lock_row(experiment: Experiment) -> Iterator[Figure]:
 
 
 def fill_disk(experiment: Experiment) -> None:
-    """Fill the disk, have PostgreSQL want more of it, make space, and start it again."""
+    """Fill the disk, have PostgreSQL run out of space, free it, and start PostgreSQL again."""
     ballast = experiment.place.tool / "ballast"
     with suppress(OSError), ballast.open("wb", buffering=0) as file:
         while file.write(BLOCK):
             pass
     with suppress(psycopg2.Error), experiment.postgres.session() as cursor:
-        for _ in range(100):  # until there is no segment left to write to
+        for _ in range(100):  # until no segment is left
             cursor.execute("SELECT pg_switch_wal(), txid_current()")
             cursor.connection.commit()
     experiment.go_on(FULL)
@@ -111,7 +111,7 @@ def kill_pgbouncer(experiment: Experiment) -> None:
 
 
 def unplug(experiment: Experiment) -> Iterator[Figure]:
-    """Have the network lose everything, and wait until sessions without a client have ended."""
+    """Have the network lose all packets, and wait until sessions without a client have ended."""
     cable = experiment.place.tool
     cable.turn("down")
     experiment.go_on(UNPLUGGED)
@@ -124,7 +124,7 @@ def unplug(experiment: Experiment) -> Iterator[Figure]:
 
 
 def dead(experiment: Experiment) -> int:
-    """Return how many sessions PostgreSQL has whose connection no worker has."""
+    """Return the number of PostgreSQL's sessions whose client port no worker has open."""
     with experiment.postgres.session() as cursor:
         cursor.execute("SELECT client_port FROM pg_stat_activity WHERE client_port > 0")
         ports = {port for (port,) in cursor.fetchall()}
@@ -134,16 +134,16 @@ def dead(experiment: Experiment) -> int:
 
 
 # --- `manage.py roll_up` while hits are appended, and kill -9 of every second one ----------------
-# The session of a killed roll-up goes on in PostgreSQL with the statement that it is in, and may
-# commit it. So the sessions of half of them are ended as well, as when a machine fails.
+# After the kill, PostgreSQL finishes the current statement of the roll-up, and may commit it. So
+# the sessions of half of them are ended as well, as when a machine fails.
 
 ROLL_UPS = 8
-# Rows that a roll-up has to lock after it has deleted those that it moves, and an append has not.
-# It is killed while it waits for them. For visits: the hour's row, to which single visits are
-# added. In the first moment of an hour there is none, and the fault is not injected.
+# Rows that a roll-up locks after it has deleted those that it moves. Appending needs no lock on
+# them. The roll-up is killed while it waits for them. For visits it is the hour's row, which single
+# visits are added to. At the start of an hour that row is missing, and no fault is injected.
 LINKS = "SELECT 1 FROM shorturl_shorturl FOR UPDATE"
 HOURS = "SELECT 1 FROM shorturl_visitcount WHERE unit = 'h' FOR UPDATE"
-# What an earlier roll-up has compacted. Another one adds to it when it has deleted kinds.
+# Rows that an earlier roll-up has compacted. A later one adds to them after it has deleted kinds.
 COMPACTED = "SELECT 1 FROM shorturl_visitcount WHERE unit = 'd' AND referrer = '*' FOR UPDATE"
 # A roll-up that waits for a lock. by_key adds in a second statement.
 MIDWAY = r"""
@@ -158,7 +158,7 @@ AGE = """
         - (CASE unit WHEN 'h' THEN 100 ELSE 1000 END + %s) * interval '1 day'
     WHERE unit IN ('h', 'd')
 """
-# Single visits become old, and of up to a hundred kinds: more than a day of a link may have.
+# CROWD makes single visits old, and of up to a hundred kinds: more than a day of a link may have.
 ENOUGH = """
     SELECT 1 FROM shorturl_visitcount
     WHERE unit IS NULL GROUP BY key HAVING count(DISTINCT id % 100) > 60
@@ -168,8 +168,8 @@ CROWD = """
     SET starts_at = starts_at - %s * interval '1 day', referrer = id %% 100 || '.example'
     WHERE unit IS NULL
 """
-OLD = 100  # days: more than hours are kept
-RECENT = 3  # days: hours are kept, but of their dimensions only the devices
+OLD = 100  # days: hours are no longer kept
+RECENT = 3  # days: hours are kept, but of the dimensions only the device
 
 Prepare = Callable[[Experiment, Any, int], object]
 
@@ -177,7 +177,7 @@ Prepare = Callable[[Experiment, Any, int], object]
 def roll_ups(
     experiment: Experiment, lock: str, prepare: Prepare = lambda *_: None
 ) -> Iterator[Figure]:
-    """Roll up, and kill every second one, of an odd number, when it waits for the rows of `lock`.
+    """Run roll-ups, and kill those of an odd number while they wait for the rows of `lock`.
 
     `prepare` is called before each, with a cursor and the number.
     """
@@ -203,18 +203,18 @@ def roll_ups(
 
 
 def age(experiment: Experiment, cursor: Any, number: int) -> None:
-    """Let visits grow old, but not before a roll-up that is killed, which has to meet HOURS."""
+    """Make visits older, except before a killed roll-up, which needs the rows of HOURS."""
     if number % 2 == 0:
         cursor.execute(AGE, [number])
 
 
 def crowd_old(experiment: Experiment, cursor: Any, number: int) -> None:
-    """Make single visits old, when there are enough; each pair of roll-ups has another day."""
+    """Make single visits old, once there are ENOUGH; each pair of roll-ups has another day."""
     experiment.wait(partial(found, cursor, ENOUGH), "there are few visits")
     cursor.execute(CROWD, [OLD + number // 2])
 
 
 def crowd_recent(experiment: Experiment, cursor: Any, number: int) -> None:
-    """Let single visits become some days old, when there are enough."""
+    """Make single visits some days old, once there are ENOUGH."""
     experiment.wait(partial(found, cursor, ENOUGH), "there are few visits")
     cursor.execute(CROWD, [RECENT])

@@ -17,12 +17,11 @@ import requests
 from loadtests.faults.experiment import QUICK, Experiment, Figure, found
 from loadtests.faults.traffic import HttpClient
 
-# Seconds that docs/deploying.md promises, by the number's name there, and what a machine that is
-# busy with the load may add to them.
+# Seconds, as in docs/deploying.md, and a margin for a machine that is busy with the load.
 RECEIVE_TIMEOUT, SEND_TIMEOUT, MARGIN = 5.0, 10.0, 0.5
 
 POLL_INTERVAL = 0.1  # seconds
-OPEN = RECEIVE_TIMEOUT + 1  # seconds for which connections stay that the service does not close
+OPEN = RECEIVE_TIMEOUT + 1  # seconds for which connections stay open
 THREADS = 10  # that the load itself may need meanwhile
 HALF_HEADER = b"GET / HTTP/1.1\r\nHost: loc"
 HALF_BODY = (
@@ -30,14 +29,14 @@ HALF_BODY = (
     b'Content-Length: 100\r\n\r\n{"target_url": "https://example.com/'
 )
 LAST_REQUEST = b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n"  # its answer ends the connection
-# 177 KB, more than the buffers between the service and a client have room for.
+# 177 KB, more than the buffers between the service and a client hold.
 BIG_FILE = b"GET /static/ninja/swagger-ui.css HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 GUESSERS, GUESSING = 16, 5  # clients, seconds
 TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
 
-# How to hold a request before its COMMIT, when the work is done: its transaction cannot store the
-# answer. And after it: PostgreSQL waits for a standby before it says that it has committed.
+# How to hold a request before its COMMIT, when its work is done: its transaction cannot store the
+# answer. And after the COMMIT: PostgreSQL waits for a standby before it acknowledges the COMMIT.
 HOLDS = {
     "before": (
         ["BEGIN", "LOCK TABLE shorturl_keptanswer IN SHARE MODE"],
@@ -75,7 +74,7 @@ def kill_worker(experiment: Experiment) -> Iterator[Figure]:
 
 
 def kill_service(experiment: Experiment) -> None:
-    """Kill the second service; its clients go to the first one when they are refused."""
+    """Kill the second service; its clients go to the first one when their connection is refused."""
     for process in [experiment.master, *experiment.master.children()]:
         process.kill()
 
@@ -85,7 +84,7 @@ def kill_answer(experiment: Experiment) -> Iterator[Figure]:
     for when, (hold, held, release) in HOLDS.items():
         target_url, answers = f"https://kill-answer.invalid/{when}", list[str]()
         send = partial(create, experiment.place.urls[0], target_url, answers)
-        # ALTER SYSTEM is no part of a transaction.
+        # ALTER SYSTEM cannot be part of a transaction.
         with experiment.postgres.session(autocommit=True) as cursor:
             for statement in hold:
                 cursor.execute(statement)
@@ -107,9 +106,9 @@ def kill_answer(experiment: Experiment) -> Iterator[Figure]:
 
 
 def create(url: str, target_url: str, answers: list[str]) -> bool:
-    """Create a link with the target as Idempotency-Key; return whether it was answered.
+    """Create a link with its target as Idempotency-Key, and append its key to `answers`.
 
-    The key of the link is appended to `answers`.
+    Return whether it was answered.
     """
     with closing(HttpClient([url])) as client:
         content, headers = {"target_url": target_url}, {"Idempotency-Key": target_url}
@@ -123,14 +122,14 @@ def create(url: str, target_url: str, answers: list[str]) -> bool:
 
 
 class SlowClient(socket.socket):
-    """A client that waits for nothing; `data` is what it sends, `answer` what it has read."""
+    """A client that does not block. It sends `data`, and `answer` is what it has read."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__()
         self.data, self.answer = data, b""
 
     def asks(self) -> bool:
-        """Send the data, if there is room for it; return whether the connection is open."""
+        """Send the data if the buffer has room; return whether the connection is open."""
         with suppress(BlockingIOError):
             try:
                 self.send(self.data)
@@ -139,7 +138,7 @@ class SlowClient(socket.socket):
         return True
 
     def reads(self) -> bool:
-        """Read what has come; return whether the connection is open."""
+        """Read the data that has arrived; return whether the connection is open."""
         try:
             while data := self.recv(4096):
                 self.answer += data
@@ -152,7 +151,7 @@ class SlowClient(socket.socket):
 
 @contextmanager
 def connected(experiment: Experiment, number: int, data: bytes) -> Iterator[list[SlowClient]]:
-    """Have so many clients for the length of the block, each of which has sent `data`."""
+    """Yield `number` clients, each of which has sent `data`; close them after the block."""
     address = urlsplit(experiment.place.urls[0])
     with ExitStack() as opened:
         clients = [opened.enter_context(SlowClient(data)) for _ in range(number)]
@@ -164,7 +163,6 @@ def connected(experiment: Experiment, number: int, data: bytes) -> Iterator[list
 
 
 def left_open(experiment: Experiment, data: bytes) -> Iterator[Figure]:
-
     def threads() -> int:
         return sum(worker.num_threads() for worker in experiment.master.children())
 
@@ -182,9 +180,9 @@ def closed(
     within: float = RECEIVE_TIMEOUT,
     status: bytes = b"",
 ) -> Iterator[Figure]:
-    """Wait until the service has closed 200 connections, which has to be within so many seconds.
+    """Wait until the service has closed 200 connections, at most `within` seconds.
 
-    `is_open` is called for each ten times a second. With `status`, each has to have that answer.
+    `is_open` is called for each ten times a second. With `status`, each has to get that status.
     """
     with connected(experiment, 200, data) as clients:
         waiting = clients
@@ -203,14 +201,14 @@ def closed(
 
 
 def unread(experiment: Experiment) -> Iterator[Figure]:
-    """Ask for a file on 200 connections, ten times a second, without reading any of it."""
+    """Request a file on 200 connections, ten times a second, without reading any of it."""
     return closed(experiment, BIG_FILE, SlowClient.asks, within=QUICK + SEND_TIMEOUT)
 
 
 def wrong_passwords(experiment: Experiment) -> Iterator[Figure]:
-    """Have 16 clients post wrong passwords again and again, each for another user name.
+    """Have 16 clients post wrong passwords without pause, each for another user name.
 
-    To check a password takes half a second of a processor.
+    The check of a password takes a processor for half a second.
     """
     with ThreadPoolExecutor(GUESSERS) as pool:
         told = pool.map(partial(guess, experiment.place.urls[0]), range(GUESSERS))

@@ -1,4 +1,4 @@
-"""The table of faults: what is done, what must hold, and the most that a request may wait."""
+"""The table of faults: what is done, what must hold, and the longest wait allowed."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from loadtests.faults.postgres_faults import REQUEST_TIMEOUT
 from loadtests.faults.service_faults import MARGIN
 from loadtests.harness.own_postgres import Shutdown
 
-# Seconds that docs/deploying.md promises, by the number's name there.
+# Seconds, as in docs/deploying.md.
 QUEUE_TIMEOUT, LOCK_TIMEOUT = 0.5, 1.0
 RESPAWN = 10.0  # seconds for gunicorn to replace all workers, and for them to import Django
 
@@ -20,14 +20,14 @@ NO_THREAD = "they occupy no thread, and no other request waits for them"
 SURVIVES = "every acknowledged commit survives"
 IN_TIME = "503 within the time limit of a request, and the service reconnects by itself"
 BY_DIMENSION = "the visits of every link are its hits in each dimension, and no request is affected"
-# Without an answer of PostgreSQL a request ends within this time.
+# If PostgreSQL does not answer, a request ends within this time.
 NO_DATABASE = REQUEST_TIMEOUT + QUEUE_TIMEOUT + MARGIN
 
 # fmt: off
 FAULTS = (
     Fault("kill_worker", "kill -9 of a gunicorn worker",
           "gunicorn forks another one, and the other workers go on answering",
-          service.kill_worker, affects=True, probes=False),  # a probe may be in the worker
+          service.kill_worker, affects=True, probes=False),  # the worker may have a probe
     Fault("restart_postgres", "`pg_ctl restart -m fast`", RECONNECTS,
           partial(postgres.restart, how=Shutdown.FAST), affects=True),
     Fault("crash_postgres", "`pg_ctl restart -m immediate`", f"{RECONNECTS}; {SURVIVES}",
@@ -102,7 +102,7 @@ FAULTS = (
     Fault("kill_answer",
           "kill -9 of all workers before and after a COMMIT; the same Idempotency-Key again",
           "the request is carried out once, and gets its answer", service.kill_answer,
-          bound=RESPAWN, affects=True, probes=False),  # no worker is there to answer
+          bound=RESPAWN, affects=True, probes=False),  # all workers are killed
     Fault("kill_service", "kill -9 of one of two services on the same database",
           "the other one answers all requests",
           service.kill_service, places.two_services, affects=True),

@@ -1,6 +1,6 @@
-"""The load of an experiment: users at a steady pace, who record every answer in a ledger.
+"""The load of an experiment: users with a steady rate of requests, and a ledger of all answers.
 
-The pace is far below the capacity, so that a request that waits, waits because of the fault.
+The rate is far below the capacity, so a request waits only because of the fault.
 """
 
 import http.client
@@ -18,17 +18,17 @@ from loadtests.harness.ledger import Ledger, leaves_open
 from loadtests.harness.reconciliation import reconcile
 from loadtests.harness.result import LoadResult
 
-FOLLOWERS = 16  # half of them follow the hot short URL, the others one cold one each
+FOLLOWERS = 16  # half of them follow the hot short URL, each other one a cold one
 INTERVAL = 0.1  # seconds between two requests of a user
 CLIENT_TIMEOUT = 60  # seconds, longer than any bound
 KEY_LENGTH = 3
-# What people look at besides: pages, the API, and a key that does not exist.
+# Other requests: pages, the API, and a key that does not exist.
 PAGES = ("/", "/login", "/{hot}/stats", "/{hot}/qr.svg", "/api/links/{hot}", "/{space}-none")
 JSON = {"Content-Type": "application/json"}
 
 
 class Answer(NamedTuple):
-    """An answer: its status as a text, or why there is none; its body; and how long it took."""
+    """An answer: its status or the kind of the error, its body, and its time."""
 
     kind: str
     body: bytes
@@ -51,7 +51,7 @@ class HttpClient:
         return http.client.HTTPConnection(next(self._addresses), timeout=CLIENT_TIMEOUT)
 
     def ask(self, method: str, path: str, content: object = None, **headers: str) -> Answer:
-        """Send one request, once, and return the answer; `headers` are further ones."""
+        """Send one request, once, with further `headers`, and return the answer."""
         began, body = time.monotonic(), None if content is None else json.dumps(content)
         try:
             self._connection.request(method, path, body, {**JSON, **headers})
@@ -71,10 +71,10 @@ class HttpClient:
 
 
 class Traffic:
-    """Users of the services at `urls`, their ledger, and the longest time that any of them waited.
+    """Users of the services at `urls`, their ledger, and their longest wait.
 
-    /healthz is asked at `probed`, or at the first of `urls`. Raises LabError when the services are
-    not there. Use running() to have the users at work.
+    /healthz is requested at `probed`, or at the first of `urls`. Raises LabError when no service
+    answers. Use running() to start the users.
     """
 
     def __init__(self, urls: Sequence[str], probed: str = "") -> None:
@@ -100,12 +100,12 @@ class Traffic:
         ]
 
     def cold_redirects(self) -> int:
-        """Return how often the other short URLs than the hot one were followed so far."""
+        """Return the number of redirects of all short URLs but the hot one."""
         with self.lock:
             return self.ledger.redirects.total() - self.ledger.redirects[self.hot]
 
     def begin_measuring(self) -> None:
-        """Forget how long the users have waited so far."""
+        """Reset the longest waits."""
         with self.lock:
             self.longest = self.longest_probe = 0.0
             self.failed_probes = 0
@@ -136,7 +136,7 @@ class Traffic:
 
     def _probe(self, client: HttpClient, number: int) -> None:
         answer = client.ask("GET", "/healthz")
-        client.close()  # each probe comes by a connection of its own
+        client.close()  # each probe has a new connection
         with self.lock:
             self.longest_probe = max(self.longest_probe, answer.seconds)
             self.failed_probes += answer.kind != "200"
@@ -180,7 +180,7 @@ class Traffic:
 
 @contextmanager
 def running(urls: Sequence[str], probed: str = "") -> Iterator[Traffic]:
-    """Have users at work for the length of the block, and wait for the answers to all requests."""
+    """Start the users; after the block stop them, and wait for the answers to all requests."""
     traffic = Traffic(urls, probed)
     for thread in traffic.threads:
         thread.start()

@@ -23,9 +23,9 @@ MARKS = {
 
 
 def cells(results: list[LoadResult]) -> list[str]:
-    """Return a row of the table: the runs of one strategy, of which there is at least one.
+    """Return a row of the table for one or more runs of a strategy.
 
-    Counts are sums, and throughput and times medians, both of the conclusive runs.
+    Counts are sums, and throughput and times are medians, of the conclusive runs.
     """
     first = results[0]
     conclusive = [each for each in results if not each.reason]
@@ -74,7 +74,7 @@ def tables(results: Iterable[LoadResult], style: str) -> str:
 
 
 def conditions(about: dict[str, Any]) -> str:
-    """Return in one line when, how and on what the runs were made."""
+    """Return the date, parameters, machine and versions of the runs in one line."""
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     return (
         f"{about['date']}: {about['users']} users for {about['seconds']} s each, "
@@ -83,7 +83,7 @@ def conditions(about: dict[str, Any]) -> str:
 
 
 def line(result: LoadResult) -> str:
-    """Return the result of a run in a line."""
+    """Return the result of a run as one line."""
     lost = "" if result.reason else f"{result.lost:,} lost"
     if result.undone:
         lost += f", {result.undone} edits undone"
@@ -91,7 +91,7 @@ def line(result: LoadResult) -> str:
 
 
 def notes(results: list[LoadResult]) -> list[str]:
-    """Return what a reader of the figures needs to know."""
+    """Return notes that a reader of the figures needs."""
     cpu = max(result.cpu for result in results)
     found = [f"The load generator was not the bottleneck: at most {cpu:.0%} of a core."]
     if busy := sorted({result.strategy for result in results if result.busy}):
@@ -109,7 +109,7 @@ def notes(results: list[LoadResult]) -> list[str]:
 
 
 def write(results: list[LoadResult], about: dict[str, Any], directory: Path) -> None:
-    """Write the report so far; the lab shows it, and reads the old one or the new one."""
+    """Write the report so far. The lab, which shows it, reads either the old or the new one."""
     data = {**about, "runs": [reports.as_data(result) for result in results]}
     table = f"{tables(results, 'pipe')}\n\n`{about['command']}`, {conditions(about)}.\n"
     draft = directory / "races.json.new"
@@ -125,12 +125,12 @@ def tell(results: list[LoadResult], about: dict[str, Any], directory: Path) -> N
 
 
 def machine_and_load() -> str:
-    """Return the machine and how busy it is; call it before the load begins."""
+    """Return the machine and its load average; call it before the load begins."""
     return f"{machine()}, with a load average of {os.getloadavg()[0]:.1f} before"
 
 
 def machine() -> str:
-    """Return the processors and the operating system of this machine, as far as it says."""
+    """Return the processors and the operating system of this machine."""
     try:
         info = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:

@@ -1,4 +1,4 @@
-"""What ties a load run to Locust: options, events, workers, the web UI, and the exit code.
+"""The connection of a load run to Locust: options, events, workers, web UI and exit code.
 
 Locust runs in one process, or in a master and its workers. Each process with users keeps a ledger,
 and the master merges what the workers report. When a run stops, no user begins another request and
@@ -29,10 +29,9 @@ from loadtests.harness.result import ExitCode
 # service's time. docs/load-tests.md has the measurements.
 USERS = 16
 SECONDS = 8
-STOP_TIMEOUT = 5  # seconds for a request in flight when somebody lowers the number of users
-# Seconds by which a run may be shorter than --run-time, because of the time that a start takes.
-TOLERANCE = 1
-EDIT = "/lab/edit/KEY"  # the requests of one user, which no throughput is measured of
+STOP_TIMEOUT = 5  # seconds for a request in flight when the number of users is lowered
+TOLERANCE = 1  # seconds by which a run may be shorter than --run-time, as starting takes time
+EDIT = "/lab/edit/KEY"  # the requests of one user, which do not count for the throughput
 TAB = "ledger"
 
 
@@ -54,7 +53,7 @@ class Hooks:
             getattr(events, name).add_listener(getattr(self, f"on_{name}"))
 
     def on_init_command_line_parser(self, parser: Any, **kwargs: Any) -> None:
-        """Add the options, and set defaults of Locust's own, so that none is required."""
+        """Add the options, and set defaults for Locust's, so that none is required."""
 
         def add(name: str, text: str, **details: Any) -> None:
             parser.add_argument(name, help=text, **details)
@@ -64,7 +63,7 @@ class Hooks:
         text = "faults are injected on purpose: an unavailable service is expected"
         add("--faults", text, action="store_true")
         only_here: dict[str, Any] = {"include_in_web_ui": False}
-        text = "where the result is written as text, JSON and Locust's HTML"
+        text = "the directory for the result as text, JSON and Locust's HTML"
         add("--reports", text, metavar="DIRECTORY", default="reports", **only_here)
         text = "half-way, kill -9 a worker of the gunicorn with this process id"
         add("--kill-worker-of", text, metavar="PID", type=int, **only_here)
@@ -87,7 +86,7 @@ class Hooks:
         return isinstance(self.runner, WorkerRunner)
 
     def on_init(self, environment: Any, **kwargs: Any) -> None:
-        """Keep the runner; without workers, find out at once whether a run is possible."""
+        """Store the runner; without workers, check at once whether a run is possible."""
         self.environment, self.runner = environment, environment.runner
         environment.load = self.load  # where the users find it
         self.load.options = options = environment.parsed_options
@@ -106,7 +105,7 @@ class Hooks:
                 sys.exit(ExitCode.INCONCLUSIVE)
 
     def prepare_reports(self) -> None:
-        """Make their directory, or exit; let Locust write its HTML report there."""
+        """Make the directory of the reports, or exit; have Locust write its HTML report there."""
         directory, load = Path(self.load.options.reports), self.load
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -117,7 +116,7 @@ class Hooks:
         load.options.html_file = load.options.html_file or str(html)
 
     def open(self) -> None:
-        """Open a key space at the host, which the web form may have changed; or print why not."""
+        """Open a key space at the host, which the web form may have changed; print a problem."""
         load = self.load
         load.host = self.environment.host or ""
         if (users := load.options.num_users) < load.users:
@@ -128,7 +127,7 @@ class Hooks:
             print(f"{load.script}: {load.problem}", file=sys.stderr, flush=True)
 
     def on_test_start(self, **kwargs: Any) -> None:
-        """Begin, in a key space of which the workers are informed."""
+        """Begin a run, and tell the workers its key space."""
         load = self.load
         self._workers, self._finished = self.living(), set()
         if self.is_worker:
@@ -148,10 +147,9 @@ class Hooks:
     def kill_workers(self) -> None:
         """Kill as many of the service's workers as `options.kills`, evenly spread over the run.
 
-        Each time it is the worker with the most connections: connections stay where they are, and
-        all of them may be those of one worker. The worker is chosen half a pause before it is
-        killed: a search among processes stops all users, and the worker would answer their requests
-        meanwhile.
+        The worker with the most connections is killed, as one worker may have all of them. It is
+        chosen half a pause before it is killed: the search among processes stops all users, and the
+        worker would answer their requests meanwhile.
         """
         options = self.load.options
         pause = options.run_time / (options.kills + 1)
@@ -178,7 +176,7 @@ class Hooks:
         self.load.ledger.merge(Ledger.from_data(data["ledger"]))
 
     def on_finish(self, **kwargs: Any) -> None:
-        """Drain, as the master asks, and report the rest of the ledger and of Locust's figures."""
+        """Drain at the master's request; send it the rest of the ledger and of Locust's figures."""
         self.load.drain(self.runner.client_id)
         data: dict[str, Any] = {}
         self.environment.events.report_to_master.fire(client_id=self.runner.client_id, data=data)
@@ -198,12 +196,12 @@ class Hooks:
             self.load.problem = self.load.problem or f"the ledgers of {gone} workers are lost"
 
     def living(self) -> set[str]:
-        """Return the workers that this master receives heartbeats from."""
+        """Return the workers whose heartbeats this master receives."""
         clients = getattr(self.runner, "clients", {})
         return {name for name in clients if clients[name].state != STATE_MISSING}
 
     def timing(self) -> dict[str, float]:
-        """Return what Locust measured of all requests but edits: seconds, and p… in ms."""
+        """Return Locust's figures for all requests but edits: seconds, and p50, p95, p99 in ms."""
         total = StatsEntry(self.environment.stats, "", "")
         for entry in self.environment.stats.entries.values():
             if entry.name != EDIT:
@@ -235,15 +233,15 @@ class Hooks:
         web_ui.app.after_request(add_rows)
 
     def tab_rows(self) -> list[tuple[str, str]]:
-        """Return the current run so far, or the result of the last one."""
+        """Return the rows for the current run so far, or for the last result."""
         load = self.load
         if not load.result and not load.ledger.sent:
             return [("outcome", load.problem or "no requests yet: start a run")]
         result = load.result or load.reconciled()
         outcome = reports.sentence(result) if load.result else "still running"
-        # The ledger is read before the database. So a hit that is missing there is lost, but a hit
-        # that is not acknowledged yet may belong to a request in flight: it is not shown as counted
-        # twice. A visit that is missing may still come, from a second transaction.
+        # The ledger is read before the database. So a hit that is missing there is lost. A hit that
+        # is not acknowledged yet may belong to a request in flight, so none is shown as counted
+        # twice. A missing visit may still be recorded by a second transaction.
         hidden = "" if load.result else OPERATIONS[result.operation].doubled
         shown = [row for row in reports.rows(result) if row[0] != hidden]
         proofs = [("proof", "; ".join(case)) for case in result.proofs]
@@ -271,7 +269,7 @@ class Hooks:
             load.tell()
 
     def on_quitting(self, environment: Any, **kwargs: Any) -> None:
-        """Finish a run that Ctrl-C has interrupted, and remove its key space."""
+        """Finish a run interrupted by Ctrl-C, and remove its key space."""
         if self.is_worker:
             self.on_finish()
             return
@@ -282,6 +280,6 @@ class Hooks:
             environment.process_exit_code = int(ExitCode.INCONCLUSIVE)
 
     def on_quit(self, **kwargs: Any) -> None:
-        """Print the result of a headless run after all that Locust prints."""
+        """Print the result of a headless run after Locust's output."""
         if self.load.options.headless:
             self.load.tell()

@@ -1,4 +1,4 @@
-"""The lab's API, as a load run uses it: open a key space, read what is in it, remove it."""
+"""A client of the lab's API: open a key space, read its links, remove it."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ class LabError(Exception):
 
 
 class StoredLink(NamedTuple):
-    """A short URL of a key space as the database has it."""
+    """A short URL of a key space in the database."""
 
     key: str
     target_url: str
@@ -26,8 +26,8 @@ class StoredLink(NamedTuple):
 class Lab:
     """The lab of the service at `host`, for example http://127.0.0.1:8000.
 
-    Each call raises LabError when there is no service, its endpoints for load tests are off, or it
-    refuses what is asked.
+    Each call raises LabError when no service answers, its endpoints for load tests are off, or it
+    refuses the request.
     """
 
     def __init__(self, host: str) -> None:
@@ -44,7 +44,7 @@ class Lab:
     def create(
         self, space: str, strategy: str, target_url: str, max_hits: int | None = None
     ) -> str:
-        """Return the key of a new link in `space`, with that limit."""
+        """Return the key of a new link in `space`."""
         content = {"space": space, "round": 0, "target_url": target_url, "max_hits": max_hits}
         return str(self._call("POST", f"/lab/create/{strategy}", content)["key"])
 
@@ -63,7 +63,7 @@ class Lab:
         url = self.host + path
         try:
             with requests.Session() as session:
-                session.trust_env = False  # a proxy of the environment may not reach the loopback
+                session.trust_env = False  # a proxy in the environment may not reach the loopback
                 response = session.request(method, url, json=content, timeout=TIMEOUT)
             if response.ok:
                 answer: dict[str, Any] = response.json()

@@ -1,6 +1,6 @@
 """The ledger: the answers that the clients of a load run got.
 
-It is plain data. Locust's workers send it, and their master merges what they send.
+It is plain data. Locust's workers send it to their master, which merges all of them.
 """
 
 from __future__ import annotations
@@ -9,45 +9,44 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-# Limits of what is kept as evidence. Two cases are shown in the end; the rest is for finding two
-# answers, recorded by different workers, that contradict each other.
+# Limits on the evidence kept. Two cases are shown in the end. The rest serves to find two answers,
+# recorded by different workers, that contradict each other.
 MAX_CLAIMS = 20_000
 MAX_CASES = 20
 COUNTERS = ("redirects", "errors", "unknown_redirects", "undone")  # fields whose keys are texts
 
-# How the lab says that the connection to the database was lost, perhaps after the COMMIT, or that a
-# lock was waited for as long as lock_timeout allows, and how the service or a proxy in front of it
-# says that it is unavailable.
+# The lab's answers when the connection to the database was lost, perhaps after the COMMIT, or when
+# a wait for a lock has reached lock_timeout.
 OUTAGES = frozenset(
     {"503 OperationalError", "503 InterfaceError", "503 DatabaseError", "503 RowLocked"}
 )
-UNAVAILABLE = OUTAGES | {"502", "503", "504"}
+UNAVAILABLE = OUTAGES | {"502", "503", "504"}  # also answers of the service and of a proxy
 
 
 def is_refusal(kind: str) -> bool:
-    """Return whether an answer names the exception by which the strategy itself failed.
+    """Return whether an answer names the exception of a failed strategy.
 
-    Only the lab's answers do, as in "500 IntegrityError". A status alone may come from anywhere.
+    Only the lab's answers do, such as "500 IntegrityError". A proxy may send a status alone.
     """
     status, _, exception = kind.partition(" ")
     return status.isdecimal() and exception != "" and kind not in OUTAGES
 
 
 def leaves_open(kind: str) -> bool:
-    """Return whether the request of a failed answer may have taken effect all the same."""
+    """Return whether a request that failed may have taken effect."""
     return not (is_refusal(kind) or kind.startswith("not sent"))
 
 
 @dataclass
 class Ledger:
-    """The answers that clients got, and the requests that never got one.
+    """The answers that clients got, and the requests without an answer.
 
-    `redirects` counts the acknowledged ones by key, and `creates` has for each key the targets of
-    the clients that got it. `edits` has the last acknowledged target of each edited key, or an
-    empty text when that edit was seen undone. `unknown_…` are requests whose outcome is unknown.
-    `claims` has, by key and number of hits, the answer that claimed that number, and
-    `contradictions` are pairs of answers that claimed the same; `undone` counts the redirects to
-    another target than the edited one, by that target, and `refusals` are creates that failed.
+    `redirects` counts the acknowledged ones by key. `creates` has for each key the targets of the
+    clients that got it. `edits` has the last acknowledged target of each edited key, or an empty
+    text if that edit was seen undone. `unknown_…` are requests whose outcome is unknown. `claims`
+    has the answer that claimed a number of hits, by key and number. `contradictions` are pairs of
+    answers with the same claim. `undone` counts the redirects to another target than the edited
+    one, by that target. `refusals` are creates that failed.
     """
 
     sent: int = 0
@@ -74,11 +73,11 @@ class Ledger:
             self._claim(f"{key} {hits}", request)
 
     def created(self, key: str, target_url: str) -> None:
-        """Record that the client who asked for a link to `target_url` got `key`."""
+        """Record that the create of a link to `target_url` was answered with `key`."""
         self.creates.setdefault(key, []).append(target_url)
 
     def refused(self, target_url: str, kind: str, message: str) -> None:
-        """Record, as a case, a create that failed."""
+        """Record a create that failed, as evidence."""
         if len(self.refusals) < MAX_CASES:
             self.refusals.append([target_url, kind, message])
 
@@ -120,11 +119,11 @@ class Ledger:
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Ledger:
-        """Return the ledger that as_data() made `data` of."""
+        """Return the ledger from the `data` of as_data()."""
         return cls(**{**data, **{name: Counter(data[name]) for name in COUNTERS}})
 
     def merge(self, other: Ledger) -> None:
-        """Add what `other`, of another worker or a later time, has recorded."""
+        """Add the records of `other`, which is of another worker or a later time."""
         for name in ("sent", "edited", "other"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in COUNTERS:

@@ -31,11 +31,11 @@ POLL_INTERVAL = 0.01
 class LoadRun:
     """The runs of one script in this process, one after another.
 
-    `operation` is what is measured, a name in OPERATIONS. A new key space has keys of `key_length`
-    characters, and `seeds` links with that limit of hits, `max_hits`; the users of every process
-    find their keys in `given`. `limit` is the quota of each spender, `users` the least number of
-    users that can race. With `own_visits` the key space has a separate table of visits, for a
-    roll-up. `faults` says that answers of an unavailable service are expected.
+    `operation` is a name in OPERATIONS. A new key space has keys of `key_length` characters, and
+    `seeds` links with the limit `max_hits`. The users of every process find their keys in `given`.
+    `limit` is the quota of each spender. `users` is the least number of users that can race. With
+    `own_visits` the key space has a separate table of visits, for a roll-up. With `faults`, answers
+    of an unavailable service are expected.
     """
 
     operation: str
@@ -65,11 +65,11 @@ class LoadRun:
 
     @property
     def strategy(self) -> str:
-        """The strategy's name; the whole service runs those that it is configured for."""
+        """The strategy's name; `service` for a run of the service as it is configured."""
         return str(getattr(self.options, "strategy", "service"))
 
     def open(self) -> None:
-        """Open a key space, and make its links; on failure, `problem` says why."""
+        """Open a key space, and make its links; set `problem` on failure."""
         self.problem, self.opened = "", False
         try:
             lab = Lab(self.host)
@@ -86,7 +86,7 @@ class LoadRun:
             self.close()
 
     def verdict(self, opened: dict[str, Any]) -> str:
-        """Return the verdict of the strategies' table on what is measured."""
+        """Return the verdict of the strategies' table on the strategy that runs."""
         if self.operation == "service":
             used = [opened["operations"][name].get(one) for name, one in opened["service"].items()]
             return "wrong" if "wrong" in used else "right"
@@ -99,7 +99,7 @@ class LoadRun:
         return str(strategies[self.strategy])
 
     def begin(self) -> None:
-        """Let the users begin, with an empty ledger."""
+        """Start with an empty ledger."""
         self.ledger, self.total, self.in_flight, self.result = Ledger(), 0, 0, None
         self._began, self._cpu_began = time.time(), cpu_seconds()
         self.stopping = bool(self.problem)
@@ -110,9 +110,9 @@ class LoadRun:
         return time.time() - self._began
 
     def drain(self, process: str) -> None:
-        """Let no new request begin, and wait for those in flight.
+        """Allow no new request, and wait for those in flight.
 
-        `process` is the name of this process, under which the ledger has its CPU time.
+        The ledger stores the CPU time of this process under the name `process`.
         """
         if self.stopping:
             return
@@ -126,7 +126,7 @@ class LoadRun:
 
     def reconciled(self) -> LoadResult:
         """Return the result so far: the ledger reconciled with the database."""
-        # A copy, made first: what it acknowledges is in the database by the time of the query.
+        # The copy is made before the query, so the database has all that it acknowledges.
         ledger, links, reason = copy.deepcopy(self.ledger), list[StoredLink](), self.problem
         if self.opened:
             try:
@@ -147,15 +147,15 @@ class LoadRun:
         )
         for name, value in self.timing().items():
             setattr(result, name, value)
-        if result.seconds > 0:  # those answered as asked, without the edits
+        if result.seconds > 0:  # acknowledged requests without edits
             result.per_second = (ledger.acknowledged - ledger.edited) / result.seconds
         return result
 
     def finish(self) -> LoadResult:
         """Return the result of the run, and remove the key space.
 
-        A strategy that writes later than it answers is given the time for it. `result` is set only
-        then: the web page shows it as final.
+        A strategy that writes after it has answered gets time for that. `result` is set only then,
+        because the web page shows it as final.
         """
         result = self.reconciled()
         patience = time.time() + (PATIENCE if self.strategy in KILLS else 0)

@@ -1,7 +1,7 @@
 """The operations as load tests measure them: script, strategies, and the words of the reports.
 
-The scripts know the service by HTTP only, and Locust needs the strategies before there is a host to
-ask. So they are listed here; a test compares them with the service's own tables.
+The scripts know the service by HTTP only, and Locust needs the strategies before it has a host. So
+they are listed here. A test compares them with the service's own tables.
 """
 
 from typing import NamedTuple
@@ -10,9 +10,9 @@ from typing import NamedTuple
 class MeasuredOperation(NamedTuple):
     """An operation: the script that makes it race, and the words of its reports.
 
-    `unit` is what is measured, `lost` what a race does to it, and `doubled` what took effect twice.
-    `names` are the strategies, in the order of the service's table; the first is the script's
-    default. `wrong` are those that the race harms, where the service's table does not say which.
+    `unit` names what is measured, `lost` the harm of a race, and `doubled` what took effect twice.
+    `names` are the strategies in the order of the service's table. The first one is the script's
+    default. `wrong` are those that the race harms, if the service's table does not say so.
     """
 
     title: str
@@ -34,7 +34,7 @@ RESOLVING = (
 )
 WRONG_RESOLVING = ("naive", "atomic_only", "f_expression_full_save", "in_memory")
 
-# A row for each operation of the service, one for a limit, and one for the service as a whole.
+# A row for each operation of the service, one for a limit, and one for the whole service.
 # fmt: off
 OPERATIONS = {
     "creating": MeasuredOperation(
@@ -46,11 +46,11 @@ OPERATIONS = {
         "redirects", "hits lost", "hits counted twice", "lost_update", RESOLVING),
     "reusing": MeasuredOperation(
         "To reuse a link to the same target",
-        "requests", "links too many", "links that nobody was told of", "same_target",
+        "requests", "links too many", "links without an answer", "same_target",
         "find_then_create get_or_create on_conflict advisory_lock serializable"),
     "idempotency": MeasuredOperation(
         "To answer a repeated request once",
-        "answers", "links made again", "links that nobody heard of", "repeated_request",
+        "answers", "links made again", "links without an answer", "repeated_request",
         "look_up_then_store insert_first advisory_lock"),
     "last_use": MeasuredOperation(
         "To use a link no more often than its limit says",
@@ -73,8 +73,8 @@ OPERATIONS = {
         "The service", "requests", "requests lost", "counted or made twice", "hot_and_cold"),
 }
 # fmt: on
-# Strategies that are wrong only in a crash, and how many workers of the service are killed in a
-# run. One kill does not always meet a request at the wrong moment: with one instead of five,
-# second_transaction lost nothing in 3 of 20 runs; in_memory, with two, in 2 of 16.
+# Strategies that are wrong only in a crash, and the number of workers that are killed in a run. One
+# kill may miss the wrong moment: with one instead of five, second_transaction lost nothing in 3 of
+# 20 runs; with two instead of three, in_memory lost nothing in 2 of 16.
 KILLS = {"in_memory": 3, "second_transaction": 5}
-PATIENCE = 3.0  # seconds after which these have written all that they will: the rest is lost
+PATIENCE = 3.0  # seconds after which these have written all they can: the rest is lost

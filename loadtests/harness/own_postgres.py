@@ -1,8 +1,8 @@
 """A separate PostgreSQL for a test run, which can be stopped and started under load.
 
-Its programs are those of the package embedded_postgres, the one package of this repository that the
-load tests import. The server of that package starts with the first connection; this one stays down
-until it is started.
+Its programs are those of embedded_postgres, the only package of this repository that the load tests
+import. The server of that package starts with the first connection. This one stays down until it is
+started.
 """
 
 import os
@@ -22,7 +22,7 @@ from django.db.backends.postgresql.base import DatabaseWrapper
 from embedded_postgres import locks, postgres
 from loadtests.harness.serving import wait_until
 
-TIMEOUT = 60  # seconds to come up, also from a crash, and to be gone
+TIMEOUT = 60  # seconds for a start, also after a crash, and for a stop
 DATABASE = "shorturl"
 
 
@@ -36,14 +36,14 @@ class Shutdown(Enum):
 class OwnPostgres:
     """The server in `directory`. Use own_postgres() to get it.
 
-    What says where it listens raises ConnectionError while it is down.
+    `running`, `url` and `address` raise ConnectionError while it is down.
     """
 
     def __init__(self, directory: Path, options: str = "", listen: str = "") -> None:
         self.options = options
         self.data = directory / "data"
         self.log = directory / "server.log"
-        # Held by PostgreSQL's processes, and free when there are none.
+        # Each of PostgreSQL's processes holds it.
         self._alive = directory / "alive.lock"
         self._settings: dict[str, object] = {}
         if listen:
@@ -54,8 +54,8 @@ class OwnPostgres:
     def start(self) -> None:
         """Start it, and return when it accepts connections.
 
-        Raises ImproperlyConfigured without the package with PostgreSQL, OSError or TimeoutError
-        when it does not come up.
+        Raises ImproperlyConfigured without the package with PostgreSQL, and OSError or TimeoutError
+        when it does not start.
         """
         alive = locks.open_lock(self._alive)
         try:
@@ -67,7 +67,7 @@ class OwnPostgres:
         wait_until(lambda: postgres.ready(self.data), "PostgreSQL did not start", TIMEOUT)
 
     def stop(self, how: Shutdown) -> None:
-        """Stop it, if it runs, and return when all its processes are gone; raise TimeoutError."""
+        """Stop it if it runs, and return when all its processes have ended; raise TimeoutError."""
         if (running := postgres.read_pid_file(self.data)) and locks.is_taken(self._alive):
             os.kill(running.pid, how.value)
         wait_until(lambda: not locks.is_taken(self._alive), "PostgreSQL did not stop", TIMEOUT)
@@ -81,17 +81,17 @@ class OwnPostgres:
 
     @property
     def url(self) -> str:
-        """Its DATABASE_URL, which stays the same when it is started again."""
+        """Its DATABASE_URL, which a restart does not change."""
         parameters = {"host": self.address["host"], "options": self.options}
         return f"postgres://{postgres.USER}@/{DATABASE}?{urlencode(parameters)}"
 
     def url_at(self, host: str, port: int) -> str:
-        """Return its DATABASE_URL with that address, such as the one of a proxy."""
+        """Return its DATABASE_URL at another address, such as that of a proxy."""
         return f"postgres://{postgres.USER}@{host}:{port}/{DATABASE}"
 
     @property
     def address(self) -> dict[str, Any]:
-        """Where the driver finds its Unix socket."""
+        """The driver's parameters for its Unix socket."""
         host, port = str(self.running.socket_directory), self.running.port
         return {"host": host, "port": port, "user": postgres.USER, "dbname": DATABASE}
 
@@ -101,13 +101,13 @@ class OwnPostgres:
 
     @contextmanager
     def session(self, *, autocommit: bool = False) -> Iterator[Any]:
-        """Yield a cursor of a connection of its own; raises what connect() does."""
+        """Yield a cursor of a new connection; raises what connect() does."""
         with closing(self.connect()) as connection, connection.cursor() as cursor:
             connection.autocommit = autocommit
             yield cursor
 
     def processes(self) -> list[psutil.Process]:
-        """Return its processes, the postmaster first."""
+        """Return its processes, beginning with the postmaster."""
         postmaster = psutil.Process(self.running.pid)
         return [postmaster, *postmaster.children(recursive=True)]
 
@@ -119,8 +119,8 @@ def own_postgres(
     """Start a server in a temporary directory, with an empty database; remove it after the block.
 
     `options` are those of all connections by its `url`, for example "-c synchronous_commit=off".
-    `listen` is an address to listen at, for the 256 around it, besides the Unix socket. `within` is
-    where the directory is made. Raises what OwnPostgres.start() does.
+    `listen` is an address to listen at besides the Unix socket, for clients of its /24. `within` is
+    the parent of the directory. Raises what OwnPostgres.start() does.
     """
     with TemporaryDirectory(prefix="postgres-", dir=within) as name:
         directory = Path(name)
@@ -139,7 +139,7 @@ def own_postgres(
 def own_replica(primary: OwnPostgres) -> Iterator[OwnPostgres]:
     """Start a streaming replica of `primary` in a temporary directory; remove it after the block.
 
-    Raises what OwnPostgres.start() does, and CalledProcessError when there can be no copy.
+    Raises what OwnPostgres.start() does, and CalledProcessError when the copy fails.
     """
     with TemporaryDirectory(prefix="replica-") as name:
         directory = Path(name)
@@ -151,7 +151,7 @@ def own_replica(primary: OwnPostgres) -> Iterator[OwnPostgres]:
         command += ["--pgdata", str(replica.data), "--checkpoint=fast"]
         account = owner.st_uid if os.getuid() == 0 else None
         subprocess.run(command, check=True, capture_output=True, cwd="/", user=account)  # noqa: S603
-        # Copied along: the primary has its socket beside its data.
+        # The primary's lock file of its socket was copied with its data.
         (replica.data / f"{primary.running.socket.name}.lock").unlink(missing_ok=True)
         directory.chmod(0o711)
         try:

@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 
 from loadtests.harness.serving import ROOT, wait_until
 
-# Debian installs them where only the PATH of root leads.
+# Debian installs them into directories that only root has in its PATH.
 PATH = f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin"
 PGBOUNCER, HAPROXY = (shutil.which(name, path=PATH) for name in ("pgbouncer", "haproxy"))
 TIMEOUT = 30  # seconds to start
-PORT = 6432  # the name of PgBouncer's socket: no port of the machine is taken
+PORT = 6432  # in the name of PgBouncer's Unix socket; no TCP port is used
 CONFIG = """
 [databases]
 * = host={host} port={port} user={user}
@@ -34,11 +34,11 @@ auth_type = any
 pool_mode = {mode}
 {more}
 """
-BACKLOG = 4096  # as Linux gives it to HAProxy's own `bind`
+BACKLOG = 4096  # that of HAProxy's own `bind` on Linux
 
 
 class NotInstalled(Exception):
-    """This machine lacks a program, or a right, that is needed. The message says which."""
+    """This machine lacks a program or a privilege. The message says which."""
 
 
 class OwnPgbouncer:
@@ -64,7 +64,7 @@ class OwnPgbouncer:
         wait_until(self._answers, "PgBouncer did not start", TIMEOUT)
 
     def kill(self) -> None:
-        """Kill it, if it runs, and return when it is gone."""
+        """Kill it if it runs, and return when it has ended."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -81,14 +81,14 @@ class OwnPgbouncer:
 def own_pgbouncer(
     address: Mapping[str, Any], *, mode: str = "transaction", more: str = ""
 ) -> Iterator[OwnPgbouncer]:
-    """Start one in front of a PostgreSQL; stop it after the block.
+    """Start a PgBouncer in front of a PostgreSQL; stop it after the block.
 
     `address` is that of PostgreSQL: the directory of its socket as host, port, user and dbname.
-    `mode` is what it pools, and `more` are further lines of its configuration. Raises NotInstalled,
+    `mode` is the pool mode, and `more` are further lines of the configuration. Raises NotInstalled,
     and what OwnPgbouncer.start() does.
     """
     owner = (Path(address["host"]) / f".s.PGSQL.{address['port']}").stat().st_uid
-    # It refuses to be root, and only their owner may use PostgreSQL's sockets.
+    # PgBouncer refuses to run as root, and only its owner may use PostgreSQL's socket.
     account = owner if os.getuid() == 0 else None
     with TemporaryDirectory(prefix="pgbouncer-") as name:
         directory = Path(name)
@@ -107,15 +107,15 @@ def own_pgbouncer(
 
 @contextmanager
 def own_haproxy(service_url: str) -> Iterator[str]:
-    """Yield the address of a HAProxy in front of the one machine at `service_url`.
+    """Yield the address of a HAProxy in front of the service at `service_url`.
 
     Its configuration is deploy/haproxy.cfg with the addresses of this machine, and with `option
-    forwardfor`, which a HAProxy that clients reach directly needs. Raises NotInstalled,
+    forwardfor`, which a HAProxy needs that clients reach directly. Raises NotInstalled,
     ChildProcessError or TimeoutError when it does not start.
     """
     if not HAPROXY:
         raise NotInstalled("HAProxy is not installed")
-    # It inherits a listening socket: another process could take a port that was found free.
+    # It inherits a listening socket, as another process could take a free port before it starts.
     with (
         TemporaryDirectory(prefix="haproxy-") as directory,
         socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as listener,

@@ -13,7 +13,7 @@ from loadtests.harness.result import LoadResult, wilson
 ONE_LINK_EACH = {"reusing", "idempotency"}  # operations that make no second link to a target
 VISITS = {"recording_visits", "rolling_up"}  # operations after which each hit has one visit
 PROOFS = 2  # shown of a run
-TAKEN = re.compile(r"\(key\)=\((.+?)\)")  # as PostgreSQL names the key of a collision
+TAKEN = re.compile(r"\(key\)=\((.+?)\)")  # in PostgreSQL's message about a collision
 Links = dict[str, StoredLink]  # by key
 
 
@@ -32,10 +32,10 @@ def reconcile(
 ) -> LoadResult:
     """Return the result of a run.
 
-    `links` are those of its key space, `seeds` the keys that were made for the run and not by it.
-    `limit` is the quota of each spender, whose number is the first part of a target's path.
-    With `faults`, which are injected on purpose, answers that the service is unavailable leave the
-    result conclusive. `reason` says why the run is inconclusive, if it is.
+    `links` are those of its key space. `seeds` are the keys made before the run. `limit` is the
+    quota of each spender, whose number is the first part of a target's path. With `faults`, answers
+    of an unavailable service leave the result conclusive. `reason` says why the run is
+    inconclusive, if it is.
     """
     measured = partial(
         LoadResult,
@@ -57,26 +57,25 @@ def reconcile(
     if operation in ONE_LINK_EACH:
         result.extra = sum(count - 1 for count in _links_by_target(by_key).values())
     if limit is not None:
-        # Counted in the database: a request that a proxy repeats must not exceed the quota either.
+        # Counted in the database: a request repeated by a proxy must not exceed the quota either.
         made = Counter(link.target_url.split("/")[3] for link in by_key.values())
         result.extra = sum(max(0, count - limit) for count in made.values())
     if operation in VISITS:
-        # Both numbers are the database's: a request that is repeated or not answered makes one of
-        # each.
+        # Both numbers are from the database: a repeated or unanswered request makes one of each.
         result.missing += sum(max(0, link.hits - link.visits) for link in by_key.values())
         result.extra += sum(max(0, link.visits - link.hits) for link in by_key.values())
     result.lost = result.lost_hits + result.stolen + result.missing + result.extra
     result.of = ledger.redirects.total() + sum(map(len, ledger.creates.values()))
-    if operation == "last_use":  # a hit that is lost lets a use be sold again, and is one of these
+    if operation == "last_use":  # includes lost hits, as each lets a use be sold again
         result.lost = sum(
             max(0, ledger.redirects[key] - link.max_hits)
             for key, link in by_key.items()
             if link.max_hits
         )
-    if operation in {"creating", "last_use"}:  # where a failure is a loss; elsewhere it is an error
+    if operation in {"creating", "last_use"}:  # here a failure is a loss, elsewhere an error
         result.lost += result.failed
         result.of += result.failed
-    if operation in VISITS:  # also the hits of requests without an answer
+    if operation in VISITS:  # includes hits of requests without an answer
         result.of = sum(link.hits for link in by_key.values())
     result.share = result.lost / result.of if result.of else 0.0
     result.low, result.high = wilson(min(result.lost, result.of), result.of)
@@ -115,11 +114,11 @@ def _count_creates(result: LoadResult, ledger: Ledger, links: Links, seeds: set[
         if unknown[link.target_url] > 0:
             unknown[link.target_url] -= 1
         else:
-            result.doubled += 1  # no answer has told of this link
+            result.doubled += 1  # no answer named this link
 
 
 def _count_edits(result: LoadResult, ledger: Ledger, links: Links) -> None:
-    # An edit without an answer may take effect later, after one that was acknowledged.
+    # An edit without an answer may take effect after a later one that was acknowledged.
     unknown = {*ledger.unknown_edits}
     result.edits = ledger.edited
     result.undone = sum(count for seen, count in ledger.undone.items() if seen not in unknown)
@@ -141,8 +140,8 @@ def _inconclusive(result: LoadResult, ledger: Ledger, *, faults: bool) -> str:
         return ""
     if result.doubled:
         return (
-            f"{result.doubled:,} requests took effect twice, as behind a proxy that repeats them: "
-            "that shows no race"
+            f"{result.doubled:,} requests took effect twice, as if a proxy had repeated them: "
+            "this proves no race"
         )
     kinds = ", ".join(
         f"{count:,} × {kind}"
@@ -150,12 +149,12 @@ def _inconclusive(result: LoadResult, ledger: Ledger, *, faults: bool) -> str:
         if kind[0].isdecimal() and not is_refusal(kind) and not (faults and kind in UNAVAILABLE)
     )
     if kinds:
-        return f"it is unknown what became of the requests with other answers: {kinds}"
+        return f"the outcome of requests with other answers is unknown: {kinds}"
     return ""
 
 
 def _unanswered(ledger: Ledger) -> str:
-    """Return which requests there were, if all of a kind were without the answer asked for."""
+    """Return the number and kind of requests none of which was acknowledged; empty otherwise."""
     if ledger.unknown_redirects and not ledger.redirects:
         return f"{ledger.unknown_redirects.total():,} redirects"
     if ledger.unknown_creates and not ledger.creates:
@@ -163,7 +162,7 @@ def _unanswered(ledger: Ledger) -> str:
     return "" if ledger.redirects or ledger.creates else f"{ledger.sent:,} requests"
 
 
-# --- Proofs: cases as lines, what happened and to which requests ---------------------------------
+# --- Proofs: a line that says what happened, and lines for the requests --------------------------
 
 
 def _links_by_target(links: Links) -> Counter[str]:
@@ -174,7 +173,7 @@ def _second_links(links: Links) -> Iterator[list[str]]:
     for target_url, count in _links_by_target(links).items():
         if count > 1:
             keys = [key for key, link in links.items() if link.target_url == target_url]
-            yield [f"{count} links lead to {target_url}, and one was asked for:", *keys]
+            yield [f"{count} links lead to {target_url}, and one was requested:", *keys]
 
 
 def _hits_and_visits(ledger: Ledger, links: Links) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""The report of one run: a text for people, and JSON for programs."""
+"""The report of one run, as text and as JSON."""
 
 import json
 from dataclasses import asdict
@@ -11,7 +11,7 @@ from loadtests.harness.result import ExitCode, LoadResult
 
 
 def percent(share: float) -> str:
-    """Return a share as a percentage, with enough digits that a small one is not shown as zero."""
+    """Return a share as a percentage, with more digits for a small one."""
     return f"{share:.1%}" if share == 0 or share >= 0.001 else f"{share:.3%}"
 
 
@@ -20,7 +20,7 @@ def sentence(result: LoadResult) -> str:
     if result.reason:
         return f"inconclusive: {result.reason}"
     expected = result.exit_code is ExitCode.AS_EXPECTED
-    # A wrong strategy whose requests failed without harm has not shown its race.
+    # A wrong strategy whose requests only failed has not shown its race.
     violated = expected == result.wrong
     outcome = "the invariant was violated" if violated else "the invariant held"
     verdict, *_ = result.verdict.split(",")  # "right alone": a run has no caller's transaction
@@ -46,7 +46,7 @@ def rows(result: LoadResult) -> list[tuple[str, str]]:
 
 
 def harm(result: LoadResult) -> list[tuple[str, str]]:
-    """Return the rows about what was lost, counted twice and undone."""
+    """Return the rows of lost, doubled and undone requests."""
     lost = f"{result.lost:,} of {result.of:,}"
     if result.of:
         interval = f"95 % interval {percent(result.low)} to {percent(result.high)}"
@@ -67,7 +67,7 @@ def harm(result: LoadResult) -> list[tuple[str, str]]:
 
 
 def text(result: LoadResult) -> str:
-    """Return what is printed at the end of a run."""
+    """Return the text printed at the end of a run."""
     lines = [f"{result.script} {result.strategy}: {sentence(result)}", ""]
     lines += [f"  {name:<24} {value}" for name, value in rows(result)]
     for case, *requests in result.proofs:
@@ -78,13 +78,13 @@ def text(result: LoadResult) -> str:
 
 
 def as_data(result: LoadResult) -> dict[str, Any]:
-    """Return the result as JSON has it, conclusions included."""
+    """Return the result and its conclusions for JSON."""
     conclusions = {"exit_code": int(result.exit_code), "sentence": sentence(result)}
     return {**asdict(result), "violated": result.violated, **conclusions}
 
 
 def path(directory: Path, script: str, strategy: str, suffix: str) -> Path:
-    """Return where the report of a run is: its ".json", its ".txt", or Locust's ".html"."""
+    """Return the path of a report of a run: its ".json", its ".txt", or Locust's ".html"."""
     return directory / f"{script}-{strategy}{suffix}"
 
 

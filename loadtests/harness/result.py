@@ -1,11 +1,11 @@
-"""The result of a run: what a strategy harmed, how sure that is, and the exit code."""
+"""The result of a run: the harm of a strategy, its confidence interval, and the exit code."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import sqrt
 
 NORMAL_95 = 1.959964  # the normal distribution's quantile for an interval of 95 %
-BUSY = 0.9  # of one core, which is all that one Locust process can use
+BUSY = 0.9  # of one core; a Locust process can use no more than one
 
 
 class ExitCode(IntEnum):
@@ -20,12 +20,12 @@ class ExitCode(IntEnum):
 class LoadResult:
     """The result of a run.
 
-    `verdict` is the one of the strategies' table. `lost` is the number of requests that the
-    strategy harmed, out of `of`. They are acknowledged redirects that were not counted, creates
-    that failed or whose key is not the client's, links beyond the one that was asked for or beyond
-    a quota, hits without a visit (`missing`), or visits without a hit (`extra`). Where the outcome
-    of requests is unknown, `lost` is a lower bound. `reason` says why the run is inconclusive, or
-    is empty. With a reason, nothing is counted as lost, doubled or undone.
+    `verdict` is that of the strategies' table. `lost` is the number of requests that the strategy
+    harmed, out of `of`: acknowledged redirects that were not counted, creates that failed or whose
+    key is not the client's, links beyond the requested one or beyond a quota, hits without a visit
+    (`missing`), or visits without a hit (`extra`). If the outcome of requests is unknown, `lost` is
+    a lower bound. `reason` says why the run is inconclusive, or is empty. With a reason, nothing is
+    counted as lost, doubled or undone.
     """
 
     script: str
@@ -71,8 +71,8 @@ class LoadResult:
     def raced(self) -> bool:
         """Whether requests were harmed in a way that only a race explains.
 
-        A redirect that failed is no race: anything can fail. A redirect that was counted twice is
-        none either: a proxy may repeat a request. A repeated older edit may undo a newer one.
+        A failed redirect proves no race, as it has other causes. Nor does a redirect counted twice,
+        as a proxy may repeat a request. A repeated older edit may undo a newer one.
         """
         return self.lost > 0 or (self.undone > 0 and not self.doubled)
 

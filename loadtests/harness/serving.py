@@ -1,4 +1,4 @@
-"""The service, started for one measurement on a free port of the loopback, and stopped after it."""
+"""Start the service for a measurement on a free port of the loopback, and stop it afterwards."""
 
 import os
 import re
@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 READY = re.compile(r"The URL shortener is at (http://[^/]+)/")
-# For a load that must not be refused even on a busy machine: of a refused request nobody knows what
-# became of it.
+# For a load that must not be refused even on a busy machine, as the outcome of a refused request is
+# unknown.
 NO_REFUSALS = {"QUEUE_TIMEOUT_MS": "20000", "DATABASE_LOCK_TIMEOUT": "10"}
-# Seconds. A first start makes the embedded PostgreSQL and migrates it. gunicorn gives the requests
-# in flight a little less than STOP_TIMEOUT.
+# Seconds. A first start creates the embedded PostgreSQL and migrates it. gunicorn gives requests in
+# flight a little less than STOP_TIMEOUT.
 START_TIMEOUT, STOP_TIMEOUT, POLL_INTERVAL = 90, 30, 0.02
 
 
@@ -37,14 +37,13 @@ class RunningService(NamedTuple):
 def serving(
     directory: Path = ROOT, /, *arguments: str, **environment: str
 ) -> Iterator[RunningService]:
-    """Serve with the variables of `environment`, as a local run, for the length of the block.
+    """Serve as a local run with the variables of `environment`, for the length of the block.
 
-    `arguments` are gunicorn's, after the configuration; `directory` is another checkout, which is
-    served with its own virtualenv if it has one.
-
-    Raises NotServed, with the last line of its log, when the service does not start.
+    `arguments` are gunicorn's, after the configuration. `directory` is another checkout, which is
+    served with its virtualenv if it has one. Raises NotServed, with the last line of its log, when
+    the service does not start.
     """
-    # gunicorn says which port it got: one that is found free here may be taken by then.
+    # gunicorn prints its port. A port that is free here could be in use when it starts.
     local = {"SHORTURL_LOCAL": "on", "HOST": "127.0.0.1", "PORT": "0"}
     own = directory / ".venv" / "bin" / "python"
     python = str(own) if directory != ROOT and own.exists() else sys.executable
@@ -57,7 +56,7 @@ def serving(
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            # Ctrl-C reaches the caller alone, which ends its clients first and then this.
+            # Ctrl-C reaches the caller alone, which ends its clients before the service.
             start_new_session=True,
         ) as process,
     ):
@@ -73,7 +72,7 @@ def serving(
 
 
 def address(process: "subprocess.Popen[str]") -> str:
-    """Wait until gunicorn says where it serves, and return that; empty when it ends instead."""
+    """Wait until gunicorn prints its address, and return it; empty if gunicorn ends instead."""
     timer = threading.Timer(START_TIMEOUT, process.kill)
     timer.start()
     try:
@@ -84,7 +83,7 @@ def address(process: "subprocess.Popen[str]") -> str:
 
 
 def stop(process: "subprocess.Popen[str]") -> None:
-    """Terminate a process, which may finish its requests in flight; kill it when it does not."""
+    """Terminate a process; kill it if it does not end within STOP_TIMEOUT."""
     process.terminate()
     try:
         process.wait(STOP_TIMEOUT)

@@ -1,4 +1,4 @@
-"""A user who records every answer in the ledger, and every request without an answer."""
+"""Users that record every answer, and every request without one, in the ledger."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from loadtests.harness.load_run import REQUEST_TIMEOUT, LoadRun
 # A hit counted twice would look like the strategy's fault.
 geventhttpclient.client.IDEMPOTENT_METHODS = frozenset()
 
-# The lab sends it back. A cache's answer has that of another request: it acknowledges nothing.
+# The lab sends it back. A cache's answer has the id of another request and acknowledges nothing.
 REQUEST_ID = "X-Request-Id"
 
-# The ledger of a process is in memory, some 200 bytes for each create. The limit keeps a run
-# that is never stopped from filling the machine's memory.
+# The ledger is in memory, some 200 bytes for each create. The limit bounds the memory of a run that
+# is never stopped.
 MAX_REQUESTS = 500_000
 
 numbers = itertools.count(1)
 
 
 class LedgerUser(FastHttpUser):
-    """Base of all users. There is no wait between two requests."""
+    """The base of all users. They do not wait between two requests."""
 
     abstract = True
     network_timeout = REQUEST_TIMEOUT
@@ -40,13 +40,13 @@ class LedgerUser(FastHttpUser):
     def __init__(self, environment: Any) -> None:
         super().__init__(environment)
         self.load: LoadRun = environment.load
-        # The numbers of different workers are the same.
+        # Each worker counts its users from 1.
         self.number = f"{environment.runner.worker_index}-{next(numbers)}"
         self.sent = 0
 
     @property
     def given(self) -> dict[str, Any]:
-        """What was prepared for this run; raises StopUser when it is over."""
+        """The key space and links of this run; raises StopUser when the run is over."""
         if self.load.stopping:
             raise StopUser
         return self.load.given
@@ -70,9 +70,10 @@ class LedgerUser(FastHttpUser):
     ) -> Any:
         """Send one request; return the response if it is right, and None if not.
 
-        It is right with the status `expected`, if it is `complete` and answers this very request,
-        or with the status `or_else`. Any other answer is recorded as an error. Unless the lab says
-        in it why the strategy failed, the work may have been done, and `unknown` is called.
+        A response is right if it has the request's id and either the status `or_else`, or the
+        status `expected` and is `complete`. Any other answer is recorded as an error. Unless the
+        lab names the exception of the strategy in it, the work may be done, and `unknown` is
+        called.
         """
         load = self.load
         if load.stopping or load.total >= MAX_REQUESTS:
@@ -112,10 +113,10 @@ class LedgerUser(FastHttpUser):
             load.in_flight -= 1
 
     def failed(self, response: Any, kind: str) -> None:
-        """Record more about a request that failed; for subclasses."""
+        """Record more about a failed request; for subclasses."""
 
     def kind(self, response: Any) -> str:
-        """Return the kind of an error: the status and the exception, or why there was none."""
+        """Return the kind of an error: the status and the lab's exception, or the client's."""
         if not response.status_code:
             error = response.error
             sent = "not sent" if isinstance(error, ConnectionRefusedError) else "no answer"
@@ -123,14 +124,14 @@ class LedgerUser(FastHttpUser):
         return f"{response.status_code} {self.told(response, 'exception')}".strip()
 
     def told(self, response: Any, name: str) -> str:
-        """Return a field of a JSON answer; empty when it has none, or cannot be read."""
+        """Return a field of a JSON answer; empty if it is missing or the answer is unreadable."""
         try:
             return str(response.json()[name])
         except (ValueError, KeyError, TypeError, *FAILURE_EXCEPTIONS):
             return ""
 
     def label(self, path: str) -> str:
-        """Return how a proof names a request."""
+        """Return the description of a request for a proof."""
         now = time.time()
         clock = time.strftime("%H:%M:%S", time.localtime(now))
         return (
@@ -146,7 +147,7 @@ class LedgerUser(FastHttpUser):
             name=name,
             expected=302,
             unknown=lambda: self.load.ledger.unknown_redirects.update([key]),
-            # A redirect to elsewhere, such as a network's log-in page, acknowledges nothing.
+            # A redirect to another site, such as a network's log-in page, acknowledges nothing.
             complete=lambda response: response.headers.get("Location", "").startswith(
                 self.load.given["targets"]
             ),
@@ -158,7 +159,7 @@ class LedgerUser(FastHttpUser):
         return response
 
     def create(self, path: str, target_url: str, *, expected: int = 200, **content: Any) -> None:
-        """Ask for a link to `target_url` at `path`, with the `content` besides, and record it."""
+        """Create a link to `target_url` at `path`, with further `content`, and record it."""
         response = self.ask(
             "POST",
             path,
@@ -176,6 +177,6 @@ class LedgerUser(FastHttpUser):
             self.load.ledger.other += 1
 
     def look(self, method: str, path: str, **options: Any) -> None:
-        """Ask for what takes no effect that anybody counts."""
+        """Send a request that changes nothing that is counted."""
         if self.ask(method, path, **options) is not None:
             self.load.ledger.other += 1

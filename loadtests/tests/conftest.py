@@ -1,4 +1,4 @@
-"""What the tests share: a database for services, and ways to run a script."""
+"""Shared by the tests: a database for services, and functions that run a script."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from loadtests.harness.own_postgres import own_postgres
 from loadtests.harness.serving import NO_REFUSALS, ROOT
 
 LAB = {"SHORTURL_LAB": "on", "SHORTURL_LAB_LOAD": "on", **NO_REFUSALS}
-TIMEOUT = 240  # seconds, many times what any of this takes where the machine has no other work
+TIMEOUT = 240  # seconds, many times the longest run on an idle machine
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def ended(*command: str) -> "subprocess.CompletedProcess[str]":
 
 
 def locust(script: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run a script headless, with an end to it; return how it ended."""
+    """Run a script headless with a time limit; return its result."""
     return ended(*command(script, "--headless", "--only-summary", *arguments))
 
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 OPERATIONS = ("/lab/resolve/", "/lab/edit/", "/lab/create/", "/lab/spend/", "/lab/record/")
-EVERY = 5  # one of so many requests gets the misdeed
+EVERY = 5  # every fifth request gets the misdeed
 
 
 class ProxiedAnswer(NamedTuple):
-    """What the service answered."""
+    """The answer of the service."""
 
     status: int
     headers: list[tuple[str, str]]
@@ -38,24 +38,24 @@ def drop(ask: Ask, before: list[ProxiedAnswer]) -> ProxiedAnswer | None:
 
 
 def replace(ask: Ask, before: list[ProxiedAnswer]) -> ProxiedAnswer | None:
-    """Answer 500 whatever the service did."""
+    """Replace any answer of the service by a 500."""
     ask()
     return ProxiedAnswer(500, [], b"oops")
 
 
 def refuse(ask: Ask, before: list[ProxiedAnswer]) -> ProxiedAnswer | None:
-    """Answer 408 without asking the service, which no client can know."""
+    """Answer 408 without a request to the service. The client cannot know that."""
     return ProxiedAnswer(408, [], b"")
 
 
 def replay(ask: Ask, before: list[ProxiedAnswer]) -> ProxiedAnswer | None:
-    """Give an answer that another request got, as a cache does."""
+    """Send the answer to another request, as a cache may."""
     return before[-1] if before else ask()
 
 
 @contextmanager
 def proxied(url: str, misdeed: Misdeed, *, of: str = "/lab/", every: int = EVERY) -> Iterator[str]:
-    """Yield the address of a proxy to `url` with that misdeed, to requests whose path begins so."""
+    """Yield the address of a proxy to `url`; requests with a path in `of` get the misdeed."""
     service = urlsplit(url).netloc
     numbers, answered = itertools.count(1), list[ProxiedAnswer]()
 
@@ -97,13 +97,13 @@ def proxied(url: str, misdeed: Misdeed, *, of: str = "/lab/", every: int = EVERY
             self.wfile.write(answer.body)
 
         def log_message(self, *args: Any) -> None:
-            """Say nothing."""
+            """Print nothing."""
 
     class Server(ThreadingHTTPServer):
         request_queue_size = 64
 
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """Say nothing of clients that left."""
+            """Print nothing about clients that left."""
 
     with Server(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""A ledger filled over HTTP and reconciled with a real database, which was then tampered with."""
+"""A ledger filled over HTTP and reconciled with a real database, also after tampering."""
 
 import urllib.request
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from shorturl.strategies import Verdict
 
 @pytest.fixture(autouse=True)
 def no_connection_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the live server's threads keep no connection to the test database."""
+    """Have the threads of the live server close their connections to the test database."""
     monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 0)
 
 
@@ -40,7 +40,7 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class SmallRun:
-    """What a load run does, on a small scale and in one thread."""
+    """A small load run in one thread."""
 
     def __init__(self, host: str) -> None:
         self.lab, self.host, self.ledger = Lab(host), host, Ledger()
@@ -76,7 +76,7 @@ class SmallRun:
 
 @pytest.fixture
 def run(live_server: LiveServer) -> Iterator[SmallRun]:
-    """A run with two links, the first of which was followed three times and the second twice."""
+    """A run with two links, the first followed three times and the second twice."""
     run = SmallRun(live_server.url)
     for name, hits in (("one", 3), ("two", 2)):
         key = run.create(name)
@@ -108,7 +108,7 @@ def test_tampering_is_found(run: SmallRun) -> None:
 # --- The lab's API, from outside -----------------------------------------------------------------
 
 
-def test_the_scripts_offer_the_strategies_of_the_tables() -> None:
+def test_the_scripts_have_the_strategies_of_the_tables() -> None:
     offered = {name: one.strategies for name, one in OPERATIONS.items() if name in STRATEGIES}
     offered["delivering"] = [*killed_while_delivering.WRONG, *killed_while_delivering.RIGHT]
     assert offered == {name: [*strategies] for name, strategies in STRATEGIES.items()}

@@ -1,7 +1,7 @@
-"""What a run says behind a proxy that repeats, drops, replaces or replays, over real HTTP.
+"""The results of runs behind a proxy that repeats, drops, replaces or replays, over real HTTP.
 
-Where the service has one worker with one thread, no race is possible, and no strategy may be said
-to have had one. With 4 × 4, the losses of a wrong one are still found.
+With one worker and one thread no race is possible, and no run may report one. With 4 × 4, the
+losses of a wrong strategy are still found.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -14,11 +14,11 @@ from loadtests.harness.serving import serving
 from loadtests.tests.conftest import LAB, locust, result
 from loadtests.tests.proxy import EVERY, Misdeed, drop, proxied, refuse, repeat, replace, replay
 
-AT_ONCE = 3  # runs; their users are fewer than may wait for the one thread
+AT_ONCE = 3  # runs; the queue of the one thread holds all their users
 
 
 class Attack(NamedTuple):
-    """A run behind a proxy, and what it has to say."""
+    """A run behind a proxy, and its expected sentence."""
 
     strategy: str
     misdeed: Misdeed
@@ -29,8 +29,8 @@ class Attack(NamedTuple):
 
 
 BROKE = "wrong, and the invariant was violated"
-TWICE = "took effect twice, as behind a proxy that repeats them: that shows no race"
-UNKNOWN = "it is unknown what became of the requests with other answers"
+TWICE = "took effect twice, as if a proxy had repeated them: this proves no race"
+UNKNOWN = "the outcome of requests with other answers is unknown"
 # With one worker and one thread, where no race is possible.
 ALONE = [
     Attack("naive", repeat, TWICE),
@@ -42,7 +42,7 @@ ALONE = [
     Attack("check_first", repeat, TWICE, script="toctou"),
     Attack("check_first", replace, UNKNOWN, script="toctou"),
     Attack("check_first", replay, UNKNOWN, script="toctou"),
-    # No link is beyond the quota; whether one was made twice depends on which request is repeated.
+    # No link is beyond the quota. The repeated request decides whether one was made twice.
     Attack("count_then_insert", repeat, "", script="last_link"),
     Attack("get_then_create", repeat, TWICE, script="same_hour"),
     Attack("get_then_create", replace, UNKNOWN, script="same_hour"),
@@ -59,7 +59,7 @@ MANY = [
     Attack("reservation", drop, "right, and the invariant held", script="last_link"),
     Attack("get_then_create", replace, BROKE, script="same_hour"),
     Attack("combined", drop, "right, and the invariant held", script="same_hour"),
-    # Not to the creates of the links, which are five.
+    # Only redirects: the five creates of the links are not repeated.
     Attack("watermark", repeat, BROKE, "/lab/record/", script="visit_meanwhile"),
     Attack(
         "batches", drop, "right, and the invariant held", "/lab/record/", script="visit_meanwhile"
@@ -68,7 +68,7 @@ MANY = [
 
 
 def check(host: str, attacks: list[Attack], reports: Path, **options: str) -> None:
-    """Run the attacks, some at the same time, each in a key space of its own."""
+    """Run the attacks, some at the same time, each in another key space."""
 
     def run(attack: Attack) -> Any:
         own = reports / str(attacks.index(attack))
@@ -82,7 +82,7 @@ def check(host: str, attacks: list[Attack], reports: Path, **options: str) -> No
         results = list(executor.map(run, attacks))
     for attack, found in zip(attacks, results, strict=True):
         assert attack.sentence in found["sentence"], attack
-        assert found["requests"] >= EVERY  # or the misdeed was never done
+        assert found["requests"] >= EVERY  # otherwise there was no misdeed
         assert (found["lost"] > 0) == (attack.sentence is BROKE)
 
 
@@ -93,6 +93,6 @@ def test_without_a_race_none_is_seen(database_url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_race_is_seen_all_the_same(database_url: str, tmp_path: Path) -> None:
+def test_a_race_is_seen_behind_a_proxy(database_url: str, tmp_path: Path) -> None:
     with serving(DATABASE_URL=database_url, WORKERS="4", THREADS="4", **LAB) as service:
         check(service.url, MANY, tmp_path, **{"users": "8", "run-time": "5s"})

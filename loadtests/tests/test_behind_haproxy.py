@@ -18,8 +18,8 @@ from loadtests.tests.conftest import LAB, locust, result
 
 pytestmark = pytest.mark.exhaustive
 
-LIMIT, ASKED = 7, 60  # links a day of each network, and creates that are sent at once
-# Each is of this machine, and the first two are of one network, a /24.
+LIMIT, ASKED = 7, 60  # links a day of each network, and creates sent at once
+# Addresses of this machine. The first two are of one network, a /24.
 CLIENTS = ["127.0.1.1", "127.0.1.2", "127.0.2.1"]
 FORGED = ["127.0.9.1", "203.0.113.7, 198.51.100.2", "not an address", ""]
 OPEN = {
@@ -33,7 +33,7 @@ OPEN = {
 def answer(
     netloc: str, method: str, path: str, *, client: str = "127.0.0.1", forged: str | None = None
 ) -> tuple[int, Any]:
-    """Ask from the address `client`, which may claim to be another one."""
+    """Send a request from the address `client`, with a forged one if given."""
     headers = {"Content-Type": "application/json"}
     if forged is not None:
         headers["X-Forwarded-For"] = forged
@@ -66,7 +66,7 @@ def proxied(database_url: str) -> Iterator[str]:
         ("last_link", "reservation", False),
     ],
 )
-def test_what_is_sold_is_what_there_is(
+def test_limits_and_quotas_hold(
     proxied: str, tmp_path: Path, script: str, strategy: str, violated: bool
 ) -> None:
     asked = ["--host", proxied, "--strategy", strategy, "--reports", str(tmp_path)]
@@ -77,8 +77,8 @@ def test_what_is_sold_is_what_there_is(
     assert bool(found["lost"]) is violated
 
 
-def test_each_network_has_its_quota_whatever_its_clients_claim(proxied: str) -> None:
-    """All at once, most with an X-Forwarded-For of their own: the last address is HAProxy's."""
+def test_each_network_has_its_quota_despite_forged_addresses(proxied: str) -> None:
+    """All at once, most with a forged X-Forwarded-For: HAProxy adds the last address."""
     netloc = urlsplit(proxied).netloc
 
     def create(number: int) -> tuple[str, int, Any]:

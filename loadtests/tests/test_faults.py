@@ -1,4 +1,4 @@
-"""The table of faults: what is judged as missed, and that a lost hit is noticed."""
+"""The table of faults: which outcomes are misses, and that a lost hit is noticed."""
 
 import sys
 from dataclasses import replace
@@ -32,7 +32,7 @@ KEPT = FaultOutcome(7, 8, 9, [Figure("longest wait", 0.5, 1, " s")], RIGHT)
         (NotRecovered("no answer within 60 s"), "no answer within 60 s"),
     ],
 )
-def test_a_bound_that_is_missed_is_told_and_is_the_exit_code(
+def test_a_missed_bound_is_printed_and_sets_the_exit_code(
     outcome: FaultOutcome | NotRecovered, missed: str
 ) -> None:
     told = "  ".join(cells(FAULTS[0], outcome))
@@ -41,14 +41,14 @@ def test_a_bound_that_is_missed_is_told_and_is_the_exit_code(
     assert exit_code([KEPT, NotInstalled("no PgBouncer"), outcome]) is code
 
 
-def test_where_only_counts_matter_a_time_that_is_missed_is_told_and_no_failure() -> None:
+def test_with_counts_only_a_missed_time_is_no_failure() -> None:
     slow = KEPT._replace(figures=[Figure("longest wait", 2, 1, " s")])
     assert exit_code([slow], counts_only=True) is ExitCode.AS_EXPECTED
     for wrong in (slow._replace(hits=10), NotRecovered("no answer within 60 s")):
         assert exit_code([slow, wrong], counts_only=True) is ExitCode.UNEXPECTED
 
 
-def test_where_nothing_could_be_tried_the_run_is_inconclusive() -> None:
+def test_a_run_with_all_faults_skipped_is_inconclusive() -> None:
     skipped = NotInstalled("no PgBouncer is installed")
     assert cells(FAULTS[0], skipped)[1] == "skipped: no PgBouncer is installed"
     assert exit_code([skipped]) is ExitCode.INCONCLUSIVE
@@ -68,9 +68,9 @@ def test_the_document_shows_every_fault(
 
 @pytest.mark.exhaustive
 def test_a_commit_that_is_not_on_the_disk_is_lost_in_a_crash() -> None:
-    """PostgreSQL acknowledges a COMMIT and writes it later; what this loses, the ledger shows.
+    """PostgreSQL acknowledges a COMMIT and writes it later. The ledger shows the loss.
 
-    Three times, as on a busy machine it may have been written before the crash.
+    Three times, as a busy machine may write it before the crash.
     """
     crashes = ["crash_postgres"] * 3
     told = ended(sys.executable, "-m", "loadtests.faults", "--async", *crashes)

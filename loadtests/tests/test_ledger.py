@@ -1,4 +1,4 @@
-"""The ledger: what is noted, in one process or in several, adds up to the same."""
+"""The ledger: the records of one process or of several add up to the same."""
 
 import copy
 import json
@@ -11,7 +11,7 @@ from loadtests.harness.ledger import Ledger
 
 
 def note(ledger: Ledger, what: int) -> None:
-    """Note one of all the things that can happen, telling them apart by the number."""
+    """Record one of all kinds of events, chosen by the number."""
     key, target_url = f"k{what % 3}", f"https://lab-aaaaa.invalid/{what}"
     ledger.sent += 1
     match what % 8:
@@ -43,20 +43,20 @@ def noted(numbers: range) -> Ledger:
 
 
 def sums(ledger: Ledger) -> dict[str, object]:
-    """Return the ledger without what is cut: the cases."""
+    """Return the ledger with the number of cases, which are truncated, in place of them."""
     data = copy.deepcopy(ledger.as_data())
     for cut in ("contradictions", "undone_cases", "refusals"):
         data[cut] = len(data[cut])
     return data
 
 
-def test_what_it_says_travels_as_json() -> None:
+def test_it_can_be_sent_as_json() -> None:
     ledger = noted(range(80))
     assert Ledger.from_data(json.loads(json.dumps(ledger.as_data()))) == ledger
 
 
 def test_the_ledgers_of_workers_add_up() -> None:
-    """The sum is that of one process, in whatever way the notes are spread."""
+    """The sum is that of one process, for a random distribution of the records."""
     whole, merged = noted(range(200)), Ledger()
     cuts = sorted(random.sample(range(1, 200), 5))
     for start, end in zip([0, *cuts], [*cuts, 200], strict=True):
@@ -70,7 +70,7 @@ def test_the_ledgers_of_workers_add_up() -> None:
 
 
 def test_two_answers_that_contradict_each_other() -> None:
-    """Two workers are told that theirs is hit 7 of the same key."""
+    """Two workers get the number 7 for a hit of the same key."""
     first, second = Ledger(), Ledger()
     first.redirected("a", hits="7", request="one")
     first.redirected("b", hits="7", request="other key")
@@ -82,7 +82,7 @@ def test_two_answers_that_contradict_each_other() -> None:
     assert first.contradictions == [["a 7", "one", "two"]]
 
 
-def test_what_is_kept_for_proofs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_evidence_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledgers, "MAX_CLAIMS", 3)
     monkeypatch.setattr(ledgers, "MAX_CASES", 2)
     ledger = Ledger()
@@ -98,15 +98,6 @@ def test_what_is_kept_for_proofs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(ledger.contradictions) == len(ledger.undone_cases) == len(ledger.refusals) == 2
 
 
-def test_an_edit_that_was_seen_undone_is_not_looked_for_again() -> None:
-    ledger = Ledger()
-    ledger.edit("a", "new")
-    ledger.undid("a", "new", "old")
-    assert ledger.edits == {"a": ""}
-    ledger.edit("a", "newer")
-    assert ledger.edits == {"a": "newer"}
-
-
 @pytest.mark.parametrize(
     ("kind", "is_open"),
     [
@@ -119,5 +110,5 @@ def test_an_edit_that_was_seen_undone_is_not_looked_for_again() -> None:
         ("not sent: ConnectionRefusedError", False),
     ],
 )
-def test_which_failures_leave_open_what_was_done(kind: str, is_open: bool) -> None:
+def test_which_failures_have_an_unknown_outcome(kind: str, is_open: bool) -> None:
     assert ledgers.leaves_open(kind) is is_open

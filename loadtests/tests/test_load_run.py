@@ -1,4 +1,4 @@
-"""A load run in one process, without Locust: what it opens, counts, waits for and prints."""
+"""A load run in one process, without Locust: its verdict and its result."""
 
 from argparse import Namespace
 from dataclasses import replace
@@ -45,7 +45,7 @@ def test_the_verdict_of_the_table(tmp_path: Path) -> None:
 def test_there_is_no_result_before_the_last_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page shows it at once, and what the first look calls lost may only be late."""
+    """The page shows the result at once, and a hit that the first look misses may only be late."""
     load = run(tmp_path, strategy="in_memory")
     load.open()
     one, seen = load.reconciled(), []

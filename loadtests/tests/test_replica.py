@@ -1,4 +1,4 @@
-"""The service with a streaming replica: what is read there, and who notices."""
+"""The service with a streaming replica: which requests read it, and when none does."""
 
 import json
 import os
@@ -23,7 +23,7 @@ ONE_WORKER = {"WORKERS": "1", "SHORTURL_LAB": "off"}
 
 
 class Answered(NamedTuple):
-    """An answer, with the cookie to bring along."""
+    """An answer with its cookie."""
 
     status: int
     location: str
@@ -54,7 +54,7 @@ class Client:
         return Answered(answer.status, answer.headers.get("Location", ""), text, cookie)
 
     def target(self, key: str) -> str:
-        """Return where the link leads by the API, or the status."""
+        """Return the target of the link by the API, or the status."""
         answer = self.ask("GET", f"/api/links/{key}")
         return json.loads(answer.body)["target_url"] if answer.status == 200 else str(answer.status)
 
@@ -85,18 +85,18 @@ def edit(key: str) -> str:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Ask again, up to a bound, as each asks the service."""
+    """Repeat the condition, which sends a request, up to a bound."""
     assert any(condition() for _ in range(2000))
 
 
-def test_what_is_read_there_and_what_is_not() -> None:
+def test_which_requests_read_the_replica() -> None:
     with both() as (primary, replica):
         settings = {"DATABASE_URL": primary.url, "DATABASE_REPLICA_URL": replica.url, **ONE_WORKER}
         with serving(**settings, DATABASE_REPLICA_LAG="3600") as service:
             mine, other = Client(service.url), Client(service.url, keeps=False)
             made = mine.ask("POST", "/api/links", {"target_url": OLD})
             key = json.loads(made.body)["key"]
-            assert other.target(key) == OLD  # with it, the service notes where the primary is
+            assert other.target(key) == OLD  # the service stores the position of the primary
             written = ask(primary, "SELECT pg_current_wal_insert_lsn()")
             until(lambda: ask(replica, f"SELECT pg_last_wal_replay_lsn() >= '{written}'") == "True")
             # The replica stands still from here on, and the allowed lag is an hour.
@@ -108,13 +108,13 @@ def test_what_is_read_there_and_what_is_not() -> None:
             for _ in range(5):
                 assert other.ask("GET", f"/{key}").location == NEW
             tell(primary, f"DO $$ BEGIN ASSERT (SELECT hits = 5 FROM {of(key)}); END $$")
-            # One's own writing is seen, and what the replica does not have yet is found.
+            # A client sees its own change, and a link that the replica lacks is found.
             again = json.loads(mine.ask("POST", "/api/links", {"target_url": NEW}).body)["key"]
             assert mine.target(key) == NEW
             assert mine.ask("GET", f"/{again}/stats").status == 200
             assert other.target(again) == NEW
             assert other.target(key) == OLD
-            # It is killed, and nobody notices but by newer answers.
+            # After it is killed, the primary answers everything.
             replica.stop(Shutdown.IMMEDIATE)
             assert [other.target(key) for _ in range(20)] == [NEW] * 20
             assert other.ask("GET", f"/{key}").location == NEW
@@ -123,7 +123,7 @@ def test_what_is_read_there_and_what_is_not() -> None:
             until(lambda: other.target(key) == NEW)
 
 
-def test_the_primary_answers_for_one_that_is_frozen() -> None:
+def test_the_primary_answers_for_a_frozen_replica() -> None:
     with both() as (primary, replica):
         settings = {"DATABASE_URL": primary.url, "DATABASE_REPLICA_URL": replica.url, **ONE_WORKER}
         with serving(**settings, DATABASE_CONNECT_TIMEOUT="2", THREADS="2") as service:
@@ -137,7 +137,7 @@ def test_the_primary_answers_for_one_that_is_frozen() -> None:
             frozen = replica.processes()
             try:
                 for process in frozen:
-                    with suppress(psutil.NoSuchProcess):  # the session that has just looked
+                    with suppress(psutil.NoSuchProcess):  # the session of ask() has just ended
                         process.suspend()
                 assert [client.target(key) for _ in range(20)] == [OLD] * 20
             finally:
@@ -146,7 +146,7 @@ def test_the_primary_answers_for_one_that_is_frozen() -> None:
                         process.resume()
 
 
-def test_one_that_lags_is_not_read() -> None:
+def test_a_replica_that_lags_is_not_read() -> None:
     with both() as (primary, replica):
         settings = {"DATABASE_URL": primary.url, "DATABASE_REPLICA_URL": replica.url, **ONE_WORKER}
         with serving(**settings, DATABASE_REPLICA_LAG="1") as service:
@@ -157,7 +157,7 @@ def test_one_that_lags_is_not_read() -> None:
             until(lambda: client.target(key) == NEW)
 
 
-def test_an_export_has_all_that_was_written_before() -> None:
+def test_an_export_has_all_earlier_changes() -> None:
     with both() as (primary, replica):
         settings = {"DATABASE_URL": primary.url, "DATABASE_REPLICA_URL": replica.url}
         settings |= {"SHORTURL_LOCAL": "on", "DATABASE_REPLICA_LAG": "2"}
@@ -186,7 +186,7 @@ def test_an_export_has_all_that_was_written_before() -> None:
         assert NEW in links
 
 
-def test_one_of_another_database_is_refused() -> None:
+def test_a_replica_of_another_database_is_refused() -> None:
     with own_postgres() as primary, own_postgres() as other:
         settings = {"DATABASE_URL": primary.url, "DATABASE_REPLICA_URL": other.url, **ONE_WORKER}
         with (

@@ -1,4 +1,4 @@
-"""What a result says of a strategy, and the table of several."""
+"""The sentence of a result, and the table of several."""
 
 import re
 from dataclasses import replace

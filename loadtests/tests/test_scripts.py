@@ -1,4 +1,4 @@
-"""The scripts as they are run: real Locust processes against a real gunicorn, and its exit codes.
+"""The scripts in real Locust processes against a real gunicorn, and their exit codes.
 
 Locust is never imported here: it would patch this very process.
 """
@@ -44,7 +44,7 @@ def workers(service: RunningService) -> set[int]:
 
 
 def run(host: str, tmp_path: Path, script: str, strategy: str, *arguments: str) -> Any:
-    """Run a script for a second; return its result, which is the one of the table."""
+    """Run a script for a second; return its result, which has to be as expected."""
     named = [] if strategy == "service" else ["--strategy", strategy]
     asked = ["--host", host, "--run-time", "1s", "--reports", str(tmp_path), *named, *arguments]
     told = locust(script, *asked)
@@ -55,7 +55,7 @@ def run(host: str, tmp_path: Path, script: str, strategy: str, *arguments: str) 
 
 
 def two_processes() -> list[str]:
-    """Return the options; the port is no other run's, whose workers would come to this master."""
+    """Return the options, with a free port: workers of another run would join this master."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     return ["--processes", "2", "--master-bind-port", port, "--master-port", port]
@@ -71,7 +71,7 @@ def harm(found: Any) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def races(host: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The reports of strategies that did what they should: the naive ones, and others."""
+    """The reports of strategies that behaved as expected: `naive`, and OTHERS."""
 
     def report(reports: Path, *strategies: str) -> Path:
         asked = ["--host", host, "--reports", str(reports), "--seconds", "2", "--seed", "1"]
@@ -81,8 +81,8 @@ def races(host: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         assert "runs of 2 s" in told.stdout
         return reports
 
-    one, other = (tmp_path_factory.mktemp("reports") for _ in range(2))  # not by the threads
-    with ThreadPoolExecutor() as executor:  # at the same time: most of it is Locust's start
+    one, other = (tmp_path_factory.mktemp("reports") for _ in range(2))  # not thread-safe
+    with ThreadPoolExecutor() as executor:  # at the same time, as most of it is Locust's start
         found = executor.submit(report, one, "naive"), executor.submit(report, other, *OTHERS)
     return [each.result() for each in found]
 
@@ -93,7 +93,7 @@ def of(races: list[Path], script: str, strategy: str) -> Any:
 
 
 @pytest.mark.exhaustive
-def test_all_of_them_make_one_table_beside_locusts_reports(races: list[Path]) -> None:
+def test_the_runs_make_one_table_beside_locusts_reports(races: list[Path]) -> None:
     naive = races[0]
     versions = json.loads((naive / "races.json").read_text())["versions"]
     assert versions.keys() >= {"Django", "PostgreSQL"}
@@ -105,7 +105,7 @@ def test_all_of_them_make_one_table_beside_locusts_reports(races: list[Path]) ->
 
 
 @pytest.mark.exhaustive
-def test_the_naive_way_loses_hits_and_says_which(races: list[Path]) -> None:
+def test_naive_loses_hits_and_the_report_has_proofs(races: list[Path]) -> None:
     found = of(races, "lost_update", "naive")
     assert found["lost"] > 0
     assert len(found["proofs"]) == 2
@@ -117,7 +117,7 @@ def test_the_naive_way_loses_hits_and_says_which(races: list[Path]) -> None:
 @pytest.mark.exhaustive
 def test_uses_are_sold_beyond_the_limit_and_an_edit_is_undone(races: list[Path]) -> None:
     found = of(races, "last_use", "naive")
-    # Not all that is lost failed: a lost update lets a use be sold again.
+    # Some losses are no failures: a lost update lets a use be sold again.
     assert found["lost"] > found["failed"]
     found = of(races, "last_use", "f_expression_full_save")
     assert found["lost"] == found["failed"] == found["errors"]["500 IntegrityError"] > 0
@@ -127,8 +127,8 @@ def test_uses_are_sold_beyond_the_limit_and_an_edit_is_undone(races: list[Path])
 
 
 @pytest.mark.exhaustive
-def test_creates_fail_or_get_anothers_link_in_every_round(races: list[Path]) -> None:
-    """62 creates that draw from 62 keys: 37 in 100 come too late. In one round nearly all would."""
+def test_creates_fail_or_get_another_link_in_every_round(races: list[Path]) -> None:
+    """62 creates draw from 62 keys: 37 in 100 fail. In a single round nearly all would."""
     found = of(races, "toctou", "naive")
     assert found["failed"] == found["errors"]["500 IntegrityError"]
     assert found["stolen"] == 0
@@ -140,7 +140,7 @@ def test_creates_fail_or_get_anothers_link_in_every_round(races: list[Path]) -> 
 
 
 @pytest.mark.exhaustive
-def test_a_visit_that_fails_leaves_its_hit(races: list[Path]) -> None:
+def test_the_hit_of_a_failed_visit_stays(races: list[Path]) -> None:
     found = of(races, "same_hour", "get_then_create")
     assert found["lost"] == found["missing"] == found["errors"]["500 IntegrityError"] > 0
     assert found["doubled"] == 0
@@ -164,15 +164,15 @@ def test_a_crash_between_two_transactions_loses_visits_and_within_one_none(
     assert found["lost"] == found["missing"] > 0
     before = workers(service)
     found = run(service.url, tmp_path, "same_hour", "combined", *crash)
-    # A worker may have answered all that it had when it was killed, so that nothing is unknown.
+    # A worker may have answered all its requests before the kill, so that nothing is unknown.
     assert {**harm(found), "unknown": 0} == {"unknown": 0}
     assert workers(service) != before, "none was killed"
 
 
 @pytest.mark.exhaustive
-def test_the_right_way_loses_none_with_several_workers(host: str, tmp_path: Path) -> None:
+def test_a_right_strategy_loses_no_hit_with_several_workers(host: str, tmp_path: Path) -> None:
     """A master and two workers, whose ledgers are merged."""
-    # Locust has the users of other processes begin late, on a busy machine after a second.
+    # The users of other Locust processes start late, on a busy machine after a second.
     longer = [*two_processes(), "--run-time", "4s"]
     found = run(host, tmp_path, "lost_update", "update_returning", *longer)
     assert harm(found) == {}
@@ -193,7 +193,7 @@ def test_an_invalid_option_gets_one_line(host: str) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_worker_that_is_killed_takes_its_ledger_along(host: str, tmp_path: Path) -> None:
+def test_the_ledger_of_a_killed_worker_is_lost(host: str, tmp_path: Path) -> None:
     asked = ["--host", host, "--reports", str(tmp_path), "--run-time", "6s"]
     asked += [*two_processes(), "--strategy", "update_returning", "--headless", "--only-summary"]
     with subprocess.Popen(
@@ -204,7 +204,7 @@ def test_a_worker_that_is_killed_takes_its_ledger_along(host: str, tmp_path: Pat
         text=True,
     ) as process:
         for line in process.stderr or ():
-            # Locust says the second where a worker is late to report that.
+            # Locust prints the second line if a worker reports late.
             if "All users spawned" in line or "Spawning is complete" in line:
                 psutil.Process(process.pid).children()[0].kill()
                 break
@@ -229,7 +229,7 @@ def listening(pid: int) -> Iterator[int]:
 
 
 def live(port: int) -> dict[str, str]:
-    """Return what the tab shows, by name."""
+    """Return the rows of the tab, by name."""
     with urllib.request.urlopen(
         f"http://127.0.0.1:{port}/stats/requests", timeout=TIMEOUT
     ) as response:
@@ -258,7 +258,7 @@ def test_the_web_ui_has_a_live_ledger_and_ctrl_c_leaves_nothing_behind(
             while lost.startswith("0 "):
                 assert time.monotonic() < deadline, lost
                 port = next(listening(process.pid), None)
-                if port is None:  # it is not up yet
+                if port is None:  # it has not started yet
                     continue
                 rows = live(port)
                 lost = rows.get("hits lost", lost)
@@ -271,7 +271,7 @@ def test_the_web_ui_has_a_live_ledger_and_ctrl_c_leaves_nothing_behind(
             try:
                 printed, _ = process.communicate(timeout=TIMEOUT)
             except subprocess.TimeoutExpired:
-                process.kill()  # or leaving the block would wait for it for ever
+                process.kill()  # otherwise the end of the block waits for ever
                 raise
     assert "lost_update naive: wrong, and the invariant was violated" in printed
     space = re.search(r"lab-\w{5}", printed)
@@ -295,9 +295,9 @@ except Exception as error:
 
 
 def test_no_request_is_sent_twice() -> None:
-    """The HTTP client would send a GET again by itself, and here a GET counts a hit.
+    """By default the HTTP client repeats a GET, and here a GET counts a hit.
 
-    The server answers the first request and hangs up on every later one, which it has read.
+    The server answers the first request, and reads every later one and hangs up.
     """
     asked = []
 
@@ -313,7 +313,7 @@ def test_no_request_is_sent_twice() -> None:
             self.close_connection = len(asked) > 1
 
         def log_message(self, *args: Any) -> None:
-            """Say nothing."""
+            """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), OneAnswer) as server:
         Thread(target=server.serve_forever).start()

@@ -1,4 +1,4 @@
-"""Two services on one database, as two machines have it: nothing is shared but PostgreSQL."""
+"""Two services on one database, like two machines: they share only PostgreSQL."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -20,14 +20,14 @@ CREATES = 60  # of the 62 keys that a key of one character can be
 
 
 def started(postgres: OwnPostgres, stack: ExitStack) -> list[RunningService]:
-    """Start both at once on an empty database, which each of them wants to migrate."""
+    """Start both at once on an empty database, which both migrate."""
     with ThreadPoolExecutor() as pool:
         ways = [serving(DATABASE_URL=postgres.url, THREADS="4", **LAB) for _ in range(2)]
         return [*pool.map(stack.enter_context, ways)]
 
 
 def kill(service: RunningService) -> None:
-    """Have it gone, with all its workers, as a machine that loses its power."""
+    """Kill a service with all its workers, like a machine that loses its power."""
     master = psutil.Process(service.process.pid)
     for process in [master, *master.children()]:
         process.kill()
@@ -43,7 +43,7 @@ def until_followed(traffic: Traffic, redirects: int) -> None:
 
 
 def harm(result: LoadResult) -> dict[str, int]:
-    """Return the counts of what must not be, those that are not zero."""
+    """Return the counts of violations that are not zero."""
     counts = {name: getattr(result, name) for name in ("lost", "doubled", "stolen", "missing")}
     return {name: count for name, count in counts.items() if count}
 

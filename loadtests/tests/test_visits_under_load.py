@@ -1,4 +1,4 @@
-"""Ledgers of visits that differ from the database, and what may explain that: unit tests."""
+"""Ledgers of visits that differ from the database, and their explanations."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ from loadtests.tests.test_reconciliation import (
     violations,
 )
 
-REFUSED = ExitCode.UNEXPECTED, ExitCode.UNEXPECTED  # the strategy failed, and harmed nothing
+REFUSED = ExitCode.UNEXPECTED, ExitCode.UNEXPECTED  # the strategy failed without harm
 
 
 def ledger() -> Ledger:
@@ -38,7 +38,7 @@ def reconciled(
     verdict: str = "right",
     faults: bool = False,
 ) -> LoadResult:
-    """Return the result where the links have so many hits and visits."""
+    """Return the result if the links have these hits and visits."""
     found = [
         StoredLink(key, f"https://lab-aaaaa.invalid/{key}", hits, None, visits)
         for key, (hits, visits) in {"hot": hot, "cold": cold}.items()
@@ -56,13 +56,13 @@ def reconciled(
 
 
 def unanswered(of: Ledger) -> None:
-    """Have one more request, without an answer."""
+    """Record another request without an answer."""
     of.unknown_redirects["hot"] += 1
     of.errors["no answer: ConnectionResetError"] += 1
 
 
 def refused(of: Ledger) -> None:
-    """Have one more request, which the strategy failed: its hit may be counted."""
+    """Record another request, whose strategy failed: its hit may be counted."""
     of.unknown_redirects["hot"] += 1
     of.errors["500 IntegrityError"] += 1
     of.refused("GET hot, request 5", "500 IntegrityError", "duplicate key value")
@@ -76,7 +76,7 @@ def refused(of: Ledger) -> None:
         ((3, 4), (1, 1), {"extra": 1}),
         ((2, 2), (1, 1), {"lost_hits": 1}),  # the same visit and hit
         ((2, 3), (1, 1), {"lost_hits": 1, "extra": 1}),
-        # One too few here is not made up for by one too many there.
+        # A missing visit of one link is not balanced by an extra one of another.
         ((3, 2), (1, 2), {"missing": 1, "extra": 1}),
         ((4, 4), (1, 1), {"doubled": 1}),
         ((4, 3), (1, 1), {"doubled": 1, "missing": 1}),
@@ -97,17 +97,17 @@ def test_each_difference_is_found(
         (agreeing, (3, 3), HELD),
         (agreeing, (3, 2), VIOLATED),
         (agreeing, (3, 4), VIOLATED),
-        # Of a request without an answer both are there, or neither; and no more than one of each.
+        # A request without an answer made one hit and one visit, or none.
         (unanswered, (3, 3), HELD),
         (unanswered, (4, 4), HELD),
         (unanswered, (4, 3), VIOLATED),
         (unanswered, (3, 4), VIOLATED),
         (unanswered, (5, 5), DOUBLED),
         (unanswered, (2, 2), VIOLATED),
-        # What a proxy repeats is counted twice and recorded twice: no race, and it hides none.
+        # A repeated request is counted and recorded twice. That is no race, and hides none.
         (agreeing, (5, 5), DOUBLED),
         (agreeing, (5, 4), VIOLATED),
-        # Who is refused is counted or not; it was the strategy that failed.
+        # The hit of a failed request is counted or not. The strategy has failed.
         (refused, (4, 3), VIOLATED),
         (refused, (3, 3), REFUSED),
         (refused, (4, 4), REFUSED),
@@ -117,7 +117,7 @@ def test_each_difference_is_found(
         (replaced, (4, 3), VIOLATED),
     ],
 )
-def test_what_is_unknown_explains_as_much_and_hides_nothing(
+def test_unknown_requests_explain_as_many_differences_and_hide_none(
     note: Callable[[Ledger], None], hot: tuple[int, int], codes: tuple[ExitCode, ExitCode]
 ) -> None:
     of = ledger()

@@ -1,9 +1,9 @@
 """What a login may cost: passwords are tried a few times, and hashed a few at a time.
 
 A password's hash takes half a second of a processor on purpose. Wrong passwords from many places
-must not take the threads and processors that redirects need, and those from one network must not
-keep everybody else from logging in. django-axes counts failures by name and address; it has no
-limit on hashes at the same time, and its response has no Retry-After.
+must not take the threads and processors that redirects need. Wrong passwords from one network must
+not keep users of other networks from logging in. django-axes counts failures by name and address.
+It has no limit on hashes at the same time, and its response has no Retry-After.
 """
 
 import fcntl
@@ -39,10 +39,10 @@ NETWORKS = 1024  # groups of networks, drawn by their hash: two networks rarely 
 
 logger = logging.getLogger(__name__)
 
-# Each place is a byte of a file that all workers of this machine have. First come LOGIN_HASHES
-# places, then one for each group of networks. The file is made before the workers are forked, and
-# its locks end with a process, however that ends. They are those of a process: `_held` has the
-# places that threads of this one hold.
+# Each place is a byte of a file that all workers of this machine share. First come LOGIN_HASHES
+# places, then one for each group of networks. The file is made before the workers are forked. The
+# kernel releases a lock on it when the process ends, however it ends. A lock belongs to a process
+# and not to a thread, so `_held` has the places that threads of this process hold.
 with tempfile.TemporaryFile() as _file:
     _places = os.dup(_file.fileno())  # open for as long as the process
 _held: set[int] = set()
@@ -54,7 +54,7 @@ class LoginsBusy(Exception):
 
 
 class LimitedBackend(ModelBackend):
-    """Django's own, with a limit on how many passwords are hashed at the same time."""
+    """Django's ModelBackend, with a limit on how many passwords are hashed at the same time."""
 
     def authenticate(self, request: HttpRequest | None, **credentials: Any) -> Any:  # type: ignore[override]
         """Return the user, or None for wrong credentials; raise LoginsBusy past the limit."""
@@ -77,7 +77,7 @@ def limited(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponse
 def place_to_hash(request: HttpRequest | None) -> Iterator[None]:
     """Keep one of LOGIN_HASHES places within the block; raise LoginsBusy when none is free.
 
-    A network has one of them at a time, so that a flood from there leaves the others free.
+    A network has one place at a time, so that a flood from it leaves the others free.
     """
     address = client_address(request) if request else None
     network = int(hashed_network(address, settings.SECRET_KEY), 16) % NETWORKS
@@ -100,7 +100,7 @@ def place(numbers: Iterable[int]) -> Iterator[None]:
 
 
 def take(number: int) -> bool:
-    """Take the place `number`, if nobody has it; return whether that was so."""
+    """Take the place `number` if it is free; return whether it was."""
     with _holding:
         if number in _held:
             return False
@@ -113,9 +113,9 @@ def take(number: int) -> bool:
 
 
 def note_login(sender: Any, user: Any, **more: Any) -> None:
-    """Write when an account has logged in; that this cannot be written refuses no login.
+    """Store the time of a login; an outage while it is stored does not refuse the login.
 
-    On a cluster accounts are on every node, of which one may be away.
+    On a cluster accounts are on every node, and one node may be down.
     """
     try:
         with transaction.atomic():
@@ -123,7 +123,7 @@ def note_login(sender: Any, user: Any, **more: Any) -> None:
     except DatabaseError as error:
         if not is_outage(error):
             raise
-        logger.warning("The login of account %s is not written: %s", user.pk, error)
+        logger.warning("The time of a login by account %s is not stored: %s", user.pk, error)
 
 
 def busy() -> HttpResponse:

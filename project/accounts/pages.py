@@ -25,7 +25,7 @@ class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
         fields = ("name", *(f"can_{scope}" for scope in ApiToken.SCOPES))
 
     def save(self, commit: bool = True) -> ApiToken:
-        """Return the new token; raise ValidationError for a name that the user has already."""
+        """Return the new token; raise ValidationError if the user has one of this name."""
         self.instance.draw()
         try:
             with transaction.atomic():

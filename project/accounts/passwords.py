@@ -1,9 +1,10 @@
-"""Who is logged in changes the password; who has a link, by e-mail or from an operator, sets it.
+"""A logged-in user changes the password; a user with a link, e-mailed or from an operator, sets it.
 
-Django's views and their links: a link is signed, ends after PASSWORD_RESET_TIMEOUT, and holds only
-for the password that the account had when it was made. Django checks that and then saves the
-account. Of two who use one link at the same time, both would be told that their password is set,
-and the first one's would be lost. Here the UPDATE itself has the condition.
+The views and links are Django's. A link is signed, expires after PASSWORD_RESET_TIMEOUT, and is
+valid only while the account has the password that it had when the link was made. Django checks that
+and then saves the account. If two people used one link at the same time, both would be told that
+their password is set, and the first password would be lost. Here the UPDATE itself has the
+condition.
 """
 
 from collections.abc import Iterator
@@ -26,23 +27,23 @@ from django.utils.http import urlsafe_base64_encode
 from shorturl.exceptions import QuotaExceeded
 from shorturl.limits.quotas import DAY, reserve
 
-MAILS_PER_DAY = 3  # to one account: anybody can ask for them
+MAILS_PER_DAY = 3  # to one account: anybody can request them
 
 
 class PasswordReplaced(Exception):
-    """The account has another password by now, or may not log in any more."""
+    """The account has another password by now, or is inactive."""
 
 
 class ReplacesOnce(forms.Form):
-    """A form that sets a new password in the place of the one that was read."""
+    """A form that sets a new password if the account still has the one that was read."""
 
     user: User
 
     def save(self, commit: bool = True) -> User:
-        """Set the password; raise PasswordReplaced where the account was changed meanwhile.
+        """Set the password; raise PasswordReplaced if the account was changed meanwhile.
 
-        Only that column is written: Django would write back all others as they were read, and so
-        make staff again of who was just made none.
+        Only this column is written. Django would write all columns back as they were read, and so
+        undo a change of the account, such as a withdrawn staff status.
         """
         before = self.user.password
         self.user.set_password(self.cleaned_data["new_password1"])
@@ -55,15 +56,15 @@ class ReplacesOnce(forms.Form):
 
 
 class ChangeForm(ReplacesOnce, PasswordChangeForm):
-    """Of who knows the old password."""
+    """The form of a user who knows the old password."""
 
 
 class ChooseForm(ReplacesOnce, SetPasswordForm):  # type: ignore[type-arg]
-    """Of who has a link."""
+    """The form of a user who has a link."""
 
 
 class ShowsReplaced:
-    """A view that shows its form again for PasswordReplaced."""
+    """A view that shows its form again, as a 409, for PasswordReplaced."""
 
     def form_valid(self, form: Any) -> HttpResponse:
         try:
@@ -78,32 +79,30 @@ class ShowsReplaced:
 
 
 class ChangePassword(ShowsReplaced, views.PasswordChangeView):
-    """The page on which who is logged in changes the password."""
-
     form_class = ChangeForm
     template_name = "accounts/change_password.html"
     success_url = reverse_lazy("account")
 
 
 class ChoosePassword(ShowsReplaced, views.PasswordResetConfirmView):
-    """The page of a link: of a reset by e-mail, or of an invitation."""
+    """The page that a link of a reset or an invitation leads to."""
 
     form_class = ChooseForm
     template_name = "accounts/choose_password.html"
     success_url = reverse_lazy("login")
 
     def render_to_response(self, context: dict[str, Any], **options: Any) -> HttpResponse:
-        """Return the page, which is a 410 for a link that does not hold."""
+        """Return the page, as a 410 for an invalid link."""
         if not self.validlink:
             options["status"] = HTTPStatus.GONE
         return super().render_to_response(context, **options)
 
 
 class ResetForm(PasswordResetForm):
-    """Django's form, which sends an account a few links a day and not as many as are asked for."""
+    """Django's form, with a limit on the e-mails to an account per day."""
 
     def get_users(self, email: str) -> Iterator[User]:
-        """Return the accounts to send a link to; nobody is told which these are."""
+        """Return the accounts to send a link to; the page does not tell which these are."""
         for account in super().get_users(email):
             with suppress(QuotaExceeded):
                 reserve(f"mail {account.pk}", lambda: None, [(DAY, MAILS_PER_DAY, 1)])
@@ -111,7 +110,7 @@ class ResetForm(PasswordResetForm):
 
 
 class ResetPassword(views.PasswordResetView):
-    """The page on which an e-mail with a link is asked for."""
+    """The page on which a user requests an e-mail with a link."""
 
     form_class = ResetForm
     template_name = "accounts/reset.html"
@@ -121,9 +120,9 @@ class ResetPassword(views.PasswordResetView):
 
 
 def link_of(account: User) -> str:
-    """Return the address at which the password of the account can be set, once.
+    """Return the URL at which the password of the account can be set, once.
 
-    Outside of a request, the service is where ALLOWED_HOSTS begins.
+    Its host is the first of ALLOWED_HOSTS, as there is no request.
     """
     uid = urlsafe_base64_encode(force_bytes(account.pk))
     path = reverse("choose_password", args=[uid, default_token_generator.make_token(account)])

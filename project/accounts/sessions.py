@@ -1,4 +1,4 @@
-"""Django's sessions in the database, which is not queried for a key that no session can have."""
+"""Django's sessions in the database, without a query for a key that no session can have."""
 
 from django.contrib.sessions.backends import db
 

@@ -1,4 +1,4 @@
-"""The paths of accounts. A reset by e-mail is there only where e-mail can be sent."""
+"""The paths of accounts. The reset by e-mail needs EMAIL_URL."""
 
 from django.conf import settings
 from django.contrib.auth.views import LoginView, LogoutView, PasswordResetDoneView

@@ -1,7 +1,7 @@
 """The tables on a Citus cluster: links and their counts by key, accounts on every node.
 
-https://docs.citusdata.com/en/stable/develop/api_udf.html has the functions. All of it is one
-transaction, so that what is interrupted has done nothing.
+https://docs.citusdata.com/en/stable/develop/api_udf.html describes the functions. All statements
+are one transaction, so an interrupted one has changed nothing.
 """
 
 from collections.abc import Iterator
@@ -19,16 +19,16 @@ from shorturl.models import PartialCount, ShortUrl, VisitCount
 LINKS = ShortUrl._meta.db_table
 BY_KEY: list[type[Model]] = [ShortUrl, PartialCount, VisitCount]
 SETTINGS = [
-    # A foreign key to a reference table allows no parallel statements beside it in one transaction.
+    # With a foreign key to a reference table, a transaction may not run statements in parallel.
     "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'",
-    # Or each table that has a foreign key to a reference table would be Citus' at once: links are
-    # many, and would be copied twice.
+    # Otherwise Citus takes over each table with a foreign key to a reference table at once. The
+    # rows of links, which are many, would then be copied twice.
     "SET LOCAL citus.enable_local_reference_table_foreign_keys TO off",
 ]
-# Nobody else draws an id meanwhile.
+# No other session draws an id meanwhile.
 LOCK = "LOCK TABLE {} IN ACCESS EXCLUSIVE MODE"
 # Django's ids are identity columns. Citus undistributes no table that has one, and copies none that
-# it knew before (https://github.com/citusdata/citus/issues/6808 and /7564), so that while it has a
+# it knew before (https://github.com/citusdata/citus/issues/6808 and /7564). So while Citus has a
 # table, its ids come from a sequence by DEFAULT.
 TO_SEQUENCE = [
     "CREATE SEQUENCE {0}_id_serial AS {1} OWNED BY {0}.id",
@@ -40,17 +40,18 @@ TO_IDENTITY = [
     "SELECT setval('{0}_id_seq', last_value, is_called) FROM {0}_id_serial",
     "DROP SEQUENCE {0}_id_serial",
 ]
-# Rows are found by id in its index, as before, and by key in that of their other constraint.
+# The index of the primary key still finds rows by id. That of the other constraint finds them by
+# key.
 PRIMARY_KEY = "ALTER TABLE {0} DROP CONSTRAINT {0}_pkey, ADD PRIMARY KEY ({1})"
 REFERENCE = "SELECT create_reference_table('{}')"
 DISTRIBUTE = "SELECT create_distributed_table('{}', 'key'{})"
-# All rows of a link are on one node: those of the others are where the link is.
+# All rows of a link are on one node: those of the other tables are beside the link.
 BESIDE_IT = f", colocate_with => '{LINKS}'"
-# With all that foreign keys tie to it, so that a later table may be a plain one by then.
+# Includes all tables tied to it by foreign keys, so a later table may be a plain one by then.
 UNDISTRIBUTE = """SELECT undistribute_table('{0}', cascade_via_foreign_keys => true)
     WHERE EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = '{0}'::regclass)"""
 INSTALLED = "SELECT FROM pg_extension WHERE extname = 'citus'"
-# Not those that Citus only knows of, as they have a foreign key to one of these.
+# Without the tables that Citus knows only for their foreign key to one of these.
 DISTRIBUTED = """
     SELECT logicalrelid::regclass::text FROM pg_dist_partition
     WHERE partmethod <> 'n' OR repmodel = 't'
@@ -64,7 +65,7 @@ REFERRING = f"""
 
 
 class NotPossible(Exception):
-    """The tables cannot be distributed. The message says why, and what would be right."""
+    """The tables cannot be distributed. The message says why, and what to do."""
 
 
 def is_distributed() -> bool:
@@ -72,9 +73,9 @@ def is_distributed() -> bool:
 
 
 def statements(*, undo: bool) -> list[str]:
-    """Return what has to be sent, as one transaction; nothing where it is done already.
+    """Return the statements to send in one transaction; none if all tables are done already.
 
-    Where there is no Citus, that is all that would have to be sent. Raises NotPossible.
+    Without Citus, returns the statements for all tables. Raises NotPossible.
     """
     models: list[type[Model]] = [*reference_models(), *BY_KEY]
     if rows(INSTALLED):
@@ -90,16 +91,14 @@ def statements(*, undo: bool) -> list[str]:
 def doing(models: list[type[Model]]) -> Iterator[str]:
     if ShortUrl in models:
         for (key,) in rows(DUPLICATES):
-            raise NotPossible(
-                f"The key {key!r} is there more than once: restore {KEY_CONSTRAINT} first"
-            )
+            raise NotPossible(f"Several links have the key {key!r}: restore {KEY_CONSTRAINT} first")
         for (table,) in rows(REFERRING):
             raise NotPossible(
                 f"The table {table} refers to a link by its id, and Citus needs the key in it"
             )
     yield LOCK.format(", ".join(model._meta.db_table for model in models))
     yield from for_ids(models, TO_SEQUENCE)
-    # Before any of them is Citus', which takes fewer kinds of ALTER TABLE.
+    # While all are plain tables: Citus supports fewer kinds of ALTER TABLE.
     yield from for_primary_keys(models, "id, key")
     for model in models:
         if model not in BY_KEY:
@@ -129,11 +128,11 @@ def for_ids(models: list[type[Model]], templates: list[str]) -> Iterator[str]:
 
 
 def reference_models() -> list[type[Model]]:
-    """Return the accounts and all models that foreign keys tie to them, but for those of links.
+    """Return the accounts and all models that foreign keys tie to them, except those of links.
 
-    Each comes after those that it refers to. Nothing else: Citus has one UPDATE, DELETE or upsert
-    of a reference table at a time, and two transactions that insert and then update deadlock
-    (distributed_execution_locks.c), as two requests with an Idempotency-Key would.
+    Each comes after those that it refers to. Other models stay plain tables. Citus runs one UPDATE,
+    DELETE or upsert of a reference table at a time, and two transactions that insert and then
+    update deadlock (distributed_execution_locks.c). Two requests with an Idempotency-Key do that.
     """
     refers_to: dict[type[Model], set[Any]] = {
         model: {field.related_model for field in model._meta.fields if field.remote_field}

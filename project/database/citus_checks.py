@@ -1,6 +1,6 @@
-"""Which strategies run where the tables are distributed by key, and the system checks there.
+"""Which strategies run on tables distributed by key, and the system checks of such a cluster.
 
-As they ran on Citus 13.2.2, a coordinator and two workers, with PostgreSQL 15: docs/scaling.md.
+The results are of Citus 13.2.2, a coordinator and two workers, with PostgreSQL 15: docs/scaling.md.
 """
 
 from collections.abc import Iterator
@@ -92,7 +92,7 @@ TABLES = {
     "delivering": dict.fromkeys(delivering.STRATEGIES, (UNCHANGED, PLAIN)),
 }
 
-# The sessions of the coordinator with the workers are the role's, as those of this function are.
+# This function's sessions with the workers have the limits of the role, as those of redirects have.
 LOCK_TIMEOUTS = """
     SELECT current_user, nodename || ':' || nodeport, result
     FROM run_command_on_workers('SHOW lock_timeout') WHERE success
@@ -104,8 +104,8 @@ TOO_EARLY = CheckWarning(  # and no error, as `migrate` goes before `distribute`
     id="project.W007",
 )
 NO_COORDINATOR = Error(
-    "DATABASE_URL leads to a worker of a Citus cluster, which has no sessions, and locks by name "
-    "that keep nobody out elsewhere.",
+    "DATABASE_URL leads to a worker of a Citus cluster. A worker has no table of sessions, and its "
+    "advisory locks hold on that node alone.",
     hint="Name the coordinator.",
     id="project.E006",
 )
@@ -116,8 +116,8 @@ SEVERAL_KEYS = Error(
     id="project.E009",
 )
 NO_REPLICA = Error(
-    "DATABASE_REPLICA_URL cannot be used with Citus: how old a replica of the coordinator is says "
-    "nothing of the rows on other nodes.",
+    "DATABASE_REPLICA_URL cannot be used with Citus: the age of a replica of the coordinator says "
+    "nothing about the rows on other nodes.",
     hint="Leave DATABASE_REPLICA_URL unset.",
     id="project.E007",
 )
@@ -125,7 +125,7 @@ NO_REPLICA = Error(
 
 @asks_the_database
 def check_citus() -> Iterator[CheckMessage]:
-    """Refuse what cannot run on a Citus cluster, and warn of what is slow there."""
+    """Refuse settings that cannot run on a Citus cluster, and warn of slow ones."""
     if not citus.is_distributed():
         if settings.DATABASE_CITUS:
             yield TOO_EARLY
@@ -145,7 +145,7 @@ def check_citus() -> Iterator[CheckMessage]:
 
 
 def check_strategy(operation: str, name: str, how: str, why: str) -> Iterator[CheckMessage]:
-    """Refuse what the table of strategies refuses; warn of what is slow where a faster one is."""
+    """Refuse a strategy that the table refuses; warn of a slow one if there is a faster one."""
     faster = [
         other
         for other, (way, _) in TABLES[operation].items()
@@ -166,15 +166,15 @@ def check_strategy(operation: str, name: str, how: str, why: str) -> Iterator[Ch
 
 
 def lock_timeouts() -> Iterator[CheckMessage]:
-    """Warn of workers on which nothing limits the wait for a row; one that is away is left out."""
+    """Warn of workers on which nothing limits the wait for a row; skip a worker that is down."""
     found: list[tuple[str, ...]] = []
-    with suppress(DatabaseError), bounded():  # as one may be frozen
+    with suppress(DatabaseError), bounded():  # a worker may be frozen
         found = citus.rows(LOCK_TIMEOUTS)
     if unlimited := [node for _, node, limit in found if limit == "0"]:
         wanted = f"{settings.DATABASE_LOCK_TIMEOUT * 500}ms"
         yield CheckWarning(
-            f"The role {found[0][0]} has no lock_timeout on {', '.join(unlimited)}: who waits "
-            "for a row there waits until statement_timeout.",
+            f"The role {found[0][0]} has no lock_timeout on {', '.join(unlimited)}: a statement "
+            "waits for a row there until statement_timeout.",
             hint=f"On the coordinator: ALTER ROLE {found[0][0]} SET lock_timeout = '{wanted}'",
             id="project.W009",
         )

@@ -1,7 +1,7 @@
 """System checks of the database against the settings: `manage.py check --database default`.
 
-gunicorn runs them at its start. Of a database that is away they find only that. They look at the
-connections of the service, also where `manage.py` goes past its PgBouncer.
+gunicorn runs them at its start. If the database is down, they report only that. They check the
+connections of the service, even where `manage.py` bypasses its PgBouncer.
 """
 
 import time
@@ -21,36 +21,37 @@ from project.database import deadlines
 from project.database.replica import IDENTITY, REPLAYED, row
 from project.serving.waiting_hits import ALONE, TOGETHER
 
-LOOKS = 20  # for a session that two connections share
+LOOKS = 20  # attempts to see two connections share a session
 PATIENCE = 5  # seconds
 CLOCKS_DIFFER = 1.0  # seconds
-# Of one worker: those that count hits, and that of /readyz.
+# Each worker has them beside THREADS: those that count hits, and the one of /readyz.
 MORE_THREADS = TOGETHER + ALONE + 1
-# In front of what PostgreSQL keeps for superusers and, from 16 on, for pg_use_reserved_connections.
+# The limit, and the connections reserved for superusers and, from PostgreSQL 16 on, for
+# pg_use_reserved_connections.
 LIMITS = """
 SELECT current_setting('max_connections')::int,
        current_setting('superuser_reserved_connections')::int
        + coalesce(current_setting('reserved_connections', true)::int, 0)
 """
-# The limits of a session, and whose default is none.
+# The limits that a session does not have.
 UNLIMITED = """
 SELECT string_agg(name, ' and no ' ORDER BY name) FROM pg_settings
 WHERE setting = '0' AND name = ANY (%s)
 """
-# What a PgBouncer says that takes no settings with a connection.
+# The error of a PgBouncer that refuses settings sent with a connection.
 REFUSING = "unsupported startup parameter"
 DIFFER = "server or database differ (system_identifier of pg_control_system(), current_database())."
 SEE = "docs/deploying.md, “Behind PgBouncer”, has what it needs."
-# By DATABASE_POOLER, or whatever it is, and what was found.
+# By DATABASE_POOLER ("" for any value), and by what pooling() found.
 POOLING: dict[tuple[str, str], CheckMessage] = {
     ("none", "refusing"): Error(
-        "DATABASE_URL leads to a PgBouncer, which takes no settings with a connection.",
+        "DATABASE_URL leads to a PgBouncer that refuses settings sent with a connection.",
         hint=f"Set DATABASE_POOLER=transaction. {SEE}",
         id="project.E002",
     ),
     ("none", "transaction"): Error(
         "DATABASE_URL leads to a PgBouncer in transaction mode, and DATABASE_POOLER is none: "
-        "cursors would be lost on their way, and the limits of statements are not set.",
+        "cursors would be lost between statements, and the limits of statements are not set.",
         hint=f"Set DATABASE_POOLER=transaction. {SEE}",
         id="project.E002",
     ),
@@ -60,8 +61,8 @@ POOLING: dict[tuple[str, str], CheckMessage] = {
         id="project.E003",
     ),
     ("transaction", "session"): CheckWarning(
-        "DATABASE_URL leads to a PgBouncer in session mode, or all its sessions are busy: with "
-        "DATABASE_POOLER=transaction each thread keeps a session all the same.",
+        "DATABASE_URL leads to a PgBouncer in session mode, or all its sessions are busy: each "
+        "thread keeps a session in spite of DATABASE_POOLER=transaction.",
         hint=f"Set pool_mode = transaction in PgBouncer. {SEE}",
         id="project.W003",
     ),
@@ -76,7 +77,7 @@ Check = Callable[[], Iterable[CheckMessage]]
 
 
 def asks_the_database(check: Check) -> Check:
-    """Register a check of the database, which finds nothing where that cannot be asked."""
+    """Register a check of the database, which finds nothing if the database is down."""
 
     @register(Tags.database)
     def checked(*, databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
@@ -90,7 +91,7 @@ def asks_the_database(check: Check) -> Check:
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Wait for the database a few seconds at most, as a PgBouncer may have no session free.
+    """Limit waiting for the database to PATIENCE, as a PgBouncer may have no session free.
 
     Raises OperationalError in the block.
     """
@@ -105,7 +106,7 @@ def bounded() -> Iterator[None]:
 
 @contextmanager
 def connected(database: dict[str, Any]) -> Iterator[BaseDatabaseWrapper]:
-    """Have a connection of its own by these settings, bounded(); raise OperationalError."""
+    """Yield a new connection with these settings, bounded(); raise OperationalError."""
     with bounded(), closing(ConnectionHandler({"default": database})["default"]) as connection:
         connection.ensure_connection()
         yield connection
@@ -113,7 +114,7 @@ def connected(database: dict[str, Any]) -> Iterator[BaseDatabaseWrapper]:
 
 @asks_the_database
 def check_answers() -> Iterator[CheckMessage]:
-    """Warn of an address that does not answer, of which no other check has anything to say."""
+    """Warn of an address that does not answer; no other check reports it."""
     addresses = {
         "DATABASE_URL": settings.SERVICE_DATABASE,
         "DATABASE_DIRECT_URL": settings.DIRECT_DATABASE,
@@ -136,7 +137,7 @@ def check_answers() -> Iterator[CheckMessage]:
 
 @asks_the_database
 def check_connections() -> Iterator[CheckMessage]:
-    """Warn when all machines together may open more connections than PostgreSQL takes."""
+    """Warn if all machines together may open more connections than PostgreSQL allows."""
     if settings.DATABASE_POOLER != "none":
         return
     most, reserved = row(connections["default"], LIMITS)
@@ -145,8 +146,8 @@ def check_connections() -> Iterator[CheckMessage]:
     if wanted > most - reserved:
         yield CheckWarning(
             f"The service may open {wanted:,} connections: MACHINES {machines} × WORKERS {workers} "
-            f"× (THREADS {threads} + {MORE_THREADS}); PostgreSQL takes {most - reserved:,}: "
-            f"max_connections {most} less {reserved} that are reserved.",
+            f"× (THREADS {threads} + {MORE_THREADS}). PostgreSQL allows {most - reserved:,}: "
+            f"max_connections {most} less {reserved} reserved ones.",
             hint="Raise max_connections, lower WORKERS or THREADS, or put a PgBouncer in between.",
             id="project.W002",
         )
@@ -162,14 +163,14 @@ def check_clocks() -> Iterator[CheckMessage]:
     if differ > CLOCKS_DIFFER:
         yield CheckWarning(
             f"The clocks of this machine and of the database differ by {differ:.1f} s.",
-            hint="Synchronise both, for example by NTP: an expiry is decided by the database's.",
+            hint="Synchronise both, for example by NTP: the database's clock decides an expiry.",
             id="project.W010",
         )
 
 
 @asks_the_database
 def check_replica() -> Iterator[CheckMessage]:
-    """Refuse a replica of another database, and warn of one that is none."""
+    """Refuse a replica of another database, and warn of a server that is no replica."""
     if "replica" not in connections:
         return
     primary, replica = connections["default"], connections["replica"]
@@ -189,7 +190,7 @@ def check_replica() -> Iterator[CheckMessage]:
 
 @asks_the_database
 def check_direct() -> Iterator[CheckMessage]:
-    """Refuse a DATABASE_DIRECT_URL of another database, on which commands would then work."""
+    """Refuse a DATABASE_DIRECT_URL of another database: commands would change that one."""
     if not settings.DIRECT_DATABASE:
         return
     with (
@@ -207,7 +208,7 @@ def check_direct() -> Iterator[CheckMessage]:
 
 @asks_the_database
 def check_pooler() -> Iterator[CheckMessage]:
-    """Refuse a PgBouncer that pools in another way than DATABASE_POOLER says, or warn of it."""
+    """Refuse a PgBouncer whose pool mode contradicts DATABASE_POOLER, or warn of it."""
     limits = {
         "statement_timeout": settings.DATABASE_STATEMENT_TIMEOUT,
         "lock_timeout": settings.DATABASE_LOCK_TIMEOUT,
@@ -230,20 +231,20 @@ def check_pooler() -> Iterator[CheckMessage]:
         yield CheckWarning(
             f"The sessions of the PgBouncer have no {unlimited}: the service cannot set them "
             "there.",
-            hint=f"Set them with ALTER ROLE, or in transaction mode by its connect_query. {SEE}",
+            hint=f"Set them by ALTER ROLE, or in transaction mode by connect_query. {SEE}",
             id="project.W006",
         )
 
 
 def pooling(one: BaseDatabaseWrapper, other: BaseDatabaseWrapper) -> str:
-    """Return what a PgBouncer between pools: session, transaction or statement; none without one.
+    """Return the pool mode of a PgBouncer: session, transaction or statement; none without one.
 
-    A session that both connections are given proves that it is not by session. Where all are busy
-    for as long as this looks, they are given different ones all the same.
+    A session that both connections get proves that the mode is not session. If all sessions are
+    busy during all LOOKS, the result is session in transaction mode, too.
     """
     backend = "SELECT pg_backend_pid()"
     if row(one, backend) == (one.connection.get_backend_pid(),):
-        return "none"  # a PgBouncer tells its clients a number of its own
+        return "none"  # a PgBouncer tells its clients another process id
     try:
         one.set_autocommit(False)
         row(one, backend)

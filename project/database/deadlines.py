@@ -1,9 +1,9 @@
-"""How long a request waits for PostgreSQL, limited on this side of the connection.
+"""A time limit on the waits of a request for PostgreSQL, by the client's clock.
 
 PostgreSQL's own limits do not help when PostgreSQL is frozen or the network loses packets: libpq
-then waits for ever. psycopg2 can call a function that waits. The one here has a deadline, which
-costs a statement 3 µs of processor time. A connection whose answer is late is closed, because the
-late answer would be taken for that of the next statement.
+then waits for ever. psycopg2 can call a function that waits in its place. The function here has a
+deadline. It takes 3 µs of processor time per statement. A connection whose answer is late is
+closed, because the next statement would take the late answer for its own.
 """
 
 import math
@@ -27,9 +27,7 @@ ESTABLISHED = {
     extensions.STATUS_PREPARED,
 }
 
-_deadline: ContextVar[float] = ContextVar(
-    "deadline", default=math.inf
-)  # as time.monotonic() has it
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)  # by time.monotonic()
 
 
 def install() -> None:
@@ -39,10 +37,10 @@ def install() -> None:
 
 @contextmanager
 def answered_within(seconds: float) -> Iterator[None]:
-    """Limit all that this thread or greenlet waits for PostgreSQL in the block; 0 is no limit.
+    """Limit the total wait of this thread or greenlet for PostgreSQL in the block; 0 is no limit.
 
-    A longer wait raises psycopg2's OperationalError and closes the connection. A block within
-    another one can only shorten the limit.
+    A longer wait raises psycopg2's OperationalError and closes the connection. A nested block can
+    only shorten the limit.
     """
     before = _deadline.get()
     _deadline.set(min(before, time.monotonic() + seconds if seconds else math.inf))
@@ -68,10 +66,10 @@ def wait(connection: Any) -> None:
 
 
 def connect(connection: Any, state: int, deadline: float) -> None:
-    """Wait for a new connection, each of its addresses for connect_timeout, as libpq does.
+    """Wait for a new connection, at most connect_timeout for each of its addresses.
 
-    libpq does not look at that parameter when somebody else does the waiting. It goes on to the
-    next address of the host, or the next host, when the socket of this one is shut down.
+    libpq ignores that parameter when the application does the waiting. It goes on to the next
+    address of the host, or the next host, when the socket of this one is shut down.
     """
     parameters = extensions.parse_dsn(connection.dsn)
     timeout = int(parameters.get("connect_timeout", 0))
@@ -87,7 +85,7 @@ def connect(connection: Any, state: int, deadline: float) -> None:
         try:
             state = connection.poll()
         except OperationalError as error:
-            # psycopg2 leaves out whom it could not connect to.
+            # psycopg2's message leaves out the address.
             host, port = (parameters.get(name, "(default)") for name in ("host", "port"))
             reason = "timeout expired" if expired else str(error).strip()
             raise OperationalError(
@@ -107,5 +105,4 @@ def ready(fileno: int, state: int, deadline: float) -> bool:
 
 
 def unanswered() -> OperationalError:
-    """Return the error for a request that has waited as long as it may."""
     return OperationalError("PostgreSQL has not answered within the time limit of the request")

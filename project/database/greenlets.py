@@ -1,11 +1,11 @@
-"""Functions that use the database, run on the event loop, which goes on while PostgreSQL works.
+"""Run functions that use the database on the event loop, without blocking it.
 
-Each runs in a greenlet. Where psycopg2 has to wait, the greenlet hands over to the event loop,
-which resumes it when the connection can be read. So a strategy stays a plain function, and its
-statement needs no thread: the way to a thread and back takes as long as the statement.
+Each function runs in a greenlet. When psycopg2 has to wait, the greenlet switches to the event
+loop, which resumes it when the connection can be read. So a strategy stays a plain function, and
+its statement needs no thread. The way to a thread and back would take as long as the statement.
 
-On an event loop Django keeps connections by context. Each function gets a context that no other one
-uses at the time, and so a connection of its own.
+On an event loop Django keeps connections by context. No two functions use a context at the same
+time, so each has a separate connection.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class OnTheLoop(greenlet):  # type: ignore[misc]
         return in_time
 
     def in_thread(self, function: Callable[[], Any]) -> None:
-        """Wait until a thread has run a function that blocks, such as one that looks up a host."""
+        """Wait until a thread has run a blocking function, such as one that looks up a host."""
         done = self.loop.run_in_executor(None, function)
         done.add_done_callback(self.switch)
         self.parent.switch()
@@ -48,13 +48,13 @@ class OnTheLoop(greenlet):  # type: ignore[misc]
 
 
 class Greenlets:
-    """Runs functions of one event loop, as many at a time as are started."""
+    """Starts functions on one event loop. Nothing limits how many run at a time."""
 
     def __init__(self) -> None:
-        self.free: list[Context] = []  # each with its connection
+        self.free: list[Context] = []  # each has a connection
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
-        """Start a function; the future has what it returns or raises."""
+        """Start a function; the future gets its result or exception."""
         told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         context = self.free.pop() if self.free else Context()
 
@@ -72,6 +72,6 @@ class Greenlets:
 
 
 def current() -> OnTheLoop | None:
-    """Return the greenlet in which the caller runs; None in a thread."""
+    """Return the caller's greenlet; None in a thread."""
     here = getcurrent()
     return here if isinstance(here, OnTheLoop) else None

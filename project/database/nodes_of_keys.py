@@ -1,7 +1,7 @@
-"""On which node of a Citus cluster a key is, so that a frozen node holds few statements.
+"""The node of a Citus cluster that has a key, so that a frozen node holds few statements.
 
-project/serving/waiting_hits.py limits the statements of one place. The coordinator answers from
-its own catalogue, also when a worker does not.
+project/serving/waiting_hits.py limits the statements for one place. The coordinator looks keys up
+in its own catalogue, so it answers even when a worker does not.
 """
 
 import time
@@ -13,8 +13,8 @@ from shorturl import operations
 from shorturl.models import ShortUrl
 from shorturl.visits.classification import Visit
 
-AGE = 60.0  # seconds that a place is remembered: a rebalance moves keys
-MOST = 100_000  # keys that are remembered
+AGE = 60.0  # seconds for which a place is remembered: a rebalance moves keys
+MOST = 100_000  # remembered keys
 LOOK_UP = """
     SELECT key, groupid FROM unnest(%s::text[]) AS key JOIN pg_dist_placement
     ON shardid = get_shard_id_for_distribution_column(%s::regclass, key)
@@ -22,18 +22,18 @@ LOOK_UP = """
 
 
 class Places:
-    """The nodes of keys, as this process remembers them."""
+    """The nodes of keys that this process remembers."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, int] = {}
         self.until = 0.0
 
     def of(self, key: str) -> int | None:
-        """Return the group of nodes that has the key; None where it is not known."""
+        """Return the group of nodes that has the key; None if it is unknown."""
         return self.nodes.get(key)
 
     def look_up(self, visits: Mapping[str, object]) -> dict[str, tuple[str, int]]:
-        """Find out where the keys are, and count nothing: a statement is of one shard."""
+        """Find out the nodes of the keys; count nothing, as each key needs a separate statement."""
         if time.monotonic() > self.until or len(self.nodes) > MOST:
             self.nodes, self.until = {}, time.monotonic() + AGE
         if unknown := [key for key in visits if key not in self.nodes]:
@@ -43,7 +43,7 @@ class Places:
         return {}
 
     def follow_often(self, key: str, visits: Sequence[Visit]) -> list[tuple[str, int]]:
-        """Do what operations.follow_often() does; after a failure, the key is looked up anew."""
+        """Call operations.follow_often(); after a failure, forget the node of the key."""
         try:
             return operations.follow_often(key, visits)
         except Exception:

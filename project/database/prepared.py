@@ -1,12 +1,12 @@
 """Prepared statements for redirects: PostgreSQL parses and plans each of them once in a session.
 
-That is most of what a short statement costs it. psycopg2 has no such thing, so this is the SQL of
-it, in an execute wrapper of Django's; a strategy knows nothing of it. Behind a pooler that hands
-every transaction to another session, it is left out.
+Parsing and planning are most of the cost of a short statement. psycopg2 does not support prepared
+statements. So an execute wrapper of Django sends PREPARE and EXECUTE, and strategies need not know.
+Nothing is prepared behind a pooler that gives every transaction another session.
 
-A plan lasts until the table is analyzed: of a table that was nearly empty when it was made, and has
-grown since, it may read all rows. Autovacuum analyzes such a table within a minute, and
-`import_links` when it ends.
+A plan lasts until the table is analyzed. A plan made for a nearly empty table reads all rows, also
+after the table has grown. Autovacuum analyzes such a table within a minute, and `import_links` when
+it ends.
 """
 
 from collections.abc import Callable
@@ -19,22 +19,22 @@ from django.db import DatabaseError
 
 from shorturl.outages import driver_error
 
-# The statement is unknown, as after DISCARD ALL, or returns other types, as after a migration:
+# The statement is unknown (after DISCARD ALL), or returns other types (after a migration):
 # https://www.postgresql.org/docs/18/errcodes-appendix.html
 STALE = ("26000", "0A000")
 DUPLICATE = "42P05"
-# Or PostgreSQL plans a statement five times more before it keeps a plan, in every session. Each has
-# one good plan, whatever its values are: by a unique key.
+# By default PostgreSQL plans a statement five times in every session before it keeps a plan. These
+# statements have one good plan for all values: by a unique key.
 PREPARE = "SET plan_cache_mode = force_generic_plan; PREPARE {} AS {}"
 
-# By the driver's connection, and so by session: how each statement is executed, "" for as it is.
+# By the driver's connection, and so by session: the EXECUTE of each statement, "" if not prepared.
 _statements: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
 
 
 def prepared(
     execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: dict[str, Any]
 ) -> Any:
-    """Execute a statement as a prepared one where that can be done; else as it is."""
+    """Execute a statement, as a prepared one where possible."""
     connection = context["connection"]
     if not isinstance(sql, str) or not params or many or connection.in_atomic_block:
         return execute(sql, params, many, context)
@@ -49,7 +49,8 @@ def prepared(
         try:
             execute(PREPARE.format(name, sql % tuple(placeholders)), None, False, context)
         except DatabaseError as error:
-            if not driver_error(error, DUPLICATE):  # of one that was interrupted, or a pooler's
+            # It may exist after an interruption, or in a pooler's session.
+            if not driver_error(error, DUPLICATE):
                 raise
         statements[sql] = f"EXECUTE {name} ({', '.join(['%s'] * len(params))})"
     if not statements[sql]:
@@ -59,9 +60,9 @@ def prepared(
     except DatabaseError as error:
         if not any(driver_error(error, code) for code in STALE):
             raise
-        # Nothing was done: outside a transaction, the statement that failed was all of it.
+        # Nothing was done: outside a transaction block, a failed statement is rolled back.
         execute("DEALLOCATE ALL", None, False, context)
         statements.clear()
-        if is_new:  # it cannot be prepared, as a WITH that changes rows on Citus
+        if is_new:  # it cannot be prepared, such as a WITH that changes rows on Citus
             statements[sql] = ""
         return execute(sql, params, many, context)

@@ -1,10 +1,10 @@
-"""Reads that may be a few seconds old go to a replica, where DATABASE_REPLICA_URL names one.
+"""Reads that may be a few seconds old go to the replica of DATABASE_REPLICA_URL, if it is set.
 
-A GET or HEAD reads short URLs there: pages, lists and the admin; so does an export. Redirects,
+A GET or HEAD reads short URLs there: pages, lists and the admin. An export does, too. Redirects,
 writes, sessions and tokens use the primary. A client that has written reads the primary until the
-replica has its change: a cookie holds the position of the write-ahead log after the write. A
-request is answered again by the primary where the replica lacks something or is too slow. The lab
-never reads the replica, because some of its endpoints count by GET.
+replica has its change: a cookie has the position of the write-ahead log after the write. If the
+replica lacks a row or is too slow, the primary answers the request again. The lab never reads the
+replica, because some of its endpoints count by GET.
 """
 
 import logging
@@ -27,12 +27,12 @@ from shorturl.models import PartialCount, ShortUrl, VisitCount
 
 READ_THERE = (ShortUrl, PartialCount, VisitCount)
 COOKIE = "written"
-COOKIE_AGE = 60 * 60  # seconds; a replica that is further behind is not read anyway
+COOKIE_AGE = 60 * 60  # seconds; a replica that lags further behind is not read
 UNKNOWN = "FFFFFFFF/FFFFFFFF"  # a position that no replica has
 LSN = re.compile(r"([0-9A-F]{1,8})/([0-9A-F]{1,8})")
 CHECK_INTERVAL = 1.0  # seconds
-RETRY_INTERVAL = 5.0  # seconds, after it did not answer
-# The same server, as pg_basebackup copies its number, and the same database in it.
+RETRY_INTERVAL = 5.0  # seconds until a replica that did not answer is asked again
+# The primary and its replica agree in both: pg_basebackup copies the system identifier.
 IDENTITY = "SELECT system_identifier, current_database() FROM pg_control_system()"
 POSITION = "SELECT pg_current_wal_insert_lsn()"
 REPLAYED = "SELECT pg_is_in_recovery(), pg_last_wal_replay_lsn()"
@@ -42,10 +42,10 @@ _thread = threading.local()
 
 
 class Router:
-    """Sends the short URLs that this thread's request reads to the replica, and all else not."""
+    """Has this thread's request read short URLs from the replica; all else uses the primary."""
 
     def db_for_read(self, model: type[Model], **hints: Any) -> str:
-        """Return where to read; the hint `snapshot` asks for all that was written until now."""
+        """Return where to read; the hint `snapshot` requires all that was written until now."""
         if hints.get("snapshot"):
             return "replica" if catches_up() else "default"
         if getattr(_thread, "reads", False) and issubclass(model, READ_THERE):
@@ -64,19 +64,19 @@ class Router:
 
 
 class Replica:
-    """What this process knows of the replica: how much of the write-ahead log it has replayed."""
+    """How much of the write-ahead log the replica has replayed, as far as this process knows."""
 
     def __init__(self) -> None:
         self.replayed = 0
         self._is_copy: bool | None = None  # unknown
         self._due = 0.0
         self._lock = threading.Lock()
-        # Positions of the primary by time. The newest of them that the replica has replayed tells
-        # how old the replica is.
+        # Positions of the primary by time. The newest one that the replica has replayed tells the
+        # age of the replica.
         self._written: deque[tuple[float, int]] = deque(maxlen=1000)
 
     def has(self, position: int) -> bool:
-        """Return whether it has replayed `position` and is no older than allowed."""
+        """Return whether the replica has replayed `position` and is no older than allowed."""
         self._check()
         since = time.monotonic() - settings.DATABASE_REPLICA_LAG
         recent = any(at >= since and there <= self.replayed for at, there in list(self._written))
@@ -87,7 +87,7 @@ class Replica:
         self._due = time.monotonic() + RETRY_INTERVAL
 
     def _check(self) -> None:
-        """Ask both servers for their position, once a second and in one thread at a time."""
+        """Query both servers for their position, once a second and in one thread at a time."""
         if time.monotonic() < self._due or not self._lock.acquire(blocking=False):
             return
         try:
@@ -113,7 +113,7 @@ class Replica:
 
 
 class ReplicaMiddleware:
-    """Decides for each request where it reads; the primary answers where the replica failed."""
+    """Decides for each request where it reads; the primary answers if the replica failed."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response, self.replica = get_response, Replica()
@@ -156,13 +156,13 @@ def remember(response: HttpResponse, request: HttpRequest) -> None:
     try:
         [position] = row(connections["default"], POSITION)
     except Error:
-        position = UNKNOWN  # the request may have written all the same
+        position = UNKNOWN  # the request may have written before the failure
     secure = settings.SESSION_COOKIE_SECURE
     response.set_cookie(COOKIE, position, COOKIE_AGE, httponly=True, samesite="Lax", secure=secure)
 
 
 def patience() -> float:
-    """Return the seconds to wait for the replica, which leave the primary time to answer."""
+    """Return the seconds to wait for the replica. They leave the primary time to answer."""
     limits = settings.DATABASE_CONNECT_TIMEOUT, settings.DATABASE_REQUEST_TIMEOUT / 2
     return min(limit for limit in limits if limit)
 

@@ -1,4 +1,4 @@
-"""/healthz: the process is up. /readyz: the database answers too, and its migrations are applied.
+"""/healthz: the process is up. /readyz: the database answers, and its migrations are applied.
 
 Both may be public: the reason of a 503 names no host, no user and no password. The log has the
 details.
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 def probes(get_response: View) -> View:
     """Answer the probes before the middleware behind this one can refuse them.
 
-    A probe comes from inside, often with an IP address as its Host and by plain HTTP.
+    A probe comes from the internal network, often with an IP address as its Host and by plain HTTP.
     """
     return lambda request: PROBES.get(request.path_info, get_response)(request)
 
@@ -36,7 +36,7 @@ def probes(get_response: View) -> View:
 @cache_control(no_store=True)
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """Return 200, without asking the database, which a restart of this process would not help."""
+    """Return 200. A restart of this process would not help the database, so it is not queried."""
     return JsonResponse({"status": "up"})
 
 
@@ -66,7 +66,7 @@ def missing_migrations() -> str:
 
 
 def not_ready(request: HttpRequest, reason: str, details: Exception | None = None) -> HttpResponse:
-    """Return a 503 that says why, and log `details`, which are not for everybody."""
+    """Return a 503 that says why, and log the `details`, which may be secret."""
     response = JsonResponse({"status": "not ready", "reason": reason}, status=503)
     response["Retry-After"] = str(RETRY_AFTER)
     log_response(

@@ -1,4 +1,4 @@
-"""What stands in the log: one line for what anybody can cause, and no flood of the same."""
+"""The log: one line for an error that any client can cause, and no flood of equal records."""
 
 import logging
 import threading
@@ -8,12 +8,12 @@ from typing import TextIO
 
 from pythonjsonlogger import json
 
-INTERVAL = 10.0  # seconds: records of one kind are a line at once, and then one for each of these
-MOST_KINDS = 100  # that are told apart at a time; what comes on top counts as one kind
+INTERVAL = 10.0  # seconds: after its first record, a kind has at most one line in each interval
+MOST_KINDS = 100  # told apart at a time; further records are one kind per level
 
 
 def without_strangers_traceback(record: logging.LogRecord) -> logging.LogRecord:
-    """Return a copy of `record`, without the traceback of what anybody can cause."""
+    """Return a copy of `record`, without the traceback of an error that any client can cause."""
     record = copy(record)
     if record.name.startswith("django.security."):
         record.exc_info = record.exc_text = None
@@ -21,7 +21,7 @@ def without_strangers_traceback(record: logging.LogRecord) -> logging.LogRecord:
 
 
 class LineFormatter(logging.Formatter):
-    """Formats a record as one line, unless it has the traceback of a mistake of ours."""
+    """Formats a record as one line, followed by a traceback if the service has a bug."""
 
     def format(self, record: logging.LogRecord) -> str:
         record = without_strangers_traceback(record)
@@ -31,7 +31,7 @@ class LineFormatter(logging.Formatter):
 
 
 class JsonFormatter(json.JsonFormatter):
-    """Formats a record as one JSON object on a line, a traceback inside."""
+    """Formats a record as one JSON object on a line, including a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         return super().format(without_strangers_traceback(record))
@@ -40,13 +40,13 @@ class JsonFormatter(json.JsonFormatter):
 class SummingHandler(logging.StreamHandler[TextIO]):
     """Writes the first record of a kind at once, and sums up those that follow.
 
-    A kind is the logger, the level and the message without its arguments, and for an exception its
-    type and the lines of code that it came by.
+    A kind is the logger, the level and the message without its arguments. An exception adds its
+    type and the lines of its traceback.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__(stream)
-        # How often a kind came since the last line about it, and what the newest one says.
+        # By kind: the number of records since its last line, and the newest one's attributes.
         self.repeated: dict[int, tuple[int, dict[str, object]]] = {}
         self.timer: threading.Timer | None = None
 
@@ -63,23 +63,22 @@ class SummingHandler(logging.StreamHandler[TextIO]):
             kind = record.levelno
         if kind in self.repeated:
             newest = {"name": record.name, "levelno": record.levelno, "levelname": record.levelname}
-            newest["msg"] = record.getMessage()  # not the record, which holds request and traceback
+            newest["msg"] = record.getMessage()  # the record itself holds request and traceback
             self.repeated[kind] = (self.repeated[kind][0] + 1, newest)
         else:
             self.repeated[kind] = (0, {})
             super().emit(record)
-        if self.timer is None or not self.timer.is_alive():  # as in a process that was forked
+        if self.timer is None or not self.timer.is_alive():  # a fork has no timer thread
             self.start_timer()
 
     def start_timer(self) -> None:
-        """Have what is repeated from now on summed up after an interval."""
         self.timer = threading.Timer(INTERVAL, self.sum_up)
         self.timer.daemon = True
         self.timer.start()
 
     def sum_up(self, *, last: bool = False) -> None:
         """Write a line for each kind that was repeated, and forget those that were not."""
-        if self.stream.closed:  # as the stream of a test run is at its end
+        if self.stream.closed:  # at the end of a test run
             return
         with self.lock:  # type: ignore[union-attr]
             for kind, (count, newest) in list(self.repeated.items()):
@@ -93,7 +92,7 @@ class SummingHandler(logging.StreamHandler[TextIO]):
                 self.start_timer()
 
     def close(self) -> None:
-        """Write what was not summed up yet; logging calls this at the end of the process."""
+        """Write the remaining sums; logging calls this at the end of the process."""
         if self.timer is not None:
             self.timer.cancel()
         self.sum_up(last=True)
@@ -101,7 +100,7 @@ class SummingHandler(logging.StreamHandler[TextIO]):
 
 
 def kind_of(record: logging.LogRecord) -> int:
-    """Return a number that the records of one kind have in common."""
+    """Return a number that all records of a kind share."""
     where: tuple[object, ...] = ()
     if record.exc_info:
         frames = traceback.walk_tb(record.exc_info[2])

@@ -1,8 +1,8 @@
-"""What Prometheus reads at /metrics, added up over all workers of this machine.
+"""The metrics at /metrics, added up over all workers of this machine.
 
-Each worker counts in files of its own, in a directory that project/gunicorn.py makes, and whichever
-of them is asked adds them up: prometheus_client's multiprocess mode. The label values are few and
-the service's own, whatever clients send.
+This is prometheus_client's multiprocess mode: each worker counts in separate files, in a directory
+that project/gunicorn.py makes. The worker that answers adds them up. The service chooses the few
+label values, so clients cannot add any.
 """
 
 import time
@@ -31,7 +31,7 @@ from shorturl.links.keys import key_of
 from shorturl.pages.error_response import is_api
 
 RESPONSES = Counter("shorturl_responses", "Responses of the application.", ["to", "status"])
-REFUSED = Counter("shorturl_refused", "Requests that nobody had time for soon: a 503.")
+REFUSED = Counter("shorturl_refused", "Requests refused with a 503 because of overload.")
 STATEMENTS = Counter(
     "shorturl_statements",
     "SQL statements. An INSERT of no rows is a collision; other outcomes are SQLSTATEs.",
@@ -42,7 +42,7 @@ BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 SECONDS = Histogram("shorturl_statement_seconds", "How long statements took.", buckets=BUCKETS)
 IN_USE = Gauge(
     "shorturl_connections_in_use",
-    "Connections to PostgreSQL that wait for a statement.",
+    "Connections to PostgreSQL with a statement under way.",
     multiprocess_mode="livesum",
 )
 VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE")
@@ -50,27 +50,27 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 def install() -> None:
-    """Have every statement of this process counted, on the connections that are made from now."""
+    """Count every statement on the connections that this process makes from now on."""
     connection_created.connect(_watch, dispatch_uid="project.observability.metrics")
 
 
 def _watch(connection: BaseDatabaseWrapper, **_: Any) -> None:
-    if measured not in connection.execute_wrappers:  # as after a reconnect
-        # As the first: who connects may be in a block with a wrapper, which takes the last away.
+    if measured not in connection.execute_wrappers:  # it is after a reconnect
+        # In front: the end of an execute_wrapper() block, which may be open, removes the last one.
         connection.execute_wrappers.insert(0, measured)
 
 
 def measured(
     execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: dict[str, Any]
 ) -> Any:
-    """Execute a statement, and count it with its outcome and its time."""
+    """Execute a statement, and count it with its outcome and duration."""
     began = time.perf_counter()
     verb, outcome = "other", "rows"
     IN_USE.inc()
     try:
         result = execute(sql, params, many, context)
         cursor = context["cursor"]
-        done = (cursor.statusmessage or "").partition(" ")[0]  # as PostgreSQL says what it did
+        done = (cursor.statusmessage or "").partition(" ")[0]  # PostgreSQL's command tag
         verb = done if done in VERBS else verb
         outcome = "rows" if cursor.rowcount else "no rows"
     except DatabaseError as error:
@@ -107,7 +107,7 @@ class Counted:
 @cache_control(no_store=True)
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Return what all workers have counted, for a request with SHORTURL_METRICS_TOKEN."""
+    """Return the counts of all workers, for a request with SHORTURL_METRICS_TOKEN."""
     sent = request.headers.get("Authorization", "")
     if not compare_digest(sent.encode(), f"Bearer {settings.SHORTURL_METRICS_TOKEN}".encode()):
         response = HttpResponse("Send SHORTURL_METRICS_TOKEN as a bearer token.\n", status=401)

@@ -1,6 +1,6 @@
-"""An id for each request: its records in the log have it, and so has its response.
+"""An id for each request, in its log records and in its response.
 
-A user who reports an error can quote it. A proxy may send its own as X-Request-ID.
+A user who reports an error can quote it. A proxy may send an id as X-Request-ID.
 """
 
 import logging
@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 HEADER = "X-Request-ID"
-SENT = re.compile("[A-Za-z0-9_.-]{1,64}")  # what is taken over from a proxy, or a client
+SENT = re.compile("[A-Za-z0-9_.-]{1,64}")  # an id that is taken over from a proxy or client
 _current = ContextVar("request_id", default="")
 
 
@@ -21,7 +21,7 @@ def id_of(sent: str) -> str:
 
 
 class WithRequestId:
-    """A WSGI application that has `application` respond, under an id."""
+    """A WSGI application that adds an id to each request of `application`."""
 
     def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
         self.application = application
@@ -37,7 +37,7 @@ class WithRequestId:
 
 
 class RequestIdFilter(logging.Filter):
-    """Adds to a record the id of the request that this thread works on."""
+    """Adds the id of the thread's current request to a record."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.request_id = _current.get()

@@ -1,4 +1,4 @@
-"""The ASGI application: who answers which request."""
+"""The ASGI application: it answers each request itself or passes it to Django."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,12 +23,12 @@ from shorturl.pages.views import longest_body
 if settings.SHORTURL_METRICS_TOKEN:
     from project.observability import metrics
 
-ANSWER_TIMEOUT = 60.0  # seconds in which a client has to take the whole answer
-LOOK_HOLDS = 1.0  # seconds that /readyz says the same, however many ask
+ANSWER_TIMEOUT = 60.0  # seconds in which a client has to receive the whole answer
+LOOK_HOLDS = 1.0  # seconds for which /readyz repeats a result
 
 
 class Service:
-    """Answers redirects and probes on the event loop, and has Django answer the rest."""
+    """Answers redirects and probes on the event loop, and passes the rest to Django."""
 
     def __init__(self) -> None:
         patience = settings.QUEUE_TIMEOUT
@@ -55,7 +55,7 @@ class Service:
         except Left:
             return
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        async with asyncio.timeout(ANSWER_TIMEOUT) if body else nullcontext():  # as it may wait
+        async with asyncio.timeout(ANSWER_TIMEOUT) if body else nullcontext():  # sending may wait
             await send({"type": "http.response.body", "body": body})
 
     async def answer(self, scope: Message, receive: Receive) -> Response:
@@ -79,12 +79,11 @@ class Service:
             return finished(scope, refusal(status, detail, api=is_api(path)))
 
     async def healthz(self) -> Response:
-        """Return that the process is up."""
         self.up = self.up or made("/healthz", {})
         return self.up
 
     async def readyz(self) -> Response:
-        """Return whether the database can be used, by one look that all share who ask."""
+        """Return the result of the last look at the database; look again after LOOK_HOLDS."""
         loop = asyncio.get_running_loop()
         if self.look is None or (self.look.done() and loop.time() > self.looked_at + LOOK_HOLDS):
             self.looked_at = loop.time()
@@ -93,7 +92,7 @@ class Service:
 
 
 def finished(scope: Message, response: Response) -> Response:
-    """Return a response of the event loop as Django's are: with a request id, and counted."""
+    """Count a response of the event loop, and add its request id, as Django's responses have it."""
     status, headers, body = response
     if settings.SHORTURL_METRICS_TOKEN:
         metrics.count_response(scope["path"], str(status))

@@ -1,7 +1,7 @@
-"""The way to Django: whole requests to a bounded number of threads, and answers from the loop.
+"""Pass requests from the event loop to Django in a bounded number of threads.
 
-A thread gets a request when its body is there, and has done its part when the answer is made, so
-that no slow client holds a thread. A request that no thread has time for soon is refused.
+A thread gets a request when its whole body has arrived, and the event loop sends the answer. So no
+slow client occupies a thread. A request is refused when no thread becomes free in time.
 """
 
 import asyncio
@@ -20,31 +20,31 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-RECEIVE_TIMEOUT = 5.0  # seconds for a body to be there, from the end of its header
-MOST_RECEIVED = 64 * 1024 * 1024  # bytes of bodies on their way at a time; 32 of the longest
+RECEIVE_TIMEOUT = 5.0  # seconds for a body to arrive, from the end of its header
+MOST_RECEIVED = 64 * 1024 * 1024  # bytes of bodies received at a time; 32 of the longest
 QUEUE_PER_THREAD = 8  # requests that may wait for each thread
 BUSY = HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests at the moment."
 TOO_SLOW = (
     HTTPStatus.REQUEST_TIMEOUT,
-    f"The body was not there within {RECEIVE_TIMEOUT:.0f} seconds.",
+    f"The body did not arrive within {RECEIVE_TIMEOUT:.0f} seconds.",
 )
 NO_HOST = HTTPStatus.BAD_REQUEST, "Send the Host header, which HTTP/1.1 requires."
 
 
 class Refused(Exception):
-    """A request that Django does not get; with the status and the detail to answer."""
+    """The request is not passed to Django. The arguments are the status and detail to answer."""
 
 
 class Left(Exception):
-    """The client has left before its request was whole."""
+    """The client has left before its whole request arrived."""
 
 
 class Bridge:
-    """Has a WSGI application answer, in `threads` threads.
+    """Has a WSGI application answer in `threads` threads.
 
     A body of more than `most_bytes(path)` is not received: the application refuses it by its
-    length. A request is refused when it has waited for a thread for `patience` seconds, or finds
-    too many in front of it.
+    length. A request is refused when it has waited `patience` seconds for a thread, or when too
+    many others wait.
     """
 
     def __init__(
@@ -54,13 +54,10 @@ class Bridge:
         self.threads = ThreadPoolExecutor(threads, "django")
         self.free = asyncio.Semaphore(threads)
         self.room = threads * QUEUE_PER_THREAD
-        self.receiving = 0  # bytes of bodies that are on their way
+        self.receiving = 0  # bytes of bodies that have not arrived yet
 
     async def answer(self, scope: Message, receive: Receive, **more: object) -> Response:
-        """Return the answer to a request; `more` is for its WSGI environ.
-
-        Raises Refused, and Left when the client leaves before its request is whole.
-        """
+        """Return the answer to a request, with `more` in its environ; raise Refused or Left."""
         if scope["http_version"] == "1.1" and not any(n == b"host" for n, _ in scope["headers"]):
             raise Refused(*NO_HOST)
         body = await self.in_time(scope, receive)
@@ -69,12 +66,12 @@ class Bridge:
         del environ["asgi.scope"]
         asked = partial(response_of, self.application, environ | more)
         answered = asyncio.get_running_loop().run_in_executor(self.threads, asked)
-        # The client may leave: the thread is free again when it is done, and not before.
+        # The client may leave, but the thread becomes free only when it is done.
         answered.add_done_callback(lambda _: self.free.release())
         return await asyncio.shield(answered)
 
     async def in_time(self, scope: Message, receive: Receive) -> bytes:
-        """Return the body; raise Refused for one that is too slow, or one too many at a time."""
+        """Return the body; raise Refused if it is too slow, or if too many arrive at a time."""
         declared = dict(scope["headers"])
         most = self.most_bytes(scope["path"])
         length = min(int(declared.get(b"content-length", 0)), most)
@@ -105,7 +102,7 @@ class Bridge:
             self.room += 1
 
     async def received(self, scope: Message, receive: Receive) -> bytes:
-        """Return the body; have the scope say how long it is, also where it came in chunks."""
+        """Return the body; for a chunked one, set its Content-Length in the scope."""
         headers, most = dict(scope["headers"]), self.most_bytes(scope["path"])
         if int(headers.get(b"content-length", 0)) > most:
             return b""

@@ -1,4 +1,4 @@
-"""What responses have in common, how long a body may be, and short ways past what pages need."""
+"""Middleware: common headers, the limit of a body, and a short way for redirects and API calls."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ from shorturl.outages import is_outage
 from shorturl.pages import redirect, views
 
 REFUSAL = "shorturl.refusal"  # in the WSGI environ: the status and the detail of a refusal
-# They tell a browser how to treat a document. A redirect is none, and each takes a worker 1 µs.
+# They tell a browser how to treat a document. A redirect has none, and each takes a worker 1 µs.
 OF_DOCUMENTS = (
     "Content-Security-Policy",
     "Content-Type",
@@ -28,19 +28,19 @@ View = Callable[[HttpRequest], HttpResponse]
 
 
 def head(get_response: View) -> View:
-    """Drop the body that a view made as for GET; gunicorn would drop it too, and log a warning."""
+    """Drop the body of a response to HEAD; gunicorn would drop it, too, and log a warning."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
         if request.method == "HEAD" and not response.streaming:
-            response.content = b""  # Content-Length stays, as that of a GET
+            response.content = b""  # Content-Length stays that of the GET
         return response
 
     return middleware
 
 
 def bare_redirects(get_response: View) -> View:
-    """Leave out of redirects the headers that are about a document."""
+    """Remove the headers that are about a document from redirects."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
@@ -53,10 +53,10 @@ def bare_redirects(get_response: View) -> View:
 
 
 def no_store(get_response: View) -> View:
-    """Have no response kept, by browsers or caches on the way, that does not say otherwise.
+    """Forbid browsers and caches to store a response, unless it has a Cache-Control.
 
-    What is at a path changes when a link is made or deleted: a 404 that was kept would hide a link
-    that is there by now, and a QR code outlive its link. Static files say otherwise.
+    A path changes its meaning when a link is made or deleted. A stored 404 would hide a new link,
+    and a stored QR code would outlive its link. Static files have a Cache-Control.
     """
 
     def middleware(request: HttpRequest) -> HttpResponse:
@@ -68,14 +68,14 @@ def no_store(get_response: View) -> View:
 
 
 def body_limit(get_response: View) -> View:
-    """Refuse a body longer than the path may have with a 413, unread.
+    """Refuse a body that is too long for the path with a 413, unread.
 
-    Django applies DATA_UPLOAD_MAX_MEMORY_SIZE to the fields of a form, but not to files, which
-    nothing here accepts and which it would write to the disk, however large.
+    Django applies DATA_UPLOAD_MAX_MEMORY_SIZE to the fields of a form, but not to files. No form
+    here takes a file, and Django would write one of any size to the disk.
     """
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        # Django reads no further than this header says, and nothing without it.
+        # Django reads as much as this header says, and nothing without it.
         length = request.META.get("CONTENT_LENGTH") or "0"
         if length.isdecimal() and int(length) > views.longest_body(request.path_info):
             return views.bad_request(request, RequestDataTooBig())
@@ -85,10 +85,10 @@ def body_limit(get_response: View) -> View:
 
 
 def redirects_and_calls(get_response: View) -> View:
-    """Answer redirects, and calls of the API without a session, in front of what only pages need.
+    """Answer redirects, and API calls without a session, without the middleware that pages need.
 
     They need no session, message or CSRF token. A redirect looks up no URL pattern either. The
-    views of the API check by themselves who calls.
+    views of the API authenticate their callers.
     """
 
     def middleware(request: HttpRequest) -> HttpResponse:
@@ -108,7 +108,7 @@ def redirects_and_calls(get_response: View) -> View:
             call: Any = csp_exempt()(match.func)
             response: HttpResponse = call(request, *match.args, **match.kwargs)
         except Exception as error:
-            if is_outage(error):  # which process_exception() turns into a 503 for a page
+            if is_outage(error):  # for pages, process_exception() does this
                 return unavailable(request, error)
             raise
         return response

@@ -1,8 +1,8 @@
-"""Redirects, answered on the event loop: no thread, and none of Django's request and response.
+"""Redirects, answered on the event loop without a thread and without Django's request and response.
 
-Which headers a redirect has, Django says: they are those of one that it has answered itself. It
-also answers everything that is no plain redirect: a key that leads nowhere, a host that may not
-ask, another scheme than the service demands, a banned target, a database that is away.
+The headers of a redirect are copied from one that Django has answered. Django also answers every
+request that is no plain redirect: an unknown key, a host that is not allowed, HTTP where HTTPS is
+required, a banned target, a database that is down.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,16 +32,16 @@ from shorturl.pages.redirect import FOUND, kinds
 from shorturl.visits.classification import visit_of
 
 T = TypeVar("T")
-BODY = "BODY"  # in an environ: that the request says it has one
-MOST_KEYS = 64  # of one statement
-MOST_HOSTS = 1_000  # of which it is remembered whether they may ask
-MOST_TARGETS = 1_000  # of which it is remembered how they are encoded
+BODY = "BODY"  # in an environ: the request has a header of a body
+MOST_KEYS = 64  # in one statement
+MOST_HOSTS = 1_000  # remembered results of is_ours()
+MOST_TARGETS = 1_000  # remembered results of location_of()
 
 
 class Redirects:
-    """The hits of this process, which wait for at most `patience` seconds until they are sent.
+    """The hits of this process. A hit waits at most `patience` seconds until it is sent.
 
-    What it asks the settings for on every redirect, it asks once.
+    The settings that every redirect needs are read once.
     """
 
     def __init__(self, patience: float) -> None:
@@ -67,10 +67,10 @@ class Redirects:
         self.names |= dict.fromkeys((b"content-length", b"transfer-encoding"), BODY)
 
     async def answer(self, scope: Mapping[str, Any], key: str) -> Response | dict[str, Any]:
-        """Return the answer to a GET of a short URL; or else what Django has to know to answer it.
+        """Return the answer to a GET of a short URL, or an addition to the environ for Django.
 
-        That is what became of the hit, and nothing where Django has to look first. Raises Refused
-        when too many wait.
+        The addition tells Django the outcome of the hit. It is empty if no hit was sent. Raises
+        Refused when the hit has waited too long.
         """
         environ = self.environ(scope)
         secure = (
@@ -97,7 +97,7 @@ class Redirects:
         return Response(302, [*headers(secure=secure), (b"location", location)])
 
     def environ(self, scope: Mapping[str, Any]) -> dict[str, str]:
-        """Return what a redirect depends on, as the WSGI environ has it."""
+        """Return the part of the WSGI environ that a redirect depends on."""
         environ = {"REMOTE_ADDR": scope["client"][0] if scope["client"] else ""}  # a Unix socket
         for header, value in scope["headers"]:
             if name := self.names.get(header):
@@ -107,10 +107,10 @@ class Redirects:
 
 
 def with_connection(function: Callable[..., T], *arguments: Any) -> T:
-    """Return what the function returns, on a connection that is open and has its limits."""
+    """Call the function with an open connection, prepared statements and a time limit."""
     connection = connections[DEFAULT_DB_ALIAS]
     with answered_within(settings.DATABASE_REQUEST_TIMEOUT), connection.execute_wrapper(prepared):
-        if is_closed(connection.connection):  # or the first hit after a restart would be a 503
+        if is_closed(connection.connection):  # otherwise the first hit after a restart is a 503
             connection.close()
         if connection.connection is None and (here := greenlets.current()):
             connection.inc_thread_sharing()
@@ -119,7 +119,7 @@ def with_connection(function: Callable[..., T], *arguments: Any) -> T:
             bans.refresh()
             return function(*arguments)
         finally:
-            connection.close_if_unusable_or_obsolete()  # as Django does after a request
+            connection.close_if_unusable_or_obsolete()  # Django does this after a request
 
 
 def connect(wrapper: BaseDatabaseWrapper) -> None:
@@ -130,7 +130,7 @@ def connect(wrapper: BaseDatabaseWrapper) -> None:
 
 @lru_cache(MOST_HOSTS)
 def is_ours(host: str) -> bool:
-    """Return whether Django takes requests for this host."""
+    """Return whether Django accepts requests for this host."""
     domain, _ = split_domain_port(host)
     return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
 
@@ -145,7 +145,7 @@ def headers(*, secure: bool) -> Headers:
 
 @lru_cache(MOST_TARGETS)
 def location_of(target_url: str, banned: frozenset[str]) -> bytes | None:
-    """Return the Location of a redirect; None for a target that Django has to refuse."""
+    """Return the Location of a redirect; None for a target that Django refuses."""
     try:
         if bans.banned(target_url, banned):
             return None

@@ -1,4 +1,4 @@
-"""Whole responses of the WSGI application, and those that are the same each time."""
+"""Responses of the WSGI application, and responses made once in advance."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -15,7 +15,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class Response(NamedTuple):
-    """A response, as ASGI has it."""
+    """A response in the types of ASGI."""
 
     status: int
     headers: Headers
@@ -23,7 +23,7 @@ class Response(NamedTuple):
 
 
 def response_of(application: Callable[..., Iterable[bytes]], environ: dict[str, Any]) -> Response:
-    """Return the response of a WSGI application, when it is whole."""
+    """Return the whole response of a WSGI application."""
     status, headers = 0, list[tuple[str, str]]()
 
     def start_response(line: str, named: list[tuple[str, str]], *_: Any) -> None:
@@ -42,9 +42,9 @@ def response_of(application: Callable[..., Iterable[bytes]], environ: dict[str, 
 
 
 def made(path: str, known: dict[str, Any], *, secure: bool | None = None) -> Response:
-    """Return what Django answers to a GET of the path that comes with `known` in its environ.
+    """Return Django's response to a GET of the path with `known` in its environ.
 
-    `secure` says whether it comes by HTTPS; by default it does where Django demands that.
+    `secure` is whether the GET comes by HTTPS. By default it does if Django requires HTTPS.
     """
     environ = dict(known)
     scheme = "https" if (settings.SECURE_SSL_REDIRECT if secure is None else secure) else "http"
@@ -59,5 +59,5 @@ def made(path: str, known: dict[str, Any], *, secure: bool | None = None) -> Res
 
 @cache
 def refusal(status: HTTPStatus, detail: str, *, api: bool) -> Response:
-    """Return the response to a request that Django does not get: JSON or a page."""
+    """Return the response to a refused request: JSON or a page."""
     return made("/api/" if api else "/", {REFUSAL: (status, detail)})

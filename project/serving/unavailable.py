@@ -1,4 +1,4 @@
-"""The response while the database is away or overloaded: 503, and when to try again."""
+"""The response while the database is down or overloaded: a 503 with Retry-After."""
 
 import logging
 import select
@@ -26,25 +26,25 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def asking_the_database() -> Iterator[None]:
-    """Limit how long this thread waits for the database; close its connections that have ended."""
+    """Limit how long this thread waits for the database; close its dead connections."""
     with deadlines.answered_within(settings.DATABASE_REQUEST_TIMEOUT):
-        # Of this thread; none of them connects by that. Those of a test are in its transaction.
+        # This does not connect. A connection in a transaction is that of a test.
         used = [each for each in connections.all() if not each.in_atomic_block]
         for connection in used:
-            # Or the first request of every thread after a restart of PostgreSQL would be a 503.
+            # Otherwise the first request of each thread after a restart of PostgreSQL is a 503.
             if is_closed(connection.connection):
                 connection.close()
         try:
             yield
         finally:
             for connection in used:
-                # Django would ask it only after the request, when nothing limits how long it takes.
+                # Django would check the connection after the request, without a time limit.
                 if connection.errors_occurred:
                     connection.close_if_unusable_or_obsolete()
 
 
 class DatabaseUnavailableMiddleware:
-    """Turns errors of the database itself, timeouts and deadlocks included, into a 503."""
+    """Turns outages of the database, timeouts and deadlocks included, into a 503."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -54,7 +54,7 @@ class DatabaseUnavailableMiddleware:
             return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """Return the 503 for an error of the database or a login too many, else None."""
+        """Return the 503 for an outage of the database or too many logins, else None."""
         if isinstance(exception, login.LoginsBusy):
             return login.busy()
         if is_outage(exception):
@@ -63,10 +63,10 @@ class DatabaseUnavailableMiddleware:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Return the 503 for an error of the database, and a 500 for any other error.
+    """Return the 503 for an outage of the database, and a 500 for any other error.
 
-    This is handler500, which also answers for errors outside views: a session that could not be
-    read or saved. Django calls it while it handles the exception.
+    This is handler500. It also handles errors outside views, such as those of reading or saving a
+    session. Django calls it while it handles the exception.
     """
     error = sys.exc_info()[1]
     if isinstance(error, Exception) and is_outage(error):
@@ -78,7 +78,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
     """Return a 503 with Retry-After, as JSON under /api and as a page elsewhere.
 
-    It says which node of a cluster is missing, but not to everybody who follows a short URL.
+    It names the missing node of a cluster, except in the answer to a redirect.
     """
     node = "" if key_of(request.path_info) else missing_node(error)
     busy = not node and is_busy(error)
@@ -86,8 +86,8 @@ def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
     detail = "Too many requests at the moment." if busy else f"{what} is not answering."
     response = error_response(request, HTTPStatus.SERVICE_UNAVAILABLE, detail, busy=busy)
     response["Retry-After"] = str(RETRY_AFTER)
-    # Django's own way, after which it writes no second record. The driver's kind of error, such as
-    # QueryCanceled, becomes a part of the logger's name, so that each kind is summed up by itself.
+    # After Django's own log_response(), Django writes no second record. The logger's name contains
+    # the driver's error class, such as QueryCanceled, so that each class is summed up separately.
     log_response(
         "%s %s: the database is %s: %s",
         request.method,
@@ -102,22 +102,22 @@ def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def refused(request: HttpRequest, status: HTTPStatus, detail: str) -> HttpResponse:
-    """Return the answer to a request that is not carried out, as JSON or as a page."""
+    """Return the answer to a refused request, as JSON or as a page."""
     busy = status == HTTPStatus.SERVICE_UNAVAILABLE
     response = error_response(request, status, detail, busy=busy)
     if busy:
         response["Retry-After"] = "1"
     else:
-        response["Connection"] = "close"  # as the rest of the request may still come
+        response["Connection"] = "close"  # the rest of the request may still arrive
     return response
 
 
 def is_closed(connection: Any) -> bool:
     """Return whether PostgreSQL has closed the idle connection of the driver; None is not closed.
 
-    It asks the kernel, not PostgreSQL, and so costs no round trip. A closed one has something to
-    read: the server's last message, or the end of the stream. An idle connection otherwise has
-    nothing to read but a rare notice, whose price is one more connect.
+    This asks the kernel, so it takes no round trip. A closed connection has something to read: the
+    server's last message, or the end of the stream. An open idle connection has nothing to read but
+    a rare notice, which costs one more connect.
     """
     if connection is None:
         return False

@@ -1,10 +1,10 @@
 """Hits wait while statements are under way; the next statement counts all of them.
 
-This module knows asyncio and no database: it is given two functions that start statements. One
-counts hits of several keys and waits for no row. The other one counts hits of one key and may wait:
-it gets what the first one has left out, so that a locked row stops no other key. It also gets a key
-that waits when nothing is under way, because its statement is the cheaper one and waits for another
-worker's. Where keys are at several places, a frozen place has half of these statements at most.
+This module uses asyncio and no database: it is given two functions that start statements. One
+counts hits of several keys and waits for no row. The other one counts hits of one key and may wait.
+It gets the keys that the first one has left out, so that a locked row delays no other key. It also
+gets a key that waits alone while nothing is under way: its statement is cheaper, and waits for one
+of another worker. With keys at several places, a frozen place has at most half of these statements.
 """
 
 import asyncio
@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 
 TOGETHER = 1  # statements for several keys at a time; more of them would each count fewer hits
 ALONE = 4  # statements for one key at a time
-SAME_PLACE = ALONE // 2  # of them, for keys at the same place
-EVERYWHERE = "everywhere"  # the place of all keys where there is one place
+SAME_PLACE = ALONE // 2  # of these, for keys at the same place
+EVERYWHERE = "everywhere"  # the place of all keys if there is only one
 # Seconds after the end of a statement for which the next one waits for as many new hits as were
-# told their number. Clients that follow links in turn come again at once, and fewer statements for
+# answered. Clients that follow one link after another come again at once, and fewer statements for
 # as many hits cost less.
 GATHER = 0.003
-LOOKS = 4  # how often hits that wait are looked at before they have waited for too long
+LOOKS = 4  # times that waiting hits are checked within `patience`
 
 
 class Hit(NamedTuple):
-    """A hit, what tells its caller what it comes to, and since when it waits."""
+    """A hit, the future of its result, and the time when it began to wait."""
 
     hit: Any
     told: "asyncio.Future[Any]"
@@ -39,11 +39,11 @@ Batch = dict[str, list[Hit]]  # by key
 class Waiting:
     """The hits that wait in this process; for one event loop.
 
-    `together` gets hits by key, and its future has what they come to, by each key that it has
-    counted. `alone` gets a key and its hits, and its future has what each comes to that is counted,
-    the first ones. `together` gets at most `most_keys` keys. `place` returns where a key is, and
-    None where only `together` finds that out. A hit that waits for longer than `patience` seconds
-    before it is sent is refused.
+    `together` gets the hits of at most `most_keys` keys, by key. Its future gets a result for each
+    key that it has counted. `alone` gets a key and its hits. Its future gets the results of those
+    that it has counted, which are the first ones. `place` returns the place of a key, or None if
+    only `together` finds it out. A hit that waits longer than `patience` seconds until it is sent
+    is refused.
     """
 
     def __init__(
@@ -61,19 +61,19 @@ class Waiting:
         self.under_way: Counter[Hashable] = Counter()  # statements for one key, by its place
         # Every hit that is not sent yet is in one of these three.
         self.waiting: Batch = {}
-        self.behind: Batch = {}  # by each key that is under way, those that came later
-        # For statements of their own, by place; the place that was served last is the last one.
+        self.behind: Batch = {}  # the later hits of each key that is under way
+        # For `alone`, by place; the place that was served last is the last one.
         self.left: dict[Hashable, deque[tuple[str, list[Hit]]]] = {}
         self.expected = 0  # new hits, until `gathered`
         self.gathered = 0.0
-        self.begins = False  # in the next round of the event loop
+        self.begins = False  # begin() runs in the next round of the event loop
         self.next_begin: asyncio.TimerHandle | None = None
         self.next_look: asyncio.TimerHandle | None = None
 
     def add(self, key: str, hit: Any) -> "asyncio.Future[Any]":
-        """Have a hit counted; the future has what it comes to, None where it is not counted.
+        """Have a hit counted; the future gets its result, None if it is not counted.
 
-        It has the error of the statement, or TimeoutError for a hit that was refused. A hit whose
+        The future gets the error of the statement, or TimeoutError for a refused hit. A hit whose
         future is cancelled before it is sent is not sent.
         """
         loop = asyncio.get_running_loop()
@@ -86,13 +86,13 @@ class Waiting:
         return one.told
 
     def begin_soon(self) -> None:
-        """Send statements when the hits that have come by now are read."""
+        """Send statements after the hits that have arrived by now are read."""
         if not self.begins:
             self.begins = True
             asyncio.get_running_loop().call_soon(self.begin)
 
     def begin(self) -> None:
-        """Send as many statements as there may be at a time, unless more hits are expected."""
+        """Send as many statements as are allowed at a time, unless more hits are expected."""
         self.begins = False
         loop = asyncio.get_running_loop()
         if self.expected > 0 and (wait := self.gathered - loop.time()) > 0:
@@ -113,12 +113,12 @@ class Waiting:
             self.begin_alone(place)
 
     def begin_late(self) -> None:
-        """Send statements although fewer hits have come than were expected."""
+        """Send statements although fewer hits have arrived than were expected."""
         self.next_begin = None
         self.begin()
 
     def begin_single(self) -> None:
-        """Leave a key that waits when nothing is under way to a statement of its own."""
+        """Leave a key that waits alone while nothing is under way to `alone`."""
         if len(self.waiting) == 1 and self.free_together and self.free_alone == ALONE:
             (key,) = self.waiting
             if (place := self.place(key)) is not None:
@@ -126,7 +126,7 @@ class Waiting:
                 self.leave(place, key, self.waiting.pop(key))
 
     def begin_alone(self, place: Hashable) -> None:
-        """Send as many statements for one key at this place as there may be."""
+        """Send as many statements for one key at this place as are allowed."""
         most = ALONE if place == EVERYWHERE else SAME_PLACE
         while place in self.left and self.free_alone and self.under_way[place] < most:
             left = self.left.pop(place)
@@ -143,11 +143,11 @@ class Waiting:
                 self.release(key)
 
     def leave(self, place: Hashable, key: str, hits: list[Hit]) -> None:
-        """Leave the hits of a key to a statement of their own."""
+        """Leave the hits of a key to `alone`."""
         self.left.setdefault(place, deque()).append((key, hits))
 
     def end_together(self, batch: Batch, statement: "asyncio.Future[Mapping[str, Any]]") -> None:
-        """Tell what was counted; leave the other keys to statements of their own."""
+        """Set the results of the counted hits; leave the other keys to `alone`."""
         self.free_together += 1
         if error := statement.exception():
             for key, hits in batch.items():
@@ -169,9 +169,9 @@ class Waiting:
         hits: list[Hit],
         statement: "asyncio.Future[Sequence[Any]]",
     ) -> None:
-        """Tell what was counted. A key that more hits wait for by now keeps its own statements.
+        """Set the results of the counted hits. A key with later hits stays with `alone`.
 
-        Its row is one that others change, too, and would be left out again.
+        Other sessions change its row, too, so `together` would leave it out again.
         """
         self.free_alone += 1
         self.under_way[place] -= 1
@@ -187,25 +187,25 @@ class Waiting:
         self.begin_after(len(hits))
 
     def begin_after(self, told: int) -> None:
-        """Send statements after one that has ended, and has told so many hits their number."""
+        """Send statements after one has ended that answered so many hits."""
         self.expected = max(0, self.expected) + told
         self.gathered = asyncio.get_running_loop().time() + GATHER
         self.begin_soon()
 
     def release(self, key: str) -> None:
-        """Let the hits of a key that is not under way any more wait with all others."""
+        """Let the later hits of a key that is no longer under way wait with all others."""
         if later := self.behind.pop(key):
             self.waiting[key] = later
             self.begin_soon()
 
     def fail(self, key: str, hits: Iterable[Hit], error: BaseException) -> None:
-        """Tell the error to those who were sent, and to those behind them, whose turn it spares."""
+        """Set the error of the hits that were sent, and of the later ones of the key."""
         for _, told, _ in (*hits, *self.behind.pop(key)):
             if not told.done():
                 told.set_exception(error)
 
     def look(self) -> None:
-        """Refuse the hits that have waited for too long."""
+        """Refuse the hits that have waited too long."""
         loop = asyncio.get_running_loop()
         too_early = loop.time() - self.patience
         of_left = (hits for left in self.left.values() for _, hits in left)
@@ -220,12 +220,12 @@ class Waiting:
 
 
 def still_wanted(hits: Iterable[Hit]) -> list[Hit]:
-    """Return the hits whose callers have neither gone nor been refused."""
+    """Return the hits that are neither cancelled nor refused."""
     return [one for one in hits if not one.told.done()]
 
 
 def tell(hits: Sequence[Hit], counted: Sequence[Any]) -> None:
-    """Tell the first callers what was counted for them, and the others that nothing was."""
+    """Set the results of the first hits, and None for the others."""
     for number, (_, told, _) in enumerate(hits):
         if not told.done():
             told.set_result(counted[number] if number < len(counted) else None)

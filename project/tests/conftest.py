@@ -1,4 +1,4 @@
-"""Copies of the project to start in other ways than the checkout's .env says."""
+"""Copies of the project that start without the checkout's .env."""
 
 import os
 import re
@@ -15,9 +15,9 @@ import pytest
 
 Load = Callable[..., dict[str, Any]]
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT = 300  # seconds, many times what the longest takes on an idle machine
+TIMEOUT = 300  # seconds, many times the longest run on an idle machine
 
-# What `.env.example` leaves open, filled in. Nothing connects to this database.
+# Values for the empty variables of `.env.example`. Nothing connects to this database.
 FILLED_IN = {
     "SECRET_KEY": "0123456789 0123456789 0123456789 0123456789 0123456789",
     "ALLOWED_HOSTS": "example.com",
@@ -26,12 +26,12 @@ FILLED_IN = {
 }
 PRODUCTION = {name: value for name, value in FILLED_IN.items() if name != "POSTGRES_PASSWORD"}
 
-IGNORED = shutil.ignore_patterns("__pycache__", "tests")  # as .dockerignore does
+IGNORED = shutil.ignore_patterns("__pycache__", "tests")  # as in .dockerignore
 
 
 @pytest.fixture
 def load(tmp_path: Path) -> Load:
-    """Return a function that reads a copy of settings.py with nothing but the given variables."""
+    """Return a function that reads a copy of settings.py with the given variables alone."""
     path = tmp_path / "project" / "settings.py"
     path.parent.mkdir()
     shutil.copy(ROOT / "project" / "settings.py", path)
@@ -56,7 +56,7 @@ def project_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_in(
     directory: Path, *arguments: str, **environment: str
 ) -> "subprocess.CompletedProcess[str]":
-    """Run Python in `directory` with that environment and no other; return how it ended."""
+    """Run Python in `directory` with this environment alone; return its result."""
     return subprocess.run(
         [sys.executable, *arguments],
         check=False,
@@ -75,7 +75,7 @@ def image_sources() -> list[str]:
 
 @pytest.fixture(scope="session")
 def production_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return what the image holds, with .env.example filled in as .env."""
+    """Return the contents of the image, with .env.example filled in as .env."""
     copy = tmp_path_factory.mktemp("production")
     for source in image_sources():
         if (ROOT / source).is_dir():

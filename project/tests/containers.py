@@ -1,8 +1,8 @@
-"""Containers as docker-compose.yml has them, as closely as a machine without Docker can.
+"""The containers of docker-compose.yml, as closely as possible without Docker.
 
-Each has a network namespace with an address of its own, and its root directory, user, environment,
-mounts and command as the Dockerfile and docker-compose.yml say: read-only but for the volumes and
-tmpfs, without capabilities. What differs: /usr, /etc and Python are this machine's; a volume is a
+Each has a network namespace with a separate address. Its root directory, user, environment, mounts
+and command are those of the Dockerfile and docker-compose.yml: read-only except for volumes and
+tmpfs, without capabilities. These differ: /usr, /etc and Python are this machine's; a volume is a
 directory; and the servers of images that are not built here are those of this machine.
 """
 
@@ -29,7 +29,7 @@ SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", sys.base_prefix, sy
 TIMEOUT = 90  # seconds
 PATH = f"{sys.prefix}/bin:/usr/sbin:/usr/bin:/bin"
 ENTRIES = {"prom/prometheus": ["prometheus"]}  # of images that are not built here
-# In a mount namespace of its own: $1 is the new root, $2 /etc/hosts, then what to run there.
+# In a new mount namespace: $1 is the new root, $2 /etc/hosts, then come the mounts and the command.
 ENTER = r"""
 set -e
 mount --make-rprivate /
@@ -60,7 +60,7 @@ with own_postgres(listen=sys.argv[1]) as server:
 SETPRIV = [
     "setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", "--no-new-privs",
     "--bounding-set=-all", "--inh-caps=-all",
-    "--pdeathsig=keep",  # by which --kill-child works, and another user has none
+    "--pdeathsig=keep",  # --kill-child needs it, and a change of the user would clear it
 ]  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def parsed(text: str) -> Any:
 
 
 def stage(target: str) -> dict[str, list[str]]:
-    """Return what a target of the Dockerfile and those below it say, by instruction."""
+    """Return the arguments of a Dockerfile target and its bases, by instruction."""
     text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
     stages = rf"^FROM (\S+) AS {target}\n(.*?)(?=^FROM|\Z)"
     [(base, own)] = re.findall(stages, text, re.MULTILINE | re.DOTALL)
@@ -80,7 +80,7 @@ def stage(target: str) -> dict[str, list[str]]:
 
 
 def copied(target: str) -> Iterator[tuple[Path, Path]]:
-    """Yield what the image of a target has from the checkout, and where."""
+    """Yield the paths in the checkout and in the image of a target."""
     for rest in stage(target)["COPY"]:
         *given, there = rest.split()
         if not given[0].startswith("--from="):
@@ -117,7 +117,7 @@ class Composed:
         (directory / "hosts").write_text("".join(hosts))
 
     def postgres(self, name: str) -> None:
-        """Start a PostgreSQL in the container's place, in which its user has all rights."""
+        """Start a PostgreSQL in the container's place, whose user has all rights."""
         command = [*self._join(name), sys.executable, "-c", POSTGRES, self._addresses[name]]
         process = self._popen(name, command, stdout=subprocess.PIPE, cwd=ROOT)
         assert process.stdout
@@ -162,9 +162,9 @@ class Composed:
     def ask(
         self, address: str, data: str = "", *, kind: str = "application/json"
     ) -> tuple[str, str]:
-        """Ask a port from outside of all containers; return status and Location, and the body.
+        """Send a request from outside of all containers; return status and Location, and the body.
 
-        It is asked again while nobody answers, or with a 503.
+        It is repeated until there is an answer other than 503.
         """
         name, _, rest = address.partition(":")
         command = [
@@ -195,9 +195,9 @@ class Composed:
         return self.directory / "volumes" / name
 
     def kill(self, name: str) -> None:
-        """Kill the first process of a container, and wait until all of it has ended."""
+        """Kill the first process of a container, and wait until all its processes have ended."""
         [first] = psutil.Process(self.processes[name].pid).children()
-        first.kill()  # and the kernel kills the others of its namespace before it has ended
+        first.kill()  # the kernel kills the other processes of its namespace before it ends
         self.processes[name].wait()
 
     def _popen(self, name: str, command: list[str], **options: Any) -> "subprocess.Popen[str]":
@@ -209,7 +209,7 @@ class Composed:
         return process
 
     def _image(self, target: str) -> Iterator[str]:
-        """Return the mounts of what an image has from the checkout."""
+        """Return the mounts of the files that an image has from the checkout."""
         root = self.directory / f"image-{target}"
         is_new, mounts = not root.exists(), {"/app": root / "app"}
         for source, there in copied(target):
@@ -245,7 +245,7 @@ class Composed:
             yield f"{file}:/{name}"
 
     def _join(self, name: str) -> list[str]:
-        """Give the container `name` a network; return how to run something in it."""
+        """Give the container `name` a network; return the prefix of a command in it."""
         namespace, link = self._namespace(f"-{name}"), self._addresses[name].replace(".", "-")
         self._ip("-n", self._prefix, "link", "add", link, "type", "veth",
                  "peer", "eth0", "netns", namespace)  # fmt: skip
@@ -265,7 +265,7 @@ class Composed:
 
 
 def end(process: "subprocess.Popen[str]") -> None:
-    """End a container with all that runs in it, and a stand-in by the end of its input."""
+    """End a container with all its processes, or a stand-in by the end of its input."""
     assert process.stdin
     process.stdin.close()
     if process.stdout:
@@ -277,9 +277,9 @@ def end(process: "subprocess.Popen[str]") -> None:
 
 
 def why_not() -> str:
-    """Return why this machine cannot have such containers, or nothing."""
+    """Return why this machine cannot have such containers; empty if it can."""
     if sys.platform != "linux" or os.geteuid():
-        return "it takes Linux and root: without Docker, namespaces are made by hand"
+        return "namespaces need Linux and root"
     for program in ("ip", "unshare", "setpriv", "chroot", "curl"):
         if not shutil.which(program):
             return f"the command {program} is missing"
@@ -291,9 +291,9 @@ def why_not() -> str:
 
 @contextmanager
 def composed(directory: Path, production_copy: Path, **more: str) -> Iterator[Composed]:
-    """Have the containers of docker-compose.yml, none of them started; end them after the block.
+    """Yield the containers of docker-compose.yml, not started yet; end them after the block.
 
-    `more` are variables of .env beside those that have to be there.
+    `more` are further variables of .env.
     """
     if reason := why_not():
         pytest.skip(reason)

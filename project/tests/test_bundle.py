@@ -1,4 +1,4 @@
-"""The offline bundle of `make bundle`: what it holds, and that it needs no network."""
+"""The contents of the bundle of `make bundle`, and its use without a network."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ def make(folder: Path, *arguments: str, **environment: str) -> "subprocess.Compl
 
 @pytest.fixture
 def unpacked(tmp_path: Path) -> Path:
-    """What `make run` reads of an unpacked bundle for another kind of machine, with no wheels."""
+    """The files that `make run` reads of a bundle for another kind of machine, without wheels."""
     for name in ("Makefile", "locks/local.txt", "locks/parser.txt", "pginterleave/pyproject.toml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
@@ -54,7 +54,7 @@ def test_another_kind_of_machine_is_told_so(unpacked: Path) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="`make bundle` archives a Git checkout")
-def test_it_judges_where_no_registry_can_be_reached(tmp_path: Path) -> None:
+def test_it_judges_an_exercise_without_a_registry(tmp_path: Path) -> None:
     made = make(ROOT, "bundle", "EXPLORED=workshop", **os.environ)
     assert made.returncode == 0, made.stderr
     with tarfile.open(ROOT / ".local" / "shorturl-offline.tar") as tar:

@@ -1,4 +1,4 @@
-"""docker-compose.yml as it is used, with namespaces in the place of containers."""
+"""The services of docker-compose.yml at work, with namespaces in the place of containers."""
 
 import json
 import shutil
@@ -25,14 +25,14 @@ OPEN = {
 
 
 def until(services: Composed, address: str, condition: Callable[[Any], bool]) -> None:
-    """Wait until what is answered in JSON is so."""
+    """Wait until the JSON answer meets the condition."""
     wait_until(lambda: condition(json.loads(services.ask(address)[1])), address, TIMEOUT)
 
 
 def test_two_machines_behind_a_balancer_and_pgbouncer(
     tmp_path: Path, production_copy: Path
 ) -> None:
-    """Each redirect is counted once, also after one of the two was killed; Prometheus saw both."""
+    """Each redirect is counted once, also after one machine was killed; Prometheus sees both."""
     if not PGBOUNCER or not shutil.which("haproxy") or not shutil.which("prometheus"):
         pytest.skip("PgBouncer, HAProxy and Prometheus are not all installed")
     with composed(tmp_path, production_copy, **OPEN) as services:
@@ -59,7 +59,7 @@ def test_two_machines_behind_a_balancer_and_pgbouncer(
         for _ in range(4):
             assert services.ask(f"balancer:8000/{key}")[0] == "302 https://target.example/"
         assert json.loads(services.ask(f"web-1:8000/api/links/{key}")[1])["hits"] == 8
-        # The last of what the timer runs.
+        # The last command of the timer.
         wait_until(lambda: "0 counters removed." in services.log("timer"), "timer", TIMEOUT)
         for done in ("0 hits moved.", "0 answers removed."):
             assert done in services.log("timer")

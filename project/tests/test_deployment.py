@@ -1,4 +1,4 @@
-"""What a production is made of: packages, static files, Dockerfile, Compose file."""
+"""The parts of a production: packages, static files, Dockerfile, Compose file."""
 
 import json
 import os
@@ -26,24 +26,24 @@ from shorturl import operations
 
 
 def pins(path: str) -> dict[str, str]:
-    """Return the packages that a requirements file or a lock has at one version."""
+    """Return the packages that a requirements file or a lock pins, with their versions."""
     found = re.findall(r"^([\w.-]+)==([^\s;]+)", (ROOT / path).read_text(), re.MULTILINE)
     return {canonicalize_name(name): version for name, version in found}
 
 
 @pytest.mark.parametrize("group", ["production", "local", "loadtests", "development"])
-def test_the_lock_holds_what_is_wanted_and_all_that_it_pulls_in(group: str) -> None:
-    """pip is told to install nothing else: what is missing would be missed by an import."""
+def test_the_lock_has_the_requirements_and_their_dependencies(group: str) -> None:
+    """pip installs nothing else, so an import would fail without a missing package."""
     locked = pins(f"locks/{group}.txt")
     wanted = pins("requirements.txt" if group == "development" else f"requirements-{group}.txt")
     assert wanted.items() <= locked.items() <= pins("locks/development.txt").items(), "make lock"
     for name, version in locked.items():
-        with suppress(metadata.PackageNotFoundError):  # on another platform, it is wanted
+        with suppress(metadata.PackageNotFoundError):  # only another platform needs it
             assert metadata.version(name) == version, "make .venv/installed"
             for line in metadata.requires(name) or []:
                 requirement = Requirement(line)
                 if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-                    assert canonicalize_name(requirement.name) in locked, f"{name} wants it"
+                    assert canonicalize_name(requirement.name) in locked, f"{name} needs it"
 
 
 # --- Settings and static files -------------------------------------------------------------------
@@ -64,7 +64,7 @@ print(json.dumps({path: client.get(path, secure=True).text for path in sys.argv[
 def test_a_production_has_no_warnings_and_its_pages_name_their_files_by_hash(
     production_copy: Path,
 ) -> None:
-    """None of them asks the database, and a file that is not collected would be an error."""
+    """No page uses the database, and a file that is not collected would be an error."""
     paths = ["/", "/login", "/admin/login/", "/api/docs", "/no/such/page"]
     settings = {"DJANGO_SETTINGS_MODULE": "project.settings"}
     ended = run_in(production_copy, "-c", CHECK_AND_GET_PAGES, *paths, **settings)
@@ -98,7 +98,7 @@ def test_before_the_migrations_commands_and_a_service_that_starts_say_so(
             [sys.executable, *CONFIG],
             cwd=production_copy, env=where, stdout=PIPE, stderr=PIPE, text=True,
         ) as process:  # fmt: skip
-            # Once its worker serves: one that has just been forked does not hear SIGTERM.
+            # After its worker answers: a new worker ignores SIGTERM.
             urlopen(f"{address(process)}/healthz").close()
             process.terminate()
             _, said = process.communicate()
@@ -106,22 +106,22 @@ def test_before_the_migrations_commands_and_a_service_that_starts_say_so(
     assert "Run manage.py migrate." in said
 
 
-def test_the_image_holds_the_service_and_nothing_else(production_copy: Path) -> None:
+def test_the_image_has_only_the_service(production_copy: Path) -> None:
     held = {path.name for path in production_copy.iterdir()}
     assert not held & {"lab", "pginterleave", "embedded_postgres", "loadtests", "benchmarks"}
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
-    assert ignored[1] == "*", "what is not named stays out"
+    assert ignored[1] == "*", "other files stay out"
     assert {f"!{source}" for source in image_sources()} <= {*ignored, "!locks/production.txt"}
 
 
-def test_the_health_check_is_one_that_python_can_run() -> None:
+def test_python_can_run_the_health_check() -> None:
     (code,) = re.findall(r'CMD \["python", "-c", "(.+)"\]', (ROOT / "Dockerfile").read_text())
-    ended = run_in(ROOT, "-c", code, PORT="1")  # where nobody listens
+    ended = run_in(ROOT, "-c", code, PORT="1")  # a port without a listener
     assert ended.stderr.rstrip().endswith("Connection refused")
 
 
 def test_the_compose_file_is_valid() -> None:
-    """Against the Compose specification's own JSON schema, of which check-jsonschema has a copy."""
+    """By the JSON schema of the Compose specification, which check-jsonschema includes."""
     ended = run_in(
         ROOT, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec",
         "docker-compose.yml",
@@ -129,8 +129,8 @@ def test_the_compose_file_is_valid() -> None:
     assert ended.returncode == 0, ended.stdout
 
 
-def test_the_timer_runs_every_command_that_removes_what_is_old() -> None:
-    """Each is given an end; a shell that waits for `sleep` itself would not hear SIGTERM."""
+def test_the_timer_runs_every_command_that_removes_old_rows() -> None:
+    """Each has a timeout; a shell in a foreground `sleep` would not handle SIGTERM."""
     compose = YAML(typ="safe", pure=True).load(ROOT / "docker-compose.yml")["services"]
     *_, script = compose["timer"]["command"]
     given = re.findall(r"^ +timeout 600 python manage\.py (\w+)$", script, re.MULTILINE)
@@ -142,7 +142,7 @@ def test_the_timer_runs_every_command_that_removes_what_is_old() -> None:
 
 
 def test_compose_has_no_default_secret_no_open_port_and_profiles_of_their_own() -> None:
-    """Load test and cluster have networks and databases of their own: what is tried stays there."""
+    """Load test and cluster have separate networks and databases."""
     compose = YAML(typ="safe", pure=True).load(ROOT / "docker-compose.yml")["services"]
     apart = ("loadtest", "citus")
     for name, service in compose.items():
@@ -157,7 +157,7 @@ def test_compose_has_no_default_secret_no_open_port_and_profiles_of_their_own() 
             started = compose[needed].get("profiles", [""])
             assert {*profile} <= {*started} or (profile == ["scale"] and started == [""]), name
         assert profile != [""] or name in {"web", "migrate", "timer", "db"}
-        # Compose copies an inline config into the container, and `up` refuses to where it is.
+        # Compose copies an inline config into the container, which cannot be read-only.
         assert not (service.get("configs") and service.get("read_only")), name
     tried = compose["loadtest-web"]["environment"]
     assert "loadtest-db" in tried["DATABASE_URL"]

@@ -1,4 +1,4 @@
-"""The documents show what the commands print today, and name only what exists."""
+"""The documents show the current output of commands, and link only to existing files."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ RECIPE = re.search(r"cogapp .*-p \"(.+)\" \\\n\s+(.+)\n", (ROOT / "Makefile").re
 assert RECIPE
 PROLOGUE, PATTERNS = RECIPE.groups()
 DOCUMENTS = [path for pattern in PATTERNS.split() for path in sorted(ROOT.glob(pattern))]
-MATRIX = 'cog.outl(shown("manage.py race matrix"))'  # takes minutes: test_races.py compares it
+MATRIX = 'cog.outl(shown("manage.py race matrix"))'  # it takes minutes; test_races.py compares it
 
 every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 

@@ -1,4 +1,4 @@
-"""Wrong passwords: how many are checked, and what they may take from everybody else."""
+"""Wrong passwords: the number that is checked, and the limit on hashes at a time."""
 
 import os
 from datetime import timedelta
@@ -67,8 +67,8 @@ REFUSE = """
 """
 
 
-def test_a_login_needs_no_write_of_its_time_where_a_node_is_away() -> None:
-    """On a cluster accounts are on every node. Any other error of that write is raised."""
+def test_a_login_works_if_its_time_cannot_be_stored_on_a_node() -> None:
+    """On a cluster accounts are on every node. Any other error of this write is raised."""
     with connection.cursor() as cursor:
         cursor.execute(REFUSE.format("failure on connection marked as essential: worker-1:5432"))
         assert post("/login", PASSWORD).status_code == 302
@@ -108,7 +108,7 @@ def test_a_forwarded_address_is_the_last_and_only_when_the_proxy_is_trusted(
 def test_while_one_password_of_a_network_is_hashed_another_login_from_there_is_503(
     path: str,
 ) -> None:
-    """It is not checked, so it does not count as a wrong one. Other networks have other places."""
+    """It is not checked, so it does not count as wrong. Other networks have other places."""
     flood = RequestFactory().get("/", REMOTE_ADDR="192.0.2.1")
     with login.place_to_hash(flood):
         for _ in range(4):
@@ -153,6 +153,6 @@ with place_to_hash(request):
 """
 
 
-def test_the_workers_share_the_slots_and_a_killed_one_leaves_none_taken() -> None:
+def test_the_workers_share_the_places_and_a_killed_one_releases_its_place() -> None:
     ended = run_in(ROOT, "-c", HASHING_IN_A_CHILD, **os.environ)
     assert ended.stdout.split() == ["busy", "free"], ended.stderr

@@ -1,4 +1,4 @@
-"""Settings: what each variable does, and what a wrong one is answered with."""
+"""Settings: the effect of each variable, and the message for a wrong one."""
 
 import os
 import re
@@ -15,9 +15,9 @@ from conftest import PATIENT
 from project.apps import check_names
 from project.tests.conftest import PRODUCTION, ROOT, Load, run_in
 
-GUNICORN = {"PORT", "QUEUE_TIMEOUT_MS"}  # which are not Django's settings
+GUNICORN = {"PORT", "QUEUE_TIMEOUT_MS"}  # these are not settings of Django
 HOSTS = ["example.com", "www.example.com", ".example.org", "127.0.0.1", "[::1]"]
-DOLLAR = "$HOME" + "0123456789" * 5  # which means itself
+DOLLAR = "$HOME" + "0123456789" * 5  # it is not expanded
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ DOLLAR = "$HOME" + "0123456789" * 5  # which means itself
         (PRODUCTION, {"SECURE_SSL_REDIRECT": True, "SESSION_COOKIE_SECURE": True, "EMAIL_URL": ""}),
         (PRODUCTION | {"SECRET_KEY": DOLLAR}, {"SECRET_KEY": DOLLAR}),
         (PRODUCTION | {"ALLOWED_HOSTS": ", ".join(HOSTS)}, {"ALLOWED_HOSTS": HOSTS}),
-        # `check --deploy` warns until it is decided, either way.
+        # `check --deploy` warns until the variable is set, on or off.
         (PRODUCTION, {"SILENCED_SYSTEM_CHECKS": []}),
         (
             PRODUCTION | {"HSTS_INCLUDE_SUBDOMAINS": "on"},
@@ -89,7 +89,7 @@ def test_the_proxy_is_trusted_only_when_told(load: Load) -> None:
         ("ALLOWED_HOSTS", "https://example.com", "has 'https://example.com', which is not a host"),
         ("ALLOWED_HOSTS", "example.com,,www.example.com", "has '', which"),
         ("ALLOWED_HOSTS", "*", "has '\\*', which"),
-        ("DEBUG", "on", "is on, and error pages would show everybody the code"),
+        ("DEBUG", "on", "is on, and error pages would show the code"),
         ("DATABASE_URL", "", "is not set"),
         ("DATABASE_URL", "sqlite:///shorturl", "is not the address of a PostgreSQL"),
         ("DATABASE_URL", "postgres://user@host", "is not the address"),
@@ -111,7 +111,7 @@ def test_a_wrong_value_is_refused_by_name_with_an_example(
         load(**{**PRODUCTION, "SHORTURL_LOCAL": "off", name: value})
 
 
-def test_a_misspelt_name_is_told_the_nearest_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warning_of_a_misspelt_name_has_the_nearest_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_names() == []
     monkeypatch.setenv("SHORTURL_RESOLVNG", "naive")
     (warning,) = check_names()
@@ -184,7 +184,7 @@ def test_an_env_that_cannot_be_read_stops_the_start(load: Load, tmp_path: Path) 
     with pytest.raises(ImproperlyConfigured, match=r"\.env cannot be read"):
         load()
     env.unlink()
-    env.mkdir()  # what Docker makes of a file to mount that is not there
+    env.mkdir()  # Docker makes a directory if the file to mount is missing
     with pytest.raises(ImproperlyConfigured, match=r"\.env cannot be read: .*directory"):
         load()
 
@@ -193,14 +193,14 @@ def test_a_local_run_makes_its_secret_key_once(load: Load, tmp_path: Path) -> No
     key = load()["SECRET_KEY"]
     assert len(key) >= 50
     assert load()["SECRET_KEY"] == key
-    (made,) = (tmp_path / ".local").iterdir()  # and no draft is left
+    (made,) = (tmp_path / ".local").iterdir()  # no draft is left
     assert stat.S_IMODE(made.stat().st_mode) == 0o600
 
 
 def test_of_two_first_starts_the_first_one_makes_the_key(
     load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Process 1 sees no key and draws one; process 2 does all of it; process 1 resumes."""
+    """Process 1 finds no key and draws one; process 2 makes the file; process 1 resumes."""
     link = os.link
 
     def late(draft: Path, path: Path) -> None:
@@ -213,7 +213,7 @@ def test_of_two_first_starts_the_first_one_makes_the_key(
     assert [path.name for path in (tmp_path / ".local").iterdir()] == ["secret-key"]
 
 
-def test_a_checkout_that_cannot_be_written_says_so(load: Load, tmp_path: Path) -> None:
+def test_a_read_only_checkout_gets_a_message(load: Load, tmp_path: Path) -> None:
     (tmp_path / ".local").write_text("where the directory should be")
     with pytest.raises(ImproperlyConfigured, match=r"\.local.*for example SECRET_KEY="):
         load()
@@ -244,7 +244,7 @@ def test_env_example_lists_every_variable_and_no_other() -> None:
 
 
 def test_env_example_shows_the_defaults(load: Load) -> None:
-    """Taking the # from all of its lines changes nothing."""
+    """Without the # in its lines, the settings are the same."""
     shown = {name: value for name, (commented, value) in example().items() if commented}
     plain, explicit = load(**PRODUCTION), load(**PRODUCTION, **shown)
     for name in filter(str.isupper, plain):
@@ -254,7 +254,7 @@ def test_env_example_shows_the_defaults(load: Load) -> None:
 # --- In use --------------------------------------------------------------------------------------
 
 
-def test_a_command_says_what_is_wrong_in_one_line(project_copy: Path) -> None:
+def test_a_command_reports_a_wrong_setting_in_one_line(project_copy: Path) -> None:
     ended = run_in(project_copy, "manage.py", "migrate", **{**PRODUCTION, "DATABASE_URL": "wrong"})
     assert ended.returncode == 1
     assert re.fullmatch(r"\S+: DATABASE_URL\b.*for example DATABASE_URL=.*\n", ended.stderr)
@@ -262,7 +262,7 @@ def test_a_command_says_what_is_wrong_in_one_line(project_copy: Path) -> None:
 
 @pytest.mark.django_db
 def test_postgresql_has_the_limits(settings: Any) -> None:
-    """On a Unix socket a keepalive shows as 0, whatever was set; its reset_val tells."""
+    """On a Unix socket a keepalive always shows as 0, so reset_val is compared."""
     expected = {
         "application_name": "shorturl",
         "statement_timeout": settings.DATABASE_STATEMENT_TIMEOUT * 1_000,
@@ -276,7 +276,7 @@ def test_postgresql_has_the_limits(settings: Any) -> None:
         "tcp_keepalives_count": 3,
     }
     assert all(expected.values())
-    mine = connection.copy()  # as the service connects, and not as the tests do
+    mine = connection.copy()  # with the options of the service, and not those of the tests
     options = mine.settings_dict["OPTIONS"]
     mine.settings_dict["OPTIONS"] = {**options, "options": options["options"].replace(PATIENT, "")}
     with closing(mine), mine.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""`manage.py distribute`: the tables over a Citus cluster, and back."""
+"""`manage.py distribute`: distribute the tables over a Citus cluster, or undo it."""
 
 from typing import Any
 
@@ -15,34 +15,34 @@ NO_TABLES = "so none of its tables is distributed: connect to the cluster's coor
 
 
 class Command(DatabaseCommand):
-    """Distributes in one transaction; a second time, it finds nothing to do."""
+    """Distributes in one transaction; a second run has nothing to do."""
 
-    help = "Distribute links, and what is counted of them, by key over the nodes of Citus."
+    help = "Distribute links, their hits and visits by key over the nodes of a Citus cluster."
     what_now = "Nothing was done."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--dry-run", action="store_true", help="print the SQL, and send none")
-        parser.add_argument("--undo", action="store_true", help="make them plain tables again")
+        parser.add_argument("--dry-run", action="store_true", help="only print the SQL")
+        parser.add_argument("--undo", action="store_true", help="make plain tables again")
         parser.add_argument(
-            "--strategies", action="store_true", help="print which strategies run there instead"
+            "--strategies", action="store_true", help="only print which strategies run on Citus"
         )
 
     def handle(
         self, *args: Any, dry_run: bool, undo: bool, strategies: bool, **options: Any
     ) -> None:
-        """Send it or print it; raise CommandError when it cannot be, with nothing done."""
+        """Send or print the SQL; raise CommandError, with nothing done, when that fails."""
         if strategies:
             if dry_run or undo:
-                raise CommandError("--strategies goes alone, without --dry-run and --undo.")
+                raise CommandError("--strategies cannot be used with --dry-run or --undo.")
             self.print_strategies()
             return
         if not citus.rows(citus.INSTALLED):
             if not dry_run:
                 why = f", {NO_TABLES}" if undo else f": {TO_HAVE_IT}"
                 raise CommandError(f"{NO_CITUS}{why}.")
-            self.stderr.write(f"{NO_CITUS}. To one that has it, this would be sent:")
+            self.stderr.write(f"{NO_CITUS}. On a cluster, this would be sent:")
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(NO_TIMEOUTS)  # moving the rows takes as long as it takes
+            cursor.execute(NO_TIMEOUTS)  # moving many rows takes long
             try:
                 needed = citus.statements(undo=undo)
             except citus.NotPossible as error:

@@ -1,4 +1,4 @@
-"""`manage.py invite`: makes an account, and the link by which its user chooses the password."""
+"""`manage.py invite`: make an account, and print the link for choosing its password."""
 
 from argparse import ArgumentParser
 from datetime import timedelta
@@ -19,12 +19,12 @@ class Command(DatabaseCommand):
 
     help = (
         "Make an account without a password, and print the link by which its user chooses one. "
-        "Who has the account already, and no password yet, gets another link."
+        "For an existing account without a password, print another link."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("username", metavar="USERNAME")
-        parser.add_argument("--email", default="", help="where a new password can be asked for")
+        parser.add_argument("--email", default="", help="the address for links to a new password")
 
     def handle(self, *args: Any, username: str, email: str, **options: Any) -> None:
         """Print the link; raise CommandError for an invalid name, or an account with a password."""
@@ -37,11 +37,11 @@ class Command(DatabaseCommand):
         self.stdout.write(link_of(account))
         self.stderr.write(
             f"Send this link to {account.username}. It works once, until {until:%Y-%m-%d %H:%M} "
-            f"UTC. `manage.py remove_account {account.username}` takes it back."
+            f"UTC. `manage.py remove_account {account.username}` revokes it."
         )
 
     def account(self, username: str, email: str) -> User:
-        """Return the account, which is new or has no password yet."""
+        """Return a new account, or an existing one without a password."""
         account = User(username=User.normalize_username(username), email=email)
         account.set_unusable_password()
         account.full_clean(validate_unique=False)
@@ -51,5 +51,5 @@ class Command(DatabaseCommand):
             account.save()
             return account
         if found.has_usable_password() or not found.is_active:
-            raise ValidationError("There is an account of this name: see `changepassword`.")
+            raise ValidationError("An account of this name exists: see `changepassword`.")
         return found

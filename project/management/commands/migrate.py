@@ -1,4 +1,4 @@
-"""Django's migrate, one process at a time: any other waits, and finds nothing left to do."""
+"""Django's migrate, one process at a time. Any other process waits, and then has nothing to do."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -21,8 +21,8 @@ INSUFFICIENT_PRIVILEGE, LOCK_NOT_AVAILABLE = "42501", "55P03"
 LOCK = "shorturl migrate"
 WAITING = "Another process is migrating this database: waiting for it to finish."
 PAUSE = 0.2  # seconds between two attempts to get it
-# A process that waits for the lock waits as long as another one migrates, and the one that has it
-# is idle in its transaction meanwhile. transaction_timeout is PostgreSQL 17's.
+# A process waits for the lock as long as another one migrates. The transaction that has the lock is
+# idle during the migration. transaction_timeout is new in PostgreSQL 17.
 NO_TIMEOUTS = """
 SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
     ('lock_timeout', 'statement_timeout', 'transaction_timeout',
@@ -32,7 +32,7 @@ SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
 
 class Command(migrate.Command):
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["plan"] or options["check_unapplied"]:  # which change nothing
+        if options["plan"] or options["check_unapplied"]:  # these change nothing
             super().handle(*args, **options)
             return
         try:
@@ -58,7 +58,7 @@ class Command(migrate.Command):
 
 
 def refuse_older(connection: BaseDatabaseWrapper) -> None:
-    """Raise CommandError for a database that has only some of the migrations that one replaces."""
+    """Raise CommandError for a database with only some of the migrations that one replaces."""
     applied = MigrationRecorder(connection).applied_migrations()
     for (app, name), migration in MigrationLoader(None).disk_migrations.items():
         missing = [each for each in migration.replaces if each not in applied]
@@ -71,10 +71,10 @@ def refuse_older(connection: BaseDatabaseWrapper) -> None:
 
 @contextmanager
 def without_statement_timeout(connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """Let statements on `connection` take their time within the block, as those of migrations may.
+    """Remove the limit on the time of statements on `connection` within the block.
 
-    Not by SET, which would stay behind in a PgBouncer that pools transactions. It is sent with no
-    options at all, and there the role has the limit.
+    SET would stay in force in a session of a PgBouncer in transaction mode. A connection to a
+    PgBouncer is sent no options, so there the limit of the role stays.
     """
     options = connection.settings_dict["OPTIONS"]
     limited = options.get("options")
@@ -91,19 +91,19 @@ def without_statement_timeout(connection: BaseDatabaseWrapper) -> Iterator[None]
 
 @contextmanager
 def alone(alias: str, *, waiting: Callable[[], object]) -> Iterator[BaseDatabaseWrapper]:
-    """Keep the migration lock of the database `alias` within the block; yield what keeps it.
+    """Hold the migration lock of the database `alias` within the block; yield its connection.
 
-    Calls `waiting` when another process has it. The lock belongs to a transaction on a connection
-    of its own: a session's lock would stay behind in a PgBouncer that pools transactions, on
-    whichever connection of the server it was taken. Migrations have transactions of their own.
+    Calls `waiting` when another process has the lock. The lock belongs to a transaction on a
+    separate connection, as each migration is a transaction. A session's lock would stay behind in a
+    session of a PgBouncer in transaction mode.
     """
     keeper = connections[alias].copy()
     try:
         keeper.set_autocommit(False)
         with keeper.cursor() as cursor:
             cursor.execute(NO_TIMEOUTS)
-            # Not by a statement that waits: the holder of the lock would wait for it in turn, as
-            # CREATE INDEX CONCURRENTLY does for every statement that began before.
+            # No statement waits for the lock: CREATE INDEX CONCURRENTLY waits for every statement
+            # that began before it, so the holder of the lock would wait in turn.
             if not has_lock(cursor):
                 waiting()
                 while not has_lock(cursor):
@@ -116,6 +116,6 @@ def alone(alias: str, *, waiting: Callable[[], object]) -> Iterator[BaseDatabase
 
 
 def has_lock(cursor: CursorWrapper) -> bool:
-    """Take the migration lock, if no other process has it; return whether that was so."""
+    """Take the migration lock if it is free; return whether it was."""
     cursor.execute("SELECT pg_try_advisory_xact_lock(hashtext(%s))", [LOCK])
     return bool(cursor.fetchone()[0])

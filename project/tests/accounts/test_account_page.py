@@ -32,7 +32,7 @@ def make(person: Client, **fields: str) -> str:
     return shown[1]
 
 
-def test_only_who_is_logged_in_sees_it(client: Client) -> None:
+def test_the_page_needs_a_login(client: Client) -> None:
     for path in ("/account", "/account/password"):
         assert client.get(path)["Location"] == f"/login?next={path}"
     assert client.post("/account", {"name": "laptop", **ALL}).status_code == 302
@@ -42,7 +42,7 @@ def test_only_who_is_logged_in_sees_it(client: Client) -> None:
 def test_a_token_is_shown_once_and_reaches_own_links_only(
     person: Client, settings: Settings
 ) -> None:
-    """Also for staff, whose session reaches all links."""
+    """Even a token of staff, whose session reaches all links."""
     settings.SHORTURL_PUBLIC_STATS = False
     person.force_login(user("view_shorturl", staff=True))
     other = ShortUrl.objects.create(key="other", target_url=TARGET)
@@ -59,7 +59,7 @@ def test_a_token_is_shown_once_and_reaches_own_links_only(
     assert token not in str([session.get_decoded() for session in Session.objects.all()])
 
 
-def test_it_has_the_scopes_that_were_chosen_and_a_name_of_its_own(person: Client) -> None:
+def test_a_token_has_the_chosen_scopes_and_a_unique_name(person: Client) -> None:
     assert person.post("/account", {"name": "laptop", "can_read": "on"}).status_code == 200
     assert ApiToken.objects.get().scopes == ["read"]
     again = person.post("/account", {"name": "laptop", **ALL})
@@ -74,7 +74,7 @@ def test_it_has_the_scopes_that_were_chosen_and_a_name_of_its_own(person: Client
 
 @pytest.mark.django_db(transaction=True)
 def test_an_account_that_is_removed_meanwhile_gets_no_token(person: Client) -> None:
-    """Between the look at who it is and the COMMIT, which checks the foreign key."""
+    """The account is removed after the session was read and before the INSERT."""
     other = connection.copy()
 
     def remove_first(execute: Any, sql: Any, *rest: Any) -> Any:
@@ -107,7 +107,7 @@ def test_only_own_tokens_are_listed_and_revoked(person: Client) -> None:
 def test_quotas_are_those_of_the_account_with_its_tokens(
     person: Client, settings: Settings
 ) -> None:
-    """Or who is out of links would make another token."""
+    """Otherwise a user without links left could make another token."""
     settings.SHORTURL_LINKS_PER_DAY, settings.SHORTURL_CREATES_PER_MINUTE = 2, 0
 
     def through(token: str) -> Any:

@@ -1,4 +1,4 @@
-"""Passwords that people choose: logged in, by a link that was e-mailed, or invited."""
+"""Passwords that users choose: after a login, by an e-mailed link, or by an invitation."""
 
 import re
 import runpy
@@ -62,7 +62,7 @@ def test_changing_ends_the_other_sessions_and_not_this_one() -> None:
     assert User.objects.get().check_password(NEW)
 
 
-def test_changing_makes_nobody_staff_again_who_was_made_none_meanwhile() -> None:
+def test_changing_does_not_undo_a_withdrawal_of_the_staff_status() -> None:
     ann = User.objects.create_user("ann", password=OLD, is_staff=True)
     form = ChangeForm(ann, {"old_password": OLD, **chosen(NEW)})
     assert form.is_valid()
@@ -89,7 +89,7 @@ def test_an_invitation_makes_one_account_once() -> None:
     assert client.post("/login", {"username": "ann", "password": NEW}).status_code == 302
 
 
-def test_an_invitation_ends_by_time_by_inactivity_and_with_its_account(settings: Settings) -> None:
+def test_an_invitation_expires_and_needs_an_active_account(settings: Settings) -> None:
     client, form = open_link(path := invite())
     User.objects.update(is_active=False)
     assert client.post(form, chosen(NEW)).status_code == 409
@@ -102,19 +102,19 @@ def test_an_invitation_ends_by_time_by_inactivity_and_with_its_account(settings:
     assert Client().get("/account/password/x/y-z").status_code == 410
 
 
-def test_who_has_no_password_yet_is_invited_again_and_nobody_else() -> None:
+def test_only_an_account_without_a_password_is_invited_again() -> None:
     first, second = invite(), invite("--email", "ann@example.com")
     client, form = open_link(first)
     client.post(form, chosen(NEW))
     assert Client().get(second).status_code == 410
-    with pytest.raises(CommandError, match="There is an account of this name"):
+    with pytest.raises(CommandError, match="An account of this name exists"):
         invite()
     with pytest.raises(CommandError, match="'a b' cannot be invited: Enter a valid username"):
         call_command("invite", "a b")
 
 
 def two_use_a_link(form: "type[SetPasswordForm[User]]") -> Exploration:
-    """Explore two requests with one link, which do what Django's view does."""
+    """Explore two requests with one link, which do the same as Django's view."""
     link: list[str] = []
 
     def setup() -> None:
@@ -140,8 +140,8 @@ def two_use_a_link(form: "type[SetPasswordForm[User]]") -> Exploration:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_with_one_link_one_has_the_account_in_every_schedule() -> None:
-    """With Django's form both are told that they have it, and the first password is lost."""
+def test_one_of_two_requests_with_a_link_succeeds_in_every_schedule() -> None:
+    """With Django's form both succeed, and the first password is lost."""
     two_use_a_link(ChooseForm).assert_safe()
     assert two_use_a_link(SetPasswordForm).violations
 
@@ -149,7 +149,7 @@ def test_of_two_with_one_link_one_has_the_account_in_every_schedule() -> None:
 # --- By e-mail -----------------------------------------------------------------------------------
 
 
-def test_a_reset_goes_to_who_has_the_address_and_says_nothing_of_it() -> None:
+def test_a_reset_is_sent_to_the_address_and_the_page_does_not_tell() -> None:
     User.objects.create_user("ann", "ann@example.com", OLD)
     pages = [
         text(Client().post("/account/reset", {"email": email}, follow=True))
@@ -165,12 +165,12 @@ def test_a_reset_goes_to_who_has_the_address_and_says_nothing_of_it() -> None:
     assert client.post(form, chosen(NEW)).status_code == 302
     assert User.objects.get().check_password(NEW)
     assert Client().get(link[1]).status_code == 410
-    for _ in range(MAILS_PER_DAY + 2):  # to an account, however many are asked for
+    for _ in range(MAILS_PER_DAY + 2):
         assert Client().post("/account/reset", {"email": "ann@example.com"}).status_code == 302
     assert len(mail.outbox) == MAILS_PER_DAY
 
 
-def test_nothing_of_it_is_there_where_no_mail_can_be_sent(settings: Settings) -> None:
+def test_without_a_mail_server_there_is_no_reset(settings: Settings) -> None:
     assert "Forgot your password?" in text(Client().get("/login"))
     settings.EMAIL_URL = ""
     paths = runpy.run_path(urls.__file__)["urlpatterns"]

@@ -1,4 +1,4 @@
-"""A walk through the service, as a user and as a program take it: what each step is answered."""
+"""A walk through the service as a user and as a program, with the expected answer of each step."""
 
 import csv
 import html
@@ -32,7 +32,7 @@ BROWSER = Client(headers={"user-agent": FIREFOX})
 
 
 def says(response: Any, status: int, *words: str) -> str:
-    """Return the text of an answer; raise AssertionError where it is not as expected."""
+    """Return the text of an answer; raise AssertionError if it is unexpected."""
     text = html.unescape(b"".join(response).decode())
     assert response.status_code == status, f"{response.status_code} and not {status}: {text}"
     for each in words:
@@ -41,7 +41,7 @@ def says(response: Any, status: int, *words: str) -> str:
 
 
 def command(*arguments: str, says: str = "") -> str:
-    """Return what a command prints; raise AssertionError where it is not as expected."""
+    """Return the output of a command; raise AssertionError if it is unexpected."""
     output = StringIO()
     call_command(*arguments, stdout=output, stderr=StringIO())
     assert re.search(says, output.getvalue()), f"{arguments}: {output.getvalue()!r}"
@@ -80,7 +80,7 @@ def follow_by_a_prepared_statement() -> None:
         assert [combined.resolve("walk-often").hits for _ in range(2)] == [1, 2]
         cursor.execute("SELECT name FROM pg_prepared_statements")
         if settings.DATABASE_POOLER == "none":
-            assert cursor.fetchall(), "it was sent as it is"
+            assert cursor.fetchall(), "it was sent unprepared"
 
 
 def see_the_page_of_statistics() -> None:
@@ -169,7 +169,7 @@ def write_and_read_a_file() -> None:
         command("import_links", str(file), says="1 links imported, 1 existed already, 0 lines")
 
 
-def show_what_it_is_like() -> None:
+def make_a_demo() -> None:
     with patch.object(demo, "LINKS", LINKS[-4:-2]):
         command("demo", "--remove")
         command("demo", says="^2 demo links are made")
@@ -189,7 +189,7 @@ def remove_the_account() -> None:
 
 
 def walk() -> None:
-    """Take all steps, each of which finds what those before it have made."""
+    """Take all steps. Each uses the results of the earlier ones."""
     log_in()
     create()
     follow()
@@ -201,6 +201,6 @@ def walk() -> None:
     use_the_admin()
     use_the_api()
     write_and_read_a_file()
-    show_what_it_is_like()
+    make_a_demo()
     forget()
     remove_the_account()

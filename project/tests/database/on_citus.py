@@ -1,4 +1,4 @@
-"""What only a Citus cluster can say: test_citus.py has pytest run this file on one."""
+"""Tests that need a Citus cluster: test_citus.py runs pytest with this file on one."""
 
 import asyncio
 import re
@@ -47,7 +47,7 @@ LIMIT = 5
 TARGET = "https://example.com/"
 BY_KEY = "shorturl_(shorturl|partialcount|visitcount)"
 CHANGES = r"\b(INSERT|UPDATE|DELETE)\b"
-# Where the shards are that have the rows of a key.
+# The number of nodes that have the rows of a key.
 NODES = """
     SELECT count(DISTINCT groupid) FROM pg_dist_placement WHERE shardid IN (
         SELECT get_shard_id_for_distribution_column(name::regclass, %s::text)
@@ -67,7 +67,7 @@ MAKING = [
     for name, strategy in operations.STRATEGIES[operation].items()
     if strategy.verdict is Verdict.RIGHT and TABLES[operation][name][0] != REFUSED
 ]
-# What a user does with one link.
+# The requests of a user about one link.
 ONE_SHARD: list[tuple[str, str, Any]] = [
     ("post", "/", {"target_url": TARGET, "key": "made"}),
     ("get", "/known", None),
@@ -83,7 +83,7 @@ ONE_SHARD: list[tuple[str, str, Any]] = [
 
 @pytest.fixture(scope="session")
 def django_db_setup() -> None:
-    """Make no database for the tests: they have the cluster's own."""
+    """Make no test database: the tests use that of the cluster."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -91,10 +91,10 @@ def distributed(
     django_db_blocker: DjangoDbBlocker, patient_connections: None
 ) -> Iterator[tuple[int, int]]:
     """Distribute the tables with a link in them, yield its hits and visits then, and undo it."""
-    # Threads queue on the coordinator for what then takes every node.
+    # Threads queue on the coordinator for statements of every node.
     connection.settings_dict["OPTIONS"]["options"] += " -c lock_timeout=60s"
     with django_db_blocker.unblock():
-        # First, as migrate refuses tables that a run before has left distributed.
+        # First, as migrate refuses tables that an earlier run has left distributed.
         call_command("distribute", "--undo")
         call_command("migrate", verbosity=0)
         follow("recording_visits", "upsert", "before")
@@ -111,7 +111,7 @@ def call(operation: str, name: str, key: str) -> object:
 
 
 def in_threads(work: Callable[[int], object]) -> None:
-    """Do it DUE times, each with a number of its own, several at once."""
+    """Call `work` DUE times, each with another number, several at once."""
 
     def one_after_another(thread: int) -> None:
         try:
@@ -126,14 +126,14 @@ def in_threads(work: Callable[[int], object]) -> None:
 
 
 def emptied(*keys: str) -> None:
-    """Leave nothing of the links with these keys."""
+    """Delete all rows of the links with these keys."""
     for model in (PartialCount, VisitCount):
         model._base_manager.filter(short_url__key__in=keys).delete()
     ShortUrl.objects.filter(key__in=keys)._raw_delete("default")
 
 
 def tasks(work: Callable[[], object], matching: str = "") -> tuple[int, list[int]]:
-    """Return how many statements of the tables it sends, and in how many tasks each is done."""
+    """Return the number of statements that `work` sends, and the numbers of their tasks."""
     with CaptureQueriesContext(connection) as sent:
         work()
     statements = [each["sql"] for each in sent if "shorturl_" in each["sql"]]
@@ -156,7 +156,7 @@ def follow(operation: str, name: str, key: str) -> tuple[int, int]:
     return ShortUrl.objects.with_total_hits(key).get().total_hits, visits or 0
 
 
-def test_what_was_there_is_kept_and_twice_there_is_nothing_to_do(
+def test_rows_are_kept_and_a_second_run_has_nothing_to_do(
     distributed: tuple[int, int],
 ) -> None:
     assert distributed == (DUE, DUE)
@@ -175,12 +175,12 @@ def test_each_hit_is_counted(operation: str, name: str) -> None:
         cursor.execute(NODES, [key, [model._meta.db_table for model in citus.BY_KEY]])
         assert cursor.fetchone() == (1,)
     if TABLES[operation][name][0] == SINGLE_SHARD:
-        assert tasks(partial(call, operation, name, key))[1] == [1], "each is one node's"
+        assert tasks(partial(call, operation, name, key))[1] == [1], "each runs on one node"
 
 
 @pytest.mark.parametrize(("operation", "name"), MAKING)
 def test_links_are_made(operation: str, name: str) -> None:
-    """Several threads want one key, target or answer, or a quota: none gets what another has."""
+    """Several threads compete for a key, target, answer or quota, and each is given once."""
     target = f"{TARGET}{operation}/{name}"
     links = ShortUrl.objects.filter(target_url=target)
     keys = [f"{operation[:3]}-{name}"[:16] + f"-{number}" for number in range(DUE)]
@@ -214,7 +214,7 @@ def test_links_are_made(operation: str, name: str) -> None:
 
 
 def fill(keys: list[str], now: datetime) -> int:
-    """Add visits of so many kinds that they are compacted, coarsened and rolled up; return them."""
+    """Add visits of enough kinds to be compacted, coarsened and rolled up; return their number."""
     hour = now.replace(minute=0, second=0, microsecond=0)
     ages = [timedelta(hours=1), timedelta(days=3), timedelta(days=20), timedelta(days=800)]
     rows = [
@@ -232,12 +232,12 @@ def test_a_roll_up(settings: Settings) -> None:
     settings.SHORTURL_ROLLING_UP = "by_key"
     keys, now = [f"rolled-up-{number}" for number in range(3)], timezone.now()
     emptied(*keys)
-    # What other strategies have counted, and `manage.py roll_up` would move by many keys at once.
+    # `manage.py roll_up` would move partial counts of other strategies by many keys at once.
     PartialCount.objects.all().delete()
     due = fill(keys, now)
     in_threads(lambda _: roll_up_visits(now))
     due += fill(keys, now)
-    assert tasks(partial(roll_up_visits, now), CHANGES)[1] == [1], "each change is one node's"
+    assert tasks(partial(roll_up_visits, now), CHANGES)[1] == [1], "each change is on one node"
     visits = VisitCount.objects.filter(short_url__key__in=keys)
     assert visits.each_once().aggregate(visits=Sum("hits"))["visits"] == due
     # Of three links at four times: sixty referrers, and one value of each other dimension.
@@ -288,7 +288,7 @@ def test_hits_are_collected_by_key_and_node(monkeypatch: pytest.MonkeyPatch) -> 
     assert None not in [places.of(each) for each in keys]
 
 
-def test_a_page_about_one_link_is_one_nodes_work() -> None:
+def test_a_page_about_one_link_uses_one_node() -> None:
     emptied("known", "made")
     User.objects.filter(username="one shard").delete()
     user, client = User.objects.create_user("one shard"), Client()
@@ -306,7 +306,7 @@ def test_a_page_about_one_link_is_one_nodes_work() -> None:
         assert statuses[0] in (200, 302, 303), path
 
 
-def test_what_the_checks_say(settings: Settings) -> None:
+def test_the_checks(settings: Settings) -> None:
     """A role's lock_timeout reaches the workers; a service with DATABASE_CITUS=off is refused."""
     said = []
     for command in ("SET lock_timeout = '500ms'", "RESET lock_timeout"):

@@ -1,4 +1,4 @@
-"""Citus where there is none; a cluster that CITUS_URL names runs on_citus.py, too."""
+"""Support of Citus, without a cluster; with CITUS_URL on_citus.py runs on that cluster."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ from shorturl import operations
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.skipif("CITUS_URL" not in os.environ, reason="it takes a cluster, named by CITUS_URL")
+@pytest.mark.skipif("CITUS_URL" not in os.environ, reason="CITUS_URL names no cluster")
 def test_on_a_cluster() -> None:
     cluster = {
         "DATABASE_URL": os.environ["CITUS_URL"],
@@ -34,7 +34,7 @@ def test_on_a_cluster() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_a_walk_through_the_service_is_answered_without_a_cluster(settings: Settings) -> None:
+def test_a_walk_through_the_service_without_a_cluster(settings: Settings) -> None:
     settings.LOCAL, settings.SHORTURL_VISITS = True, "one_transaction"
     citus_walk.walk()
 
@@ -47,11 +47,11 @@ def test_what_a_walk_through_the_service_is_answered_without_a_cluster(settings:
     [
         ([], r"This database has no Citus: .* CREATE EXTENSION citus"),
         (["--undo"], "no Citus, so none of its tables is distributed"),
-        (["--strategies", "--undo"], "--strategies goes alone, without --dry-run and --undo"),
-        (["--strategies", "--dry-run"], "--strategies goes alone, without --dry-run and --undo"),
+        (["--strategies", "--undo"], "--strategies cannot be used with --dry-run or --undo"),
+        (["--strategies", "--dry-run"], "--strategies cannot be used with --dry-run or --undo"),
     ],
 )
-def test_what_cannot_be_done_is_told(arguments: list[str], said: str) -> None:
+def test_an_impossible_command_is_refused(arguments: list[str], said: str) -> None:
     with pytest.raises(CommandError, match=said):
         call_command("distribute", *arguments)
 
@@ -71,8 +71,8 @@ def test_without_the_extension_the_sql_is_shown(capsys: pytest.CaptureFixture[st
     assert undone.count("SELECT undistribute_table") == shown.out.count("SELECT create_")
 
 
-def test_accounts_and_what_is_tied_to_them_are_on_every_node() -> None:
-    """In the order of their foreign keys; what nothing ties to them stays a plain table."""
+def test_accounts_and_tables_tied_to_them_are_on_every_node() -> None:
+    """In the order of their foreign keys; other tables stay plain ones."""
     order = [model._meta.db_table for model in citus.reference_models()]
     assert {"auth_user", "shorturl_apitoken", "django_admin_log"} < {*order}
     assert {*order}.isdisjoint({"django_session", "shorturl_spending", "shorturl_keptanswer"})
@@ -80,12 +80,12 @@ def test_accounts_and_what_is_tied_to_them_are_on_every_node() -> None:
     assert order.index("django_content_type") < order.index("auth_permission")
 
 
-# --- The checks; the cluster's answers are the test's own ----------------------------------------
+# --- The checks; the tests make the answers of the cluster ---------------------------------------
 
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
-    """Have the checks find a coordinator, and settings as they are there by default."""
+    """Have the checks find a coordinator, and the default settings of a cluster."""
     monkeypatch.setattr(citus, "is_distributed", lambda: True)
     monkeypatch.setattr(citus, "COORDINATOR", "SELECT")
     settings.DATABASE_CITUS, settings.DATABASE_LOCK_TIMEOUT = True, 0
@@ -96,14 +96,14 @@ def found() -> dict[str, str]:
     return {str(each.id): f"{each.msg} {each.hint}" for each in check_citus()}
 
 
-def test_a_setting_before_its_time(settings: Settings) -> None:
+def test_database_citus_before_distribute(settings: Settings) -> None:
     assert found() == {}
     settings.DATABASE_CITUS = True
     assert "Run manage.py distribute" in found()["project.W007"]
 
 
 @pytest.mark.usefixtures("cluster")
-def test_what_cannot_run_there_is_refused_and_what_is_slow_is_told(
+def test_settings_that_cannot_run_are_refused_and_slow_ones_warned_of(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert found() == {}
@@ -129,14 +129,14 @@ LOCK_TIMEOUTS = """
 
 
 @pytest.mark.usefixtures("cluster")
-def test_workers_without_a_lock_timeout_are_named_and_the_command(settings: Settings) -> None:
+def test_a_warning_names_workers_without_a_lock_timeout(settings: Settings) -> None:
     with connection.cursor() as cursor:
         cursor.execute(LOCK_TIMEOUTS)
     role = connection.settings_dict["USER"] or "postgres"
-    assert found() == {}, "no limit is wanted"
+    assert found() == {}, "no limit is set"
     settings.DATABASE_LOCK_TIMEOUT = 1
     assert found()["project.W009"] == (
-        f"The role {role} has no lock_timeout on one:5432: who waits for a row there waits "
+        f"The role {role} has no lock_timeout on one:5432: a statement waits for a row there "
         f"until statement_timeout. On the coordinator: ALTER ROLE {role} SET lock_timeout = '500ms'"
     )
 
@@ -147,7 +147,7 @@ def test_every_strategy_has_a_line_in_the_tables() -> None:
     }
 
 
-def test_the_profile_chooses_what_is_one_nodes_work(load: Load) -> None:
+def test_the_profile_chooses_strategies_of_one_node(load: Load) -> None:
     services = YAML(typ="safe", pure=True).load(ROOT / "docker-compose.yml")["services"]
     environment = services["citus-web"]["environment"]
     names = ("DATABASE_CITUS", *map(operations.setting, TABLES))
@@ -158,9 +158,9 @@ def test_the_profile_chooses_what_is_one_nodes_work(load: Load) -> None:
     assert {ways[operation] for operation in one_node} == {SINGLE_SHARD}
 
 
-# --- Where keys are ------------------------------------------------------------------------------
+# --- The nodes of keys ---------------------------------------------------------------------------
 
-# The catalogue and the function that are asked; here, a key of one letter is on node 1.
+# The catalogue and the function of LOOK_UP; here, a key of one letter is on node 1.
 CATALOGUE = """
     CREATE TEMP TABLE pg_dist_placement AS
         SELECT node AS shardid, node AS groupid FROM generate_series(1, 2) AS node;

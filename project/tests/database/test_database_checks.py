@@ -1,4 +1,4 @@
-"""What the database says against the settings."""
+"""The system checks of the database."""
 
 import time
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_connections_are_added_up_over_all_machines() -> None:
         most = int(cursor.fetchone()[0])
         cursor.execute("SHOW superuser_reserved_connections")
         reserved = int(cursor.fetchone()[0])
-    # Each worker of 4 threads may have 10 connections, so this is all there are, and then one more.
+    # A worker of 4 threads may have 10 connections: `fits` workers are the most, and then one more.
     fits = (most - reserved) // 10
     with override_settings(MACHINES=1, WORKERS=fits, THREADS=4):
         assert found() == []
@@ -30,15 +30,15 @@ def test_connections_are_added_up_over_all_machines() -> None:
         (said,) = found()
     assert said == (
         f"The service may open {10 * (fits + 1)} connections: MACHINES {fits + 1} × WORKERS 1 × "
-        f"(THREADS 4 + 6); PostgreSQL takes {most - reserved}: max_connections {most} less "
-        f"{reserved} that are reserved."
+        f"(THREADS 4 + 6). PostgreSQL allows {most - reserved}: max_connections {most} less "
+        f"{reserved} reserved ones."
     )
     with override_settings(MACHINES=fits + 1, WORKERS=1, THREADS=4, DATABASE_POOLER="transaction"):
-        assert said not in found()  # they are PgBouncer's
+        assert said not in found()  # the connections are PgBouncer's
 
 
 @pytest.mark.django_db
-def test_clocks_that_differ_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warning_of_clocks_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + 90)
     (said,) = found()
@@ -46,7 +46,7 @@ def test_clocks_that_differ_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.django_db
-def test_an_address_that_does_not_answer_is_told(load: Load, tmp_path: Path) -> None:
+def test_a_warning_of_an_address_that_does_not_answer(load: Load, tmp_path: Path) -> None:
     url = f"postgres://somebody@/shorturl?host={tmp_path}"
     nobody = load(DATABASE_URL=url, SHORTURL_LOCAL="on")["SERVICE_DATABASE"]
     with override_settings(SERVICE_DATABASE=nobody):

@@ -1,4 +1,4 @@
-"""The limit on waiting for PostgreSQL that does not need PostgreSQL's help."""
+"""The client's time limit on waiting for PostgreSQL."""
 
 import socket
 import time
@@ -17,7 +17,7 @@ FOREVER = "SELECT pg_sleep(3600)"
 
 @pytest.fixture(autouse=True)
 def installed() -> Iterator[None]:
-    """Wait with a deadline, as a process that serves requests does."""
+    """Install the deadline, as in a worker."""
     before = extensions.get_wait_callback()
     deadlines.install()
     yield
@@ -25,7 +25,7 @@ def installed() -> Iterator[None]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_statement_ends_at_the_deadline_and_takes_its_connection_along() -> None:
+def test_a_statement_ends_at_the_deadline_and_its_connection_is_closed() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = 0")
         with (
@@ -36,7 +36,7 @@ def test_a_statement_ends_at_the_deadline_and_takes_its_connection_along() -> No
     assert connection.connection.closed
     connection.close()
     with connection.cursor() as cursor:
-        # Outside of the block, as in commands, a statement takes its time.
+        # Outside of the block, as in commands, a statement has no limit.
         cursor.execute("SELECT pg_sleep(%s)", [2 * LIMIT])
 
 
@@ -64,7 +64,7 @@ def test_a_block_within_another_shortens_the_limit_and_leaves_the_rest(
 
 
 def full(listening: socket.socket) -> socket.socket:
-    """Fill the queue of a socket that nobody accepts from: the next client gets no answer."""
+    """Fill the queue of a socket that does not accept: the next client gets no answer."""
     filler = socket.socket()
     filler.setblocking(False)
     filler.connect_ex(listening.getsockname())
@@ -73,7 +73,7 @@ def full(listening: socket.socket) -> socket.socket:
 
 @pytest.mark.django_db(transaction=True)
 def test_an_address_without_an_answer_is_given_up_for_the_next_one() -> None:
-    """A connect_timeout is for each address, as libpq has it when it does the waiting."""
+    """connect_timeout is for each address, as in libpq."""
     given = connection.get_connection_params()
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""`manage.py migrate` when more than one process runs it, or one that may not."""
+"""`manage.py migrate` in several processes, without the right, and beside other sessions."""
 
 import secrets
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def test_two_at_once_on_an_empty_database(project_copy: Path) -> None:
     assert sorted("No migrations to apply" in each.stdout for each in ended) == [False, True]
 
 
-def test_a_role_that_may_not_is_one_line(project_copy: Path) -> None:
+def test_a_role_without_the_right_gets_one_line(project_copy: Path) -> None:
     role = f"shorturl_{secrets.token_hex(8)}"
     with database(f"{role}_migrations") as url, connection.cursor() as cursor:
         cursor.execute(f"CREATE ROLE {role}")
@@ -70,7 +70,7 @@ SQUASHED = ("shorturl", "0001_squashed_0012_counts_by_key")
 
 @pytest.fixture
 def before_the_squash() -> Iterator[MigrationRecorder]:
-    """Have the database say that it has only the migrations that the squashed one replaces."""
+    """Record only the migrations that the squashed one replaces."""
     recorder = MigrationRecorder(connection)
     before = recorder.applied_migrations()
     recorder.record_unapplied(*SQUASHED)
@@ -85,7 +85,7 @@ def test_a_database_from_before_the_squash_goes_on(before_the_squash: MigrationR
     assert SQUASHED in before_the_squash.applied_migrations()
 
 
-def test_an_older_database_is_told_what_to_do(before_the_squash: MigrationRecorder) -> None:
+def test_an_older_database_is_refused(before_the_squash: MigrationRecorder) -> None:
     before_the_squash.record_unapplied("shorturl", "0012_counts_by_key")
     with pytest.raises(CommandError, match=r"lacks shorturl\.0012_counts_by_key"):
         call_command("migrate", verbosity=0)
@@ -104,7 +104,7 @@ def test_a_table_in_use_is_one_line_and_nothing_is_done(monkeypatch: pytest.Monk
 
 
 def test_the_lock_belongs_to_a_transaction_that_no_timeout_ends() -> None:
-    """So PgBouncer keeps it on one connection of the server, and nothing stays behind there."""
+    """So PgBouncer keeps it in one session, and it does not stay behind there."""
     told = []
     with alone("default", waiting=lambda: told.append("the first")) as keeper:
         with keeper.cursor() as cursor:
@@ -114,7 +114,7 @@ def test_the_lock_belongs_to_a_transaction_that_no_timeout_ends() -> None:
 
         def waiting() -> None:
             told.append("the second")
-            keeper.rollback()  # and with it the lock is free
+            keeper.rollback()  # releases the lock
 
         with alone("default", waiting=waiting) as second:
             assert locks() == 1
@@ -124,7 +124,7 @@ def test_the_lock_belongs_to_a_transaction_that_no_timeout_ends() -> None:
 
 
 def locks() -> int:
-    """Return how many have the migration lock in the tests' database; others may have theirs."""
+    """Return the number of holders of the migration lock in the tests' database."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database "

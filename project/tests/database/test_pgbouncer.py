@@ -1,4 +1,4 @@
-"""The service's connection through a PgBouncer in transaction mode, where one is installed."""
+"""The service's connection through a PgBouncer in transaction mode, if PgBouncer is installed."""
 
 import os
 import re
@@ -41,13 +41,13 @@ def given() -> dict[str, Any]:
 
 
 @pytest.fixture
-def past_it(given: dict[str, Any]) -> str:
+def direct_url(given: dict[str, Any]) -> str:
     return "postgres://{user}@/{dbname}?host={host}&port={port}".format(**given)
 
 
 @pytest.fixture
 def told(load: Load) -> Told:
-    """Return a function that returns what the checks say of these variables, by number."""
+    """Return a function that returns the messages of the checks with these variables."""
 
     def told(limits: dict[str, int] = NO_LIMITS, **variables: str) -> list[str]:
         loaded = load(SHORTURL_LOCAL="on", **variables)
@@ -59,10 +59,8 @@ def told(load: Load) -> Told:
     return told
 
 
-def test_rows_are_read_to_the_end_whichever_session_the_next_statement_gets(
-    load: Load, given: dict[str, Any]
-) -> None:
-    """Forms read their choices with iterator(), which by itself keeps a cursor on the server.
+def test_iterator_reads_all_rows_in_any_session(load: Load, given: dict[str, Any]) -> None:
+    """Forms read their choices with iterator(), which by default keeps a cursor on the server.
 
     The other client takes the session that has just become free, with the cursor in it.
     """
@@ -85,7 +83,7 @@ def test_rows_are_read_to_the_end_whichever_session_the_next_statement_gets(
                 other.rollback()
             finally:
                 connections["default"] = own
-        # It refuses without the setting: nobody runs behind it by mistake, without the limits.
+        # Without the setting PgBouncer refuses, so no service runs behind it without the limits.
         with pytest.raises(OperationalError, match="unsupported startup parameter: options"):
             unaware.ensure_connection()
     assert read == expected
@@ -100,27 +98,27 @@ IGNORING = "ignore_startup_parameters = options"
         ("transaction", "transaction", "", ""),
         ("session", "transaction", "", "W003: DATABASE_URL leads to a PgBouncer in session mode"),
         ("statement", "transaction", "", "E003: DATABASE_URL leads to a PgBouncer in statement"),
-        ("transaction", "none", "", "E002: DATABASE_URL leads to a PgBouncer, which takes no sett"),
+        ("transaction", "none", "", "E002: DATABASE_URL leads to a PgBouncer that refuses"),
         ("transaction", "none", IGNORING, "E002: DATABASE_URL leads to a PgBouncer in transaction"),
         ("session", "none", IGNORING, ""),
         ("", "transaction", "", "W003: DATABASE_POOLER is transaction, and DATABASE_URL leads to"),
         ("", "none", "", ""),
     ],
 )
-def test_how_it_pools_has_to_be_what_is_expected(
-    told: Told, given: dict[str, Any], past_it: str, mode: str, pooler: str, more: str, said: str
+def test_the_pool_mode_has_to_match_the_setting(
+    told: Told, given: dict[str, Any], direct_url: str, mode: str, pooler: str, more: str, said: str
 ) -> None:
     with own_pgbouncer(given, mode=mode or "session", more=more) as pgbouncer:
-        url = pgbouncer.url if mode else past_it
+        url = pgbouncer.url if mode else direct_url
         found = "".join(told(DATABASE_URL=url, DATABASE_POOLER=pooler))
     assert found.startswith(said) if said else not found
 
 
-def test_limits_that_its_sessions_have_not(told: Told, given: dict[str, Any]) -> None:
-    """Nor can the service give them any: of those that the settings have, it warns."""
+def test_a_warning_of_limits_that_its_sessions_lack(told: Told, given: dict[str, Any]) -> None:
+    """The service cannot set them. It warns of those in the settings."""
     alter = f"ALTER DATABASE {connection.ops.quote_name(given['dbname'])}"
     with connection.cursor() as cursor, own_pgbouncer(given) as pgbouncer:
-        # Which the role, or PgBouncer, may do as well.
+        # The role or PgBouncer may have the limit as well.
         cursor.execute(f"{alter} SET lock_timeout = '500ms'")
         variables = {"DATABASE_URL": pgbouncer.url, "DATABASE_POOLER": "transaction"}
         try:
@@ -136,16 +134,16 @@ def test_limits_that_its_sessions_have_not(told: Told, given: dict[str, Any]) ->
 
 
 def test_a_direct_url_has_to_lead_to_the_same_database(
-    told: Told, given: dict[str, Any], past_it: str
+    told: Told, given: dict[str, Any], direct_url: str
 ) -> None:
     with own_pgbouncer(given) as pgbouncer:
         variables = {"DATABASE_URL": pgbouncer.url, "DATABASE_POOLER": "transaction"}
-        assert told(**variables, DATABASE_DIRECT_URL=past_it) == []
+        assert told(**variables, DATABASE_DIRECT_URL=direct_url) == []
         for direct, said in {
-            past_it.replace(given["dbname"], "postgres"): (
+            direct_url.replace(given["dbname"], "postgres"): (
                 "E008: DATABASE_DIRECT_URL leads to another database"
             ),
-            past_it.replace(given["dbname"], "no_such_database"): (
+            direct_url.replace(given["dbname"], "no_such_database"): (
                 "W005: DATABASE_DIRECT_URL does not answer: .*no_such_database"
             ),
             pgbouncer.url: "W005: DATABASE_DIRECT_URL .*unsupported startup parameter",
@@ -154,7 +152,7 @@ def test_a_direct_url_has_to_lead_to_the_same_database(
             assert re.match(said, found), found
 
 
-def test_commands_go_past_it(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_bypass_it(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     variables = {"DATABASE_URL": "postgres://a@pooler/x", "DATABASE_POOLER": "transaction"}
     variables |= {"DATABASE_DIRECT_URL": "postgres://a@db/x", "SHORTURL_LOCAL": "on"}
     assert load(**variables)["DATABASES"]["default"]["HOST"] == "pooler"
@@ -167,8 +165,8 @@ def test_commands_go_past_it(load: Load, monkeypatch: pytest.MonkeyPatch) -> Non
         load(**variables | {"DATABASE_DIRECT_URL": "mysql://a@db/x"})
 
 
-# Set something for their session, keep a lock in it, or ask for what it has counted: the next
-# statement need not have that session.
+# They set a parameter of their session, keep a lock in it, or read its statistics. The next
+# statement may have another session.
 OF_A_SESSION = (
     "test_the_database_does_not_answer_in_time",
     "test_the_command_says_what_it_moved",
@@ -184,8 +182,8 @@ OF_A_SESSION = (
 def test_the_services_own_tests_through_it() -> None:
     """All but OF_A_SESSION and those of the explorer, which are skipped: see conftest.py.
 
-    Each transaction begins in a session as new. Else what one test sets for its session would be
-    met by another, in one run and not in the next, and a service that needs it might find it.
+    Each transaction begins in a reset session. Otherwise a parameter that one test sets for its
+    session could reach another test, in one run and not in the next.
     """
     as_new = "server_reset_query_always = 1"
     with own_postgres() as postgres, own_pgbouncer(postgres.address, more=as_new) as pgbouncer:

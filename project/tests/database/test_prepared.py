@@ -1,4 +1,4 @@
-"""Prepared statements: sent as such once in a session, and never in the way."""
+"""Prepared statements: prepared once in a session, and without a change of any result."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from shorturl.strategies.recording_visits import combined
 from shorturl.visits.classification import Visit
 
 pytestmark = pytest.mark.django_db(transaction=True)
-# How often each was sent with the one plan that is kept, and how often it was planned for it.
+# The number of executions with the generic plan, and with custom plans.
 SENT = "SELECT generic_plans, custom_plans FROM pg_prepared_statements"
 
 
 @pytest.fixture(autouse=True)
 def link() -> ShortUrl:
-    connection.close()  # with what others have prepared
+    connection.close()  # with the statements that other tests have prepared
     return ShortUrl.objects.create(key="a", target_url="https://a.example/")
 
 
@@ -47,7 +47,7 @@ def test_a_statement_is_planned_once_in_a_session() -> None:
     assert counted() == (4, 4)
 
 
-def test_what_another_has_discarded_or_changed_is_prepared_again() -> None:
+def test_a_discarded_or_invalid_statement_is_prepared_again() -> None:
     follow()
     with connection.cursor() as cursor:
         cursor.execute("DISCARD ALL")
@@ -64,8 +64,8 @@ def test_what_another_has_discarded_or_changed_is_prepared_again() -> None:
     assert counted() == (5, 5)
 
 
-def test_one_that_is_there_already_is_the_same() -> None:
-    """An interrupt after PREPARE, or a pooler that the settings do not know of: other sessions."""
+def test_a_statement_that_exists_already_is_used() -> None:
+    """After an interrupt behind PREPARE, or with a pooler that the settings do not name."""
     follow()
     _statements[connection.connection].clear()
     follow(times=2)
@@ -73,9 +73,9 @@ def test_one_that_is_there_already_is_the_same() -> None:
     assert counted() == (3, 3)
 
 
-# As Citus refuses a WITH that changes rows, where the server would keep a plan of it.
-ONLY_AS_IT_IS = """
-    CREATE OR REPLACE FUNCTION pg_temp.as_it_is(text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+# It fails in a prepared statement, as a WITH that changes rows does on Citus.
+ONLY_UNPREPARED = """
+    CREATE OR REPLACE FUNCTION pg_temp.unprepared(text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
         IF EXISTS (SELECT FROM pg_prepared_statements) THEN
             RAISE 'not with a plan' USING ERRCODE = '0A000';
         END IF;
@@ -84,7 +84,7 @@ ONLY_AS_IT_IS = """
 """
 
 
-def test_what_cannot_be_prepared_is_tried_once_in_a_session() -> None:
+def test_a_statement_that_cannot_be_prepared_is_tried_once_in_a_session() -> None:
     sent: list[str] = []
 
     def note(execute: Any, sql: str, *rest: Any) -> Any:
@@ -92,10 +92,10 @@ def test_what_cannot_be_prepared_is_tried_once_in_a_session() -> None:
         return execute(sql, *rest)
 
     with connection.cursor() as cursor:
-        cursor.execute(ONLY_AS_IT_IS)
+        cursor.execute(ONLY_UNPREPARED)
         with connection.execute_wrapper(prepared), connection.execute_wrapper(note):
             for _ in range(2):
-                cursor.execute("SELECT pg_temp.as_it_is(%s)", ["a"])
+                cursor.execute("SELECT pg_temp.unprepared(%s)", ["a"])
                 assert cursor.fetchone() == ("a",)
     assert sent == ["SET", "EXECUTE", "DEALLOCATE", "SELECT", "SELECT"]
     follow(times=2)

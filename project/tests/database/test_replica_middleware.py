@@ -1,4 +1,4 @@
-"""What the middleware decides, without a replica; loadtests/tests/test_replica.py has one."""
+"""The middleware's decisions without a replica; loadtests/tests/test_replica.py uses one."""
 
 import logging
 import time
@@ -31,7 +31,7 @@ def where() -> str:
 
 
 def asked(path: str, status: int = 200) -> tuple[list[str], Near]:
-    """Return where a GET reads, with `status` as what comes of it on the replica."""
+    """Return where a GET reads, if the replica's answer has this status."""
     places: list[str] = []
 
     def view(request: HttpRequest) -> HttpResponse:
@@ -48,7 +48,7 @@ def asked(path: str, status: int = 200) -> tuple[list[str], Near]:
 def test_a_replica_that_is_too_old_is_not_read(
     monkeypatch: pytest.MonkeyPatch, settings: Any, age: int, is_read: bool
 ) -> None:
-    """It has replayed what the primary had so many seconds ago, and nothing since."""
+    """It has replayed the log of the primary up to `age` seconds ago."""
     settings.DATABASE_REPLICA_LAG = 10
     asked = replica.Replica()
     replayed = (True, "0/100")
@@ -64,7 +64,7 @@ def test_a_replica_that_is_too_old_is_not_read(
 
 
 @pytest.mark.parametrize("path", ["/abc1234", "/lab/on_conflict/abc1234"])
-def test_what_counts_reads_the_primary(path: str) -> None:
+def test_a_request_that_counts_reads_the_primary(path: str) -> None:
     assert asked(path)[0] == ["default"]
 
 
@@ -76,7 +76,7 @@ def test_the_primary_is_asked_again_and_only_an_outage_turns_it_off(status: int,
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_that_is_frozen_leaves_the_primary_its_time(settings: Any) -> None:
+def test_a_frozen_replica_leaves_the_primary_time(settings: Any) -> None:
     settings.DATABASE_CONNECT_TIMEOUT = LIMIT
 
     def view(request: HttpRequest) -> HttpResponse:
@@ -96,9 +96,9 @@ def test_one_that_is_frozen_leaves_the_primary_its_time(settings: Any) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_has_written_reads_the_primary_though_the_position_is_unknown() -> None:
+def test_a_client_that_has_written_reads_the_primary_if_the_position_is_unknown() -> None:
     connection.ensure_connection()
-    connection.connection.close()  # which an InterfaceError tells
+    connection.connection.close()  # the next statement raises InterfaceError
     middleware = replica.ReplicaMiddleware(lambda request: HttpResponse(status=201))
     cookie = middleware(RequestFactory().post("/api/links")).cookies[replica.COOKIE].value
     connection.close()
@@ -106,7 +106,7 @@ def test_who_has_written_reads_the_primary_though_the_position_is_unknown() -> N
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_of_another_database_is_told_once(
+def test_a_replica_of_another_database_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     connections["replica"] = other = connections["default"].copy()

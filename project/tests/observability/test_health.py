@@ -1,4 +1,4 @@
-"""/healthz and /readyz. The database going away and coming back is in test_unavailable.py."""
+"""/healthz and /readyz. test_unavailable.py stops and starts the database."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from django.test import Client
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_a_probe_comes_with_any_host_by_plain_http_and_is_not_kept(
+def test_a_probe_has_any_host_comes_by_http_and_is_not_stored(
     client: Client, settings: Any, path: str
 ) -> None:
     settings.SECURE_SSL_REDIRECT = True
@@ -24,12 +24,12 @@ def test_a_probe_comes_with_any_host_by_plain_http_and_is_not_kept(
 
 
 def test_healthz_does_not_ask_the_database(client: Client) -> None:
-    """pytest-django fails a test without its mark that does."""
+    """Without its mark, pytest-django fails a test that uses the database."""
     assert client.get("/healthz").json() == {"status": "up"}
 
 
 @pytest.mark.django_db
-def test_readyz_names_the_migrations_that_are_missing(client: Client) -> None:
+def test_readyz_names_missing_migrations(client: Client) -> None:
     assert client.get("/readyz").json() == {"status": "ready"}
     with connection.cursor() as cursor:
         cursor.execute(

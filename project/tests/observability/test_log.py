@@ -1,4 +1,4 @@
-"""What stands in the log. No test waits for the interval: each sums up when it wants to."""
+"""The log. No test waits for the interval: each calls sum_up()."""
 
 import json
 import logging
@@ -56,7 +56,7 @@ def test_the_first_is_written_and_the_others_are_summed_up(
     assert lines() == ["WARNING project.test: away: 0"]
     handler.sum_up()
     assert lines() == ["WARNING project.test: away: 3 (the newest of 3 like it in 10 s)"]
-    # The next one still belongs to the flood; after an interval without one it is a first one.
+    # The next one still belongs to the flood. After an interval without one, it is a first one.
     logger.warning("away: %s", "100%")
     assert lines() == []
     handler.sum_up()
@@ -87,11 +87,9 @@ def test_exceptions_of_different_lines_are_different(lines: Lines) -> None:
     assert sum(line.startswith("ERROR") for line in lines()) == 2
 
 
-def test_more_kinds_than_are_told_apart_take_no_more_lines_or_memory(
-    handler: log.SummingHandler, lines: Lines
-) -> None:
+def test_the_number_of_kinds_is_bounded(handler: log.SummingHandler, lines: Lines) -> None:
     for number in range(log.MOST_KINDS * 3):
-        logging.getLogger("project.test").warning(f"each in words of its own: {number}")
+        logging.getLogger("project.test").warning(f"each in different words: {number}")
     assert len(lines()) == log.MOST_KINDS + 1
     assert len(handler.repeated) == log.MOST_KINDS + 1
     handler.sum_up()
@@ -109,10 +107,10 @@ def test_too_many_fields_are_one_line(client: Client, lines: Lines) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/spring", "/api/links/spring", "/readyz"])
-def test_a_database_that_is_away_is_one_line(
+def test_an_outage_of_the_database_is_one_line(
     client: Client, lines: Lines, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    """Also where the driver has more to say than fits on one."""
+    """Even if the driver's message has several lines."""
 
     def away(*_: object, **__: object) -> None:
         raise OperationalError("refused\n\tIs it running?\n")
@@ -127,7 +125,7 @@ def test_a_database_that_is_away_is_one_line(
 
 
 @pytest.mark.django_db
-def test_a_mistake_of_ours_is_logged_once_with_its_traceback(
+def test_a_bug_is_logged_once_with_its_traceback(
     client: Client, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -142,7 +140,7 @@ def test_a_mistake_of_ours_is_logged_once_with_its_traceback(
     assert sum(line.startswith("ERROR") for line in written) == 1
 
 
-def test_json_has_the_id_that_the_response_has(handler: log.SummingHandler, lines: Lines) -> None:
+def test_json_has_the_id_of_the_response(handler: log.SummingHandler, lines: Lines) -> None:
     configured = DictConfigurator(settings.LOGGING)
     handler.setFormatter(
         configured.configure_formatter({**configured.config["formatters"]["json"]})

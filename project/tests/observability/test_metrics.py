@@ -19,12 +19,12 @@ TOKEN = "a-token-of-the-test"
 
 
 @pytest.mark.exhaustive
-def test_all_workers_are_added_up_for_who_has_the_token(transactional_db: None) -> None:
+def test_the_counts_of_all_workers_are_added_up_and_need_the_token(transactional_db: None) -> None:
     settings = {"WORKERS": "2", "SHORTURL_METRICS_TOKEN": TOKEN}
     link = '{"target_url": "https://a.example/", "key": "a"}'
     with (
         database("shorturl_metrics") as url,
-        # The worker that begins at the end may not hear of it, and is killed after this time.
+        # A worker that starts at the end may miss SIGTERM, and is killed after this time.
         serving(ROOT, "--graceful-timeout=3", DATABASE_URL=url, **settings) as service,
     ):
 
@@ -56,13 +56,13 @@ def test_all_workers_are_added_up_for_who_has_the_token(transactional_db: None) 
         assert counted(redirected) == 20
         assert counted('shorturl_responses_total{status="404",to="redirect"}') == 3
         assert counted('shorturl_responses_total{status="201",to="api"}') == 1
-        # Somebody else has the key: the INSERT that adds nothing is the collision.
+        # The key is taken: the INSERT of no rows is the collision.
         assert counted('shorturl_statements_total{outcome="no rows",verb="INSERT"}') == 1
         # The statement of a redirect begins with WITH and ends in a SELECT.
         assert counted('shorturl_statements_total{outcome="rows",verb="SELECT"}') >= 20
         assert counted("shorturl_connections_in_use") == 0
 
-        # A worker that ends takes nothing with it, and leaves the files of the others alone.
+        # The end of a worker removes no counts, also not those of the others.
         ended, other = psutil.Process(service.process.pid).children()
         ended.send_signal(signal.SIGTERM)
         psutil.wait_procs([ended])
@@ -71,7 +71,7 @@ def test_all_workers_are_added_up_for_who_has_the_token(transactional_db: None) 
         assert other.is_running()
 
 
-def test_the_dashboard_shows_what_there_is() -> None:
+def test_the_dashboard_shows_existing_metrics() -> None:
     shown = (ROOT / "deploy/grafana/dashboards/shorturl.json").read_text()
     ends = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_sum", "_count"]}
     kept = (metrics.RESPONSES, metrics.REFUSED, metrics.STATEMENTS, metrics.SECONDS, metrics.IN_USE)

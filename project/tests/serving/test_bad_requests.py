@@ -1,7 +1,7 @@
-"""Requests that are malformed, or that two servers could read differently: none is carried out.
+"""Requests that are malformed, or that two servers could read differently: none is processed.
 
-Each is sent to the running service as it is, with both of gunicorn's parsers. Where a second
-request may be hidden in it, that one would make a link.
+Each is sent unchanged to the running service, with both of gunicorn's parsers. A second request
+that may be hidden in it would make a link.
 """
 
 import os
@@ -28,7 +28,7 @@ END = b"0\r\n\r\n"
 
 
 def get(line: bytes, *fields: bytes) -> bytes:
-    """Return a request with this line, that of a probe when it is right."""
+    """Return a request with this line, by default that of a probe."""
     return b"\r\n".join([line, b"Host: localhost", CLOSE, *fields, b"", b""])
 
 
@@ -43,7 +43,7 @@ def long(length: bytes) -> bytes:
 
 
 def field(line: bytes) -> bytes:
-    """Return a create with this header field, which is all that is wrong with it."""
+    """Return a create that only this header field makes wrong."""
     return create(LENGTH, CLOSE, line)
 
 
@@ -225,7 +225,7 @@ def service(request: pytest.FixtureRequest, postgres: OwnPostgres) -> Iterator[S
 
 
 def answers(service: Served, data: bytes) -> list[int]:
-    """Return the statuses of all that is answered until the connection ends."""
+    """Return the statuses of all answers until the connection ends."""
     with closing(Client(service.service.url, data)) as client:
         said = b""
         with suppress(ConnectionError):
@@ -234,7 +234,7 @@ def answers(service: Served, data: bytes) -> list[int]:
     return [int(status) for status in STATUS.findall(said)]
 
 
-def test_what_all_of_it_is_made_of_is_right(service: Served) -> None:
+def test_the_parts_of_the_requests_are_right(service: Served) -> None:
     before = service.links()
     assert answers(service, get(b"GET /healthz HTTP/1.1")) == [200]
     assert answers(service, chunks(CHUNK + END)) == [201, 201]
@@ -242,17 +242,17 @@ def test_what_all_of_it_is_made_of_is_right(service: Served) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=map(repr, SHAPES))
-def test_it_is_refused_and_so_is_what_is_behind_it(service: Served, shape: bytes) -> None:
+def test_a_request_and_the_one_behind_it_are_refused(service: Served, shape: bytes) -> None:
     before = service.links()
     (status,) = answers(service, shape)
     assert status in REFUSALS
     assert service.links() == before
 
 
-def test_what_is_expected_changes_no_other_field(service: Served) -> None:
-    """Above all not the one that says whose quota is spent."""
+def test_the_expect_header_changes_no_other_field(service: Served) -> None:
+    """Above all not X-Forwarded-For, which decides whose quota is spent."""
     own = b"X-Forwarded-For: 10.%d.%d.1" % divmod(int(service.service.url.rpartition(":")[2]), 256)
-    # At most one minute ends meanwhile, and with it what is spent.
+    # At most one minute ends meanwhile, and the quota begins anew.
     statuses = [
         answers(service, create(b"Expect: 100-continue, 9.9.%d.1" % number, own, LENGTH, CLOSE))[-1]
         for number in range(2 * LIMIT + 1)

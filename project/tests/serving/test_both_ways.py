@@ -1,4 +1,4 @@
-"""A redirect is answered alike on the event loop (project.asgi) and by Django (project.wsgi)."""
+"""The event loop (project.asgi) and Django (project.wsgi) answer a redirect alike."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -55,7 +55,7 @@ class Both(NamedTuple):
     database: Any
 
     def ask(self, method: str, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
-        """Return what both answer, which is the same."""
+        """Return the answer of both, which is the same."""
         ways = [ask(url, method, path, **headers) for url in (self.loop, self.plain)]
         assert ways[0] == ways[1]
         return ways[0]
@@ -77,7 +77,7 @@ def ask(url: str, method: str, path: str, **headers: str) -> tuple[int, dict[str
         client.request(method, path, headers=named)
         answer = client.getresponse()
         found = {name.lower(): value for name, value in answer.getheaders()}
-        if policy := found.get("content-security-policy"):  # whose directives have no order
+        if policy := found.get("content-security-policy"):  # its directives have no order
             found["content-security-policy"] = "; ".join(sorted(policy.split("; ")))
         kept = {name: value for name, value in found.items() if name not in OF_THE_SERVER}
         return answer.status, kept, answer.read()
@@ -91,7 +91,7 @@ def postgres() -> Iterator[OwnPostgres]:
 
 def both(stack: ExitStack, postgres: OwnPostgres, **environment: str) -> Both:
     settings = {"DATABASE_URL": postgres.url, "WORKERS": "1", **NO_REFUSALS, **environment}
-    settings["DATABASE_LOCK_TIMEOUT"] = "2"  # seconds, of which one is waited for a locked row
+    settings["DATABASE_LOCK_TIMEOUT"] = "2"  # seconds; the wait for a locked row takes one
     loop = stack.enter_context(serving(**settings)).url
     plain = stack.enter_context(serving(ROOT, *PLAIN, **settings)).url
     database = stack.enter_context(closing(psycopg2.connect(postgres.url)))
@@ -162,14 +162,14 @@ def test_another_host_counts_nothing(services: Both) -> None:
     assert services.hits("spring") == before
 
 
-def test_what_prefers_json(services: Both) -> None:
+def test_a_client_that_prefers_json(services: Both) -> None:
     status, headers, body = services.ask("GET", "/used", Accept="application/json")
     assert (status, headers["content-type"]) == (410, "application/json")
     assert b'"state": "used up"' in body
 
 
 def test_a_hit_of_a_banned_target_counts(services: Both) -> None:
-    """What tells the target counts the hit."""
+    """The statement that returns the target counts the hit."""
     before = services.hits("banned")
     _, headers, body = services.ask("GET", "/banned", Accept="application/json")
     assert "location" not in headers
@@ -179,7 +179,7 @@ def test_a_hit_of_a_banned_target_counts(services: Both) -> None:
 
 
 def test_a_link_with_one_use_is_followed_once(services: Both) -> None:
-    """Neither HEAD nor the preview tells its target without the use."""
+    """Neither HEAD nor the preview shows its target."""
     status, headers, _ = services.ask("HEAD", "/once")
     assert (status, services.hits("once")) == (302, (0, 0))
     assert "location" not in headers
@@ -218,7 +218,7 @@ def test_the_location_is_as_django_encodes_it(host: str, rest: str) -> None:
     assert location_of(target_url, frozenset()) == expected.encode()
 
 
-def test_which_hosts_may_ask(settings: Any) -> None:
+def test_which_hosts_are_allowed(settings: Any) -> None:
     settings.ALLOWED_HOSTS = [".example.com"]
     is_ours.cache_clear()
     assert is_ours("a.example.com:80")

@@ -1,4 +1,4 @@
-"""The bodies that are received at a time."""
+"""The limit on bodies that are received at a time."""
 
 import asyncio
 from typing import Any

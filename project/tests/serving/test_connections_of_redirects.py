@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def as_served(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Wait with a deadline and on the event loop, as a worker does."""
+    """Install the deadline and allow statements on the event loop, as in a worker."""
     monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "on")
     before = extensions.get_wait_callback()
     deadlines.install()
@@ -39,7 +39,7 @@ def test_a_connection_that_is_too_old_is_closed_after_the_statement() -> None:
         assert (connection.connection is not None) is is_open
 
 
-def test_statements_wait_at_the_same_time_each_on_a_connection_that_is_used_again() -> None:
+def test_statements_run_at_once_on_connections_that_are_reused() -> None:
     async def test() -> None:
         greenlets = Greenlets()
         several = [greenlets.run(with_connection, sleep, 0.1) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""How the service starts, and what it says when it cannot."""
+"""The start of the service, and its messages when it fails."""
 
 import os
 import re
@@ -46,10 +46,8 @@ def database(name: str) -> Iterator[str]:
 
 @pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
-def test_it_explores_what_the_lab_shows_and_delivers_events_if_it_is_told_to(
-    receiver: Receiver,
-) -> None:
-    """As `make run` does. The first worker explores, and every worker delivers."""
+def test_it_explores_races_and_delivers_events_with_these_settings(receiver: Receiver) -> None:
+    """`make run` sets them. The first worker explores, and every worker delivers."""
     told = {"SHORTURL_LAB_EXPLORE": "on", "SHORTURL_DELIVER": "on"}
     with (
         database("shorturl_as_make_run") as url,

@@ -1,4 +1,4 @@
-"""Which responses may be kept, and what HEAD is answered with."""
+"""Which responses may be stored, the answer to HEAD, and the middleware of API calls."""
 
 from typing import Any
 
@@ -21,12 +21,12 @@ pytestmark = pytest.mark.django_db
         ("/admin", 302),
     ],
 )
-def test_what_may_change_is_not_kept(client: Client, path: str, status: int) -> None:
+def test_a_response_that_may_change_is_not_stored(client: Client, path: str, status: int) -> None:
     response = client.get(path)
     assert (response.status_code, response["Cache-Control"]) == (status, "no-store")
 
 
-def test_a_static_file_is_kept(client: Client, settings: Settings) -> None:
+def test_a_static_file_may_be_stored(client: Client, settings: Settings) -> None:
     settings.WHITENOISE_USE_FINDERS = True
     response = client.get("/static/shorturl/shorturl.css")
     response.close()
@@ -35,7 +35,7 @@ def test_a_static_file_is_kept(client: Client, settings: Settings) -> None:
 
 @pytest.mark.parametrize("path", ["/login", "/healthz"])
 def test_head_is_get_without_the_body(path: str) -> None:
-    """As gunicorn sees it: Django's test client takes the body away by itself."""
+    """As gunicorn sees it: Django's test client removes the body itself."""
     get, head = ask("GET", path), ask("HEAD", path)
     assert get[2]
     assert head == (get[0], get[1], b"")
@@ -54,7 +54,7 @@ def ask(method: str, path: str) -> tuple[str, str | None, bytes]:
     return status, length, body
 
 
-def test_only_a_call_with_a_session_goes_by_the_middleware_of_pages(
+def test_only_a_call_with_a_session_passes_the_middleware_of_pages(
     client: Client, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     passed: list[str] = []

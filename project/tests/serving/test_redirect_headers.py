@@ -1,4 +1,4 @@
-"""All of what GET /<key> answers in each of its cases: the status and every header."""
+"""The status and every header of the answers to /<key>."""
 
 from typing import Any
 from unittest.mock import ANY
@@ -75,7 +75,7 @@ def test_another_method(path: str) -> None:
     assert ShortUrl.objects.get(key="spring").hits == 0
 
 
-def test_what_is_refused_before_the_key_is_looked_at(settings: Any) -> None:
+def test_requests_refused_before_the_key_is_looked_up(settings: Any) -> None:
     assert answer("GET", "/spring", headers={"host": "example.net"}) == (400, REFUSED)
     too_long = b"x" * (settings.SHORTURL_BODY_MAX + 1)
     assert answer("GET", "/spring", too_long) == (413, REFUSED)

