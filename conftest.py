@@ -12,14 +12,13 @@ from django.db import connection
 from django.test import override_settings
 
 PATIENT = " -c lock_timeout=10s -c synchronous_commit=off"
-KEPT = {"django_content_type", "auth_permission"}  # what a migration puts there
+KEPT = {"django_content_type", "auth_permission"}  # filled by migrations
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C reach the programs that tests start, also where the tests run in the background.
+    """Let Ctrl-C reach the programs that tests start, and collect cycles less often.
 
-    A shell has its background jobs ignore it, and the programs they start inherit that. Collect
-    cycles less often, too.
+    A shell makes its background jobs ignore Ctrl-C, and their programs inherit that.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.set_threshold(20_000)  # the default collects after 700 new objects: a twentieth of the time
@@ -27,16 +26,16 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def emptied_by_delete() -> Iterator[None]:
-    """Empty the tables, after a test that commits, by one message of DELETEs instead of TRUNCATE.
+    """Empty the tables after a test that commits by one message of DELETEs instead of TRUNCATE.
 
-    The flush command asks for the tables, has new files written to the disk, and content types and
-    permissions made anew: 80 ms for each of 400 tests, to remove a few rows.
+    Django's flush takes 80 ms: TRUNCATE writes new files, and content types and permissions are
+    created again.
     """
 
     def sql_flush(*_: object, **__: object) -> list[str]:
         from django.contrib.contenttypes.models import ContentType
 
-        ContentType.objects.clear_cache()  # as the signal does that is not sent
+        ContentType.objects.clear_cache()  # as the signal would, which is not sent
         tables = {*connection.introspection.django_table_names()} - KEPT
         names = map(connection.ops.quote_name, sorted(tables))
         return ["; ".join(f"DELETE FROM {name}" for name in names)]  # noqa: S608 - Django's own
@@ -49,13 +48,13 @@ def emptied_by_delete() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def hashed_quickly() -> Iterator[None]:
-    """Hash passwords as fast as can be: the service's hash takes 240 ms on purpose."""
+    """Hash passwords quickly: the service's hash takes 240 ms on purpose."""
     with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
-def static_files_not_looked_for() -> Iterator[None]:
+def static_files_not_listed() -> Iterator[None]:
     """Keep WhiteNoise from listing all static files for each test's client, which takes 15 ms."""
     with override_settings(WHITENOISE_USE_FINDERS=False):
         yield
@@ -63,7 +62,7 @@ def static_files_not_looked_for() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_secret_key() -> Iterator[None]:
-    """Let each run hash networks alike: with a random key, two of eight may share a place."""
+    """Hash networks alike in each run: with a random key, two of eight may have the same hash."""
     with override_settings(SECRET_KEY="for the tests"):  # noqa: S106
         yield
 
@@ -72,15 +71,15 @@ def one_secret_key() -> Iterator[None]:
 def patient_connections() -> None:
     """Wait longer for a lock than the service does, and not for the disk.
 
-    Explorations on a busy machine may have to, and no test's database outlives a crash.
+    An exploration on a busy machine may wait that long. A crash may lose the tests' database.
     """
-    if "options" in connection.settings_dict["OPTIONS"]:  # which PgBouncer takes none of
+    if "options" in connection.settings_dict["OPTIONS"]:  # PgBouncer accepts none
         connection.settings_dict["OPTIONS"]["options"] += PATIENT
 
 
 @pytest.fixture(scope="session", autouse=True)
 def no_explorer_behind_a_pooler() -> Iterator[None]:
-    """Skip what explores schedules where the tests run through PgBouncer."""
+    """Skip explorations where the tests run through PgBouncer."""
 
     def skip(_: object) -> None:
         pytest.skip("the explorer tells sessions apart, and PgBouncer passes them around")
@@ -93,7 +92,7 @@ def no_explorer_behind_a_pooler() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_bans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing be banned, and no statement ask what is, which would be one more now and then."""
+    """Ban nothing, and never read the bans: the statement would be an extra one in some tests."""
     from shorturl.links import bans
 
     monkeypatch.setattr(bans, "known", bans.Known(frozenset(), float("inf")))

@@ -3,8 +3,9 @@
 This module uses asyncio and no database: it is given two functions that start statements. One
 counts hits of several keys and waits for no row. The other one counts hits of one key and may wait.
 It gets the keys that the first one has left out, so that a locked row delays no other key. It also
-gets a key that waits alone while nothing is under way: its statement is cheaper, and waits for one
-of another worker. With keys at several places, a frozen place has at most half of these statements.
+gets a key that waits alone while nothing is under way: its statement is cheaper, and waits if
+another worker's statement has the row. With keys at several places, a frozen place has at most half
+of these statements.
 """
 
 import asyncio
@@ -18,9 +19,9 @@ TOGETHER = 1  # statements for several keys at a time; more of them would each c
 ALONE = 4  # statements for one key at a time
 SAME_PLACE = ALONE // 2  # of these, for keys at the same place
 EVERYWHERE = "everywhere"  # the place of all keys if there is only one
-# Seconds after the end of a statement for which the next one waits for as many new hits as were
-# answered. Clients that follow one link after another come again at once, and fewer statements for
-# as many hits cost less.
+# Seconds. After a statement the next one waits so long for as many new hits as that one answered:
+# clients that follow one link after another come again at once, and one statement for all of them
+# is cheaper than two.
 GATHER = 0.003
 LOOKS = 4  # times that waiting hits are checked within `patience`
 
@@ -95,7 +96,8 @@ class Waiting:
         """Send as many statements as are allowed at a time, unless more hits are expected."""
         self.begins = False
         loop = asyncio.get_running_loop()
-        if self.expected > 0 and (wait := self.gathered - loop.time()) > 0:
+        # Rounded as uvloop's clock is, which has whole milliseconds.
+        if self.expected > 0 and (wait := round(self.gathered - loop.time(), 3)) > 0:
             if self.next_begin is None:
                 self.next_begin = loop.call_later(wait, self.begin_late)
             return
@@ -109,8 +111,7 @@ class Waiting:
                 self.free_together -= 1
                 sent = {key: [hit for hit, _, _ in hits] for key, hits in batch.items()}
                 self.together(sent).add_done_callback(partial(self.end_together, batch))
-        for place in [*self.left]:
-            self.begin_alone(place)
+        self.begin_left()
 
     def begin_late(self) -> None:
         """Send statements although fewer hits have arrived than were expected."""
@@ -124,6 +125,11 @@ class Waiting:
             if (place := self.place(key)) is not None:
                 self.behind[key] = []
                 self.leave(place, key, self.waiting.pop(key))
+
+    def begin_left(self) -> None:
+        """Send as many statements for one key as are allowed."""
+        for place in [*self.left]:
+            self.begin_alone(place)
 
     def begin_alone(self, place: Hashable) -> None:
         """Send as many statements for one key at this place as are allowed."""
@@ -149,6 +155,7 @@ class Waiting:
     def end_together(self, batch: Batch, statement: "asyncio.Future[Mapping[str, Any]]") -> None:
         """Set the results of the counted hits; leave the other keys to `alone`."""
         self.free_together += 1
+        answered = 0
         if error := statement.exception():
             for key, hits in batch.items():
                 self.fail(key, hits, error)
@@ -157,10 +164,12 @@ class Waiting:
             for key, hits in batch.items():
                 if key in counted:
                     tell(hits, [counted[key]] * len(hits))
+                    answered += len(hits)
                     self.release(key)
                 else:
                     self.leave(self.place(key), key, hits)
-        self.begin_after(sum(map(len, batch.values())))
+        self.begin_left()
+        self.begin_after(answered)
 
     def end_alone(
         self,
@@ -171,7 +180,8 @@ class Waiting:
     ) -> None:
         """Set the results of the counted hits. A key with later hits stays with `alone`.
 
-        Other sessions change its row, too, so `together` would leave it out again.
+        Other sessions change its row, too, so `together` would leave it out again. But where others
+        are left to `alone`, it would wait for their rows.
         """
         self.free_alone += 1
         self.under_way[place] -= 1
@@ -179,24 +189,25 @@ class Waiting:
             self.fail(key, hits, error)
         else:
             tell(hits, statement.result())
-            if self.behind[key]:
+            if self.behind[key] and not self.left:
                 self.leave(place, key, self.behind[key])
                 self.behind[key] = []
             else:
                 self.release(key)
-        self.begin_after(len(hits))
+        self.begin_after(0 if error else len(hits))
 
-    def begin_after(self, told: int) -> None:
+    def begin_after(self, answered: int) -> None:
         """Send statements after one has ended that answered so many hits."""
-        self.expected = max(0, self.expected) + told
-        self.gathered = asyncio.get_running_loop().time() + GATHER
+        if self.expected <= 0:  # or a hit could wait for several times GATHER
+            self.expected = 0
+            self.gathered = asyncio.get_running_loop().time() + GATHER
+        self.expected += answered
         self.begin_soon()
 
     def release(self, key: str) -> None:
         """Let the later hits of a key that is no longer under way wait with all others."""
         if later := self.behind.pop(key):
             self.waiting[key] = later
-            self.begin_soon()
 
     def fail(self, key: str, hits: Iterable[Hit], error: BaseException) -> None:
         """Set the error of the hits that were sent, and of the later ones of the key."""

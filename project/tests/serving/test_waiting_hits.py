@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from project.serving import waiting_hits
-from project.serving.waiting_hits import ALONE, SAME_PLACE, Waiting
+from project.serving.waiting_hits import ALONE, SAME_PLACE, TOGETHER, Waiting
 
 PATIENCE = 10.0  # seconds, many times the longest test
 
@@ -47,9 +47,11 @@ class Statements:
         await self.rounds()
         return told
 
-    async def end(self, statements: int = 1, error: Exception | None = None) -> None:
-        """End the oldest statements."""
-        for _ in range(statements):
+    async def end(self, number: int = 1, error: Exception | None = None, of: Any = None) -> None:
+        """End the statements that were sent first, or the one whose result is `of`."""
+        if of is not None:
+            self.open.rotate(-[result for _, result in self.open].index(of))
+        for _ in range(number):
             future, result = self.open.popleft()
             future.set_exception(error) if error else future.set_result(result)
         await self.rounds()
@@ -81,6 +83,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Test], None]]:
         assert not each.waiting.waiting
         assert not each.waiting.behind  # no key without hits is remembered
         assert not each.waiting.left
+        assert each.waiting.free_together == TOGETHER
+        assert each.waiting.free_alone == ALONE
+        assert not +each.waiting.under_way
 
 
 def test_the_next_statement_counts_all_hits_that_came_meanwhile(run: Any) -> None:
@@ -163,6 +168,40 @@ def test_a_locked_row_gets_a_separate_statement_and_delays_no_other_key(run: Any
         assert [*await asyncio.gather(locked, other, behind)] == ["a", "c", "a"]
 
     run(test)
+
+
+def test_a_locked_row_waits_for_no_other_hits_and_they_do_not_wait_for_it(run: Any) -> None:
+    async def test(statements: Statements) -> None:
+        keys = [f"k{number}" for number in range(ALONE)]
+        statements.locked = set(keys)
+        *held, free = await statements.add(*keys, "free")
+        await statements.end()
+        assert await free == "free"
+        assert statements.sent[1:] == [(key, [number]) for number, key in enumerate(keys)]
+        (again,) = await statements.add("free")  # one was answered, and one has come
+        assert statements.sent[1 + ALONE :] == [{"free": [0]}]
+        await statements.end(ALONE + 1)
+        assert await asyncio.gather(*held, again) == [*keys, "free"]
+
+    run(test, gather=PATIENCE, most_keys=10)
+
+
+def test_a_key_with_many_hits_does_not_queue_behind_locked_rows(run: Any) -> None:
+    async def test(statements: Statements) -> None:
+        (first,) = await statements.add("hot")
+        keys = [f"k{number}" for number in range(ALONE + 1)]
+        statements.locked = set(keys)
+        held = await statements.add(*keys)
+        (later,) = await statements.add("hot")
+        await statements.end(of={})  # of which each key is left to `alone`
+        await statements.end(of=["hot"])
+        assert await first == "hot"
+        assert {"hot": [0]} in statements.sent
+        while statements.open:
+            await statements.end()
+        assert await asyncio.gather(later, *held) == ["hot", *keys]
+
+    run(test, most_keys=10)
 
 
 def test_more_locked_rows_than_statements_take_turns(run: Any) -> None:
