@@ -171,10 +171,10 @@ OF_A_SESSION = (
     "test_the_database_does_not_answer_in_time",
     "test_the_command_says_what_it_moved",
     "test_hits_are_counted_in_place",
-    "test_a_locked_row_is_left_out_and_waited_for_by_resolve",
+    "test_count_skips_a_locked_row_and_resolve_waits_for_it",
     "test_a_request_that_is_still_in_progress",
-    "test_a_lock_that_the_work_waits_for_is_no_request_in_progress",
-    "test_links_are_in_though_the_table_cannot_be_analyzed",
+    "test_a_lock_timeout_of_the_work_is_not_a_request_in_progress",
+    "test_links_are_imported_although_analyze_fails",
 )
 
 
