@@ -214,11 +214,13 @@ class Composed:
         is_new, mounts = not root.exists(), {"/app": root / "app"}
         for source, there in copied(target):
             place = root / there.relative_to("/")
-            place.mkdir(parents=True, exist_ok=True)
-            if source.is_dir():
-                copy = shutil.copytree(source, place, ignore=IGNORED, dirs_exist_ok=True)
-            else:
-                copy = Path(shutil.copy(source, place))
+            copy = place if source.is_dir() else place / source.name
+            if is_new:  # or a container would find a file empty while it is written again
+                place.mkdir(parents=True, exist_ok=True)
+                if source.is_dir():
+                    shutil.copytree(source, place, ignore=IGNORED, dirs_exist_ok=True)
+                else:
+                    shutil.copy(source, place)
             if not there.is_relative_to("/app"):
                 mounts[str(there / copy.name)] = copy
         (root / "app").mkdir(parents=True, exist_ok=True)
