@@ -21,7 +21,7 @@ def pytest_configure() -> None:
     A shell makes its background jobs ignore Ctrl-C, and their programs inherit that.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    gc.set_threshold(20_000)  # the default collects after 700 new objects: a twentieth of the time
+    gc.set_threshold(20_000)  # the default is 700 new objects, which takes longer
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -195,8 +195,7 @@ def _terminate(*_: Any) -> None:
 def post_worker_init(worker: Any) -> None:
     """Bound the worker's waits for PostgreSQL; leave Ctrl-C to the master, which ends it."""
     deadlines.install()
-    # Each request makes a few hundred objects, almost all without cycles. By default there would be
-    # a collection for every second request.
+    # Requests leave almost no cycles. By default they would be looked for after 700 new objects.
     gc.set_threshold(50_000)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # By default the event loop listens with a backlog of 100. Further connections of a burst would

@@ -60,11 +60,11 @@ class Waiting:
         self.most_keys, self.patience = most_keys, patience
         self.free_together, self.free_alone = TOGETHER, ALONE
         self.under_way: Counter[Hashable] = Counter()  # statements for one key, by its place
-        # Every hit that is not sent yet is in one of these three.
+        # Every hit that is not sent yet is in one of these two.
         self.waiting: Batch = {}
-        self.behind: Batch = {}  # the later hits of each key that is under way
-        # For `alone`, by place; the place that was served last is the last one.
-        self.left: dict[Hashable, deque[tuple[str, list[Hit]]]] = {}
+        self.behind: Batch = {}  # of each key that is under way or left
+        # The keys for `alone`, by place; the place that was served last is the last one.
+        self.left: dict[Hashable, deque[str]] = {}
         self.expected = 0  # new hits, until `gathered`
         self.gathered = 0.0
         self.begins = False  # begin() runs in the next round of the event loop
@@ -123,8 +123,8 @@ class Waiting:
         if len(self.waiting) == 1 and self.free_together and self.free_alone == ALONE:
             (key,) = self.waiting
             if (place := self.place(key)) is not None:
-                self.behind[key] = []
-                self.leave(place, key, self.waiting.pop(key))
+                self.behind[key] = self.waiting.pop(key)
+                self.leave(place, key)
 
     def begin_left(self) -> None:
         """Send as many statements for one key as are allowed."""
@@ -136,10 +136,10 @@ class Waiting:
         most = ALONE if place == EVERYWHERE else SAME_PLACE
         while place in self.left and self.free_alone and self.under_way[place] < most:
             left = self.left.pop(place)
-            key, hits = left.popleft()
+            key = left.popleft()
             if left:
                 self.left[place] = left
-            hits, self.behind[key] = still_wanted(hits + self.behind[key]), []
+            hits, self.behind[key] = still_wanted(self.behind[key]), []
             if hits:
                 self.free_alone -= 1
                 self.under_way[place] += 1
@@ -148,9 +148,9 @@ class Waiting:
             else:
                 self.release(key)
 
-    def leave(self, place: Hashable, key: str, hits: list[Hit]) -> None:
-        """Leave the hits of a key to `alone`."""
-        self.left.setdefault(place, deque()).append((key, hits))
+    def leave(self, place: Hashable, key: str) -> None:
+        """Leave the hits that are behind a key to `alone`."""
+        self.left.setdefault(place, deque()).append(key)
 
     def end_together(self, batch: Batch, statement: "asyncio.Future[Mapping[str, Any]]") -> None:
         """Set the results of the counted hits; leave the other keys to `alone`."""
@@ -167,7 +167,8 @@ class Waiting:
                     answered += len(hits)
                     self.release(key)
                 else:
-                    self.leave(self.place(key), key, hits)
+                    self.behind[key] = hits + self.behind[key]
+                    self.leave(self.place(key), key)
         self.begin_left()
         self.begin_after(answered)
 
@@ -190,8 +191,7 @@ class Waiting:
         else:
             tell(hits, statement.result())
             if self.behind[key] and not self.left:
-                self.leave(place, key, self.behind[key])
-                self.behind[key] = []
+                self.leave(place, key)
             else:
                 self.release(key)
         self.begin_after(0 if error else len(hits))
@@ -219,14 +219,13 @@ class Waiting:
         """Refuse the hits that have waited too long."""
         loop = asyncio.get_running_loop()
         too_early = loop.time() - self.patience
-        of_left = (hits for left in self.left.values() for _, hits in left)
-        for hits in chain(self.waiting.values(), self.behind.values(), of_left):
+        for hits in chain(self.waiting.values(), self.behind.values()):
             for _, told, since in hits:
                 if since > too_early:
                     break
                 if not told.done():
                     told.set_exception(TimeoutError())
-        wait = self.waiting or self.left or any(self.behind.values())
+        wait = self.waiting or any(self.behind.values())
         self.next_look = loop.call_later(self.patience / LOOKS, self.look) if wait else None
 
 
