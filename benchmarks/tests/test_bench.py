@@ -52,6 +52,21 @@ def test_the_plan_measures_both_sides_of_every_goal() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_table_of_links_leaves_as_much_room_for_new_versions_as_the_one_in_use() -> None:
+    def options(table: str) -> list[str]:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT reloptions FROM pg_class WHERE relname = %s", [table])
+            return list(cursor.fetchone()[0])
+
+    database.LinkTables([1])
+    try:
+        assert options("links_1") == options(database.IN_USE)
+    finally:
+        database.run("DROP TABLE {}", "links_1")
+        database.run("RESET statement_timeout")
+
+
+@pytest.mark.django_db(transaction=True)
 def test_answers_are_compared_with_counted_hits(monkeypatch: pytest.MonkeyPatch) -> None:
     """10 answers, 2 of them errors, and 5 or 8 hits; an application that counts nothing gets 5."""
     counted = 5

@@ -4,24 +4,37 @@ Each function runs in a greenlet. When psycopg2 has to wait, the greenlet switch
 loop, which resumes it when the connection can be read. So a strategy stays a plain function, and
 its statement needs no thread. The way to a thread and back would take as long as the statement.
 
-On an event loop Django keeps connections by context. No two functions use a context at the same
-time, so each has a separate connection.
+On an event loop Django keeps connections by context. Each greenlet has a context, and so a
+connection. It runs one function after another: a new greenlet would take 20 µs.
 """
 
 import asyncio
 from collections.abc import Callable
 from contextvars import Context
+from functools import partial
 from typing import Any
 
 from greenlet import getcurrent, greenlet
 
 
 class OnTheLoop(greenlet):  # type: ignore[misc]
-    """A function that runs on the event loop."""
+    """Runs functions on the event loop, one after another."""
 
-    def __init__(self, function: Callable[[], Any]) -> None:
-        super().__init__(function)
+    def __init__(self, free: "list[OnTheLoop]") -> None:
+        super().__init__()
+        self.gr_context = Context()
         self.loop = asyncio.get_running_loop()
+        self.free = free
+
+    def run(self, told: "asyncio.Future[Any]", function: Callable[[], Any]) -> None:
+        """Run the function; then be free until there is another one."""
+        while True:
+            try:
+                told.set_result(function())
+            except Exception as error:
+                told.set_exception(error)
+            self.free.append(self)
+            told, function = self.parent.switch()
 
     def readable(self, fileno: int, seconds: float) -> bool:
         """Wait until the socket can be read; return False when that takes longer."""
@@ -51,23 +64,13 @@ class Greenlets:
     """Starts functions on one event loop. Nothing limits how many run at a time."""
 
     def __init__(self) -> None:
-        self.free: list[Context] = []  # each has a connection
+        self.free: list[OnTheLoop] = []
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
         """Start a function; the future gets its result or exception."""
         told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        context = self.free.pop() if self.free else Context()
-
-        def tell() -> None:
-            try:
-                told.set_result(function(*arguments))
-            except Exception as error:
-                told.set_exception(error)
-            self.free.append(context)
-
-        running = OnTheLoop(tell)
-        running.gr_context = context
-        running.switch()
+        one = self.free.pop() if self.free else OnTheLoop(self.free)
+        one.switch(told, partial(function, *arguments))
         return told
 
 

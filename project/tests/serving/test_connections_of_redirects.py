@@ -47,8 +47,8 @@ def test_statements_run_at_once_on_connections_that_are_reused() -> None:
         pids = await asyncio.gather(*several)
         assert len({*pids}) == 4
         assert await greenlets.run(with_connection, sleep, 0) in pids
-        for context in greenlets.free:
-            context.run(connections.close_all)
+        for each in greenlets.free:
+            each.gr_context.run(connections.close_all)
 
     asyncio.run(test())
 
@@ -62,7 +62,7 @@ def test_a_statement_on_the_loop_ends_at_its_deadline(settings: Any) -> None:
         assert isinstance(raised.value.__cause__, OperationalError)
         settings.DATABASE_REQUEST_TIMEOUT = 10
         assert await greenlets.run(with_connection, sleep, 0)
-        for context in greenlets.free:
-            context.run(connections.close_all)
+        for each in greenlets.free:
+            each.gr_context.run(connections.close_all)
 
     asyncio.run(test())

@@ -112,11 +112,11 @@ def count(visits: Mapping[str, Sequence[Visit]]) -> dict[str, tuple[str, int]]:
 
 def as_json(visits: Mapping[str, Sequence[Visit]]) -> str:
     """Return a JSON array of the kinds of visits, each with its key, columns and hits."""
-    kinds = [
-        f'{begun(visit)}, "key": {json.dumps(key)}, "hits": {hits}}}'
-        for key, of_key in visits.items()
-        for visit, hits in Counter(of_key).items()
-    ]
+    hits = Counter((key, visit) for key, of_key in visits.items() for visit in of_key)
+    kinds = (
+        f'{begun(visit)}, "key": {json.dumps(key)}, "hits": {number}}}'
+        for (key, visit), number in hits.items()
+    )
     return f"[{','.join(kinds)}]"
 
 
