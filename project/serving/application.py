@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -36,6 +35,7 @@ class Service:
         self.django, self.metrics = bridge(threads=settings.THREADS), bridge(threads=1)
         collected = operations.following().name in operations.COLLECTED
         self.redirects = Redirects(patience) if collected else None
+        self.is_observed = bool(settings.SHORTURL_METRICS_TOKEN) or settings.LOG_FORMAT == "json"
         self.probes: dict[str, Callable[[], Awaitable[Response]]] = {
             "/healthz": self.healthz,
             "/readyz": self.readyz,
@@ -55,7 +55,10 @@ class Service:
         except Left:
             return
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        async with asyncio.timeout(ANSWER_TIMEOUT) if body else nullcontext():  # sending may wait
+        if not body:
+            await send({"type": "http.response.body"})
+            return
+        async with asyncio.timeout(ANSWER_TIMEOUT):  # sending may wait
             await send({"type": "http.response.body", "body": body})
 
     async def answer(self, scope: Message, receive: Receive) -> Response:
@@ -66,7 +69,7 @@ class Service:
             if self.redirects and method == "GET" and (key := key_of(path)):
                 outcome = await self.redirects.answer(scope, key)
                 if isinstance(outcome, Response):
-                    return finished(scope, outcome)
+                    return finished(scope, outcome) if self.is_observed else outcome
                 known = outcome
             elif (probe := self.probes.get(path)) and method in ("GET", "HEAD"):
                 return finished(scope, await probe())

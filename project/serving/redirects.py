@@ -35,7 +35,7 @@ T = TypeVar("T")
 BODY = "BODY"  # in an environ: the request has a header of a body
 MOST_KEYS = 64  # in one statement
 MOST_HOSTS = 1_000  # remembered results of is_ours()
-MOST_TARGETS = 1_000  # remembered results of location_of()
+MOST_TARGETS = 10_000  # remembered redirects; some 10 MB
 
 
 class Redirects:
@@ -91,10 +91,8 @@ class Redirects:
         if visit:
             kinds.add(key, visit)
         target_url, _ = found
-        location = location_of(target_url, bans.known.domains)
-        if location is None:
-            return {FOUND: ShortUrl(key=key, target_url=target_url)}
-        return Response(302, [*headers(secure=secure), (b"location", location)])
+        redirect = redirect_to(target_url, bans.known.domains, secure=secure)
+        return redirect or {FOUND: ShortUrl(key=key, target_url=target_url)}
 
     def environ(self, scope: Mapping[str, Any]) -> dict[str, str]:
         """Return the part of the WSGI environ that a redirect depends on."""
@@ -144,12 +142,14 @@ def headers(*, secure: bool) -> Headers:
 
 
 @lru_cache(MOST_TARGETS)
-def location_of(target_url: str, banned: frozenset[str]) -> bytes | None:
-    """Return the Location of a redirect; None for a target that Django refuses."""
+def redirect_to(target_url: str, banned: frozenset[str], *, secure: bool) -> Response | None:
+    """Return the redirect to a target; None for a target that Django refuses."""
     try:
         if bans.banned(target_url, banned):
             return None
         location = iri_to_uri(ascii_url(target_url))
     except ValidationError:
         return None
-    return location.encode() if location.startswith(("https://", "http://")) else None
+    if not location.startswith(("https://", "http://")):
+        return None
+    return Response(302, [*headers(secure=secure), (b"location", location.encode())])

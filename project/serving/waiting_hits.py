@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 TOGETHER = 1  # statements for several keys at a time; more of them would each count fewer hits
 ALONE = 4  # statements for one key at a time
@@ -26,14 +26,8 @@ GATHER = 0.003
 LOOKS = 4  # times that waiting hits are checked within `patience`
 
 
-class Hit(NamedTuple):
-    """A hit, the future of its result, and the time when it began to wait."""
-
-    hit: Any
-    told: "asyncio.Future[Any]"
-    since: float
-
-
+# A hit, the future of its result, and the time when it began to wait.
+Hit = tuple[Any, "asyncio.Future[Any]", float]
 Batch = dict[str, list[Hit]]  # by key
 
 
@@ -78,13 +72,14 @@ class Waiting:
         future is cancelled before it is sent is not sent.
         """
         loop = asyncio.get_running_loop()
-        one = Hit(hit, loop.create_future(), loop.time())
+        told: asyncio.Future[Any] = loop.create_future()
+        one = (hit, told, loop.time())
         (self.behind if key in self.behind else self.waiting).setdefault(key, []).append(one)
         self.expected -= 1
         if self.next_look is None:
             self.next_look = loop.call_later(self.patience / LOOKS, self.look)
         self.begin_soon()
-        return one.told
+        return told
 
     def begin_soon(self) -> None:
         """Send statements after the hits that have arrived by now are read."""
@@ -231,7 +226,7 @@ class Waiting:
 
 def still_wanted(hits: Iterable[Hit]) -> list[Hit]:
     """Return the hits that are neither cancelled nor refused."""
-    return [one for one in hits if not one.told.done()]
+    return [one for one in hits if not one[1].done()]
 
 
 def tell(hits: Sequence[Hit], counted: Sequence[Any]) -> None:

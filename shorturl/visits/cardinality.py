@@ -6,7 +6,6 @@ counts kinds in memory, so the rows of an hour are bounded without a further sta
 
 import threading
 import time
-from collections import Counter
 
 from shorturl.visits.classification import OTHER, OTHER_FAMILY, Visit
 
@@ -29,9 +28,9 @@ class CardinalityLimit:
         if int(time.time()) // HOUR != self.hour:
             with self.lock:
                 self._begin_hour()
-        if hash((key, visit)) in self.seen:
+        if self.of_links.get(key, 0) < MOST_OF_A_LINK and len(self.seen) < MOST:
             return visit
-        if self.of_links[key] < MOST_OF_A_LINK and len(self.seen) < MOST:
+        if hash((key, visit)) in self.seen:
             return visit
         return Visit(OTHER, OTHER_FAMILY, OTHER_FAMILY, OTHER_FAMILY, "", visit.is_bot)
 
@@ -40,14 +39,13 @@ class CardinalityLimit:
         if kind in self.seen or len(self.seen) >= MOST:
             return
         with self.lock:
-            self._begin_hour()
             if kind not in self.seen:
                 self.seen.add(kind)
-                self.of_links[key] += 1
+                self.of_links[key] = self.of_links.get(key, 0) + 1
 
     def _begin_hour(self) -> None:
         hour = int(time.time()) // HOUR
         if hour != self.hour:
             self.hour = hour
             self.seen: set[int] = set()  # hashes of a link's key and a kind: text would take more
-            self.of_links: Counter[str] = Counter()  # how many of these each link has
+            self.of_links: dict[str, int] = {}  # how many of these each link has
