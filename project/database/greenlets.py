@@ -5,7 +5,7 @@ loop, which resumes it when the connection can be read. So a strategy stays a pl
 its statement needs no thread. The way to a thread and back would take as long as the statement.
 
 On an event loop Django keeps connections by context. Each greenlet has a context, and so a
-connection. It runs one function after another: a new greenlet would take 20 µs.
+connection. It runs one function after another, as a new greenlet for each would take longer.
 """
 
 import asyncio

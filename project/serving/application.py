@@ -35,7 +35,6 @@ class Service:
         self.django, self.metrics = bridge(threads=settings.THREADS), bridge(threads=1)
         collected = operations.following().name in operations.COLLECTED
         self.redirects = Redirects(patience) if collected else None
-        self.is_observed = bool(settings.SHORTURL_METRICS_TOKEN) or settings.LOG_FORMAT == "json"
         self.probes: dict[str, Callable[[], Awaitable[Response]]] = {
             "/healthz": self.healthz,
             "/readyz": self.readyz,
@@ -69,7 +68,7 @@ class Service:
             if self.redirects and method == "GET" and (key := key_of(path)):
                 outcome = await self.redirects.answer(scope, key)
                 if isinstance(outcome, Response):
-                    return finished(scope, outcome) if self.is_observed else outcome
+                    return finished(scope, outcome)
                 known = outcome
             elif (probe := self.probes.get(path)) and method in ("GET", "HEAD"):
                 return finished(scope, await probe())
@@ -96,11 +95,11 @@ class Service:
 
 def finished(scope: Message, response: Response) -> Response:
     """Count a response of the event loop, and add its request id, as Django's responses have it."""
-    status, headers, body = response
     if settings.SHORTURL_METRICS_TOKEN:
-        metrics.count_response(scope["path"], str(status))
+        metrics.count_response(scope["path"], str(response.status))
     if settings.LOG_FORMAT == "json":
         sent = dict(scope["headers"]).get(request_id.HEADER.lower().encode(), b"")
         own = request_id.id_of(sent.decode("latin-1")).encode()
-        headers = [*headers, (request_id.HEADER.encode(), own)]
-    return Response(status, headers, b"" if scope["method"] == "HEAD" else body)
+        headers = [*response.headers, (request_id.HEADER.encode(), own)]
+        response = response._replace(headers=headers)
+    return response._replace(body=b"") if scope["method"] == "HEAD" else response

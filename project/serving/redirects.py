@@ -35,7 +35,7 @@ T = TypeVar("T")
 BODY = "BODY"  # in an environ: the request has a header of a body
 MOST_KEYS = 64  # in one statement
 MOST_HOSTS = 1_000  # remembered results of is_ours()
-MOST_TARGETS = 10_000  # remembered redirects; some 10 MB
+MOST_TARGETS = 10_000  # remembered redirects: 6 MB, and 45 MB if all have 2,000 characters
 
 
 class Redirects:
