@@ -12,7 +12,7 @@ from lab.catalogue.race_definition import Process, Race, each
 from lab.catalogue.resolving_races import both_keys, fresh_links, if_live, not_redirected
 from lab.recorded_visits import VISITS
 from pginterleave import Outcome
-from shorturl.models import ShortUrl, VisitCount
+from shorturl.models import RecentVisits, ShortUrl, VisitCount
 from shorturl.strategies import Strategy, recording_visits
 from shorturl.visits.classification import Visit
 
@@ -32,7 +32,9 @@ def counts() -> HitsAndVisits:
 def no_visits(strategy: Strategy[Any]) -> None:
     fresh_links(strategy)
     VisitCount.objects.all().delete()
+    RecentVisits.objects.all().delete()
     next_id(1, VisitCount)
+    next_id(1, RecentVisits)
 
 
 def one_use_left(strategy: Strategy[Any]) -> None:

@@ -139,7 +139,8 @@ def record(request: HttpRequest, strategy: Strategy[Any], key: str) -> HttpRespo
     The request's headers classify the visit. X-Hits is as in resolve().
     """
     with visits_of(own(key)):
-        return redirect(key, partial(strategy.function, visit=visit_of(request.META)))
+        visit = visit_of(request.META, with_country=bool(settings.SHORTURL_GEOIP))
+        return redirect(key, partial(strategy.function, visit=visit))
 
 
 def redirect(key: str, function: Callable[[str], ShortUrl]) -> HttpResponse:

@@ -28,7 +28,7 @@ PROBE_BOUND = 1.0  # seconds, of /healthz
 QUICK = 1.0  # seconds for a request that waits only for a thread
 
 # The sum of the differences between the hits and the visits of links. For each dimension, the rows
-# with a value in it have each visit once: see VisitCount.
+# with a value in it have each visit once: see Visits in hit_counts.py.
 DIFFERENCES = """
     SELECT coalesce(sum(abs(link.hits - coalesce(visits.hits, 0))), 0)
     FROM shorturl_shorturl AS link LEFT JOIN (
@@ -36,7 +36,7 @@ DIFFERENCES = """
             sum(hits) FILTER (WHERE referrer <> '*'), sum(hits) FILTER (WHERE browser <> '*'),
             sum(hits) FILTER (WHERE system <> '*'), sum(hits) FILTER (WHERE device <> '*'),
             sum(hits) FILTER (WHERE country <> '*')
-        ]) AS hits FROM shorturl_visitcount GROUP BY key
+        ]) AS hits FROM shorturl_recordedvisits GROUP BY key
     ) AS visits USING (key)
 """
 

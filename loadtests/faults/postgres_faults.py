@@ -139,7 +139,7 @@ def dead(experiment: Experiment) -> int:
 
 ROLL_UPS = 8
 # Rows that a roll-up locks after it has deleted those that it moves. Appending needs no lock on
-# them. The roll-up is killed while it waits for them. For visits it is the hour's row, which single
+# them. The roll-up is killed while it waits for them. For visits it is the hour's row, which recent
 # visits are added to. At the start of an hour that row is missing, and no fault is injected.
 LINKS = "SELECT 1 FROM shorturl_shorturl FOR UPDATE"
 HOURS = "SELECT 1 FROM shorturl_visitcount WHERE unit = 'h' FOR UPDATE"

@@ -14,10 +14,10 @@ from django.db import connection
 from django.db.models import Model
 
 from shorturl.links.keys import KEY_CONSTRAINT
-from shorturl.models import PartialCount, ShortUrl, VisitCount
+from shorturl.models import PartialCount, RecentVisits, ShortUrl, VisitCount
 
 LINKS = ShortUrl._meta.db_table
-BY_KEY: list[type[Model]] = [ShortUrl, PartialCount, VisitCount]
+BY_KEY: list[type[Model]] = [ShortUrl, PartialCount, RecentVisits, VisitCount]
 SETTINGS = [
     # With a foreign key to a reference table, a transaction may not run statements in parallel.
     "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'",

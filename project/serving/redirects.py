@@ -59,6 +59,7 @@ class Redirects:
             **options,
         )
         self.records_visits = bool(settings.SHORTURL_VISITS)
+        self.visit_of = partial(visit_of, with_country=bool(settings.SHORTURL_GEOIP))
         self.needs_https = settings.SECURE_SSL_REDIRECT
         told_by: tuple[str, str] | None = settings.SECURE_PROXY_SSL_HEADER
         self.proxy, self.https = told_by or ("", "")
@@ -79,7 +80,7 @@ class Redirects:
         refused = self.needs_https and not secure
         if BODY in environ or refused or not is_ours(environ.get("HTTP_HOST", "")):
             return {}
-        visit = kinds.bounded(key, visit_of(environ)) if self.records_visits else None
+        visit = kinds.bounded(key, self.visit_of(environ)) if self.records_visits else None
         try:
             found = await self.waiting.add(key, visit)
         except TimeoutError as error:

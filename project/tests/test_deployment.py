@@ -137,7 +137,7 @@ def test_the_timer_runs_every_command_that_removes_old_rows() -> None:
     old = {path.stem for path in ROOT.glob("*/management/commands/forget_*.py")}
     assert set(given) == {"roll_up", *old}
     assert "trap exit TERM" in script
-    assert "sleep 3600 & wait" in script
+    assert "sleep 600 & wait" in script
     assert "$" not in script, "Compose would take it for a variable"
 
 

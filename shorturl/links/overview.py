@@ -15,7 +15,7 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from shorturl.models import ShortUrl, ShortUrlQuerySet, VisitCount
+from shorturl.models import RecordedVisits, ShortUrl, ShortUrlQuerySet
 
 CONSIDERED = 10_000  # links; some 0.1 s
 SHOWN = 100
@@ -41,7 +41,7 @@ def fading(links: ShortUrlQuerySet) -> ShortUrlQuerySet:
     """
     today = datetime.combine(timezone.now().date(), time.min, UTC)
     middle, first = today - PERIOD, today - 2 * PERIOD
-    visits = VisitCount.objects.each_once()
+    visits = RecordedVisits.objects.each_once()
     people = visits.filter(
         short_url=OuterRef("key"), starts_at__gte=first, starts_at__lt=today, is_bot=False
     ).values("short_url")

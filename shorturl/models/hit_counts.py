@@ -1,5 +1,7 @@
 """Counts of a short URL in other tables than its own: partial counts of hits, and visits."""
 
+from typing import Any, Self
+
 from django.db import models
 from django.db.models import Q
 
@@ -19,7 +21,7 @@ class PartialCount(models.Model):
     # erase() removes a link, and removes its partial counts first. The column refers to the key,
     # which never changes, so a cluster can distribute a link and its counts to one node.
     short_url = models.ForeignKey(
-        "ShortUrl",
+        "shorturl.ShortUrl",
         models.DO_NOTHING,
         to_field="key",
         db_column="key",
@@ -42,13 +44,13 @@ class PartialCount(models.Model):
         return f"{self.hits} of {self.short_url_id}"
 
 
-class VisitCountQuerySet(models.QuerySet["VisitCount"]):
-    def each_once(self) -> "VisitCountQuerySet":
+class EachOnce(models.QuerySet[Any]):
+    def each_once(self) -> Self:
         """Return the rows of one dimension, the device, which has the fewest values."""
         return self.exclude(device=ANY)
 
 
-class VisitCount(models.Model):
+class Visits(models.Model):
     """The number of visits of one kind to a short URL in an hour, a day or a month, in UTC.
 
     The dimensions are referrer, browser, system, device and country. classification.py yields their
@@ -60,9 +62,7 @@ class VisitCount(models.Model):
     rows if visits were recorded after it was compacted. downsample() keeps an hour's rows of the
     device, and adds the rows of the other dimensions to the day.
 
-    roll_up_visits() adds hours up to days, and days to months. A row without a unit is a single
-    visit in the hour of `starts_at`; only `append_only` inserts such rows, and the next roll-up
-    removes them.
+    A row without a unit is a single visit in the hour of `starts_at`.
     """
 
     class Unit(models.TextChoices):
@@ -72,7 +72,7 @@ class VisitCount(models.Model):
 
     # As in PartialCount.
     short_url = models.ForeignKey(
-        "ShortUrl",
+        "shorturl.ShortUrl",
         models.DO_NOTHING,
         to_field="key",
         db_column="key",
@@ -90,7 +90,21 @@ class VisitCount(models.Model):
     is_bot = models.BooleanField()
     hits = models.BigIntegerField(default=1, db_default=1)
 
-    objects = VisitCountQuerySet.as_manager()
+    objects = EachOnce.as_manager()
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.hits} of {self.short_url_id} at {self.starts_at}"
+
+
+class VisitCount(Visits):
+    """Stored numbers of visits. RecordedVisits has them and the visits of RecentVisits.
+
+    roll_up_visits() adds hours up to days, and days to months. Only `append_only` inserts rows
+    without a unit, and the next roll-up removes them.
+    """
 
     class Meta:
         constraints = [
@@ -104,5 +118,34 @@ class VisitCount(models.Model):
         # For roll-ups. A B-tree stores an hour once for many rows.
         indexes = [models.Index(fields=["unit", "starts_at"], name="shorturl_visitcount_time_ix")]
 
+
+class RecentVisits(models.Model):
+    """Visits to a short URL that one statement has recorded; roll_up_visits() moves them.
+
+    They are their hour's visits in VisitCount then. Until then RecordedVisits has them.
+    """
+
+    short_url = models.ForeignKey(  # as in PartialCount
+        "shorturl.ShortUrl",
+        models.DO_NOTHING,
+        to_field="key",
+        db_column="key",
+        related_name="+",
+        db_constraint=False,
+        db_index=False,
+    )
+    starts_at = models.DateTimeField()  # the hour
+    kinds = models.JSONField()  # an array for each visit, with the values of a Visit
+
+    class Meta:
+        indexes = [models.Index(fields=["short_url"], name="shorturl_recentvisits_key_ix")]
+
     def __str__(self) -> str:
-        return f"{self.hits} of {self.short_url_id} at {self.starts_at}"
+        return f"{len(self.kinds)} of {self.short_url_id} at {self.starts_at}"
+
+
+class RecordedVisits(Visits):
+    """A view of all visits: the rows of VisitCount, and a row for each visit of RecentVisits."""
+
+    class Meta:
+        managed = False

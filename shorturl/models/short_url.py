@@ -16,7 +16,7 @@ from shorturl import exceptions
 from shorturl.links import keys
 from shorturl.links.labels import TAG_MAX_LENGTH, TITLE_MAX_LENGTH
 from shorturl.links.validators import HOST_MAX_LENGTH, TARGET_URL_MAX_LENGTH, validate_target_url
-from shorturl.models.hit_counts import PartialCount, VisitCount
+from shorturl.models.hit_counts import PartialCount, RecentVisits, VisitCount
 
 # The name of the CHECK that a limit below the hits violates.
 LIMIT_CONSTRAINT = "shorturl_shorturl_limit_ck"
@@ -110,7 +110,7 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         This is for tests and the lab: a key that was shared must never lead to another target. Call
         delete() first, or a hit that is counted at the same time is left for the key's next link.
         """
-        for model in (PartialCount, VisitCount):
+        for model in (PartialCount, RecentVisits, VisitCount):
             parts = model._base_manager.using(self.db).filter(short_url__in=self.values("key"))
             parts._raw_delete(self.db)
         return self._raw_delete(self.db)

@@ -39,7 +39,7 @@ def follow(request: HttpRequest, key: str) -> ShortUrl:
     bans.refresh()
     if not settings.SHORTURL_VISITS:
         return operations.resolve(key)
-    visit = kinds.bounded(key, visit_of(request.META))
+    visit = kinds.bounded(key, visit_of(request.META, with_country=bool(settings.SHORTURL_GEOIP)))
     short_url = operations.follow(key, visit)
     kinds.add(key, visit)
     return short_url

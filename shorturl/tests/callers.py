@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 
-from shorturl.models import ApiToken, ShortUrl, VisitCount
+from shorturl.models import ApiToken, RecentVisits, ShortUrl, VisitCount
 from shorturl.strategies import Strategy
 
 TARGET, OTHER = "https://example.com/page", "https://example.org/other"
@@ -40,6 +40,7 @@ def user(*permissions: str, staff: bool = False) -> User:
 def only_link(key: str, **values: Any) -> ShortUrl:
     """Erase all links and visits, and create this link."""
     VisitCount.objects.all().delete()
+    RecentVisits.objects.all().delete()
     ShortUrl.objects.all().erase()
     return ShortUrl.objects.create(**{"key": key, "target_url": TARGET, **values})
 

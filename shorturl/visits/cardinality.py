@@ -17,7 +17,7 @@ MOST = 200_000  # kinds of all links in an hour, in each process: some 20 MB
 class CardinalityLimit:
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.hour = -1
+        self.ends = 0.0  # the hour, in seconds since 1970
         self._begin_hour()
 
     def bounded(self, key: str, visit: Visit) -> Visit:
@@ -25,10 +25,10 @@ class CardinalityLimit:
 
         It takes no lock, so a limit may be exceeded by as many kinds as there are requests at once.
         """
-        if int(time.time()) // HOUR != self.hour:
+        if time.time() >= self.ends:
             with self.lock:
                 self._begin_hour()
-        if self.of_links.get(key, 0) < MOST_OF_A_LINK and len(self.seen) < MOST:
+        if key not in self.crowded and len(self.seen) < MOST:
             return visit
         if hash((key, visit)) in self.seen:
             return visit
@@ -42,10 +42,13 @@ class CardinalityLimit:
             if kind not in self.seen:
                 self.seen.add(kind)
                 self.of_links[key] = self.of_links.get(key, 0) + 1
+                if self.of_links[key] >= MOST_OF_A_LINK:
+                    self.crowded.add(key)
 
     def _begin_hour(self) -> None:
-        hour = int(time.time()) // HOUR
-        if hour != self.hour:
-            self.hour = hour
+        now = time.time()
+        if now >= self.ends:
+            self.ends = now - now % HOUR + HOUR
             self.seen: set[int] = set()  # hashes of a link's key and a kind: text would take more
             self.of_links: dict[str, int] = {}  # how many of these each link has
+            self.crowded: set[str] = set()  # links with MOST_OF_A_LINK kinds

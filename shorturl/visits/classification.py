@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import ua_parser
-from django.conf import settings
 
 from shorturl.limits.client_address import address_of
 from shorturl.visits import geoip
@@ -21,6 +20,7 @@ OTHER_FAMILY = "Other"  # a family that is on no list
 LONGEST_USER_AGENT = 512  # characters; browsers send at most some 300
 # The sizes of the caches of each process.
 MOST_USER_AGENTS = 2_000
+MOST_HOSTS = 2_000
 MOST_VISITS = 4_000
 
 # By ua-parser's names of families (https://github.com/ua-parser/uap-core, regexes.yaml).
@@ -77,14 +77,14 @@ class Visit(NamedTuple):
     is_bot: bool = True
 
 
-def visit_of(environ: Mapping[str, Any]) -> Visit:
+def visit_of(environ: Mapping[str, Any], *, with_country: bool) -> Visit:
     """Return the kind of a visit by its WSGI environ, which is also Django's request.META.
 
-    Headers may have any bytes and any length.
+    Headers may have any bytes and any length. `with_country` needs SHORTURL_GEOIP.
     """
     referrer = referrer_of(environ.get("HTTP_REFERER", ""))
     user_agent = environ.get("HTTP_USER_AGENT", "")[:LONGEST_USER_AGENT]
-    country = geoip.country_of(address_of(environ)) if settings.SHORTURL_GEOIP else ""
+    country = geoip.country_of(address_of(environ)) if with_country else ""
     return kind_of(referrer, user_agent, country)
 
 
@@ -100,7 +100,13 @@ def referrer_of(header: str) -> str:
     if not header:
         return ""
     found = ORIGIN.match(header[:LONGEST_ORIGIN])
-    host = found[1].lower().removesuffix(".") if found else ""
+    return valid_host(found[1]) if found else OTHER
+
+
+@lru_cache(MOST_HOSTS)
+def valid_host(text: str) -> str:
+    """Return the host of a referrer in lower case; OTHER if it is no host."""
+    host = text.lower().removesuffix(".")
     return host if len(host) <= LONGEST_HOST and HOST.fullmatch(host) else OTHER
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from django.db import connections, router
 from django.db.backends.postgresql.psycopg_any import sql
 
-from shorturl.models import PartialCount, ShortUrl, VisitCount
+from shorturl.models import PartialCount, RecordedVisits, ShortUrl
 from shorturl.models.hit_counts import ANY, EACH_ONCE
 from shorturl.visits.chart import Count
 from shorturl.visits.ranges import Bucket, Range
@@ -131,7 +131,7 @@ def read(
     `top` values of every dimension, of people and of bots. Slightly more than GROUPS_MAX groups
     mean that some were left out.
     """
-    using = connections[router.db_for_read(VisitCount)]
+    using = connections[router.db_for_read(RecordedVisits)]
     statement = sql.SQL(STATEMENT).format(
         dimensions=listed(Dimension),
         time=listed(["kept", "begins", *([of] if of else [])]),
@@ -139,7 +139,7 @@ def read(
         of=sql.SQL(", ").join(
             sql.Identifier(each) if each == of else sql.NULL for each in Dimension
         ),
-        visits=sql.Identifier(VisitCount._meta.db_table),
+        visits=sql.Identifier(RecordedVisits._meta.db_table),
         links=sql.Identifier(ShortUrl._meta.db_table),
         parts=sql.Identifier(PartialCount._meta.db_table),
         each_once=sql.SQL(EACH_ONCE),

@@ -14,7 +14,7 @@ from lab.load import endpoint, key_spaces, views
 from lab.models import KeySpace
 from shorturl.exceptions import RowLocked
 from shorturl.links import keys
-from shorturl.models import QuotaUsage, ShortUrl, VisitCount
+from shorturl.models import QuotaUsage, RecordedVisits, ShortUrl, VisitCount
 from shorturl.operations import STRATEGIES
 from shorturl.strategies import (
     Strategy,
@@ -125,7 +125,7 @@ def test_record(client: Client, space: str, strategy: str) -> None:
         assert response["Cache-Control"] == "private, no-store"
         assert response["X-Hits"] == str(hits)
         assert counts(client, space) == [(hits, hits)]
-    visit = VisitCount.objects.values_list("referrer", "browser", "system", "is_bot").first()
+    visit = RecordedVisits.objects.values_list("referrer", "browser", "system", "is_bot").first()
     assert visit == ("news.example", "Firefox", "Linux", False)
 
 

@@ -64,6 +64,7 @@ def test_without_the_extension_the_sql_is_shown(capsys: pytest.CaptureFixture[st
     assert [line for line in shown.out.splitlines() if "create_distributed_table" in line] == [
         "SELECT create_distributed_table('shorturl_shorturl', 'key');",
         f"SELECT create_distributed_table('shorturl_partialcount', {beside}",
+        f"SELECT create_distributed_table('shorturl_recentvisits', {beside}",
         f"SELECT create_distributed_table('shorturl_visitcount', {beside}",
     ]
     call_command("distribute", "--dry-run", "--undo")

@@ -65,7 +65,7 @@ class Both(NamedTuple):
         with self.database.cursor() as cursor:
             cursor.execute("SELECT hits FROM shorturl_shorturl WHERE key = %s", [key])
             hits = cursor.fetchone()[0]
-            cursor.execute("SELECT sum(hits) FROM shorturl_visitcount WHERE key = %s", [key])
+            cursor.execute("SELECT sum(hits) FROM shorturl_recordedvisits WHERE key = %s", [key])
             return hits, int(cursor.fetchone()[0] or 0)
 
 

@@ -10,11 +10,11 @@ from shorturl.visits.roll_up import roll_up_visits
 
 
 class Command(DatabaseCommand):
-    """A timer runs it every day, and every minute with the strategy `append_only`."""
+    """A timer runs it every ten minutes."""
 
     help = (
         "Add the partial counts of the strategies append_only and slotted_counter to the links' "
-        "counters. Add visits up: single ones by the hour, old hours by the day, old days by the "
+        "counters. Add visits up: recent ones by the hour, old hours by the day, old days by the "
         "month, and by dimension if a link has many kinds of visits. Safe at any time, and any "
         "number of times at once."
     )

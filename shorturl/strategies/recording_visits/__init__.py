@@ -36,6 +36,6 @@ STRATEGIES: dict[str, Strategy[Record]] = table(
     Strategy("append_only", append_only.record, RIGHT, "–",
         "a row for each visit, added up later"),
     Strategy("combined", combined.record, RIGHT, "–",
-        "one statement for all visits that wait, of one key or of several",
+        "one statement for all visits that wait, and a row for each key, added up later",
         count=combined.count),
 )

@@ -12,10 +12,11 @@ from django.db.models import Sum
 
 from pginterleave import Outcome, explore
 from project.database.prepared import prepared
-from shorturl.models import ShortUrl, VisitCount
+from shorturl.models import RecentVisits, RecordedVisits, ShortUrl
 from shorturl.strategies.recording_visits import append_only, combined, one_transaction
 from shorturl.strategies.rolling_up import batches, by_key
 from shorturl.tests.callers import only_link
+from shorturl.visits import recent
 from shorturl.visits.classification import Visit
 from shorturl.visits.roll_up import ALL
 
@@ -23,8 +24,14 @@ EXHAUSTIVE = pytest.mark.exhaustive
 FIREFOX, CHROME = Visit(browser="Firefox"), Visit(browser="Chrome")
 
 
+def of_single_visits(strategy: ModuleType) -> Callable[[], int]:
+    return partial(strategy.roll_up, None, "h", ALL)
+
+
 def recorded() -> dict[str, int]:
-    return dict(VisitCount.objects.values_list("browser", "hits"))
+    """Return the number of visits by browser."""
+    by_browser = RecordedVisits.objects.values_list("browser").order_by()
+    return dict(by_browser.annotate(Sum("hits")))
 
 
 @pytest.mark.django_db
@@ -50,9 +57,9 @@ def test_each_key_of_a_batch_has_its_own_visits() -> None:
         "a": ("https://a.example/", 3),
         "b": ("https://b.example/", 1),
     }
-    rows = VisitCount.objects.order_by("short_url", "browser")
-    found = [(each.short_url.key, each.browser, each.hits) for each in rows]
-    assert found == [("a", "Chrome", 1), ("a", "Firefox", 2), ("b", "Chrome", 1)]
+    rows = RecentVisits.objects.order_by("short_url")
+    found = [(each.short_url.key, [Visit(*kind) for kind in each.kinds]) for each in rows]
+    assert found == [("a", [FIREFOX, CHROME, FIREFOX]), ("b", [CHROME])]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -64,39 +71,41 @@ def test_any_text_in_a_batch_is_stored_unchanged(
     ShortUrl.objects.create(key="hot", target_url="https://a.example/")
     odd = Visit("r" * 253, "it's a \\", '{"%s": $1}', "Ü 🐍\n\x01", "%%", is_bot=False)
     for alike in ([odd], [odd, odd._replace(is_bot=True)], [odd, FIREFOX, odd]):
-        VisitCount.objects.all().delete()
+        RecentVisits.objects.all().delete()
         with sent():
             combined.record("hot", *alike)
-        stored = VisitCount.objects.values_list(*Visit._fields, "hits")
-        assert {Visit(*kind): hits for *kind, hits in stored} == Counter(alike)
+        stored = RecordedVisits.objects.values_list(*Visit._fields)
+        assert Counter(map(Visit._make, stored)) == Counter(alike)
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
-    ("strategy", "way"),
+    ("roll_up", "way"),
     [
-        (batches, combined),
-        pytest.param(batches, one_transaction, marks=EXHAUSTIVE),
-        pytest.param(by_key, combined, marks=EXHAUSTIVE),
-        pytest.param(by_key, one_transaction, marks=[EXHAUSTIVE, pytest.mark.marathon]),
+        (recent.roll_up, combined),
+        pytest.param(of_single_visits(batches), one_transaction, marks=EXHAUSTIVE),
+        pytest.param(
+            of_single_visits(by_key), one_transaction, marks=[EXHAUSTIVE, pytest.mark.marathon]
+        ),
     ],
 )
-def test_batches_and_a_roll_up_meet_in_the_same_rows(strategy: ModuleType, way: ModuleType) -> None:
+def test_batches_and_a_roll_up_meet(roll_up: Callable[[], int], way: ModuleType) -> None:
+    """They meet in the rows of the hour, or the roll-up takes what the batches insert."""
+
     def setup() -> None:
         only_link("hot")
         for visit in (FIREFOX, CHROME):
-            append_only.record("hot", visit)
+            (combined if way is combined else append_only).record("hot", visit)
 
     def exact(outcomes: list[Outcome]) -> None:
         assert [outcome.raised for outcome in outcomes] == [None] * 3
-        visits = VisitCount.objects.aggregate(visits=Sum("hits"))["visits"]
-        assert ShortUrl.objects.get().hits == visits == 6
+        assert ShortUrl.objects.get().hits == sum(recorded().values()) == 6
 
     explore(
         [
             lambda: way.record("hot", FIREFOX, CHROME),
             lambda: way.record("hot", CHROME, FIREFOX),
-            lambda: strategy.roll_up(None, "h", ALL),
+            roll_up,
         ],
         setup=setup,
         invariant=exact,

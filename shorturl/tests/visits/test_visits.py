@@ -4,16 +4,24 @@ from pathlib import Path
 
 import pytest
 from django.core.checks import run_checks
+from django.db.models import Sum
 from django.test import Client
 from pytest_django import Settings
 
 from shorturl import operations
-from shorturl.models import VisitCount
+from shorturl.models import RecordedVisits
 from shorturl.models.hit_counts import ANY
 from shorturl.pages import redirect
 from shorturl.visits import cardinality, geoip
 from shorturl.visits.cardinality import CardinalityLimit
-from shorturl.visits.classification import Visit, families_of, kind_of, referrer_of, visit_of
+from shorturl.visits.classification import (
+    Visit,
+    families_of,
+    kind_of,
+    referrer_of,
+    valid_host,
+    visit_of,
+)
 
 WINDOWS = (
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "
@@ -81,18 +89,25 @@ LONG = ".".join(["a" * 63] * 3) + "." + "a" * 61  # 253 characters
 )
 def test_the_host_of_a_referrer_is_kept(header: str, referrer: str) -> None:
     assert referrer_of(header) == referrer
-    assert visit_of({"HTTP_REFERER": header}) == Visit(referrer)  # without a User-Agent it is a bot
+    # Without a User-Agent it is a bot.
+    assert visit_of({"HTTP_REFERER": header}, with_country=False) == Visit(referrer)
 
 
-def test_the_cache_keeps_the_host_of_a_referrer_alone() -> None:
+def test_the_caches_keep_the_host_of_a_referrer_alone() -> None:
     kind_of.cache_clear()
+    valid_host.cache_clear()
+
+    def remember(referrer: str) -> None:
+        environ = {"HTTP_REFERER": referrer, "HTTP_USER_AGENT": WINDOWS}
+        visit_of(environ, with_country=False)
+
     for path in ("", "/", "/a?secret=1", "/b#c", "?secret=2", "#secret", ":8000/a"):
-        visit_of({"HTTP_REFERER": f"https://news.example{path}", "HTTP_USER_AGENT": WINDOWS})
-    visit_of({"HTTP_REFERER": "https://name:secret@news.example/", "HTTP_USER_AGENT": WINDOWS})
-    assert kind_of.cache_info().currsize == 1
+        remember(f"https://news.example{path}")
+    remember("https://name:secret@news.example/")
+    assert (kind_of.cache_info().currsize, valid_host.cache_info().currsize) == (1, 1)
     for no_host in ("news.example/reset/secret", "/reset/secret", "secret"):
-        visit_of({"HTTP_REFERER": no_host, "HTTP_USER_AGENT": WINDOWS})
-    assert kind_of.cache_info().currsize == 2
+        remember(no_host)
+    assert (kind_of.cache_info().currsize, valid_host.cache_info().currsize) == (2, 1)
 
 
 @pytest.fixture
@@ -110,8 +125,8 @@ def test_a_new_kind_beyond_the_limit_is_other(client: Client) -> None:
         client.get("/spring", headers=headers)
     for number in range(9):
         client.get("/spring", headers={"Referer": f"https://more{number}.example/"})
-    shown = VisitCount.objects.values_list("referrer", "browser", "is_bot", "hits")
-    assert set(shown) == {
+    shown = RecordedVisits.objects.values_list("referrer", "browser", "is_bot").order_by()
+    assert set(shown.annotate(Sum("hits"))) == {
         ("1.example", "Chrome", False, 2),
         ("2.example", "Chrome", False, 1),
         ("1.example", "curl", True, 1),
@@ -127,7 +142,7 @@ def test_each_link_and_each_hour_has_a_separate_limit(monkeypatch: pytest.Monkey
     assert seen.bounded("one", new) == Visit("other", "Other", "Other", "Other", is_bot=True)
     assert seen.bounded("one", Visit("a")) == Visit("a")
     assert seen.bounded("two", new) == new
-    monkeypatch.setattr("shorturl.visits.cardinality.time.time", lambda: seen.hour * 3600 + 3600)
+    monkeypatch.setattr("shorturl.visits.cardinality.time.time", lambda: seen.ends)
     assert seen.bounded("one", new) == new
 
 
@@ -202,17 +217,17 @@ def test_a_database_without_countries_is_refused(
 def test_the_country_of_an_address(tmp_path: Path, settings: Settings) -> None:
     settings.SHORTURL_GEOIP = str(written(tmp_path))
     for address, country in {"1.2.3.4": "DE", "200.1.1.1": "", "::1": "", "x": "", "": ""}.items():
-        assert visit_of({"REMOTE_ADDR": address}).country == country, address
+        assert visit_of({"REMOTE_ADDR": address}, with_country=True).country == country, address
     assert geoip.problem() == ""
     settings.PROXY_CLIENT_ADDRESS = True
     environ = {"REMOTE_ADDR": "200.1.1.1", "HTTP_X_FORWARDED_FOR": "200.1.1.1, 1.2.3.4"}
-    assert visit_of(environ).country == "DE"
+    assert visit_of(environ, with_country=True).country == "DE"
 
 
 @pytest.mark.parametrize("country", [ANY, 2 * ANY, f"D{ANY}", "", "DEU", "ÄÖ"])
 def test_an_invalid_country_is_unknown(country: str, tmp_path: Path, settings: Settings) -> None:
     settings.SHORTURL_GEOIP = str(written(tmp_path, country=country))
-    assert visit_of({"REMOTE_ADDR": "1.2.3.4"}).country == ""
+    assert visit_of({"REMOTE_ADDR": "1.2.3.4"}, with_country=True).country == ""
 
 
 def test_a_file_that_cannot_be_read_is_a_check_error_and_no_500(
@@ -223,4 +238,4 @@ def test_a_file_that_cannot_be_read_is_a_check_error_and_no_500(
     for path in (broken, tmp_path / "missing.mmdb"):
         settings.SHORTURL_GEOIP = str(path)
         assert [each.id for each in run_checks()] == ["shorturl.E004"]
-        assert visit_of({"REMOTE_ADDR": "1.2.3.4"}).country == ""
+        assert visit_of({"REMOTE_ADDR": "1.2.3.4"}, with_country=True).country == ""
