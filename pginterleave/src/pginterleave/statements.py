@@ -42,8 +42,8 @@ PURE = _names(
     to_timestamp make_interval make_date cast position strpos array_agg string_agg
     json_agg jsonb_agg bool_and bool_or every row_number rank dense_rank lag lead first_value
     last_value json_build_object jsonb_build_object to_json to_jsonb row_to_json unnest
-    array_length jsonb_array_length cardinality md5 int integer bigint numeric varchar char text date
-    timestamp interval
+    array_length jsonb_array_length cardinality md5 int integer bigint numeric varchar char text
+    date timestamp interval
     """
 )
 # Functions with effects that do not wait for a COMMIT: it makes none visible, and releases none.
