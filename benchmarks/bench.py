@@ -76,7 +76,7 @@ def plan(*, quick: bool, largest: int, baseline: Path | None) -> list[Part]:
     if baseline:
         loads = [Load(number, keys) for keys in ("one", "random") for number in (16, 64)]
         loads = [one for one in loads if one in drawn]
-        by_side.append(Subject(BASELINE, loads, directory=baseline))
+        by_side.append(Subject(BASELINE, loads, environment=NO_VISITS, directory=baseline))
     apart = many if quick else [*many, Load(keys="Zipf"), Load(keys="random")]
     resolves = [
         Subject(

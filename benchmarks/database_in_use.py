@@ -1,12 +1,15 @@
 """The database in use: tables of links, one of which the service uses at a time."""
 
+import time
 from collections.abc import Iterable
 from urllib.parse import urlencode
 
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
+from django.db.models import Sum
 
-from shorturl.models import ShortUrl
+from shorturl.models import ShortUrl, VisitCount
+from shorturl.visits import recent
 
 IN_USE = ShortUrl._meta.db_table
 FILLFACTOR = 70  # as in the migrations
@@ -52,6 +55,15 @@ def counted() -> int:
             FROM shorturl_shorturl
         """)
         return int(cursor.fetchone()[0])
+
+
+def rolled_up() -> str:
+    """Roll up all visits; return how many there were, and the time for each of them."""
+    began = time.monotonic()
+    recent.roll_up()
+    seconds = time.monotonic() - began
+    visits = VisitCount.objects.aggregate(hits=Sum("hits"))["hits"] or 0
+    return f"{visits:,} visits in {seconds:.0f} s, {1e6 * seconds / max(visits, 1):.1f} µs each"
 
 
 def free_connections() -> int:

@@ -88,6 +88,7 @@ def checkout(text: str) -> Path:
 def measure(options: argparse.Namespace) -> int:
     """Run all parts in a separate database; print and write the report."""
     # These need Django to be set up.
+    from benchmarks import database_in_use as database
     from benchmarks import machine, pgbench
     from benchmarks.bench import Bench, plan
     from benchmarks.report import Report
@@ -103,6 +104,7 @@ def measure(options: argparse.Namespace) -> int:
         bench = Bench(parts, seconds=0.5 if options.quick else 1.0)
         for part in parts:
             bench.run(part, progress=lambda text: print(f"bench: {text}", file=sys.stderr))
+        about["roll-up at the end"] = database.rolled_up()
     seconds = time.monotonic() - began
     report = Report(parts, about, miscounted=bench.miscounted, seconds=seconds)
     report.write()
