@@ -77,7 +77,7 @@ local function draw()
   return low * SCATTER % links + 1
 end
 
-function request()
+local function make_request()
   if kind == "new" then
     return before
   end
@@ -85,20 +85,25 @@ function request()
   return of_a_kind[1] .. string.format("%d", draw()) .. of_a_kind[2]
 end
 
--- wrk calls this before each request, even the first one of a connection, for the time to wait.
-function delay()
+-- wrk calls this once at its start to look at a request, and then for each request. For a request
+-- without text it sends nothing, and waits for an answer that does not come.
+function request()
+  if not looked_at then
+    looked_at = true
+    return make_request()
+  end
   local now = clock()
   calls = calls + 1
   start = start or now
   if now - start < seconds then
     answered = calls > connections and answered + 1 or 0
-    return 0
+    return make_request()
   end
   drained = drained + 1
   if drained == connections then
     ffi.C.kill(ffi.C.getpid(), INTERRUPT)
   end
-  return FOREVER
+  return ""
 end
 
 function done(summary, latency, _)
