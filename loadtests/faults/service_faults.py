@@ -18,7 +18,7 @@ from loadtests.faults.experiment import QUICK, Experiment, Figure, found
 from loadtests.faults.traffic import HttpClient
 
 # Seconds, as in docs/deploying.md, and a margin for a machine that is busy with the load.
-RECEIVE_TIMEOUT, SEND_TIMEOUT, MARGIN = 5.0, 10.0, 0.5
+RECEIVE_TIMEOUT, PIECE_TIMEOUT, SEND_TIMEOUT, MARGIN = 5.0, 10.0, 10.0, 0.5
 
 POLL_INTERVAL = 0.1  # seconds
 OPEN = RECEIVE_TIMEOUT + 1  # seconds for which connections stay open
@@ -202,7 +202,8 @@ def closed(
 
 def unread(experiment: Experiment) -> Iterator[Figure]:
     """Request a file on 200 connections, ten times a second, without reading any of it."""
-    return closed(experiment, BIG_FILE, SlowClient.asks, within=QUICK + SEND_TIMEOUT)
+    within = QUICK + PIECE_TIMEOUT + SEND_TIMEOUT
+    return closed(experiment, BIG_FILE, SlowClient.asks, within=within)
 
 
 def wrong_passwords(experiment: Experiment) -> Iterator[Figure]:

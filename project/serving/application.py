@@ -24,7 +24,9 @@ HAS_METRICS, LOGS_IDS = bool(settings.SHORTURL_METRICS_TOKEN), settings.LOG_FORM
 if HAS_METRICS:
     from project.observability import metrics
 
-ANSWER_TIMEOUT = 60.0  # seconds in which a client has to receive the whole answer
+# A client has to receive each PIECE of an answer, in bytes, within PIECE_TIMEOUT, in seconds. The
+# kernel ends a connection without progress, but not while the client goes on sending requests.
+PIECE, PIECE_TIMEOUT = 64 * 1024, 10.0
 LOOK_HOLDS = 1.0  # seconds for which /readyz repeats a result
 
 
@@ -58,9 +60,13 @@ class Service:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         if not body:
             await send({"type": "http.response.body"})
-            return
-        async with asyncio.timeout(ANSWER_TIMEOUT):  # sending may wait
-            await send({"type": "http.response.body", "body": body})
+        for end in range(PIECE, len(body) + PIECE, PIECE):
+            piece, more = body[end - PIECE : end], end < len(body)
+            try:
+                async with asyncio.timeout(PIECE_TIMEOUT):  # sending may wait
+                    await send({"type": "http.response.body", "body": piece, "more_body": more})
+            except TimeoutError:
+                return  # gunicorn closes the connection, as the answer is not complete
 
     async def answer(self, scope: Message, receive: Receive) -> Response:
         """Return the response to a request; raise Left when the client has left."""

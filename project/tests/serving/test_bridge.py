@@ -1,12 +1,14 @@
-"""The limit on bodies that are received at a time."""
+"""The limits on bodies that are received at a time, and on the time to send one."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
+from project.serving import application as serving
 from project.serving import bridge
-from project.serving.bridge import Bridge, Refused
+from project.serving.bridge import Bridge, Message, Refused
+from project.serving.responses import Response
 
 
 def application(environ: dict[str, Any], start_response: Any) -> Any:
@@ -57,3 +59,33 @@ def test_bodies_beyond_the_bytes_of_a_worker_are_refused(
             assert (await each).body == b"12345678"
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(("reads", "complete"), [(3, True), (2, False)])
+def test_an_answer_whose_client_stops_reading_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, reads: int, complete: bool
+) -> None:
+    monkeypatch.setattr(serving, "PIECE", 4)
+    monkeypatch.setattr(serving, "PIECE_TIMEOUT", 0.01)
+    sent: list[Message] = []
+
+    async def answer(*_: Any) -> Response:
+        return Response(200, [], b"0123456789")
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        if len(sent) > reads:
+            await asyncio.Event().wait()
+        sent.append(message)
+
+    async def run() -> None:
+        service = serving.Service()
+        monkeypatch.setattr(service, "answer", answer)
+        await service(scope(), receive, send)
+
+    asyncio.run(run())
+    assert sent[0]["status"] == 200
+    assert b"".join(piece["body"] for piece in sent[1:]) == b"0123456789"[: 4 * reads]
+    assert sent[-1]["more_body"] is not complete
