@@ -10,7 +10,7 @@ ffi.cdef [[
   int getpid(void);
   int kill(int process, int signal);
 ]]
-local FOREVER, INTERRUPT = 1e9, 2
+local INTERRUPT = 2
 local SCATTER = 6180341 -- a prime: popular keys are not neighbours
 local moment = ffi.new("struct moment")
 local threads = {}

@@ -50,7 +50,7 @@ FAULTS = (
           "the service closes it, and no other request waits for them",
           partial(service.closed, data=service.LAST_REQUEST)),
     Fault("slow_readers", "200 clients ask for a file ten times a second, and read nothing",
-          "no other request waits for them, and their connections end within 20 s",
+          "no other request waits for them, and their connections end within 22 s",
           service.unread),
     Fault("wrong_passwords", "16 clients post wrong passwords",
           "hashing takes no thread that redirects need", service.wrong_passwords),

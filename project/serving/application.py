@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -60,13 +61,12 @@ class Service:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         if not body:
             await send({"type": "http.response.body"})
-        for end in range(PIECE, len(body) + PIECE, PIECE):
-            piece, more = body[end - PIECE : end], end < len(body)
-            try:
+            return
+        with suppress(TimeoutError):  # gunicorn closes the connection of an incomplete answer
+            for start in range(0, len(body), PIECE):
+                piece, more = body[start : start + PIECE], start + PIECE < len(body)
                 async with asyncio.timeout(PIECE_TIMEOUT):  # sending may wait
                     await send({"type": "http.response.body", "body": piece, "more_body": more})
-            except TimeoutError:
-                return  # gunicorn closes the connection, as the answer is not complete
 
     async def answer(self, scope: Message, receive: Receive) -> Response:
         """Return the response to a request; raise Left when the client has left."""
