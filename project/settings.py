@@ -242,7 +242,7 @@ MIDDLEWARE = [
     "project.serving.middleware.bare_redirects",
     "project.observability.health.probes",
     "django.middleware.security.SecurityMiddleware",
-    "csp.middleware.CSPMiddleware",
+    "project.serving.middleware.content_security_policy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "project.serving.middleware.no_store",
     "project.serving.middleware.body_limit",

@@ -58,9 +58,8 @@ def test_only_a_call_with_a_session_passes_the_middleware_of_pages(
     client: Client, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     passed: list[str] = []
-    for name in settings.MIDDLEWARE[
-        settings.MIDDLEWARE.index("project.serving.middleware.redirects_and_calls") + 1 :
-    ]:
+    last = settings.MIDDLEWARE.index("project.serving.middleware.redirects_and_calls")
+    for name in ("csp.middleware.CSPMiddleware", *settings.MIDDLEWARE[last + 1 :]):
         middleware = import_string(name)
         call = middleware.__call__
 
