@@ -56,7 +56,7 @@ def bare_redirects(get_response: View) -> View:
 def content_security_policy(get_response: View) -> View:
     """Add the Content-Security-Policy, except to the answers of API calls, which are JSON.
 
-    For an exempt view django-csp would write the policy, which takes 0.05 ms, and then drop it.
+    django-csp's own csp_exempt() saves no time: the policy is written, and then dropped.
     """
     with_policy: Any = CSPMiddleware(get_response)
 
