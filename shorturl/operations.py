@@ -25,6 +25,7 @@ from shorturl.models import (
 )
 from shorturl.outages import LOCK_NOT_AVAILABLE, driver_error, missing_node
 from shorturl.strategies import (
+    Counted,
     Strategy,
     Verdict,
     creating,
@@ -50,8 +51,6 @@ STRATEGIES: dict[str, dict[str, Strategy[Any]]] = {
     "rolling_up": rolling_up.STRATEGIES,
     "delivering": delivering.STRATEGIES,
 }
-# These count several hits of a key in one call: the service collects hits for them.
-COLLECTED = ("combined", "one_transaction")
 # Attempts of a create whose random keys are on nodes that do not answer. With half of all nodes
 # down, one create in a thousand fails.
 NODES_TRIED = 10
@@ -213,11 +212,11 @@ def following() -> Strategy[Any]:
     return resolving.STRATEGIES[settings.SHORTURL_RESOLVING]
 
 
-def follow_several(visits: Mapping[str, Sequence[Visit]]) -> dict[str, tuple[str, int]]:
+def follow_several(visits: Mapping[str, Sequence[Visit]]) -> dict[str, Counted]:
     """Count the visits of several keys in one statement, which waits for no link.
 
-    It returns the target URL and the number of the last hit by key, for the keys that it has
-    counted: none if the strategy of redirects has no such statement. For the other keys call
+    It returns the columns of the link and the number of the last hit by key, for the keys that it
+    has counted: none if the strategy of redirects has no such statement. For the other keys call
     follow_often().
     """
     count = following().count
@@ -228,29 +227,26 @@ def follow_several(visits: Mapping[str, Sequence[Visit]]) -> dict[str, tuple[str
     return count({key: len(of_key) for key, of_key in visits.items()})
 
 
-def follow_often(key: str, visits: Sequence[Visit]) -> list[tuple[str, int]]:
-    """Count the visits of one key; return the target URL and the last number for each counted one.
+def follow_often(key: str, visits: Sequence[Visit]) -> list[Counted]:
+    """Count the visits of one key; return its columns and the last number for each counted one.
 
     One statement counts all of them. If fewer uses are left, one statement counts each visit until
     no use is left.
 
     Raises RowLocked when another transaction keeps the row locked.
     """
-    function = following().function
+    count_one: Any = following().count_one  # not None, or hits would not be collected
     try:
-        if settings.SHORTURL_VISITS:
-            link = function(key, *visits)
-        else:
-            link = function(key, hits=len(visits))
-        return [(link.target_url, link.hits)] * len(visits)
-    except ShortUrl.DoesNotExist:
-        if len(visits) == 1:
-            return []
+        found = count_one(key, visits if settings.SHORTURL_VISITS else len(visits))
     except OperationalError as error:
         if not driver_error(error, LOCK_NOT_AVAILABLE):
             raise
         raise RowLocked(key) from error
-    counted: list[tuple[str, int]] = []
+    if found:
+        return [found] * len(visits)
+    if len(visits) == 1:
+        return []
+    counted: list[Counted] = []
     for visit in visits:
         try:
             one = follow_often(key, [visit])

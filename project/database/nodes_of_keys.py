@@ -11,6 +11,7 @@ from django.db import connection
 
 from shorturl import operations
 from shorturl.models import ShortUrl
+from shorturl.strategies import Counted
 from shorturl.visits.classification import Visit
 
 AGE = 60.0  # seconds for which a place is remembered: a rebalance moves keys
@@ -32,7 +33,7 @@ class Places:
         """Return the group of nodes that has the key; None if it is unknown."""
         return self.nodes.get(key)
 
-    def look_up(self, visits: Mapping[str, object]) -> dict[str, tuple[str, int]]:
+    def look_up(self, visits: Mapping[str, object]) -> dict[str, Counted]:
         """Find out the nodes of the keys; count nothing, as each key needs a separate statement."""
         if time.monotonic() > self.until or len(self.nodes) > MOST:
             self.nodes, self.until = {}, time.monotonic() + AGE
@@ -42,7 +43,7 @@ class Places:
                 self.nodes.update(cursor.fetchall())
         return {}
 
-    def follow_often(self, key: str, visits: Sequence[Visit]) -> list[tuple[str, int]]:
+    def follow_often(self, key: str, visits: Sequence[Visit]) -> list[Counted]:
         """Call operations.follow_often(); after a failure, forget the node of the key."""
         try:
             return operations.follow_often(key, visits)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from http import HTTPStatus
 from typing import Any
 
@@ -35,11 +35,10 @@ class Service:
     """Answers redirects and probes on the event loop, and passes the rest to Django."""
 
     def __init__(self) -> None:
-        patience = settings.QUEUE_TIMEOUT
-        bridge = partial(Bridge, application, patience=patience, most_bytes=longest_body)
+        bridge = partial(
+            Bridge, application, patience=settings.QUEUE_TIMEOUT, most_bytes=longest_body
+        )
         self.django, self.metrics = bridge(threads=settings.THREADS), bridge(threads=1)
-        collected = operations.following().name in operations.COLLECTED
-        self.redirects = Redirects(patience) if collected else None
         self.probes: dict[str, Callable[[], Awaitable[Response]]] = {
             "/healthz": self.healthz,
             "/readyz": self.readyz,
@@ -48,6 +47,12 @@ class Service:
         self.thread = ThreadPoolExecutor(1, "readyz")
         self.look: asyncio.Future[Response] | None = None
         self.looked_at = 0.0
+
+    @cached_property
+    def redirects(self) -> Redirects | None:
+        """What answers redirects on the running event loop; None if Django answers them."""
+        collected = operations.following().count_one is not None
+        return Redirects(settings.QUEUE_TIMEOUT) if collected else None
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request."""

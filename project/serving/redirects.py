@@ -91,7 +91,7 @@ class Redirects:
             return {FOUND: None}
         if visit:
             kinds.add(key, visit)
-        target_url, _ = found
+        _, _, target_url, _ = found
         redirect = redirect_to(target_url, bans.known.domains, secure=secure)
         return redirect or {FOUND: ShortUrl(key=key, target_url=target_url)}
 

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
+Counted = tuple[int, str, str, int]  # id, key, target_url, hits: of a link after its last hit
 
 
 class Verdict(Enum):
@@ -28,8 +29,8 @@ class Strategy(Generic[F]):
 
     `step` is the strategy's place in the article's take-away, or "–" where the article has none.
     `draws_keys` says whether a create tries the candidate keys that its caller passes. `nests` says
-    whether the strategy can run inside a caller's atomic(). `count` counts hits of several keys in
-    one statement. `note` is shown beside its explorations.
+    whether the strategy can run inside a caller's atomic(). `count_one` counts several hits of one
+    key at once, and `count` hits of several keys. `note` is shown beside its explorations.
     """
 
     name: str
@@ -39,7 +40,8 @@ class Strategy(Generic[F]):
     shows: str
     draws_keys: bool = True
     nests: bool = True
-    count: Callable[[Any], dict[str, Any]] | None = None
+    count_one: Callable[[str, Any], Counted | None] | None = None
+    count: Callable[[Any], dict[str, Counted]] | None = None
     note: str = ""
 
 

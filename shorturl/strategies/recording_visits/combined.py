@@ -9,6 +9,7 @@ from shorturl.visits.classification import Visit
 
 # The columns that a redirect needs. Each further one takes time; Django reads it on first access.
 COLUMNS = ["id", "key", "target_url", "hits"]
+Row = tuple[int, str, str, int]
 LINKS, RECENT, *NAMES = map(
     connection.ops.quote_name, [ShortUrl._meta.db_table, RecentVisits._meta.db_table, *COLUMNS]
 )
@@ -46,13 +47,13 @@ SEVERAL = f"""
 encode = json.JSONEncoder().encode  # json.dumps() takes four times as long for a key
 
 
-def record(key: str, visit: Visit, *others: Visit) -> ShortUrl:
-    """Count and record several visits to one key in one statement; count() takes several keys.
+def record(key: str, visit: Visit) -> ShortUrl:
+    """Record a visit by the statement that records several; count_one() and count() record more.
 
     What it does: counts all visits as `combined` in `resolving` does, and inserts one row that has
     all of them as JSON; the roll-up adds such rows up later. It returns the short URL with the
-    number of the last hit. It raises ShortUrl.DoesNotExist when no live one has the key, or when
-    fewer uses than visits are left; then nothing is recorded.
+    number of the hit. It raises ShortUrl.DoesNotExist when no live one has the key; then nothing is
+    recorded.
 
     SQL:
         WITH followed AS (
@@ -79,17 +80,25 @@ def record(key: str, visit: Visit, *others: Visit) -> ShortUrl:
     When to use it: where many visits arrive at the same time, a caller combines them, and a timer
     runs the roll-up.
     """
-    visits = [visit, *others]
-    hits = len(visits)
-    with connection.cursor() as cursor:
-        cursor.execute(ONE, [hits, key, hits, as_json({key: visits})])
-        row = cursor.fetchone()
+    row = count_one(key, [visit])
     if row is None:
-        raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r} with {hits} uses left.")
+        raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r} with a use left.")
     return ShortUrl.from_db(connection.alias, COLUMNS, row)
 
 
-def count(visits: Mapping[str, Sequence[Visit]]) -> dict[str, tuple[str, int]]:
+def count_one(key: str, visits: Sequence[Visit]) -> Row | None:
+    """Count and record several visits to one key in one statement, as record() does with one.
+
+    It returns the same as count_one() of `combined` in `resolving`. For None, nothing is recorded.
+    """
+    hits = len(visits)
+    with connection.cursor() as cursor:
+        cursor.execute(ONE, [hits, key, hits, as_json({key: visits})])
+        row: Row | None = cursor.fetchone()
+        return row
+
+
+def count(visits: Mapping[str, Sequence[Visit]]) -> dict[str, Row]:
     """Count and record visits to several keys in one statement, which waits for no link.
 
     It returns the same and leaves out the same keys as count() of `combined` in `resolving`. The
@@ -98,7 +107,7 @@ def count(visits: Mapping[str, Sequence[Visit]]) -> dict[str, tuple[str, int]]:
     numbers = [len(of_key) for of_key in visits.values()]
     with connection.cursor() as cursor:
         cursor.execute(SEVERAL, [list(visits), numbers, as_json(visits)])
-        return {key: (target_url, hits) for _, key, target_url, hits in cursor.fetchall()}
+        return {row[1]: row for row in cursor.fetchall()}
 
 
 def as_json(visits: Mapping[str, Sequence[Visit]]) -> str:

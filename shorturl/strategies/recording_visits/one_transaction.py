@@ -1,4 +1,5 @@
 from collections import Counter
+from collections.abc import Sequence
 
 from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
@@ -6,7 +7,9 @@ from django.db.backends.postgresql.psycopg_any import sql
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.visits.classification import Visit
 
-COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
+# The columns that a redirect needs. Django reads the others on first access.
+COLUMNS = ["id", "key", "target_url", "hits"]
+Row = tuple[int, str, str, int]
 UPDATE = sql.SQL("""
     UPDATE {links} SET hits = hits + %s
     WHERE key = %s AND deleted_at IS NULL
@@ -29,13 +32,12 @@ UPSERT = """
 """
 
 
-def record(key: str, visit: Visit, *others: Visit) -> ShortUrl:
-    """Count several hits of one key and record their visits in one transaction.
+def record(key: str, visit: Visit) -> ShortUrl:
+    """Count a hit and record its visit in one transaction; count_one() does so with several.
 
     What it does: counts the hits as `combined` in `resolving` does, upserts the rows of this hour,
     one for each kind of visit, and commits both. It returns the short URL with the number of the
-    last hit. It raises ShortUrl.DoesNotExist when no live one has the key, or when fewer uses than
-    visits are left; then nothing is recorded.
+    hit. It raises ShortUrl.DoesNotExist when no live one has the key; then nothing is recorded.
 
     SQL:
         BEGIN
@@ -43,7 +45,7 @@ def record(key: str, visit: Visit, *others: Visit) -> ShortUrl:
         WHERE key = … AND deleted_at IS NULL
             AND (expires_at IS NULL OR expires_at > statement_timestamp())
             AND (max_hits IS NULL OR hits <= max_hits - 1)
-        RETURNING id, key, …
+        RETURNING id, key, target_url, hits
         INSERT INTO shorturl_visitcount AS counts
         (key, starts_at, unit, referrer, browser, system, device, country, is_bot, hits)
         VALUES (…, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', …, 1)
@@ -66,15 +68,23 @@ def record(key: str, visit: Visit, *others: Visit) -> ShortUrl:
     When to use it: where a WITH that changes two tables is slower, such as with tables that are
     distributed over several nodes. Elsewhere use `combined` or `upsert`.
     """
-    kinds = sorted(Counter([visit, *others]).items())
-    hits, rows = 1 + len(others), sql.SQL(", ").join([ROW] * len(kinds))
+    row = count_one(key, [visit])
+    if row is None:
+        raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r} with a use left.")
+    return ShortUrl.from_db(connection.alias, COLUMNS, row)
+
+
+def count_one(key: str, visits: Sequence[Visit]) -> Row | None:
+    """Count and record several visits to one key in one transaction, as record() does with one.
+
+    It returns the same as count_one() of `combined` in `resolving`. For None, nothing is recorded.
+    """
+    kinds = sorted(Counter(visits).items())
+    hits, rows = len(visits), sql.SQL(", ").join([ROW] * len(kinds))
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(UPDATE, [hits, key, hits])
-        row = cursor.fetchone()
-        if row is None:
-            raise ShortUrl.DoesNotExist(
-                f"There is no live short URL {key!r} with {hits} uses left."
-            )
-        values = [value for kind, number in kinds for value in (key, *kind, number)]
-        cursor.execute(sql.SQL(UPSERT).format(counts=COUNTS, kind=KIND, rows=rows), values)
-    return ShortUrl.from_db(connection.alias, COLUMNS, row)
+        row: Row | None = cursor.fetchone()
+        if row:
+            values = [value for kind, number in kinds for value in (key, *kind, number)]
+            cursor.execute(sql.SQL(UPSERT).format(counts=COUNTS, kind=KIND, rows=rows), values)
+        return row

@@ -49,7 +49,7 @@ STRATEGIES: dict[str, Strategy[Resolve]] = table(
         "lock the key by name"),
     Strategy("combined", combined.resolve, RIGHT, "–",
         "one statement for all hits that wait, of one key or of several",
-        count=combined.count),
+        count_one=combined.count_one, count=combined.count),
     Strategy("slotted_counter", slotted_counter.resolve, WITHOUT_CONDITION, "–",
         "many rows for one counter: a hit adds to a random one"),
     Strategy("append_only", append_only.resolve, WITHOUT_CONDITION, "–",

@@ -6,6 +6,7 @@ from shorturl.models import ShortUrl
 
 # The columns that a redirect needs. Each further one takes time; Django reads it on first access.
 COLUMNS = ["id", "key", "target_url", "hits"]
+Row = tuple[int, str, str, int]
 LINKS, *NAMES = map(connection.ops.quote_name, [ShortUrl._meta.db_table, *COLUMNS])
 ONE = f"""
     UPDATE {LINKS} SET hits = hits + %s
@@ -29,12 +30,11 @@ SEVERAL = f"""
 """  # noqa: S608
 
 
-def resolve(key: str, *, hits: int = 1) -> ShortUrl:
-    """Count several hits of one key in one statement; count() does so for several keys.
+def resolve(key: str) -> ShortUrl:
+    """Count a hit by the statement that counts several; count_one() and count() count more.
 
-    What it does: adds all hits to the counter and fetches the row. It returns the short URL with
-    the number of the last hit; the hits before it have the numbers below. It raises
-    ShortUrl.DoesNotExist when no live one has the key, or when fewer uses than `hits` are left.
+    What it does: adds all hits to the counter and fetches the target. It returns the short URL with
+    the number of the hit. It raises ShortUrl.DoesNotExist when no live one has the key.
 
     SQL:
         UPDATE shorturl_shorturl SET hits = hits + 1
@@ -52,20 +52,31 @@ def resolve(key: str, *, hits: int = 1) -> ShortUrl:
 
     When to use it: where many hits arrive at the same time, and a caller combines them.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(ONE, [hits, key, hits])
-        row = cursor.fetchone()
+    row = count_one(key, 1)
     if row is None:
-        raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r} with {hits} uses left.")
+        raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r} with a use left.")
     return ShortUrl.from_db(connection.alias, COLUMNS, row)
 
 
-def count(hits: Mapping[str, int]) -> dict[str, tuple[str, int]]:
+def count_one(key: str, hits: int) -> Row | None:
+    """Count several hits of one key in one statement, as resolve() counts one.
+
+    It returns the columns of the link, with the number of the last hit; the hits before it have the
+    numbers below. It returns None when no live short URL has the key, or when fewer uses than
+    `hits` are left.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(ONE, [hits, key, hits])
+        row: Row | None = cursor.fetchone()
+        return row
+
+
+def count(hits: Mapping[str, int]) -> dict[str, Row]:
     """Count a number of hits of each key in one statement, which waits for no row.
 
-    It returns the target URL and the number of the last hit by key. It leaves out keys that are not
-    live, keys with too few uses left, and keys whose row another transaction has locked. For these
-    call resolve(), which waits for the row.
+    It returns the same as count_one(), by key. It leaves out keys that are not live, keys with too
+    few uses left, and keys whose row another transaction has locked. For these call count_one(),
+    which waits for the row.
 
     SQL:
         WITH wanted AS (
@@ -86,4 +97,4 @@ def count(hits: Mapping[str, int]) -> dict[str, tuple[str, int]]:
     """
     with connection.cursor() as cursor:
         cursor.execute(SEVERAL, [list(hits), list(hits.values())])
-        return {key: (target_url, hits) for _, key, target_url, hits in cursor.fetchall()}
+        return {row[1]: row for row in cursor.fetchall()}
