@@ -60,7 +60,7 @@ def wait(connection: Any) -> None:
         connect(connection, state, deadline)
         return
     while state != extensions.POLL_OK:
-        if not ready(connection.fileno(), state, deadline):
+        if not ready(connection, state, deadline):
             raise unanswered()
         state = connection.poll()
 
@@ -76,7 +76,7 @@ def connect(connection: Any, state: int, deadline: float) -> None:
     patience = timeout if timeout > 0 else math.inf
     expired = False
     while state != extensions.POLL_OK:
-        if not ready(connection.fileno(), state, min(deadline, time.monotonic() + patience)):
+        if not ready(connection, state, min(deadline, time.monotonic() + patience)):
             if time.monotonic() >= deadline:
                 raise unanswered()
             expired = True
@@ -93,14 +93,14 @@ def connect(connection: Any, state: int, deadline: float) -> None:
             ) from error
 
 
-def ready(fileno: int, state: int, deadline: float) -> bool:
-    """Return whether the socket can be read or written, as `state` asks, before the deadline."""
+def ready(connection: Any, state: int, deadline: float) -> bool:
+    """Return whether the connection can be read or written, as `state` asks, in time."""
     seconds = max(0, deadline - time.monotonic())
     if here := greenlets.current():
         wait = here.readable if state == extensions.POLL_READ else here.writable
-        return wait(fileno, seconds)
+        return wait(connection, seconds)
     poll = select.poll()
-    poll.register(fileno, EVENTS[state])
+    poll.register(connection.fileno(), EVENTS[state])
     return bool(poll.poll(None if seconds == math.inf else seconds * 1000))
 
 

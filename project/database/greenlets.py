@@ -9,6 +9,7 @@ connection. It runs one function after another, as a new greenlet for each would
 """
 
 import asyncio
+import os
 from collections.abc import Callable
 from contextvars import Context
 from functools import partial
@@ -20,11 +21,16 @@ from greenlet import getcurrent, greenlet
 class OnTheLoop(greenlet):  # type: ignore[misc]
     """Runs functions on the event loop, one after another."""
 
-    def __init__(self, free: "list[OnTheLoop]") -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, free: "list[OnTheLoop]") -> None:
         super().__init__()
         self.gr_context = Context()
-        self.loop = asyncio.get_running_loop()
-        self.free = free
+        self.loop, self.free = loop, free
+        # A connection is watched all the time, as to begin and end it takes eight system calls. A
+        # copy of its file descriptor is watched, because psycopg2 may close the descriptor at any
+        # time, and the number could then be another socket's.
+        self.connection: Any = None
+        self.socket = -1
+        self.reads = False
 
     def run(self, told: "asyncio.Future[Any]", function: Callable[[], Any]) -> None:
         """Run the function; then be free until there is another one."""
@@ -33,23 +39,47 @@ class OnTheLoop(greenlet):  # type: ignore[misc]
                 told.set_result(function())
             except Exception as error:
                 told.set_exception(error)
+            if self.connection is not None and self.connection.closed:
+                self.forget()  # or PostgreSQL would not see that it is closed
             self.free.append(self)
             told, function = self.parent.switch()
 
-    def readable(self, fileno: int, seconds: float) -> bool:
-        """Wait until the socket can be read; return False when that takes longer."""
-        return self.ready(self.loop.add_reader, self.loop.remove_reader, fileno, seconds)
+    def readable(self, connection: Any, seconds: float) -> bool:
+        """Wait until the connection can be read; return False when that takes longer."""
+        if connection is not self.connection:
+            self.forget()
+            self.connection, self.socket = connection, os.dup(connection.fileno())
+            self.loop.add_reader(self.socket, self.arrived)
+        self.reads = True
+        in_time = self.switched_within(seconds)
+        self.reads = False
+        return in_time
 
-    def writable(self, fileno: int, seconds: float) -> bool:
-        """Wait until the socket can be written; return False when that takes longer."""
-        return self.ready(self.loop.add_writer, self.loop.remove_writer, fileno, seconds)
+    def arrived(self) -> None:
+        """Resume the function; without one that reads, PostgreSQL has closed the connection."""
+        if self.reads:
+            self.switch(True)
+        else:
+            self.forget()
 
-    def ready(self, add: Any, remove: Any, fileno: int, seconds: float) -> bool:
-        add(fileno, self.switch, True)
+    def forget(self) -> None:
+        """Stop watching the connection, if any."""
+        if self.connection is not None:
+            self.loop.remove_reader(self.socket)
+            os.close(self.socket)
+            self.connection = None
+
+    def writable(self, connection: Any, seconds: float) -> bool:
+        """Wait until the connection can be written; return False when that takes longer."""
+        self.loop.add_writer(connection.fileno(), self.switch, True)
+        in_time = self.switched_within(seconds)
+        self.loop.remove_writer(connection.fileno())
+        return in_time
+
+    def switched_within(self, seconds: float) -> bool:
         late = self.loop.call_later(seconds, self.switch, False)
         in_time: bool = self.parent.switch()
         late.cancel()
-        remove(fileno)
         return in_time
 
     def in_thread(self, function: Callable[[], Any]) -> None:
@@ -61,15 +91,16 @@ class OnTheLoop(greenlet):  # type: ignore[misc]
 
 
 class Greenlets:
-    """Starts functions on one event loop. Nothing limits how many run at a time."""
+    """Starts functions on the running event loop. Nothing limits how many run at a time."""
 
     def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
         self.free: list[OnTheLoop] = []
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
         """Start a function; the future gets its result or exception."""
-        told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        one = self.free.pop() if self.free else OnTheLoop(self.free)
+        told: asyncio.Future[Any] = self.loop.create_future()
+        one = self.free.pop() if self.free else OnTheLoop(self.loop, self.free)
         one.switch(told, partial(function, *arguments))
         return told
 

@@ -32,7 +32,7 @@ Batch = dict[str, list[Hit]]  # by key
 
 
 class Waiting:
-    """The hits that wait in this process; for one event loop.
+    """The hits that wait in this process; for the running event loop.
 
     `together` gets the hits of at most `most_keys` keys, by key. Its future gets a result for each
     key that it has counted. `alone` gets a key and its hits. Its future gets the results of those
@@ -61,6 +61,7 @@ class Waiting:
         self.left: dict[Hashable, deque[str]] = {}
         self.expected = 0  # new hits, until `gathered`
         self.gathered = 0.0
+        self.loop = asyncio.get_running_loop()
         self.begins = False  # begin() runs in the next round of the event loop
         self.next_begin: asyncio.TimerHandle | None = None
         self.next_look: asyncio.TimerHandle | None = None
@@ -71,30 +72,29 @@ class Waiting:
         The future gets the error of the statement, or TimeoutError for a refused hit. A hit whose
         future is cancelled before it is sent is not sent.
         """
-        loop = asyncio.get_running_loop()
-        told: asyncio.Future[Any] = loop.create_future()
-        one = (hit, told, loop.time())
+        told: asyncio.Future[Any] = self.loop.create_future()
+        one = (hit, told, self.loop.time())
         (self.behind if key in self.behind else self.waiting).setdefault(key, []).append(one)
         self.expected -= 1
         if self.next_look is None:
-            self.next_look = loop.call_later(self.patience / LOOKS, self.look)
-        self.begin_soon()
+            self.next_look = self.loop.call_later(self.patience / LOOKS, self.look)
+        if self.expected <= 0 or self.next_begin is None:
+            self.begin_soon()
         return told
 
     def begin_soon(self) -> None:
         """Send statements after the hits that have arrived by now are read."""
         if not self.begins:
             self.begins = True
-            asyncio.get_running_loop().call_soon(self.begin)
+            self.loop.call_soon(self.begin)
 
     def begin(self) -> None:
         """Send as many statements as are allowed at a time, unless more hits are expected."""
         self.begins = False
-        loop = asyncio.get_running_loop()
         # Rounded as uvloop's clock is, which has whole milliseconds.
-        if self.expected > 0 and (wait := round(self.gathered - loop.time(), 3)) > 0:
+        if self.expected > 0 and (wait := round(self.gathered - self.loop.time(), 3)) > 0:
             if self.next_begin is None:
-                self.next_begin = loop.call_later(wait, self.begin_late)
+                self.next_begin = self.loop.call_later(wait, self.begin_late)
             return
         self.expected = 0
         self.begin_single()
@@ -195,7 +195,7 @@ class Waiting:
         """Send statements after one has ended that answered so many hits."""
         if self.expected <= 0:  # or a hit could wait for several times GATHER
             self.expected = 0
-            self.gathered = asyncio.get_running_loop().time() + GATHER
+            self.gathered = self.loop.time() + GATHER
         self.expected += answered
         self.begin_soon()
 
@@ -212,8 +212,7 @@ class Waiting:
 
     def look(self) -> None:
         """Refuse the hits that have waited too long."""
-        loop = asyncio.get_running_loop()
-        too_early = loop.time() - self.patience
+        too_early = self.loop.time() - self.patience
         for hits in chain(self.waiting.values(), self.behind.values()):
             for _, told, since in hits:
                 if since > too_early:
@@ -221,7 +220,7 @@ class Waiting:
                 if not told.done():
                     told.set_exception(TimeoutError())
         wait = self.waiting or any(self.behind.values())
-        self.next_look = loop.call_later(self.patience / LOOKS, self.look) if wait else None
+        self.next_look = self.loop.call_later(self.patience / LOOKS, self.look) if wait else None
 
 
 def still_wanted(hits: Iterable[Hit]) -> list[Hit]:

@@ -1,6 +1,7 @@
 """The database connections of redirects, which wait on the event loop."""
 
 import asyncio
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,11 +59,34 @@ def test_a_statement_on_the_loop_ends_at_its_deadline(settings: Any) -> None:
         greenlets = Greenlets()
         settings.DATABASE_REQUEST_TIMEOUT = 0.2
         with pytest.raises(Exception, match="has not answered within") as raised:
-            await greenlets.run(with_connection, sleep, 5)
+            await greenlets.run(with_connection, sleep, 2)
         assert isinstance(raised.value.__cause__, OperationalError)
+        (here,) = greenlets.free
+        with pytest.raises(OSError, match="Bad file"):  # or PostgreSQL would not see the end
+            os.fstat(here.socket)
         settings.DATABASE_REQUEST_TIMEOUT = 10
         assert await greenlets.run(with_connection, sleep, 0)
         for each in greenlets.free:
             each.gr_context.run(connections.close_all)
 
     asyncio.run(test())
+
+
+def test_an_idle_connection_that_postgresql_closes_is_no_longer_watched() -> None:
+    async def test() -> None:
+        greenlets = Greenlets()
+        first = await greenlets.run(with_connection, sleep, 0.01)
+        (here,) = greenlets.free
+        os.fstat(here.socket)  # is open
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(%s, 10000)", [first])
+        while here.connection:
+            await asyncio.sleep(0)
+        with pytest.raises(OSError, match="Bad file"):
+            os.fstat(here.socket)
+        assert await greenlets.run(with_connection, sleep, 0.01) != first
+        os.fstat(here.socket)
+        here.gr_context.run(connections.close_all)
+        connections.close_all()
+
+    asyncio.run(asyncio.wait_for(test(), 30))
