@@ -21,10 +21,10 @@ from greenlet import getcurrent, greenlet
 class OnTheLoop(greenlet):  # type: ignore[misc]
     """Runs functions on the event loop, one after another."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, free: "list[OnTheLoop]") -> None:
+    def __init__(self, greenlets: "Greenlets") -> None:
         super().__init__()
         self.gr_context = Context()
-        self.loop, self.free = loop, free
+        self.loop, self.free, self.session = greenlets.loop, greenlets.free, greenlets.session
         # A connection is watched all the time, as to begin and end it takes eight system calls. A
         # copy of its file descriptor is watched, because psycopg2 may close the descriptor at any
         # time, and the number could then be another socket's.
@@ -34,9 +34,10 @@ class OnTheLoop(greenlet):  # type: ignore[misc]
 
     def run(self, told: "asyncio.Future[Any]", function: Callable[[], Any]) -> None:
         """Run the function; then be free until there is another one."""
+        call = self.session(self)
         while True:
             try:
-                told.set_result(function())
+                told.set_result(call(function))
             except Exception as error:
                 told.set_exception(error)
             if self.connection is not None and self.connection.closed:
@@ -91,16 +92,19 @@ class OnTheLoop(greenlet):  # type: ignore[misc]
 
 
 class Greenlets:
-    """Starts functions on the running event loop. Nothing limits how many run at a time."""
+    """Starts functions on the running event loop. Nothing limits how many run at a time.
 
-    def __init__(self) -> None:
-        self.loop = asyncio.get_running_loop()
+    Each greenlet passes itself to `session` once. What that returns is called with each function.
+    """
+
+    def __init__(self, session: Callable[[OnTheLoop], Callable[[Callable[[], Any]], Any]]) -> None:
+        self.loop, self.session = asyncio.get_running_loop(), session
         self.free: list[OnTheLoop] = []
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
         """Start a function; the future gets its result or exception."""
         told: asyncio.Future[Any] = self.loop.create_future()
-        one = self.free.pop() if self.free else OnTheLoop(self.loop, self.free)
+        one = self.free.pop() if self.free else OnTheLoop(self)
         one.switch(told, partial(function, *arguments))
         return told
 

@@ -16,8 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http.request import split_domain_port, validate_host
 from django.utils.encoding import iri_to_uri
 
-from project.database import greenlets
-from project.database.deadlines import answered_within
+from project.database import deadlines, greenlets
 from project.database.nodes_of_keys import Places
 from project.database.prepared import prepared
 from project.serving.bridge import BUSY, Refused
@@ -50,10 +49,10 @@ class Redirects:
         if settings.DATABASE_CITUS:
             places = Places()
             several, often, options = places.look_up, places.follow_often, {"place": places.of}
-        run = greenlets.Greenlets().run
+        run = greenlets.Greenlets(session).run
         self.waiting = Waiting(
-            partial(run, with_connection, several),
-            partial(run, with_connection, often),
+            partial(run, several),
+            partial(run, often),
             most_keys=MOST_KEYS,
             patience=patience,
             **options,
@@ -105,25 +104,33 @@ class Redirects:
         return environ
 
 
-def with_connection(function: Callable[..., T], *arguments: Any) -> T:
-    """Call the function with an open connection, prepared statements and a time limit."""
+def session(here: greenlets.OnTheLoop) -> Callable[[Callable[[], T]], T]:
+    """Return what calls functions on the connection of this greenlet.
+
+    The connection is open, its statements are prepared, and waiting for PostgreSQL has a limit.
+    """
     connection = connections[DEFAULT_DB_ALIAS]
-    with answered_within(settings.DATABASE_REQUEST_TIMEOUT), connection.execute_wrapper(prepared):
+    connection.execute_wrappers.append(prepared)
+
+    def call(function: Callable[[], T]) -> T:
+        deadlines.limit(settings.DATABASE_REQUEST_TIMEOUT)
         if is_closed(connection.connection):  # otherwise the first hit after a restart is a 503
             connection.close()
-        if connection.connection is None and (here := greenlets.current()):
+        if connection.connection is None:
             connection.inc_thread_sharing()
             here.in_thread(partial(connect, connection))
         try:
             bans.refresh()
-            return function(*arguments)
+            return function()
         finally:
             connection.close_if_unusable_or_obsolete()  # Django does this after a request
+
+    return call
 
 
 def connect(wrapper: BaseDatabaseWrapper) -> None:
     """Connect, in a thread: libpq blocks while it looks up the host."""
-    with answered_within(settings.DATABASE_REQUEST_TIMEOUT):
+    with deadlines.answered_within(settings.DATABASE_REQUEST_TIMEOUT):
         wrapper.ensure_connection()
 
 

@@ -30,6 +30,7 @@ from project.database.citus_checks import (
 )
 from project.database.greenlets import Greenlets
 from project.database.nodes_of_keys import Places
+from project.serving.redirects import session
 from project.serving.waiting_hits import Waiting
 from project.tests.database.citus_walk import walk
 from shorturl import operations
@@ -271,7 +272,7 @@ def test_hits_are_collected_by_key_and_node(monkeypatch: pytest.MonkeyPatch) -> 
     options: dict[str, Any] = {"most_keys": 64, "patience": 60.0, "place": places.of}
 
     async def collect() -> None:
-        run = Greenlets().run
+        run = Greenlets(session).run
         waiting = Waiting(
             partial(run, places.look_up), partial(run, places.follow_often), **options
         )

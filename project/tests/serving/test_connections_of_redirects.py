@@ -11,7 +11,7 @@ from psycopg2 import OperationalError, extensions
 
 from project.database import deadlines
 from project.database.greenlets import Greenlets
-from project.serving.redirects import with_connection
+from project.serving.redirects import session
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -33,21 +33,25 @@ def sleep(seconds: float) -> int:
 
 
 def test_a_connection_that_is_too_old_is_closed_after_the_statement() -> None:
-    connection.ensure_connection()
-    for close_at, is_open in (None, True), (0.0, False):
-        connection.close_at = close_at
-        with_connection(list)
-        assert (connection.connection is not None) is is_open
+    async def test() -> None:
+        greenlets = Greenlets(session)
+        for close_at, is_open in (None, True), (0.0, False):
+            await greenlets.run(setattr, connection, "close_at", close_at)
+            (here,) = greenlets.free
+            found = here.gr_context.run(getattr, connection, "connection")
+            assert (found is not None) is is_open
+
+    asyncio.run(test())
 
 
 def test_statements_run_at_once_on_connections_that_are_reused() -> None:
     async def test() -> None:
-        greenlets = Greenlets()
-        several = [greenlets.run(with_connection, sleep, 0.1) for _ in range(4)]
+        greenlets = Greenlets(session)
+        several = [greenlets.run(sleep, 0.1) for _ in range(4)]
         assert not any(each.done() for each in several)  # the loop has waited for none of them
         pids = await asyncio.gather(*several)
         assert len({*pids}) == 4
-        assert await greenlets.run(with_connection, sleep, 0) in pids
+        assert await greenlets.run(sleep, 0) in pids
         for each in greenlets.free:
             each.gr_context.run(connections.close_all)
 
@@ -56,16 +60,16 @@ def test_statements_run_at_once_on_connections_that_are_reused() -> None:
 
 def test_a_statement_on_the_loop_ends_at_its_deadline(settings: Any) -> None:
     async def test() -> None:
-        greenlets = Greenlets()
+        greenlets = Greenlets(session)
         settings.DATABASE_REQUEST_TIMEOUT = 0.2
         with pytest.raises(Exception, match="has not answered within") as raised:
-            await greenlets.run(with_connection, sleep, 2)
+            await greenlets.run(sleep, 2)
         assert isinstance(raised.value.__cause__, OperationalError)
         (here,) = greenlets.free
         with pytest.raises(OSError, match="Bad file"):  # or PostgreSQL would not see the end
             os.fstat(here.socket)
         settings.DATABASE_REQUEST_TIMEOUT = 10
-        assert await greenlets.run(with_connection, sleep, 0)
+        assert await greenlets.run(sleep, 0)
         for each in greenlets.free:
             each.gr_context.run(connections.close_all)
 
@@ -74,8 +78,8 @@ def test_a_statement_on_the_loop_ends_at_its_deadline(settings: Any) -> None:
 
 def test_an_idle_connection_that_postgresql_closes_is_no_longer_watched() -> None:
     async def test() -> None:
-        greenlets = Greenlets()
-        first = await greenlets.run(with_connection, sleep, 0.01)
+        greenlets = Greenlets(session)
+        first = await greenlets.run(sleep, 0.01)
         (here,) = greenlets.free
         os.fstat(here.socket)  # is open
         with connection.cursor() as cursor:
@@ -84,7 +88,7 @@ def test_an_idle_connection_that_postgresql_closes_is_no_longer_watched() -> Non
             await asyncio.sleep(0)
         with pytest.raises(OSError, match="Bad file"):
             os.fstat(here.socket)
-        assert await greenlets.run(with_connection, sleep, 0.01) != first
+        assert await greenlets.run(sleep, 0.01) != first
         os.fstat(here.socket)
         here.gr_context.run(connections.close_all)
         connections.close_all()
