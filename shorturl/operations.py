@@ -228,7 +228,7 @@ def follow_several(visits: Mapping[str, Sequence[Visit]]) -> dict[str, Counted]:
 
 
 def follow_often(key: str, visits: Sequence[Visit]) -> list[Counted]:
-    """Count the visits of one key; return its columns and the last number for each counted one.
+    """Count the visits of one key; return a row for each counted one, with the last number.
 
     One statement counts all of them. If fewer uses are left, one statement counts each visit until
     no use is left.

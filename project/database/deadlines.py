@@ -36,7 +36,7 @@ def install() -> None:
 
 
 def limit(seconds: float) -> None:
-    """Limit the total wait of this greenlet for PostgreSQL, from now until the next call."""
+    """Limit the total wait of this greenlet for PostgreSQL from now on; 0 is no limit."""
     _deadline.set(time.monotonic() + seconds if seconds else math.inf)
 
 

@@ -25,9 +25,9 @@ class OnTheLoop(greenlet):  # type: ignore[misc]
         super().__init__()
         self.gr_context = Context()
         self.loop, self.free, self.session = greenlets.loop, greenlets.free, greenlets.session
-        # A connection is watched all the time, as to begin and end it takes eight system calls. A
-        # copy of its file descriptor is watched, because psycopg2 may close the descriptor at any
-        # time, and the number could then be another socket's.
+        # The connection that is watched, also between statements: starting and stopping takes eight
+        # system calls. The socket is a copy of its file descriptor. psycopg2 may close its own one
+        # at any time, and the number could then belong to another socket.
         self.connection: Any = None
         self.socket = -1
         self.reads = False
@@ -40,7 +40,7 @@ class OnTheLoop(greenlet):  # type: ignore[misc]
                 told.set_result(call(function))
             except Exception as error:
                 told.set_exception(error)
-            if self.connection is not None and self.connection.closed:
+            if self.connection and self.connection.closed:
                 self.forget()  # or PostgreSQL would not see that it is closed
             self.free.append(self)
             told, function = self.parent.switch()
@@ -57,15 +57,18 @@ class OnTheLoop(greenlet):  # type: ignore[misc]
         return in_time
 
     def arrived(self) -> None:
-        """Resume the function; without one that reads, PostgreSQL has closed the connection."""
-        if self.reads:
-            self.switch(True)
-        else:
+        """Resume the function that reads. Without one, stop: a closed connection stays readable."""
+        if not self.reads:
             self.forget()
+            return
+        self.switch(True)
+        if self.reads:  # uvloop stops watching after an error
+            self.loop.remove_reader(self.socket)
+            self.loop.add_reader(self.socket, self.arrived)
 
     def forget(self) -> None:
         """Stop watching the connection, if any."""
-        if self.connection is not None:
+        if self.connection:
             self.loop.remove_reader(self.socket)
             os.close(self.socket)
             self.connection = None

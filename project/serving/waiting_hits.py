@@ -78,7 +78,7 @@ class Waiting:
         self.expected -= 1
         if self.next_look is None:
             self.next_look = self.loop.call_later(self.patience / LOOKS, self.look)
-        if self.expected <= 0 or self.next_begin is None:
+        if self.expected <= 0:  # otherwise begin() is called when the time is over
             self.begin_soon()
         return told
 

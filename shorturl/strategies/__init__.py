@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
-Counted = tuple[int, str, str, int]  # id, key, target_url, hits: of a link after its last hit
+Counted = tuple[int, str, str, int]  # id, key, target_url, hits; after the last counted hit
 
 
 class Verdict(Enum):

@@ -2,15 +2,19 @@
 
 import asyncio
 import os
+import socket
+import struct
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import uvloop
 from django.db import connection, connections
 from psycopg2 import OperationalError, extensions
 
 from project.database import deadlines
-from project.database.greenlets import Greenlets
+from project.database.greenlets import Greenlets, current
 from project.serving.redirects import session
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -54,6 +58,7 @@ def test_statements_run_at_once_on_connections_that_are_reused() -> None:
         assert await greenlets.run(sleep, 0) in pids
         for each in greenlets.free:
             each.gr_context.run(connections.close_all)
+            each.forget()
 
     asyncio.run(test())
 
@@ -72,6 +77,7 @@ def test_a_statement_on_the_loop_ends_at_its_deadline(settings: Any) -> None:
         assert await greenlets.run(sleep, 0)
         for each in greenlets.free:
             each.gr_context.run(connections.close_all)
+            each.forget()
 
     asyncio.run(test())
 
@@ -91,6 +97,32 @@ def test_an_idle_connection_that_postgresql_closes_is_no_longer_watched() -> Non
         assert await greenlets.run(sleep, 0.01) != first
         os.fstat(here.socket)
         here.gr_context.run(connections.close_all)
+        here.forget()
         connections.close_all()
 
     asyncio.run(asyncio.wait_for(test(), 30))
+
+
+def test_an_error_of_the_socket_is_read_at_once() -> None:
+    """After an error uvloop stops watching, and psycopg2 may ask for more than one read."""
+
+    async def test() -> None:
+        greenlets = Greenlets(lambda _: lambda function: function())
+        with (
+            socket.create_server(("127.0.0.1", 0)) as server,
+            socket.create_connection(server.getsockname()) as client,
+        ):
+            peer, _ = server.accept()
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.close()  # with a reset
+            of_client = SimpleNamespace(fileno=client.fileno, closed=0)
+
+            def read() -> list[bool]:
+                here = current()
+                assert here
+                return [here.readable(of_client, 5) for _ in range(3)]
+
+            assert await greenlets.run(read) == [True, True, True]
+            greenlets.free[0].forget()
+
+    uvloop.run(test())

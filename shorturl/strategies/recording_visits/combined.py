@@ -50,9 +50,9 @@ encode = json.JSONEncoder().encode  # json.dumps() takes four times as long for 
 def record(key: str, visit: Visit) -> ShortUrl:
     """Record a visit by the statement that records several; count_one() and count() record more.
 
-    What it does: counts all visits as `combined` in `resolving` does, and inserts one row that has
-    all of them as JSON; the roll-up adds such rows up later. It returns the short URL with the
-    number of the hit. It raises ShortUrl.DoesNotExist when no live one has the key; then nothing is
+    What it does: counts the visit as `combined` in `resolving` does, and inserts a row that has it
+    as JSON; the roll-up adds such rows up later. It returns the short URL with the number of the
+    hit. It raises ShortUrl.DoesNotExist when no live one has the key; then nothing is
     recorded.
 
     SQL:

@@ -35,8 +35,8 @@ UPSERT = """
 def record(key: str, visit: Visit) -> ShortUrl:
     """Count a hit and record its visit in one transaction; count_one() does so with several.
 
-    What it does: counts the hits as `combined` in `resolving` does, upserts the rows of this hour,
-    one for each kind of visit, and commits both. It returns the short URL with the number of the
+    What it does: counts the hit as `combined` in `resolving` does, upserts this hour's row of its
+    kind of visit, and commits both. It returns the short URL with the number of the
     hit. It raises ShortUrl.DoesNotExist when no live one has the key; then nothing is recorded.
 
     SQL:
@@ -57,9 +57,9 @@ def record(key: str, visit: Visit) -> ShortUrl:
     Why nothing can go wrong: both statements are committed together or not at all, also when the
     process is killed between them, and no reader sees one without the other. Each statement is
     right by itself, as in `second_transaction`. Every hit locks the link before the hour's rows,
-    and a roll-up waits for no link. So with one kind of visit the two cannot deadlock. Several
-    kinds are sorted here by code point, and in a roll-up by the database's collation. So where
-    `append_only` has left visits of this hour, the two can deadlock, and PostgreSQL ends one.
+    and a roll-up waits for no link. So with one kind of visit the two cannot deadlock.
+    count_one() sorts several kinds by code point, and a roll-up by the database's collation. So
+    where `append_only` has left visits of this hour, the two can deadlock, and PostgreSQL ends one.
 
     What it costs: four round trips where `upsert` has one, once for many visits. For two of them,
     from the UPDATE to the COMMIT, the link is locked, and its other hits wait. If the process hangs

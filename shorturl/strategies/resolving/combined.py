@@ -33,8 +33,8 @@ SEVERAL = f"""
 def resolve(key: str) -> ShortUrl:
     """Count a hit by the statement that counts several; count_one() and count() count more.
 
-    What it does: adds all hits to the counter and fetches the target. It returns the short URL with
-    the number of the hit. It raises ShortUrl.DoesNotExist when no live one has the key.
+    What it does: adds one to the counter and fetches the target. It returns the short URL with the
+    number of the hit. It raises ShortUrl.DoesNotExist when no live one has the key.
 
     SQL:
         UPDATE shorturl_shorturl SET hits = hits + 1
