@@ -35,11 +35,6 @@ def install() -> None:
     extensions.set_wait_callback(wait)
 
 
-def limit(seconds: float) -> None:
-    """Limit the total wait of this greenlet for PostgreSQL from now on; 0 is no limit."""
-    _deadline.set(time.monotonic() + seconds if seconds else math.inf)
-
-
 @contextmanager
 def answered_within(seconds: float) -> Iterator[None]:
     """Limit the total wait of this thread or greenlet for PostgreSQL in the block; 0 is no limit.

@@ -16,7 +16,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http.request import split_domain_port, validate_host
 from django.utils.encoding import iri_to_uri
 
-from project.database import deadlines, greenlets
+from project.database import greenlets
+from project.database.deadlines import answered_within
 from project.database.nodes_of_keys import Places
 from project.database.prepared import prepared
 from project.serving.bridge import BUSY, Refused
@@ -113,24 +114,24 @@ def session(here: greenlets.OnTheLoop) -> Callable[[Callable[[], T]], T]:
     connection.execute_wrappers.append(prepared)
 
     def call(function: Callable[[], T]) -> T:
-        deadlines.limit(settings.DATABASE_REQUEST_TIMEOUT)
-        if is_closed(connection.connection):  # otherwise the first hit after a restart is a 503
-            connection.close()
-        if connection.connection is None:
-            connection.inc_thread_sharing()
-            here.in_thread(partial(connect, connection))
-        try:
-            bans.refresh()
-            return function()
-        finally:
-            connection.close_if_unusable_or_obsolete()  # Django does this after a request
+        with answered_within(settings.DATABASE_REQUEST_TIMEOUT):
+            if is_closed(connection.connection):  # otherwise the first hit after a restart is a 503
+                connection.close()
+            if connection.connection is None:
+                connection.inc_thread_sharing()
+                here.in_thread(partial(connect, connection))
+            try:
+                bans.refresh()
+                return function()
+            finally:
+                connection.close_if_unusable_or_obsolete()  # Django does this after a request
 
     return call
 
 
 def connect(wrapper: BaseDatabaseWrapper) -> None:
     """Connect, in a thread: libpq blocks while it looks up the host."""
-    with deadlines.answered_within(settings.DATABASE_REQUEST_TIMEOUT):
+    with answered_within(settings.DATABASE_REQUEST_TIMEOUT):
         wrapper.ensure_connection()
 
 

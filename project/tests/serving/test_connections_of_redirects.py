@@ -36,6 +36,12 @@ def sleep(seconds: float) -> int:
         return int(cursor.fetchone()[0])
 
 
+def close(greenlets: Greenlets) -> None:
+    for each in greenlets.free:
+        each.gr_context.run(connections.close_all)
+        each.forget()
+
+
 def test_a_connection_that_is_too_old_is_closed_after_the_statement() -> None:
     async def test() -> None:
         greenlets = Greenlets(session)
@@ -56,9 +62,7 @@ def test_statements_run_at_once_on_connections_that_are_reused() -> None:
         pids = await asyncio.gather(*several)
         assert len({*pids}) == 4
         assert await greenlets.run(sleep, 0) in pids
-        for each in greenlets.free:
-            each.gr_context.run(connections.close_all)
-            each.forget()
+        close(greenlets)
 
     asyncio.run(test())
 
@@ -75,9 +79,7 @@ def test_a_statement_on_the_loop_ends_at_its_deadline(settings: Any) -> None:
             os.fstat(here.socket)
         settings.DATABASE_REQUEST_TIMEOUT = 10
         assert await greenlets.run(sleep, 0)
-        for each in greenlets.free:
-            each.gr_context.run(connections.close_all)
-            each.forget()
+        close(greenlets)
 
     asyncio.run(test())
 
@@ -96,8 +98,7 @@ def test_an_idle_connection_that_postgresql_closes_is_no_longer_watched() -> Non
             os.fstat(here.socket)
         assert await greenlets.run(sleep, 0.01) != first
         os.fstat(here.socket)
-        here.gr_context.run(connections.close_all)
-        here.forget()
+        close(greenlets)
         connections.close_all()
 
     asyncio.run(asyncio.wait_for(test(), 30))

@@ -52,8 +52,7 @@ def record(key: str, visit: Visit) -> ShortUrl:
 
     What it does: counts the visit as `combined` in `resolving` does, and inserts a row that has it
     as JSON; the roll-up adds such rows up later. It returns the short URL with the number of the
-    hit. It raises ShortUrl.DoesNotExist when no live one has the key; then nothing is
-    recorded.
+    hit. It raises ShortUrl.DoesNotExist when no live one has the key; then nothing is recorded.
 
     SQL:
         WITH followed AS (

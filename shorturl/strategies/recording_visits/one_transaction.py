@@ -36,8 +36,8 @@ def record(key: str, visit: Visit) -> ShortUrl:
     """Count a hit and record its visit in one transaction; count_one() does so with several.
 
     What it does: counts the hit as `combined` in `resolving` does, upserts this hour's row of its
-    kind of visit, and commits both. It returns the short URL with the number of the
-    hit. It raises ShortUrl.DoesNotExist when no live one has the key; then nothing is recorded.
+    kind of visit, and commits both. It returns the short URL with the number of the hit. It raises
+    ShortUrl.DoesNotExist when no live one has the key; then nothing is recorded.
 
     SQL:
         BEGIN
