@@ -1,6 +1,6 @@
 """The requests per second of the service, and of every right strategy.
 
-    make bench                                       some twenty minutes
+    make bench                                       half an hour
     .venv/bin/python -m benchmarks.service --quick   less than one
 
 wrk requests redirects, GET /<key>, and new links, POST /api/links, from a gunicorn. Three others

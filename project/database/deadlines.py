@@ -11,8 +11,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -35,19 +34,22 @@ def install() -> None:
     extensions.set_wait_callback(wait)
 
 
-@contextmanager
-def answered_within(seconds: float) -> Iterator[None]:
+class answered_within(AbstractContextManager[None]):  # noqa: N801 - used like a function
     """Limit the total wait of this thread or greenlet for PostgreSQL in the block; 0 is no limit.
 
     A longer wait raises psycopg2's OperationalError and closes the connection. A nested block can
     only shorten the limit.
     """
-    before = _deadline.get()
-    _deadline.set(min(before, time.monotonic() + seconds if seconds else math.inf))
-    try:
-        yield
-    finally:
-        _deadline.set(before)
+
+    def __init__(self, seconds: float) -> None:
+        self.ends = time.monotonic() + seconds if seconds else math.inf
+
+    def __enter__(self) -> None:
+        self.before = _deadline.get()
+        _deadline.set(min(self.before, self.ends))
+
+    def __exit__(self, *_: object) -> None:
+        _deadline.set(self.before)
 
 
 def wait(connection: Any) -> None:

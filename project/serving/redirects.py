@@ -115,7 +115,8 @@ def session(here: greenlets.OnTheLoop) -> Callable[[Callable[[], T]], T]:
 
     def call(function: Callable[[], T]) -> T:
         with answered_within(settings.DATABASE_REQUEST_TIMEOUT):
-            if is_closed(connection.connection):  # otherwise the first hit after a restart is a 503
+            # Otherwise the first hit after a restart is a 503. A watched connection is open.
+            if connection.connection is not here.connection and is_closed(connection.connection):
                 connection.close()
             if connection.connection is None:
                 connection.inc_thread_sharing()
