@@ -115,7 +115,7 @@ def session(here: greenlets.OnTheLoop) -> Callable[[Callable[[], T]], T]:
 
     def call(function: Callable[[], T]) -> T:
         with answered_within(settings.DATABASE_REQUEST_TIMEOUT):
-            # Otherwise the first hit after a restart is a 503. A watched connection is open.
+            # Otherwise the first hit after a restart is a 503. A closed connection is not watched.
             if connection.connection is not here.connection and is_closed(connection.connection):
                 connection.close()
             if connection.connection is None:
