@@ -59,7 +59,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A service under a load, measured once in each round."""
+    """A service under a load, measured at least once in each round."""
 
     subject: str
     load: Load
@@ -70,7 +70,7 @@ class Measurement:
         return sum(one.sample.failed for one in self.readings)
 
     def median(self, name: str) -> float | None:
-        """Return the median of the rounds that have the figure."""
+        """Return the median of the readings that have the figure."""
         values = [each for one in self.readings if (each := one.value(name)) is not None]
         return median(values) if values else None
 
@@ -81,13 +81,13 @@ class Measurement:
         return [self.subject, self.load.asks_for, connections, *told, f"{self.failed:,}"]
 
     def as_data(self) -> dict[str, Any]:
-        """Return the measurement for JSON, with the requests per second of every round."""
+        """Return the measurement for JSON, with the requests per second of every reading."""
         return {
             "subject": self.subject,
             **vars(self.load),
             **{name: self.median(name) for name, _ in COLUMNS.values()},
             "failed": self.failed,
-            "rounds": [one.sample.per_second for one in self.readings],
+            "readings": [one.sample.per_second for one in self.readings],
         }
 
 
@@ -123,15 +123,18 @@ class Goal(NamedTuple):
         ours = f"{self.ours}, {self.load.asks_for}, {self.load.connections} connections"
         return f"{ours} / {theirs}"
 
-    def ratio(self, found: dict[tuple[str, Load], Measurement]) -> float | None:
-        """Return the median of the rounds' ratios; None if one of the two was not measured.
-
-        The ratio of the medians would be less exact, as the load of the machine changes from round
-        to round.
-        """
-        ours = found.get((self.ours, self.load))
+    @property
+    def sides(self) -> tuple[tuple[str, Load], tuple[str, Load]]:
+        """The two measurements. Those of the service have pgbench's."""
         other = self.ours if self.theirs == PGBENCH else self.theirs
-        theirs = found.get((other, self.their_load or self.load))
+        return (self.ours, self.load), (other, self.their_load or self.load)
+
+    def ratio(self, found: dict[tuple[str, Load], Measurement]) -> float | None:
+        """Return the median of the readings' ratios; None if one of the two was not measured.
+
+        The ratio of the medians would be less exact, as the load of the machine changes meanwhile.
+        """
+        ours, theirs = map(found.get, self.sides)
         if not ours or not theirs:
             return None
         name = "pgbench" if self.theirs == PGBENCH else "per_second"
@@ -155,6 +158,7 @@ GOALS = (
     Goal(RECORDING, HOT, SERVICE, 0.85),
     Goal(RECORDING, RANDOM, SERVICE, 0.85),
 )
+JUDGED = {side for goal in GOALS for side in goal.sides}
 
 
 def goals_table(ratios: dict[Goal, float]) -> str:

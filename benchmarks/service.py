@@ -101,7 +101,8 @@ def measure(options: argparse.Namespace) -> int:
     with scratch_database():
         parts = plan(quick=options.quick, largest=options.links, baseline=options.baseline)
         print("bench: making the tables of links", file=sys.stderr)
-        bench = Bench(parts, seconds=0.5 if options.quick else 1.0)
+        seconds, times = (0.5, 1) if options.quick else (1.0, 5)
+        bench = Bench(parts, seconds=seconds, times=times)
         for part in parts:
             bench.run(part, progress=lambda text: print(f"bench: {text}", file=sys.stderr))
         about["roll-up at the end"] = database.rolled_up()

@@ -3,22 +3,23 @@
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from django.db import connection
 from django.db.models import F
 
+from benchmarks import bench, pgbench, wrk
 from benchmarks import database_in_use as database
-from benchmarks import pgbench, wrk
 from benchmarks.bench import CONNECTIONS, Bench, Part, Subject, plan
 from benchmarks.measurements import (
     BASELINE,
     GOALS,
     HOT,
     ONE_LINE,
-    PGBENCH,
     RECORDING,
     SERVICE,
     Load,
@@ -39,10 +40,7 @@ RIGHT = [name for name, one in resolving.STRATEGIES.items() if one.verdict is no
 def test_the_plan_measures_both_sides_of_every_goal() -> None:
     parts = plan(quick=False, largest=10_000_000, baseline=ROOT)
     found = {key: one for part in parts for key, one in part.found.items()}
-    for goal in GOALS:
-        assert (goal.ours, goal.load) in found
-        if goal.theirs != PGBENCH:
-            assert (goal.theirs, goal.their_load or goal.load) in found
+    assert {side for goal in GOALS for side in goal.sides} <= found.keys()
     for name in [SERVICE, ONE_LINE, *RIGHT]:
         assert {load.connections for one, load in found if one == name} == set(CONNECTIONS)
     quick = {key for part in plan(quick=True, largest=1, baseline=None) for key in part.found}
@@ -79,7 +77,7 @@ def test_answers_are_compared_with_counted_hits(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(wrk, "run", answer)
     monkeypatch.setattr(pgbench, "run", lambda *_, **__: 18.0)
     monkeypatch.setattr(database, "LinkTables", lambda sizes: None)
-    measured = Bench([], seconds=1)
+    measured = Bench([], seconds=1, times=1)
     ShortUrl.objects.create(key="k1", target_url="https://example.com/", hits=100)
     service: Any = SimpleNamespace(url="", process=SimpleNamespace(pid=os.getpid()))
     reading = measured.ask(Subject("naive", [], "a script"), Load(), service)
@@ -91,6 +89,22 @@ def test_answers_are_compared_with_counted_hits(monkeypatch: pytest.MonkeyPatch)
     counted = 5
     measured.ask(Subject(ONE_LINE, [], application="one"), Load(), service)
     assert measured.miscounted == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_only_the_loads_of_a_goal_are_measured_several_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bench, "served", lambda one: nullcontext(SimpleNamespace(url="")))
+    monkeypatch.setattr(wrk, "run", lambda *_, **__: None)
+    monkeypatch.setattr(database, "LinkTables", MagicMock())
+    part, *_ = plan(quick=False, largest=10_000_000, baseline=ROOT)
+    measured = Bench([part], seconds=1, times=3)
+    monkeypatch.setattr(measured, "ask", lambda *_: None)
+    measured.side_by_side(part.groups[0], part.found)
+    judged = {key for goal in GOALS for key in goal.sides}
+    for key, one in part.found.items():
+        assert len(one.readings) == (3 if key in judged else 1), key
 
 
 @pytest.mark.parametrize(
