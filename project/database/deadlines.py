@@ -2,8 +2,8 @@
 
 PostgreSQL's own limits do not help when PostgreSQL is frozen or the network loses packets: libpq
 then waits for ever. psycopg2 can call a function that waits in its place. The function here has a
-deadline. It takes 3 µs of processor time per statement. A connection whose answer is late is
-closed, because the next statement would take the late answer for its own.
+deadline. A connection whose answer is late is closed, because the next statement would take the
+late answer for its own.
 """
 
 import math

@@ -20,7 +20,7 @@ from shorturl.links.keys import key_of
 from shorturl.pages.error_response import is_api
 from shorturl.pages.views import longest_body
 
-# Read once: Django takes 0.3 µs to look up a setting.
+# Read once: looking up a setting takes time.
 HAS_METRICS, LOGS_IDS = bool(settings.SHORTURL_METRICS_TOKEN), settings.LOG_FORMAT == "json"
 if HAS_METRICS:
     from project.observability import metrics

@@ -17,7 +17,7 @@ from shorturl.outages import is_outage
 from shorturl.pages import redirect, views
 
 REFUSAL = "shorturl.refusal"  # in the WSGI environ: the status and the detail of a refusal
-# They tell a browser how to treat a document. A redirect has none, and each takes a worker 1 µs.
+# They tell a browser how to treat a document. A redirect has none, and each takes time.
 OF_DOCUMENTS = (
     "Content-Security-Policy",
     "Content-Type",
