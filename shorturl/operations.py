@@ -10,6 +10,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, OperationalError, transaction
+from django.db.backends.utils import CursorWrapper
 
 from shorturl.exceptions import RowLocked, ShortUrlError
 from shorturl.links import keys
@@ -212,7 +213,9 @@ def following() -> Strategy[Any]:
     return resolving.STRATEGIES[settings.SHORTURL_RESOLVING]
 
 
-def follow_several(visits: Mapping[str, Sequence[Visit]]) -> dict[str, Counted]:
+def follow_several(
+    visits: Mapping[str, Sequence[Visit]], cursor: CursorWrapper
+) -> dict[str, Counted]:
     """Count the visits of several keys in one statement, which waits for no link.
 
     It returns the columns of the link and the number of the last hit by key, for the keys that it
@@ -223,11 +226,11 @@ def follow_several(visits: Mapping[str, Sequence[Visit]]) -> dict[str, Counted]:
     if count is None:
         return {}
     if settings.SHORTURL_VISITS:
-        return count(visits)
-    return count({key: len(of_key) for key, of_key in visits.items()})
+        return count(visits, cursor)
+    return count({key: len(of_key) for key, of_key in visits.items()}, cursor)
 
 
-def follow_often(key: str, visits: Sequence[Visit]) -> list[Counted]:
+def follow_often(key: str, visits: Sequence[Visit], cursor: CursorWrapper) -> list[Counted]:
     """Count the visits of one key; return a row for each counted one, with the last number.
 
     One statement counts all of them. If fewer uses are left, one statement counts each visit until
@@ -237,7 +240,7 @@ def follow_often(key: str, visits: Sequence[Visit]) -> list[Counted]:
     """
     count_one: Any = following().count_one  # not None, or hits would not be collected
     try:
-        found = count_one(key, visits if settings.SHORTURL_VISITS else len(visits))
+        found = count_one(key, visits if settings.SHORTURL_VISITS else len(visits), cursor)
     except OperationalError as error:
         if not driver_error(error, LOCK_NOT_AVAILABLE):
             raise
@@ -249,7 +252,7 @@ def follow_often(key: str, visits: Sequence[Visit]) -> list[Counted]:
     counted: list[Counted] = []
     for visit in visits:
         try:
-            one = follow_often(key, [visit])
+            one = follow_often(key, [visit], cursor)
         except Exception:
             if not counted:
                 raise

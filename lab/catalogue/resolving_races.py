@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from django.db import OperationalError, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.backends.postgresql.psycopg_any import errors
 
 from lab.catalogue.race_definition import Process, Race, each
 from pginterleave import MAX_PROCESSES, Outcome
 from shorturl.models import ShortUrl
-from shorturl.strategies import Strategy, resolving
+from shorturl.strategies import Counted, Strategy, resolving
 
 OLD, NEW = "https://old.example/", "https://new.example/"
 OTHER = "https://other.example/"
@@ -102,11 +102,19 @@ def count_both(strategy: Strategy[Any], process: int) -> set[str]:
     A key that the statement leaves out is resolved alone.
     """
     keys = both_keys(process)
-    counted = set(strategy.count(dict.fromkeys(keys, 1)) if strategy.count else ())
+    counted = set(count(strategy, dict.fromkeys(keys, 1)))
     for key in keys:
         if key not in counted and if_live(partial(strategy.function, key))():
             counted.add(key)
     return counted
+
+
+def count(strategy: Strategy[Any], hits: dict[str, Any]) -> dict[str, Counted]:
+    """Count hits of several keys in one statement; none if the strategy has no such statement."""
+    if not strategy.count:
+        return {}
+    with connection.cursor() as cursor:
+        return strategy.count(hits, cursor)
 
 
 def lock_and_edit() -> None:

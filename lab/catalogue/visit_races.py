@@ -9,7 +9,7 @@ from django.db import connection
 from lab.catalogue.creating_races import next_id
 from lab.catalogue.idempotency_races import Killed
 from lab.catalogue.race_definition import Process, Race, each
-from lab.catalogue.resolving_races import both_keys, fresh_links, if_live, not_redirected
+from lab.catalogue.resolving_races import both_keys, count, fresh_links, if_live, not_redirected
 from lab.recorded_visits import VISITS
 from pginterleave import Outcome
 from shorturl.models import RecentVisits, ShortUrl, VisitCount
@@ -70,7 +70,7 @@ def follow_and_be_killed(strategy: Strategy[Any]) -> Process:
 def follow_both(strategy: Strategy[Any], process: int) -> None:
     """Record a visit of two keys, in one statement if the strategy can."""
     keys = both_keys(process)
-    counted = strategy.count({key: [VISIT] for key in keys}) if strategy.count else {}
+    counted = count(strategy, {key: [VISIT] for key in keys})
     for key in keys:
         if key not in counted:
             strategy.function(key, VISIT)

@@ -32,7 +32,7 @@ class OnTheLoop(greenlet):  # type: ignore[misc]
         self.socket = -1
         self.reads = False
 
-    def run(self, told: "asyncio.Future[Any]", function: Callable[[], Any]) -> None:
+    def run(self, told: "asyncio.Future[Any]", function: Callable[..., Any]) -> None:
         """Run the function; then be free until there is another one."""
         call = self.session(self)
         while True:
@@ -100,7 +100,7 @@ class Greenlets:
     Each greenlet passes itself to `session` once. What that returns is called with each function.
     """
 
-    def __init__(self, session: Callable[[OnTheLoop], Callable[[Callable[[], Any]], Any]]) -> None:
+    def __init__(self, session: Callable[[OnTheLoop], Callable[[Callable[..., Any]], Any]]) -> None:
         self.loop, self.session = asyncio.get_running_loop(), session
         self.free: list[OnTheLoop] = []
 

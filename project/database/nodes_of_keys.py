@@ -7,7 +7,7 @@ in its own catalogue, so it answers even when a worker does not.
 import time
 from collections.abc import Mapping, Sequence
 
-from django.db import connection
+from django.db.backends.utils import CursorWrapper
 
 from shorturl import operations
 from shorturl.models import ShortUrl
@@ -33,20 +33,21 @@ class Places:
         """Return the group of nodes that has the key; None if it is unknown."""
         return self.nodes.get(key)
 
-    def look_up(self, visits: Mapping[str, object]) -> dict[str, Counted]:
+    def look_up(self, visits: Mapping[str, object], cursor: CursorWrapper) -> dict[str, Counted]:
         """Find out the nodes of the keys; count nothing, as each key needs a separate statement."""
         if time.monotonic() > self.until or len(self.nodes) > MOST:
             self.nodes, self.until = {}, time.monotonic() + AGE
         if unknown := [key for key in visits if key not in self.nodes]:
-            with connection.cursor() as cursor:
-                cursor.execute(LOOK_UP, [unknown, ShortUrl._meta.db_table])
-                self.nodes.update(cursor.fetchall())
+            cursor.execute(LOOK_UP, [unknown, ShortUrl._meta.db_table])
+            self.nodes.update(cursor.fetchall())
         return {}
 
-    def follow_often(self, key: str, visits: Sequence[Visit]) -> list[Counted]:
+    def follow_often(
+        self, key: str, visits: Sequence[Visit], cursor: CursorWrapper
+    ) -> list[Counted]:
         """Call operations.follow_often(); after a failure, forget the node of the key."""
         try:
-            return operations.follow_often(key, visits)
+            return operations.follow_often(key, visits, cursor)
         except Exception:
             self.nodes.pop(key, None)
             raise

@@ -19,7 +19,7 @@ from django.utils.encoding import iri_to_uri
 from project.database import greenlets
 from project.database.deadlines import answered_within
 from project.database.nodes_of_keys import Places
-from project.database.prepared import prepared
+from project.database.prepared import PreparedCursor
 from project.serving.bridge import BUSY, Refused
 from project.serving.responses import Headers, Response, made
 from project.serving.unavailable import is_closed
@@ -105,15 +105,17 @@ class Redirects:
         return environ
 
 
-def session(here: greenlets.OnTheLoop) -> Callable[[Callable[[], T]], T]:
-    """Return what calls functions on the connection of this greenlet.
+def session(here: greenlets.OnTheLoop) -> Callable[[Callable[[PreparedCursor], T]], T]:
+    """Return what calls functions with a cursor of this greenlet's connection.
 
-    The connection is open, its statements are prepared, and waiting for PostgreSQL has a limit.
+    The connection is open, and waiting for PostgreSQL has a limit. The cursor is kept for the next
+    function, because Django takes a while to make one.
     """
     connection = connections[DEFAULT_DB_ALIAS]
-    connection.execute_wrappers.append(prepared)
+    cursor: PreparedCursor | None = None
 
-    def call(function: Callable[[], T]) -> T:
+    def call(function: Callable[[PreparedCursor], T]) -> T:
+        nonlocal cursor
         with answered_within(settings.DATABASE_REQUEST_TIMEOUT):
             # Otherwise the first hit after a restart is a 503. A closed connection is not watched.
             if connection.connection is not here.connection and is_closed(connection.connection):
@@ -123,7 +125,10 @@ def session(here: greenlets.OnTheLoop) -> Callable[[Callable[[], T]], T]:
                 here.in_thread(partial(connect, connection))
             try:
                 bans.refresh()
-                return function()
+                checked = settings.DATABASE_HEALTH_CHECKS  # by Django, when it makes a cursor
+                if checked or cursor is None or cursor.session is not connection.connection:
+                    cursor = PreparedCursor(connection)
+                return function(cursor)
             finally:
                 connection.close_if_unusable_or_obsolete()  # Django does this after a request
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
+from django.db.backends.utils import CursorWrapper
+
 F = TypeVar("F", bound=Callable[..., Any])
 Counted = tuple[int, str, str, int]  # id, key, target_url, hits; after the last counted hit
 
@@ -30,7 +32,8 @@ class Strategy(Generic[F]):
     `step` is the strategy's place in the article's take-away, or "–" where the article has none.
     `draws_keys` says whether a create tries the candidate keys that its caller passes. `nests` says
     whether the strategy can run inside a caller's atomic(). `count_one` counts several hits of one
-    key at once, and `count` hits of several keys. `note` is shown beside its explorations.
+    key at once, and `count` hits of several keys; both use a cursor of the caller's. `note` is
+    shown beside its explorations.
     """
 
     name: str
@@ -40,8 +43,8 @@ class Strategy(Generic[F]):
     shows: str
     draws_keys: bool = True
     nests: bool = True
-    count_one: Callable[[str, Any], Counted | None] | None = None
-    count: Callable[[Any], dict[str, Counted]] | None = None
+    count_one: Callable[[str, Any, CursorWrapper], Counted | None] | None = None
+    count: Callable[[Any, CursorWrapper], dict[str, Counted]] | None = None
     note: str = ""
 
 

@@ -78,6 +78,12 @@ def shown(response: Any) -> dict[str, str]:
     return values | {f"initial-{name}": value for name, value in values.items()}
 
 
+def with_cursor(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function whose last parameter is a cursor."""
+    with connection.cursor() as cursor:
+        return function(*arguments, cursor)
+
+
 def closing_connection(function: Callable[[], Any]) -> Any:
     """Call the function in a thread, whose connection nothing else would close."""
     try:

@@ -13,10 +13,10 @@ from unittest.mock import patch
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.test import Client
 
-from project.database.prepared import prepared
+from project.database.prepared import PreparedCursor
 from shorturl import operations
 from shorturl.limits import owners
 from shorturl.management.commands import demo
@@ -76,8 +76,9 @@ def follow() -> None:
 def follow_by_a_prepared_statement() -> None:
     operations.create(TARGET, key="walk-often")
     connection.close()
-    with connection.execute_wrapper(prepared), connection.cursor() as cursor:
-        assert [combined.resolve("walk-often").hits for _ in range(2)] == [1, 2]
+    with PreparedCursor(connections[DEFAULT_DB_ALIAS]) as cursor:
+        counted = [combined.count_one("walk-often", 1, cursor) for _ in range(2)]
+        assert [row and row[3] for row in counted] == [1, 2]
         cursor.execute("SELECT name FROM pg_prepared_statements")
         if settings.DATABASE_POOLER == "none":
             assert cursor.fetchall(), "it was sent unprepared"

@@ -17,6 +17,7 @@ from project.database.citus_checks import REFUSED, SINGLE_SHARD, TABLES, check_c
 from project.tests.conftest import ROOT, Load
 from project.tests.database import citus_walk, on_citus
 from shorturl import operations
+from shorturl.tests.callers import with_cursor
 
 pytestmark = pytest.mark.django_db
 
@@ -183,7 +184,7 @@ def test_a_place_is_looked_up_once_and_anew_after_a_failure_and_after_some_time(
 
     def looks(*keys: str) -> int:
         with CaptureQueriesContext(connection) as sent:
-            assert known.look_up(dict.fromkeys(keys)) == {}
+            assert with_cursor(known.look_up, dict.fromkeys(keys)) == {}
         return len(sent)
 
     assert known.of("a") is None
@@ -196,7 +197,7 @@ def test_a_place_is_looked_up_once_and_anew_after_a_failure_and_after_some_time(
 
     monkeypatch.setattr(operations, "follow_often", fail)
     with pytest.raises(IntegrityError):
-        known.follow_often("a", [])
+        with_cursor(known.follow_often, "a", [])
     assert (known.of("a"), known.of("bb")) == (None, 2)
     assert looks("a", "bb") == 1
     monkeypatch.setattr(known, "until", time.monotonic() - 1)

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import DEFAULT_DB_ALIAS, IntegrityError, connection, connections, transaction
 from pytest_django import Settings
 
-from project.database.prepared import _statements, prepared
+from project.database.prepared import PreparedCursor
 from shorturl.models import RecordedVisits, ShortUrl
 from shorturl.strategies.recording_visits import combined
 from shorturl.visits.classification import Visit
@@ -22,10 +22,13 @@ def link() -> ShortUrl:
     return ShortUrl.objects.create(key="a", target_url="https://a.example/")
 
 
-def follow(times: int = 1) -> None:
-    with connection.execute_wrapper(prepared):
-        for _ in range(times):
-            combined.record("a", Visit("news.example", is_bot=False))
+def prepared() -> PreparedCursor:
+    return PreparedCursor(connections[DEFAULT_DB_ALIAS])
+
+
+def follow(cursor: PreparedCursor, times: int = 1) -> None:
+    for _ in range(times):
+        assert combined.count_one("a", [Visit("news.example", is_bot=False)], cursor)
 
 
 def statements() -> list[tuple[int, int]]:
@@ -40,25 +43,25 @@ def counted() -> tuple[int, int]:
 
 
 def test_a_statement_is_planned_once_in_a_session() -> None:
-    follow(times=3)
+    follow(prepared(), times=3)
     assert statements() == [(3, 0)]
     connection.close()
-    follow()
+    follow(prepared())
     assert statements() == [(1, 0)]
     assert counted() == (4, 4)
 
 
 def test_a_discarded_or_invalid_statement_is_prepared_again() -> None:
-    follow()
+    follow(redirects := prepared())
     with connection.cursor() as cursor:
         cursor.execute("DISCARD ALL")
-    follow(times=2)
+    follow(redirects, times=2)
     assert statements() == [(1, 0)]
     table = ShortUrl._meta.db_table
     with connection.cursor() as cursor:
         cursor.execute(f"ALTER TABLE {table} ALTER target_url TYPE text")
     try:
-        follow(times=2)
+        follow(redirects, times=2)
     finally:
         with connection.cursor() as cursor:
             cursor.execute(f"ALTER TABLE {table} ALTER target_url TYPE varchar(2000)")
@@ -67,9 +70,8 @@ def test_a_discarded_or_invalid_statement_is_prepared_again() -> None:
 
 def test_a_statement_that_exists_already_is_used() -> None:
     """After an interrupt behind PREPARE, or with a pooler that the settings do not name."""
-    follow()
-    _statements[connection.connection].clear()
-    follow(times=2)
+    follow(prepared())
+    follow(prepared(), times=2)
     assert statements() == [(3, 0)]
     assert counted() == (3, 3)
 
@@ -92,24 +94,23 @@ def test_a_statement_that_cannot_be_prepared_is_tried_once_in_a_session() -> Non
         sent.append(sql.split()[0])
         return execute(sql, *rest)
 
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(ONLY_UNPREPARED)
-        with connection.execute_wrapper(prepared), connection.execute_wrapper(note):
+        with connection.execute_wrapper(note):
             for _ in range(2):
                 cursor.execute("SELECT pg_temp.unprepared(%s)", ["a"])
                 assert cursor.fetchone() == ("a",)
     assert sent == ["SET", "EXECUTE", "DEALLOCATE", "SELECT", "SELECT"]
-    follow(times=2)
+    follow(prepared(), times=2)
     assert statements() == [(2, 0)]
 
 
 def test_an_error_of_the_statement_is_raised() -> None:
-    follow()
+    follow(cursor := prepared())
     insert = "INSERT INTO shorturl_shorturl (key, target_url) VALUES (%s, '')"
-    with connection.execute_wrapper(prepared), connection.cursor() as cursor:
-        with pytest.raises(IntegrityError):
-            cursor.execute(insert, ["a"])
-        cursor.execute(insert, ["b"])
+    with pytest.raises(IntegrityError):
+        cursor.execute(insert, ["a"])
+    cursor.execute(insert, ["b"])
     assert counted() == (1, 1)
 
 
@@ -117,8 +118,8 @@ def test_in_a_transaction_and_behind_a_pooler_nothing_is_prepared(
     settings: Settings,
 ) -> None:
     with transaction.atomic():
-        follow()
+        follow(cursor := prepared())
     settings.DATABASE_POOLER = "transaction"
-    follow()
+    follow(cursor)
     assert statements() == []
     assert counted() == (2, 2)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import uvloop
 from django.db import connection, connections
+from django.db.backends.utils import CursorWrapper
 from psycopg2 import OperationalError, extensions
 
 from project.database import deadlines
@@ -30,10 +31,9 @@ def as_served(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     extensions.set_wait_callback(before)
 
 
-def sleep(seconds: float) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_backend_pid() FROM pg_sleep(%s)", [seconds])
-        return int(cursor.fetchone()[0])
+def sleep(seconds: float, cursor: CursorWrapper) -> int:
+    cursor.execute("SELECT pg_backend_pid() FROM pg_sleep(%s)", [seconds])
+    return int(cursor.fetchone()[0])
 
 
 def close(greenlets: Greenlets) -> None:
@@ -46,10 +46,22 @@ def test_a_connection_that_is_too_old_is_closed_after_the_statement() -> None:
     async def test() -> None:
         greenlets = Greenlets(session)
         for close_at, is_open in (None, True), (0.0, False):
-            await greenlets.run(setattr, connection, "close_at", close_at)
+            await greenlets.run(lambda at, _: setattr(connection, "close_at", at), close_at)
             (here,) = greenlets.free
             found = here.gr_context.run(getattr, connection, "connection")
             assert (found is not None) is is_open
+
+    asyncio.run(test())
+
+
+def test_a_cursor_is_kept_unless_django_has_to_check_the_connection(settings: Any) -> None:
+    async def test() -> None:
+        greenlets = Greenlets(session)
+        first = await greenlets.run(lambda cursor: cursor)
+        assert await greenlets.run(lambda cursor: cursor) is first
+        settings.DATABASE_HEALTH_CHECKS = True
+        assert await greenlets.run(lambda cursor: cursor) is not first
+        close(greenlets)
 
     asyncio.run(test())
 

@@ -3,6 +3,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from django.db import connection
+from django.db.backends.utils import CursorWrapper
 
 from shorturl.models import RecentVisits, ShortUrl
 from shorturl.visits.classification import Visit
@@ -79,34 +80,33 @@ def record(key: str, visit: Visit) -> ShortUrl:
     When to use it: where many visits arrive at the same time, a caller combines them, and a timer
     runs the roll-up.
     """
-    row = count_one(key, [visit])
+    with connection.cursor() as cursor:
+        row = count_one(key, [visit], cursor)
     if row is None:
         raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r} with a use left.")
     return ShortUrl.from_db(connection.alias, COLUMNS, row)
 
 
-def count_one(key: str, visits: Sequence[Visit]) -> Row | None:
+def count_one(key: str, visits: Sequence[Visit], cursor: CursorWrapper) -> Row | None:
     """Count and record several visits to one key in one statement, as record() does with one.
 
     It returns the same as count_one() of `combined` in `resolving`. For None, nothing is recorded.
     """
     hits = len(visits)
-    with connection.cursor() as cursor:
-        cursor.execute(ONE, [hits, key, hits, as_json({key: visits})])
-        row: Row | None = cursor.fetchone()
-        return row
+    cursor.execute(ONE, [hits, key, hits, as_json({key: visits})])
+    row: Row | None = cursor.fetchone()
+    return row
 
 
-def count(visits: Mapping[str, Sequence[Visit]]) -> dict[str, Row]:
+def count(visits: Mapping[str, Sequence[Visit]], cursor: CursorWrapper) -> dict[str, Row]:
     """Count and record visits to several keys in one statement, which waits for no link.
 
     It returns the same and leaves out the same keys as count() of `combined` in `resolving`. The
     SQL is that of both: it inserts a row for each counted key.
     """
     numbers = [len(of_key) for of_key in visits.values()]
-    with connection.cursor() as cursor:
-        cursor.execute(SEVERAL, [list(visits), numbers, as_json(visits)])
-        return {row[1]: row for row in cursor.fetchall()}
+    cursor.execute(SEVERAL, [list(visits), numbers, as_json(visits)])
+    return {row[1]: row for row in cursor.fetchall()}
 
 
 def as_json(visits: Mapping[str, Sequence[Visit]]) -> str:

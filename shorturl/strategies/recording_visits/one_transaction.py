@@ -3,6 +3,7 @@ from collections.abc import Sequence
 
 from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
+from django.db.backends.utils import CursorWrapper
 
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.visits.classification import Visit
@@ -68,20 +69,21 @@ def record(key: str, visit: Visit) -> ShortUrl:
     When to use it: where a WITH that changes two tables is slower, such as with tables that are
     distributed over several nodes. Elsewhere use `combined` or `upsert`.
     """
-    row = count_one(key, [visit])
+    with connection.cursor() as cursor:
+        row = count_one(key, [visit], cursor)
     if row is None:
         raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r} with a use left.")
     return ShortUrl.from_db(connection.alias, COLUMNS, row)
 
 
-def count_one(key: str, visits: Sequence[Visit]) -> Row | None:
+def count_one(key: str, visits: Sequence[Visit], cursor: CursorWrapper) -> Row | None:
     """Count and record several visits to one key in one transaction, as record() does with one.
 
     It returns the same as count_one() of `combined` in `resolving`. For None, nothing is recorded.
     """
     kinds = sorted(Counter(visits).items())
     hits, rows = len(visits), sql.SQL(", ").join([ROW] * len(kinds))
-    with transaction.atomic(), connection.cursor() as cursor:
+    with transaction.atomic():
         cursor.execute(UPDATE, [hits, key, hits])
         row: Row | None = cursor.fetchone()
         if row:

@@ -1,6 +1,7 @@
 from collections.abc import Mapping
 
 from django.db import connection
+from django.db.backends.utils import CursorWrapper
 
 from shorturl.models import ShortUrl
 
@@ -52,26 +53,26 @@ def resolve(key: str) -> ShortUrl:
 
     When to use it: where many hits arrive at the same time, and a caller combines them.
     """
-    row = count_one(key, 1)
+    with connection.cursor() as cursor:
+        row = count_one(key, 1, cursor)
     if row is None:
         raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r} with a use left.")
     return ShortUrl.from_db(connection.alias, COLUMNS, row)
 
 
-def count_one(key: str, hits: int) -> Row | None:
+def count_one(key: str, hits: int, cursor: CursorWrapper) -> Row | None:
     """Count several hits of one key in one statement, as resolve() counts one.
 
     It returns the columns of the link, with the number of the last hit; the hits before it have the
     numbers below. It returns None when no live short URL has the key, or when fewer uses than
     `hits` are left.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(ONE, [hits, key, hits])
-        row: Row | None = cursor.fetchone()
-        return row
+    cursor.execute(ONE, [hits, key, hits])
+    row: Row | None = cursor.fetchone()
+    return row
 
 
-def count(hits: Mapping[str, int]) -> dict[str, Row]:
+def count(hits: Mapping[str, int], cursor: CursorWrapper) -> dict[str, Row]:
     """Count a number of hits of each key in one statement, which waits for no row.
 
     It returns the same as count_one(), by key. It leaves out keys that are not live, keys with too
@@ -95,6 +96,5 @@ def count(hits: Mapping[str, int]) -> dict[str, Row]:
     deadlock, and one locked row delays no other key. The UPDATE changes only rows that the
     statement has locked after checking the conditions on their newest version.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(SEVERAL, [list(hits), list(hits.values())])
-        return {row[1]: row for row in cursor.fetchall()}
+    cursor.execute(SEVERAL, [list(hits), list(hits.values())])
+    return {row[1]: row for row in cursor.fetchall()}

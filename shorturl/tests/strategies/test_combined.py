@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, transaction
+from django.db.backends.utils import CursorWrapper
 from pytest_django import Settings
 
 from shorturl import operations
@@ -15,7 +16,7 @@ from shorturl.exceptions import RowLocked
 from shorturl.models import CLOCK, ShortUrl
 from shorturl.strategies import Counted, resolving
 from shorturl.strategies.resolving import combined
-from shorturl.tests.callers import closing_connection
+from shorturl.tests.callers import closing_connection, with_cursor
 from shorturl.visits.classification import Visit
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,14 +46,14 @@ def in_another_session(function: Callable[[], Any]) -> Any:
 
 def test_all_hits_of_a_key_are_counted_or_none() -> None:
     make(hot=5)
-    link = combined.count_one("hot", 3)
+    link = with_cursor(combined.count_one, "hot", 3)
     assert link
     assert numbers({"hot": link}) == {"hot": 8}
     assert counters() == {"hot": 8}
     ShortUrl.objects.update(max_hits=10)
-    assert combined.count_one("hot", 3) is None
-    assert combined.count({"hot": 3}) == {}
-    assert numbers(combined.count({"hot": 2})) == {"hot": 10}
+    assert with_cursor(combined.count_one, "hot", 3) is None
+    assert with_cursor(combined.count, {"hot": 3}) == {}
+    assert numbers(with_cursor(combined.count, {"hot": 2})) == {"hot": 10}
     assert counters() == {"hot": 10}
 
 
@@ -61,7 +62,9 @@ def test_one_statement_counts_several_keys_and_omits_those_not_live() -> None:
     ShortUrl.objects.get(key="deleted").delete()
     ShortUrl.objects.filter(key="expired").update(expires_at=CLOCK)
     ShortUrl.objects.filter(key="used").update(max_hits=7)
-    counted = combined.count({"b": 1, "deleted": 1, "none": 1, "expired": 1, "used": 1, "a": 2})
+    counted = with_cursor(
+        combined.count, {"b": 1, "deleted": 1, "none": 1, "expired": 1, "used": 1, "a": 2}
+    )
     assert numbers(counted) == {"a": 3, "b": 3}
     assert counters() == {"a": 3, "b": 3, "deleted": 0, "expired": 0, "used": 7}
 
@@ -70,14 +73,14 @@ def test_count_skips_a_locked_row_and_resolve_waits_for_it() -> None:
     make(a=0, b=0)
     with transaction.atomic():
         ShortUrl.objects.select_for_update().get(key="a")
-        counted = in_another_session(lambda: combined.count({"a": 1, "b": 1}))
+        counted = in_another_session(lambda: with_cursor(combined.count, {"a": 1, "b": 1}))
         assert list(counted) == ["b"]
 
         def impatient() -> None:
             with connection.cursor() as cursor:
                 cursor.execute("SET lock_timeout = '10ms'")
             with pytest.raises(RowLocked):
-                operations.follow_often("a", [Visit()])
+                with_cursor(operations.follow_often, "a", [Visit()])
 
         in_another_session(impatient)
     assert counters() == {"a": 0, "b": 1}
@@ -89,18 +92,18 @@ def test_hits_are_counted_up_to_the_limit(visits: str, settings: Any) -> None:
     visit = Visit(browser="Firefox")
     make(hot=0)
     ShortUrl.objects.update(max_hits=3)
-    assert [row[3] for row in operations.follow_often("hot", [visit] * 2)] == [2, 2]
-    assert [row[2:] for row in operations.follow_often("hot", [visit] * 3)] == [
+    assert [row[3] for row in with_cursor(operations.follow_often, "hot", [visit] * 2)] == [2, 2]
+    assert [row[2:] for row in with_cursor(operations.follow_often, "hot", [visit] * 3)] == [
         ("https://hot.example/", 3)
     ]
-    assert operations.follow_often("hot", [visit]) == []
-    assert operations.follow_often("none", [visit] * 2) == []
+    assert with_cursor(operations.follow_often, "hot", [visit]) == []
+    assert with_cursor(operations.follow_often, "none", [visit] * 2) == []
     assert counters() == {"hot": 3}
 
 
 def test_a_strategy_without_count_omits_all_keys(settings: Any) -> None:
     settings.SHORTURL_VISITS, settings.SHORTURL_RESOLVING = "", "update_returning"
-    assert operations.follow_several({"hot": [Visit()]}) == {}
+    assert with_cursor(operations.follow_several, {"hot": [Visit()]}) == {}
 
 
 def test_an_error_other_than_a_lock_timeout_is_raised() -> None:
@@ -108,7 +111,7 @@ def test_an_error_other_than_a_lock_timeout_is_raised() -> None:
         raise OperationalError("gone")
 
     with connection.execute_wrapper(fail), pytest.raises(OperationalError, match="gone"):
-        operations.follow_often("hot", [Visit()])
+        with_cursor(operations.follow_often, "hot", [Visit()])
 
 
 def test_statements_that_name_keys_in_opposite_orders_do_not_deadlock() -> None:
@@ -120,7 +123,7 @@ def test_statements_that_name_keys_in_opposite_orders_do_not_deadlock() -> None:
     def follow(number: int) -> None:
         order = keys if number else keys[::-1]
         for _ in range(100):
-            left[number] += len(keys) - len(combined.count(dict.fromkeys(order, 1)))
+            left[number] += len(keys) - len(with_cursor(combined.count, dict.fromkeys(order, 1)))
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(closing_connection, [partial(follow, number) for number in range(2)]))
@@ -135,13 +138,13 @@ def test_counted_hits_are_answered_although_a_later_one_fails(
     ShortUrl.objects.create(key="two", target_url="https://two.example/", max_hits=2)
     calls = []
 
-    def fails_later(key: str, hits: int) -> Counted | None:
+    def fails_later(key: str, hits: int, cursor: CursorWrapper) -> Counted | None:
         calls.append(hits)
         if len(calls) > 2:
             raise OperationalError("server closed the connection unexpectedly")
-        return combined.count_one(key, hits)
+        return combined.count_one(key, hits, cursor)
 
     failing = replace(resolving.STRATEGIES["combined"], count_one=fails_later)
     monkeypatch.setitem(resolving.STRATEGIES, "combined", failing)
-    assert [row[3] for row in operations.follow_often("two", [Visit()] * 3)] == [1]
+    assert [row[3] for row in with_cursor(operations.follow_often, "two", [Visit()] * 3)] == [1]
     assert calls == [3, 1, 1]

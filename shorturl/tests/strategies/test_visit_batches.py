@@ -2,20 +2,21 @@
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import ModuleType
 
 import pytest
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
 from django.db.models import Sum
 
 from pginterleave import Outcome, explore
-from project.database.prepared import prepared
+from project.database.prepared import PreparedCursor
 from shorturl.models import RecentVisits, RecordedVisits, ShortUrl
 from shorturl.strategies.recording_visits import append_only, combined, one_transaction
 from shorturl.strategies.rolling_up import batches, by_key
-from shorturl.tests.callers import only_link
+from shorturl.tests.callers import only_link, with_cursor
 from shorturl.visits import recent
 from shorturl.visits.classification import Visit
 from shorturl.visits.roll_up import ALL
@@ -38,12 +39,13 @@ def recorded() -> dict[str, int]:
 @pytest.mark.parametrize("way", [combined, one_transaction])
 def test_each_kind_of_a_batch_has_its_number(way: ModuleType) -> None:
     link = ShortUrl.objects.create(key="hot", target_url="https://a.example/")
-    assert way.count_one("hot", [FIREFOX, CHROME, FIREFOX])[2:] == ("https://a.example/", 3)
+    row = with_cursor(way.count_one, "hot", [FIREFOX, CHROME, FIREFOX])
+    assert row[2:] == ("https://a.example/", 3)
     assert way.record("hot", CHROME).hits == 4
     link.refresh_from_db()
     assert (link.hits, recorded()) == (4, {"Firefox": 2, "Chrome": 2})
     ShortUrl.objects.update(max_hits=5)
-    assert way.count_one("hot", [FIREFOX, CHROME]) is None
+    assert with_cursor(way.count_one, "hot", [FIREFOX, CHROME]) is None
     assert recorded() == {"Firefox": 2, "Chrome": 2}
 
 
@@ -52,7 +54,7 @@ def test_each_key_of_a_batch_has_its_own_visits() -> None:
     for key in "ab":
         ShortUrl.objects.create(key=key, target_url=f"https://{key}.example/")
     visits = {"b": [CHROME], "none": [CHROME], "a": [FIREFOX, CHROME, FIREFOX]}
-    counted = {key: row[2:] for key, row in combined.count(visits).items()}
+    counted = {key: row[2:] for key, row in with_cursor(combined.count, visits).items()}
     assert counted == {"a": ("https://a.example/", 3), "b": ("https://b.example/", 1)}
     rows = RecentVisits.objects.order_by("short_url")
     found = [(each.short_url.key, [Visit(*kind) for kind in each.kinds]) for each in rows]
@@ -60,17 +62,16 @@ def test_each_key_of_a_batch_has_its_own_visits() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("sent", [nullcontext, partial(connection.execute_wrapper, prepared)])
+@pytest.mark.parametrize("cursor_of", [BaseDatabaseWrapper.cursor, PreparedCursor])
 def test_any_text_in_a_batch_is_stored_unchanged(
-    sent: Callable[[], AbstractContextManager[None]],
+    cursor_of: Callable[[BaseDatabaseWrapper], CursorWrapper],
 ) -> None:
     """The batch is sent as JSON, also in EXECUTE."""
     ShortUrl.objects.create(key="hot", target_url="https://a.example/")
     odd = Visit("r" * 253, "it's a \\", '{"%s": $1}', "Ü 🐍\n\x01", "%%", is_bot=False)
     for alike in ([odd], [odd, odd._replace(is_bot=True)], [odd, FIREFOX, odd]):
         RecentVisits.objects.all().delete()
-        with sent():
-            combined.count_one("hot", alike)
+        combined.count_one("hot", alike, cursor_of(connections[DEFAULT_DB_ALIAS]))
         stored = RecordedVisits.objects.values_list(*Visit._fields)
         assert Counter(map(Visit._make, stored)) == Counter(alike)
 
@@ -100,8 +101,8 @@ def test_batches_and_a_roll_up_meet(roll_up: Callable[[], int], way: ModuleType)
 
     explore(
         [
-            lambda: way.count_one("hot", [FIREFOX, CHROME]),
-            lambda: way.count_one("hot", [CHROME, FIREFOX]),
+            lambda: with_cursor(way.count_one, "hot", [FIREFOX, CHROME]),
+            lambda: with_cursor(way.count_one, "hot", [CHROME, FIREFOX]),
             roll_up,
         ],
         setup=setup,

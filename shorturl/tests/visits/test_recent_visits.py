@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from pginterleave import Outcome, explore
 from shorturl.models import RecentVisits, RecordedVisits, ShortUrl, VisitCount
 from shorturl.strategies.recording_visits import combined, upsert
-from shorturl.tests.callers import only_link
+from shorturl.tests.callers import only_link, with_cursor
 from shorturl.visits import recent
 from shorturl.visits.classification import Visit
 from shorturl.visits.roll_up import roll_up_visits
@@ -29,8 +29,8 @@ def test_they_are_added_to_the_hour() -> None:
     for key in "ab":
         ShortUrl.objects.create(key=key, target_url="https://a.example/")
     upsert.record("a", NEWS)
-    combined.count_one("a", [NEWS, BOT, NEWS])
-    combined.count({"a": [NEWS], "b": [BOT]})
+    with_cursor(combined.count_one, "a", [NEWS, BOT, NEWS])
+    with_cursor(combined.count, {"a": [NEWS], "b": [BOT]})
     assert RecordedVisits.objects.count() == 1 + 3 + 2
     assert roll_up_visits(datetime.now(UTC)) == 3
     assert stored() == {("a", "h", *NEWS, 4), ("a", "h", *BOT, 1), ("b", "h", *BOT, 1)}
@@ -73,7 +73,7 @@ def test_erased_links_leave_none() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_migration_back_keeps_them() -> None:
     only_link("a")
-    combined.count_one("a", [NEWS, BOT])
+    with_cursor(combined.count_one, "a", [NEWS, BOT])
     try:
         call_command("migrate", "shorturl", "0017_tokens_of_users", verbosity=0)
         assert stored() == {("a", None, *NEWS, 1), ("a", None, *BOT, 1)}
@@ -87,7 +87,7 @@ def test_two_roll_ups_beside_a_visit_and_a_reader() -> None:
 
     def setup() -> None:
         only_link("a")
-        combined.count_one("a", [NEWS, BOT])
+        with_cursor(combined.count_one, "a", [NEWS, BOT])
 
     def read() -> tuple[int, int]:
         with connection.cursor() as cursor:
