@@ -63,7 +63,9 @@ class Redirects:
         self.needs_https = settings.SECURE_SSL_REDIRECT
         told_by: tuple[str, str] | None = settings.SECURE_PROXY_SSL_HEADER
         self.proxy, self.https = told_by or ("", "")
-        names = ["HTTP_HOST", "HTTP_USER_AGENT", "HTTP_REFERER", "HTTP_X_FORWARDED_FOR", self.proxy]
+        names = ["HTTP_HOST", self.proxy]
+        if self.records_visits:
+            names += ["HTTP_USER_AGENT", "HTTP_REFERER", "HTTP_X_FORWARDED_FOR"]
         self.names = {name[5:].replace("_", "-").lower().encode(): name for name in names}
         self.names |= dict.fromkeys((b"content-length", b"transfer-encoding"), BODY)
 
