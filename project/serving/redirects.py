@@ -122,13 +122,13 @@ def session(here: greenlets.OnTheLoop) -> Callable[[Callable[[PreparedCursor], T
             # Otherwise the first hit after a restart is a 503. A closed connection is not watched.
             if connection.connection is not here.connection and is_closed(connection.connection):
                 connection.close()
+            connection.close_if_health_check_failed()  # only with DATABASE_HEALTH_CHECKS
             if connection.connection is None:
                 connection.inc_thread_sharing()
                 here.in_thread(partial(connect, connection))
             try:
                 bans.refresh()
-                checked = settings.DATABASE_HEALTH_CHECKS  # by Django, when it makes a cursor
-                if checked or cursor is None or cursor.session is not connection.connection:
+                if cursor is None or cursor.session is not connection.connection:
                     cursor = PreparedCursor(connection)
                 return function(cursor)
             finally:

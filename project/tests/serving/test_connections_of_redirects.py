@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import uvloop
 from django.db import connection, connections
+from django.db.backends.postgresql.base import DatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 from psycopg2 import OperationalError, extensions
 
@@ -54,13 +55,17 @@ def test_a_connection_that_is_too_old_is_closed_after_the_statement() -> None:
     asyncio.run(test())
 
 
-def test_a_cursor_is_kept_unless_django_has_to_check_the_connection(settings: Any) -> None:
+def test_a_cursor_is_kept_until_its_connection_fails_a_health_check(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def test() -> None:
+        monkeypatch.setitem(connection.settings_dict, "CONN_HEALTH_CHECKS", True)
         greenlets = Greenlets(session)
         first = await greenlets.run(lambda cursor: cursor)
         assert await greenlets.run(lambda cursor: cursor) is first
-        settings.DATABASE_HEALTH_CHECKS = True
-        assert await greenlets.run(lambda cursor: cursor) is not first
+        monkeypatch.setattr(DatabaseWrapper, "is_usable", lambda _: False)
+        second = await greenlets.run(lambda cursor: cursor)
+        assert second.session is not first.session
         close(greenlets)
 
     asyncio.run(test())
