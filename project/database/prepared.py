@@ -1,8 +1,8 @@
 """Prepared statements for redirects: PostgreSQL parses and plans each of them once in a session.
 
 Parsing and planning are most of the cost of a short statement. psycopg2 does not support prepared
-statements. So this cursor sends PREPARE and EXECUTE, and strategies need not know.
-Nothing is prepared behind a pooler that gives every transaction another session.
+statements. So this cursor sends PREPARE and EXECUTE, and strategies need not know. Nothing is
+prepared behind a pooler that gives every transaction another session.
 
 A plan lasts until the table is analyzed. A plan made for a nearly empty table reads all rows, also
 after the table has grown. Autovacuum analyzes such a table within a minute, and `import_links` when
@@ -35,7 +35,6 @@ class PreparedCursor(CursorWrapper):
         super().__init__(connection.cursor().cursor, connection)
         # CursorWrapper would wrap these two again at each call.
         vars(self).update(fetchone=self.fetchone, fetchall=self.fetchall)
-        self.session = connection.connection
         self.statements: dict[str, str] = {}  # the EXECUTE of each statement, "" if not prepared
 
     def execute(self, sql: Any, params: Any = None) -> None:
@@ -45,19 +44,7 @@ class PreparedCursor(CursorWrapper):
             return
         is_new = sql not in self.statements
         if is_new:
-            if settings.DATABASE_POOLER != "none":
-                super().execute(sql, params)
-                return
-            # Named by a hash of its SQL: a statement that exists under this name is the same one.
-            name = f"redirect_{sha256(sql.encode()).hexdigest()[:16]}"
-            placeholders = (f"${number}" for number in range(1, len(params) + 1))
-            try:
-                super().execute(PREPARE.format(name, sql % tuple(placeholders)))
-            except DatabaseError as error:
-                # It may exist after an interruption, or in a pooler's session.
-                if not driver_error(error, DUPLICATE):
-                    raise
-            self.statements[sql] = f"EXECUTE {name} ({', '.join(['%s'] * len(params))})"
+            self.statements[sql] = self.prepare(sql, len(params))
         if not self.statements[sql]:
             super().execute(sql, params)
             return
@@ -72,3 +59,18 @@ class PreparedCursor(CursorWrapper):
             if is_new:  # it cannot be prepared, such as a WITH that changes rows on Citus
                 self.statements[sql] = ""
             super().execute(sql, params)
+
+    def prepare(self, sql: str, parameters: int) -> str:
+        """Prepare a statement with so many parameters; return its EXECUTE, "" behind a pooler."""
+        if settings.DATABASE_POOLER != "none":
+            return ""
+        # Named by a hash of its SQL: a statement that exists under this name is the same one.
+        name = f"redirect_{sha256(sql.encode()).hexdigest()[:16]}"
+        placeholders = (f"${number}" for number in range(1, parameters + 1))
+        try:
+            super().execute(PREPARE.format(name, sql % tuple(placeholders)))
+        except DatabaseError as error:
+            # It may exist after an interruption, or in a pooler's session.
+            if not driver_error(error, DUPLICATE):
+                raise
+        return f"EXECUTE {name} ({', '.join(['%s'] * parameters)})"

@@ -128,7 +128,7 @@ def session(here: greenlets.OnTheLoop) -> Callable[[Callable[[PreparedCursor], T
                 here.in_thread(partial(connect, connection))
             try:
                 bans.refresh()
-                if cursor is None or cursor.session is not connection.connection:
+                if cursor is None or cursor.cursor.connection is not connection.connection:
                     cursor = PreparedCursor(connection)
                 return function(cursor)
             finally:

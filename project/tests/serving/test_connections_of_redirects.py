@@ -65,7 +65,7 @@ def test_a_cursor_is_kept_until_its_connection_fails_a_health_check(
         assert await greenlets.run(lambda cursor: cursor) is first
         monkeypatch.setattr(DatabaseWrapper, "is_usable", lambda _: False)
         second = await greenlets.run(lambda cursor: cursor)
-        assert second.session is not first.session
+        assert second.connection is not first.connection
         close(greenlets)
 
     asyncio.run(test())

@@ -65,7 +65,7 @@ def count_one(key: str, hits: int, cursor: CursorWrapper) -> Row | None:
 
     It returns the columns of the link, with the number of the last hit; the hits before it have the
     numbers below. It returns None when no live short URL has the key, or when fewer uses than
-    `hits` are left.
+    `hits` are left. The caller may keep the cursor for further statements.
     """
     cursor.execute(ONE, [hits, key, hits])
     row: Row | None = cursor.fetchone()
