@@ -38,8 +38,8 @@ class answered_within(AbstractContextManager[None]):  # noqa: N801 - used like a
     """Limit the total wait of this thread or greenlet for PostgreSQL in the block; 0 is no limit.
 
     A longer wait raises psycopg2's OperationalError and closes the connection. A nested block can
-    only shorten the limit. Every redirect enters one, and a generator would take it longer than a
-    class.
+    only shorten the limit. Each statement of redirects enters one, and a generator would take
+    longer than a class.
     """
 
     def __init__(self, seconds: float) -> None:

@@ -25,9 +25,9 @@ class OnTheLoop(greenlet):  # type: ignore[misc]
         super().__init__()
         self.gr_context = Context()
         self.loop, self.free, self.session = greenlets.loop, greenlets.free, greenlets.session
-        # The connection that is watched, also between statements: starting and stopping takes eight
-        # system calls. The socket is a copy of its file descriptor. psycopg2 may close its own one
-        # at any time, and the number could then belong to another socket.
+        # The connection that is watched, also between statements: starting and stopping takes
+        # several system calls. The socket is a copy of its file descriptor. psycopg2 may close its
+        # own one at any time, and the number could then belong to another socket.
         self.connection: Any = None
         self.socket = -1
         self.reads = False

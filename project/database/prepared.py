@@ -38,8 +38,8 @@ class PreparedCursor(CursorWrapper):
         self.statements: dict[str, str] = {}  # the EXECUTE of each statement, "" if not prepared
 
     def execute(self, sql: Any, params: Any = None) -> None:
-        """Execute a statement with parameters, which is text, as a prepared one."""
-        if not isinstance(sql, str) or not params or self.db.in_atomic_block:
+        """Execute a statement with parameters as a prepared one, unless in a transaction."""
+        if not params or self.db.in_atomic_block:
             super().execute(sql, params)
             return
         is_new = sql not in self.statements

@@ -6,13 +6,13 @@ required, a banned target, a database that is down.
 """
 
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from functools import cache, lru_cache, partial
 from typing import Any, TypeVar
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import DEFAULT_DB_ALIAS, connections
-from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http.request import split_domain_port, validate_host
 from django.utils.encoding import iri_to_uri
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 BODY = "BODY"  # in an environ: the request has a header of a body
 MOST_KEYS = 64  # in one statement
 MOST_HOSTS = 1_000  # remembered results of is_ours()
-MOST_TARGETS = 10_000  # remembered redirects: 6 MB, and 45 MB if all have 2,000 characters
+MOST_TARGETS = 10_000  # remembered redirects
 
 
 class Redirects:
@@ -65,7 +65,9 @@ class Redirects:
         self.proxy, self.https = told_by or ("", "")
         names = ["HTTP_HOST", self.proxy]
         if self.records_visits:
-            names += ["HTTP_USER_AGENT", "HTTP_REFERER", "HTTP_X_FORWARDED_FOR"]
+            names += ["HTTP_USER_AGENT", "HTTP_REFERER"]
+        if settings.SHORTURL_GEOIP:
+            names.append("HTTP_X_FORWARDED_FOR")
         self.names = {name[5:].replace("_", "-").lower().encode(): name for name in names}
         self.names |= dict.fromkeys((b"content-length", b"transfer-encoding"), BODY)
 
@@ -114,18 +116,20 @@ def session(here: greenlets.OnTheLoop) -> Callable[[Callable[[PreparedCursor], T
     function, because Django takes a while to make one.
     """
     connection = connections[DEFAULT_DB_ALIAS]
+    connection.inc_thread_sharing()  # it connects in a thread, as libpq blocks to look up the host
     cursor: PreparedCursor | None = None
 
     def call(function: Callable[[PreparedCursor], T]) -> T:
         nonlocal cursor
         with answered_within(settings.DATABASE_REQUEST_TIMEOUT):
-            # Otherwise the first hit after a restart is a 503. A closed connection is not watched.
-            if connection.connection is not here.connection and is_closed(connection.connection):
+            # Otherwise the first hit after a restart is a 503, and one after a reset waits for the
+            # limit: uvloop watches a connection no more after an error.
+            if is_closed(connection.connection):
                 connection.close()
             connection.close_if_health_check_failed()  # only with DATABASE_HEALTH_CHECKS
             if connection.connection is None:
-                connection.inc_thread_sharing()
-                here.in_thread(partial(connect, connection))
+                # In this context, which has the limit.
+                here.in_thread(partial(copy_context().run, connection.ensure_connection))
             try:
                 bans.refresh()
                 if cursor is None or cursor.cursor.connection is not connection.connection:
@@ -135,12 +139,6 @@ def session(here: greenlets.OnTheLoop) -> Callable[[Callable[[PreparedCursor], T
                 connection.close_if_unusable_or_obsolete()  # Django does this after a request
 
     return call
-
-
-def connect(wrapper: BaseDatabaseWrapper) -> None:
-    """Connect, in a thread: libpq blocks while it looks up the host."""
-    with answered_within(settings.DATABASE_REQUEST_TIMEOUT):
-        wrapper.ensure_connection()
 
 
 @lru_cache(MOST_HOSTS)

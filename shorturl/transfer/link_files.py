@@ -69,7 +69,7 @@ FOREIGN = [
 COMPUTED = ("=", "+", "-", "@", "'")
 # Properties of Kutt's links that this service does not have.
 NOT_HERE = ("banned", "password")
-HITS_MAX = 2**63 - 1  # the largest value of the column
+HITS_MAX = 2**62  # half of what the column can have, so that no further hit exceeds it
 
 Record = Mapping[str, Any]
 

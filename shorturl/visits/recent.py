@@ -4,7 +4,7 @@ from django.db import connection
 
 from shorturl.models import RecentVisits, VisitCount
 
-BATCH = 1_000  # rows of one statement; each has the visits that waited together, some tens at most
+BATCH = 1_000  # rows of one statement; each has the visits of a link that waited together
 RECENT, COUNTS = map(
     connection.ops.quote_name, [RecentVisits._meta.db_table, VisitCount._meta.db_table]
 )

@@ -121,6 +121,23 @@ def test_an_idle_connection_that_postgresql_closes_is_no_longer_watched() -> Non
     asyncio.run(asyncio.wait_for(test(), 30))
 
 
+def test_a_closed_connection_that_is_no_longer_watched_is_replaced() -> None:
+    """The watch ends with an error of the socket, which may arrive with the last answer."""
+
+    async def test() -> None:
+        greenlets = Greenlets(session)
+        first = await greenlets.run(sleep, 0)
+        (here,) = greenlets.free
+        here.loop.remove_reader(here.socket)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(%s, 10000)", [first])
+        assert await greenlets.run(sleep, 0) != first
+        close(greenlets)
+        connections.close_all()
+
+    asyncio.run(asyncio.wait_for(test(), 30))
+
+
 def test_an_error_of_the_socket_is_read_at_once() -> None:
     """After an error uvloop stops watching, and psycopg2 may ask for more than one read."""
 

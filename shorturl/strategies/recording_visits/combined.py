@@ -8,7 +8,7 @@ from django.db.backends.utils import CursorWrapper
 from shorturl.models import RecentVisits, ShortUrl
 from shorturl.visits.classification import Visit
 
-# The columns that a redirect needs. Each further one takes time; Django reads it on first access.
+# Each further column takes time; Django reads it on first access.
 COLUMNS = ["id", "key", "target_url", "hits"]
 Row = tuple[int, str, str, int]
 LINKS, RECENT, *NAMES = map(
@@ -99,9 +99,32 @@ def count_one(key: str, visits: Sequence[Visit], cursor: CursorWrapper) -> Row |
 def count(visits: Mapping[str, Sequence[Visit]], cursor: CursorWrapper) -> dict[str, Row]:
     """Count and record visits to several keys in one statement, which waits for no link.
 
-    It returns the same and leaves out the same keys as count() of `combined` in `resolving`. The
-    SQL is that of both: it inserts a row for each counted key. Its JSON is an array for each key,
-    in the order of the keys. The lengths of these arrays are the numbers of hits.
+    It returns the same and leaves out the same keys as count() of `combined` in `resolving`. It
+    inserts a row for each counted key. The JSON has an array of visits for each key, in the order
+    of the keys. The lengths of these arrays are the numbers of hits.
+
+    SQL:
+        WITH wanted AS (
+            SELECT key, …::jsonb -> (position - 1)::integer AS kinds
+            FROM unnest(…) WITH ORDINALITY AS wanted (key, position)
+        ), locked AS (
+            SELECT id AS locked_id, kinds FROM shorturl_shorturl JOIN wanted USING (key)
+            WHERE deleted_at IS NULL
+                AND (expires_at IS NULL OR expires_at > statement_timestamp())
+                AND (max_hits IS NULL OR hits <= max_hits - jsonb_array_length(kinds))
+            ORDER BY key FOR NO KEY UPDATE OF shorturl_shorturl SKIP LOCKED
+        ), followed AS (
+            UPDATE shorturl_shorturl SET hits = hits + jsonb_array_length(kinds)
+            FROM locked WHERE id = locked_id
+            RETURNING id, key, target_url, hits, kinds
+        ), recorded AS (
+            INSERT INTO shorturl_recentvisits (key, starts_at, kinds)
+            SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), kinds FROM followed
+        )
+        SELECT id, key, target_url, hits FROM followed
+
+    Why nothing can go wrong: it locks and counts as count() of `combined` in `resolving`, and
+    inserts in the same statement what it has counted.
     """
     kinds = f"[{','.join(map(as_json, visits.values()))}]"
     cursor.execute(SEVERAL, [kinds, list(visits)])

@@ -5,7 +5,7 @@ from django.db.backends.utils import CursorWrapper
 
 from shorturl.models import ShortUrl
 
-# The columns that a redirect needs. Each further one takes time; Django reads it on first access.
+# Each further column takes time; Django reads it on first access.
 COLUMNS = ["id", "key", "target_url", "hits"]
 Row = tuple[int, str, str, int]
 LINKS, *NAMES = map(connection.ops.quote_name, [ShortUrl._meta.db_table, *COLUMNS])
