@@ -4,6 +4,7 @@ import os
 import pickle
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.core.management.color import no_style
-from django.db import DEFAULT_DB_ALIAS, connection
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connection
 from django.test import Client
 
 from embedded_postgres import locks
@@ -150,6 +151,9 @@ def another_exploration(db: None) -> Iterator[None]:
     try:
         with other.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_lock(%s)", [batches.LOCK])
-        yield
+            yield
+            # Closing the session releases it a moment later, and the next test may ask before.
+            with suppress(OperationalError):  # a test may have ended the session
+                cursor.execute("SELECT pg_advisory_unlock(%s)", [batches.LOCK])
     finally:
         other.close()
