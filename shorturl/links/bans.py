@@ -23,7 +23,7 @@ from shorturl.links.validators import (
 )
 from shorturl.models import BannedDomain, LinkState, ShortUrl
 
-HOLDS = 2.0  # seconds; a read of 10,000 domains takes some 10 ms
+HOLDS = 2.0  # seconds
 
 
 class Known(NamedTuple):

@@ -10,7 +10,7 @@ from shorturl.visits.classification import OTHER, OTHER_FAMILY, Visit
 
 HOUR = 3600  # seconds
 MOST_OF_A_LINK = 500  # kinds in an hour, in each process
-MOST = 200_000  # kinds of all links in an hour, in each process: some 20 MB
+MOST = 200_000  # kinds of all links in an hour, in each process
 
 
 class CardinalityLimit:
