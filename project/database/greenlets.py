@@ -11,7 +11,7 @@ connection. It runs one function after another, as a new greenlet for each would
 import asyncio
 import os
 from collections.abc import Callable
-from contextvars import Context
+from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
 
@@ -87,8 +87,8 @@ class OnTheLoop(greenlet):  # type: ignore[misc]
         return in_time
 
     def in_thread(self, function: Callable[[], Any]) -> None:
-        """Wait until a thread has run a blocking function, such as one that looks up a host."""
-        done = self.loop.run_in_executor(None, function)
+        """Wait until a thread has run a blocking function in this context, with its time limit."""
+        done = self.loop.run_in_executor(None, copy_context().run, function)
         done.add_done_callback(self.switch)
         self.parent.switch()
         done.result()

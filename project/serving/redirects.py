@@ -6,7 +6,6 @@ required, a banned target, a database that is down.
 """
 
 from collections.abc import Callable, Mapping
-from contextvars import copy_context
 from functools import cache, lru_cache, partial
 from typing import Any, TypeVar
 
@@ -128,8 +127,7 @@ def session(here: greenlets.OnTheLoop) -> Callable[[Callable[[PreparedCursor], T
                 connection.close()
             connection.close_if_health_check_failed()  # only with DATABASE_HEALTH_CHECKS
             if connection.connection is None:
-                # In this context, which has the limit.
-                here.in_thread(partial(copy_context().run, connection.ensure_connection))
+                here.in_thread(connection.ensure_connection)
             try:
                 bans.refresh()
                 if cursor is None or cursor.cursor.connection is not connection.connection:

@@ -69,7 +69,8 @@ FOREIGN = [
 COMPUTED = ("=", "+", "-", "@", "'")
 # Properties of Kutt's links that this service does not have.
 NOT_HERE = ("banned", "password")
-HITS_MAX = 2**62  # half of what the column can have, so that no further hit exceeds it
+# The largest values. Later hits add to the hits, so these are half of what the column can have.
+MOST = {"hits": 2**62, "max_hits": 2**63 - 1}
 
 Record = Mapping[str, Any]
 
@@ -150,7 +151,7 @@ def row(record: Record, owner_id: Callable[[str], int], now: datetime) -> dict[s
     if not isinstance(tags, str | list) or not all(isinstance(each, str) for each in tags):
         raise ValidationError(f"tags is {quoted(tags)}: use a list of words.")
     times = {name: moment(name, said.get(name)) for name in TIMES}
-    hits, max_hits = (number(name, said.get(name)) for name in ("hits", "max_hits"))
+    hits, max_hits = (number(name, said.get(name)) for name in MOST)
     if max_hits is not None and not max(1, hits or 0) <= max_hits:
         raise ValidationError(f"max_hits is {max_hits}: use at least 1, and the number of hits.")
     return {
@@ -169,8 +170,11 @@ def row(record: Record, owner_id: Callable[[str], int], now: datetime) -> dict[s
 def number(name: str, value: object) -> int | None:
     if value is None or value == "":
         return None
-    if not re.fullmatch("[0-9]{1,19}", str(value)) or int(str(value)) > HITS_MAX:
-        raise ValidationError(f"{name} is {quoted(value)}: use a whole number, such as 42.")
+    if not re.fullmatch("[0-9]{1,19}", str(value)) or int(str(value)) > MOST[name]:
+        raise ValidationError(
+            f"{name} is {quoted(value)}: use a whole number, such as 42. "
+            f"The largest is {MOST[name]}."
+        )
     return int(str(value))
 
 

@@ -5,6 +5,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
+from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
@@ -119,6 +120,24 @@ def test_an_idle_connection_that_postgresql_closes_is_no_longer_watched() -> Non
         connections.close_all()
 
     asyncio.run(asyncio.wait_for(test(), 30))
+
+
+def test_a_thread_has_the_context_of_its_greenlet() -> None:
+    """Which has the time limit, so that connecting does not begin another one."""
+    limit: ContextVar[int] = ContextVar("limit")
+
+    def read() -> list[int]:
+        here = current()
+        assert here
+        limit.set(5)
+        found: list[int] = []
+        here.in_thread(lambda: found.append(limit.get()))
+        return found
+
+    async def test() -> None:
+        assert await Greenlets(lambda _: lambda function: function()).run(read) == [5]
+
+    asyncio.run(test())
 
 
 def test_a_closed_connection_that_is_no_longer_watched_is_replaced() -> None:

@@ -45,6 +45,7 @@ def links_of_all_kinds() -> None:
     for number in range(20):
         ShortUrl.objects.create(key=f"k{number}", target_url=f"{TARGET}{number}", hits=number)
     ShortUrl.objects.filter(key="k1").update(owner=owner, max_hits=9, expires_at=WHEN)
+    ShortUrl.objects.filter(key="k9").update(max_hits=2**63 - 1)
     ShortUrl.objects.filter(key="k2").update(created_at=WHEN, hits=2**62)
     ShortUrl.objects.filter(key="k3").delete()
     ShortUrl.objects.filter(key="k7").update(title="=1+1, “Spring”", tags=["-news", "spring"])
@@ -216,6 +217,7 @@ def test_errors_name_the_line(tmp_path: Path) -> None:
         ({"owner": "\0"}, "no account '\\x00'"),
         ({"owner": "\ud800"}, "no account"),
         ({"hits": 5, "max_hits": 4}, "at least 1"),
+        ({"hits": 2**62 + 1}, f"The largest is {2**62}."),
         ({"hit": 5}, "Unknown: 'hit'."),
         ({"title": "x" * 513}, "The title has 513 characters: use at most 512."),
         ({"tags": ["a", 1]}, "tags is \"['a', 1]\": use a list of words."),
