@@ -9,7 +9,7 @@ WORKDIR /app
 
 
 FROM base AS loadtest
-COPY locks/loadtests.txt ./
+COPY requirements/loadtests.txt ./
 RUN pip install --no-cache-dir --no-deps --require-hashes -r loadtests.txt
 # docker-compose.yml mounts loadtests/, which the scripts import from.
 ENV PYTHONPATH=/app
@@ -30,16 +30,16 @@ CMD ["sh", "/etc/pgbouncer/pgbouncer.sh"]
 
 # gunicorn's parser is compiled: this image has the C compiler that the slim one lacks.
 FROM python:3.13 AS parser
-COPY locks/parser.txt ./
+COPY requirements/parser.txt ./
 # What builds it is pinned, too, and nothing else is fetched.
-COPY locks/local.txt ./
+COPY requirements/local.txt ./
 RUN grep -A 2 '^setuptools==' local.txt >build.txt && \
     pip install --no-cache-dir --no-deps --require-hashes -r build.txt && \
     pip wheel --no-cache-dir --no-deps --no-build-isolation --require-hashes --wheel-dir /wheels -r parser.txt
 
 
 FROM base AS build
-COPY locks/production.txt ./
+COPY requirements/production.txt ./
 COPY --from=parser /wheels /wheels
 RUN python -m venv /venv && \
     /venv/bin/pip install --no-cache-dir --no-deps --require-hashes -r production.txt && \
@@ -56,7 +56,7 @@ RUN SHORTURL_LOCAL=off DATABASE_URL=postgres:///unused ALLOWED_HOSTS=unused \
 
 FROM build AS build-lab
 COPY lab/ lab/
-COPY pginterleave/src/pginterleave/ pginterleave/
+COPY packages/pginterleave/src/pginterleave/ pginterleave/
 RUN SHORTURL_LOCAL=off DATABASE_URL=postgres:///unused ALLOWED_HOSTS=unused SHORTURL_LAB=on \
     SECRET_KEY="$(python -c 'import secrets; print(secrets.token_urlsafe(50))')" \
     /venv/bin/python manage.py collectstatic --noinput --ignore 'redoc*'

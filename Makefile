@@ -1,4 +1,4 @@
-# Every target needs only Python 3.11+, make and pip.
+# Every target needs only Python 3.11+, make and pip. `make` alone lists them.
 PYTHON ?= python3
 BIN := .venv/bin
 # A local run, unless the environment or .env says otherwise.
@@ -7,11 +7,14 @@ export SHORTURL_LOCAL ?= on
 endif
 export DJANGO_SETTINGS_MODULE := project.settings
 
+help:  ## this list
+	@sed -nE 's/^([a-z]+):.*  ## (.*)/make \1\t\2/p' Makefile | expand -t 16
+
 run: .venv/installed-to-run  ## install what is needed, migrate, and serve (HOST, PORT, WORKERS, THREADS)
 	@SHORTURL_LAB_EXPLORE=$${SHORTURL_LAB_EXPLORE:-on} SHORTURL_DELIVER=$${SHORTURL_DELIVER:-on} exec $(BIN)/python -m gunicorn -c project/gunicorn.py
 
 # If Python writes no bytecode, each of the many processes compiles all tests again.
-test prove marathon: export PYTHONDONTWRITEBYTECODE =
+test prove: export PYTHONDONTWRITEBYTECODE =
 
 # Three processes on two cores, as one of them mostly waits.
 test: .venv/installed  ## the whole test suite
@@ -26,6 +29,7 @@ lint: .venv/installed  ## style, types, imports, migrations, and the checks of a
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy .
+	$(BIN)/mypy packages/embedded_postgres
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python -W error manage.py makemigrations --check
 	$(PRODUCTION) $(BIN)/python manage.py collectstatic --noinput --verbosity 0
@@ -37,22 +41,6 @@ prove: .venv/installed  ## the slow tests: every schedule of every race, against
 marathon: .venv/installed  ## the longest of those, up to minutes each
 	$(BIN)/python -m pytest -m marathon --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
-explorer:  ## the explorer's own tests, with each installed Python, Django, driver and PostgreSQL
-	pginterleave/run-matrix
-
-# Neither in the lock nor in CI: the packages are of one day, and pinned beside their tests.
-FOUND := pginterleave/.local/found
-found:  ## published packages of Django, in every schedule and in threads; updates the page's table
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12) and "Python 3.12 or newer is needed: make found PYTHON=python3.12")'
-	$(PYTHON) -m venv $(FOUND)
-	$(FOUND)/bin/pip install --quiet --disable-pip-version-check \
-	    -r pginterleave/examples/found/requirements.txt --editable ./pginterleave
-	cd pginterleave/examples/found && env -u DJANGO_SETTINGS_MODULE \
-	    $(CURDIR)/$(FOUND)/bin/python -m pytest --write-table
-
-copies:  ## every right strategy, copied into another project, with psycopg 3 and with psycopg2
-	copying/run
-
 races: .venv/installed  ## every strategy under load, and a table of the losses
 	$(BIN)/python -m loadtests.every_strategy
 
@@ -60,12 +48,12 @@ faults: .venv/installed  ## injected faults under load, and the longest wait of 
 	$(BIN)/python -m loadtests.faults
 
 bench: .venv/installed  ## the speed of each right strategy, beside PostgreSQL's own benchmark; BENCH="--quick"
-	$(BIN)/python -m benchmarks.service $(BENCH)
+	$(BIN)/python -m loadtests.bench.service $(BENCH)
 
 workshop: .venv/installed-to-load  ## beside make run: install Locust, and explore the races of the pages
 	$(BIN)/python manage.py record --missing
 
-handout: .venv/installed-to-run  ## the predictions of WORKSHOP.md to print: reports/handout.html
+handout: .venv/installed-to-run  ## the predictions of docs/workshop.md to print: reports/handout.html
 	$(BIN)/python manage.py migrate --verbosity 0
 	$(BIN)/python manage.py handout
 
@@ -75,14 +63,13 @@ KIND = $(shell $(PYTHON) -c 'import sys, sysconfig as s; print("Python %d.%d" % 
 PIP_DOWNLOAD := $(PYTHON) -m pip download --quiet --disable-pip-version-check \
 	--no-deps --require-hashes --only-binary=:all:
 
-room: bundle
 # `git stash create` makes a commit of the changes, and prints nothing without changes.
 bundle: .venv/installed-to-run  ## an archive for machines of the same kind without a network; there, unpack it and make run
 	@rm -rf .local/$(BUNDLE) && mkdir -p .local/$(BUNDLE)/wheels
 	@git archive -o .local/$(BUNDLE).tar $$(git stash create | grep . || echo HEAD)
 	@tar -xf .local/$(BUNDLE).tar -C .local/$(BUNDLE)
-	@$(PIP_DOWNLOAD) -r locks/local.txt -d .local/$(BUNDLE)/wheels
-	@$(PIP_DOWNLOAD) -r locks/loadtests.txt -d .local/$(BUNDLE)/wheels
+	@$(PIP_DOWNLOAD) -r requirements/local.txt -d .local/$(BUNDLE)/wheels
+	@$(PIP_DOWNLOAD) -r requirements/loadtests.txt -d .local/$(BUNDLE)/wheels
 	@echo "$(KIND)" >.local/$(BUNDLE)/wheels/made-for
 	@$(BIN)/python manage.py migrate --verbosity 0
 	@$(BIN)/python manage.py record --missing $(EXPLORED)
@@ -94,10 +81,7 @@ bundle: .venv/installed-to-run  ## an archive for machines of the same kind with
 
 docs: .venv/installed  ## update the output of commands in the documents
 	$(BIN)/python -m cogapp -r --verbosity=1 -p "from project.docs import shown" \
-	    *.md docs/*.md pginterleave/README.md pginterleave/docs/*.md
-
-screenshots: .venv/installed  ## take the README's pictures of a service that runs on port 8000
-	$(BIN)/python docs/screenshots.py
+	    *.md docs/*.md packages/pginterleave/README.md packages/pginterleave/docs/*.md
 
 # The locks have every package with its hashes, which pip checks. Only wheels are installed: to build a
 # package pip would fetch tools that are not pinned. Python compiles a quarter of the files, at import.
@@ -111,34 +95,35 @@ define REFUSE_ANOTHER_KIND
 	    "and this is $(KIND): run \`make bundle\` on one."; exit 1; }
 endef
 
-.venv/installed-to-run: locks/local.txt locks/parser.txt pginterleave/pyproject.toml
+.venv/installed-to-run: requirements/local.txt requirements/parser.txt $(wildcard packages/*/pyproject.toml)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(if $(WHEELS),$(REFUSE_ANOTHER_KIND))
 	@echo "Installing $$(grep -c == $<) packages into .venv, about 150 MB; this happens once."
 	@$(PYTHON) -m venv --without-pip .venv
 	@$(PIP_INSTALL) $(FROM_WHEELS) --require-hashes --only-binary=:all: -r $<
-	@$(PIP_INSTALL) --no-index --no-build-isolation --editable ./pginterleave
-	$(if $(WHEELS),,@$(PIP_INSTALL) --require-hashes --no-build-isolation -r locks/parser.txt \
+	@$(PIP_INSTALL) --no-index --no-build-isolation --editable ./packages/pginterleave \
+	    --editable ./packages/embedded_postgres
+	$(if $(WHEELS),,@$(PIP_INSTALL) --require-hashes --no-build-isolation -r requirements/parser.txt \
 	    >.venv/parser.log 2>&1 || echo "Without a C compiler gunicorn parses requests in Python.")
 	@touch $@
 
-.venv/installed-to-load: .venv/installed-to-run locks/loadtests.txt
-	@$(PIP_INSTALL) $(FROM_WHEELS) --require-hashes --only-binary=:all: -r locks/loadtests.txt
+.venv/installed-to-load: .venv/installed-to-run requirements/loadtests.txt
+	@$(PIP_INSTALL) $(FROM_WHEELS) --require-hashes --only-binary=:all: -r requirements/loadtests.txt
 	@touch $@
 
-.venv/installed: .venv/installed-to-run locks/development.txt
+.venv/installed: .venv/installed-to-run requirements/development.txt
 	@echo "Installing the packages for tests and tools, about 300 MB; this happens once."
-	@$(PIP_INSTALL) --require-hashes --only-binary=:all: -r locks/development.txt
+	@$(PIP_INSTALL) --require-hashes --only-binary=:all: -r requirements/development.txt
 	@touch $@
 
-lock:  ## lock the packages of requirements*.txt, for every platform; UPGRADE=--upgrade for newest versions
+lock:  ## lock the packages of requirements/*.in, for every platform; UPGRADE=--upgrade
 	$(PYTHON) -m venv .local/lock
 	.local/lock/bin/pip install --quiet --disable-pip-version-check uv==0.13.9
-	$(COMPILE) $(UPGRADE) requirements.txt -o locks/development.txt
+	$(COMPILE) $(UPGRADE) requirements/development.in -o requirements/development.txt
 	for group in production local loadtests parser; do \
-	    $(COMPILE) -c locks/development.txt requirements-$$group.txt -o locks/$$group.txt || exit; done
+	    $(COMPILE) -c requirements/development.txt requirements/$$group.in -o requirements/$$group.txt || exit; done
 
 COMPILE := .local/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
-	--generate-hashes --no-emit-package pginterleave --no-annotate --custom-compile-command "make lock"
+	--generate-hashes --no-annotate --custom-compile-command "make lock"
 
-.PHONY: run handout workshop bundle room test explorer found copies prove marathon lint races faults bench docs screenshots lock
+.PHONY: help run marathon handout workshop bundle test prove lint races faults bench docs lock

@@ -21,7 +21,7 @@ from lab.recording import batches, store
 from lab.recording.jobs import jobs_named
 from lab.scratch_database import scratch_database
 
-WHAT = (  # includes everything that WORKSHOP.md opens
+WHAT = (  # includes everything that docs/workshop.md opens
     "lost_update/naive",
     "lost_update/naive/2/serializable",
     "lost_update/select_for_update",

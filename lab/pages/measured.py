@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 
-from lab.catalogue import RACES
 from lab.pages.tables import Recorded, RecordedCell
+from lab.races import RACES
 
 REPORT = settings.BASE_DIR / "reports" / "races.json"
 LONGEST = 120  # seconds between two results of a command that is still running

@@ -7,9 +7,9 @@ from django.db.models import OuterRef, Q, Subquery
 from django.db.models.functions import JSONObject
 from django.utils.safestring import SafeString, mark_safe
 
-from lab.catalogue import EVERY_RACE
 from lab.exceptions import NotFound
 from lab.models import RecordedSchedule, Recording
+from lab.races import EVERY_RACE
 from lab.recording.jobs import READ_COMMITTED, Job
 from pginterleave.picture.cells import HOLDS, SIGNS, HowItEnds, Sheet, verdict
 from pginterleave.picture.conflicts import marks

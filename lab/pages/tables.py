@@ -6,9 +6,9 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from lab.catalogue import EVERY_RACE, OPERATIONS
-from lab.catalogue.race_definition import Race
 from lab.models import Recording
+from lab.races import EVERY_RACE, OPERATIONS
+from lab.races.race_definition import Race
 from lab.recording.jobs import ISOLATED, LEVELS, READ_COMMITTED, Job
 from shorturl.operations import STRATEGIES
 from shorturl.strategies import Strategy

@@ -8,14 +8,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
-from lab.catalogue import EVERY_RACE, OPERATIONS, RACES
-from lab.catalogue.museum import MUSEUM
 from lab.exceptions import AlreadyExploring, NotFound
 from lab.models import Batch, Recording
 from lab.pages import measured
 from lab.pages.exploration_views import board
 from lab.pages.requested import exploring, may_explore, page
 from lab.pages.tables import Recorded, RecordedCell
+from lab.races import EVERY_RACE, OPERATIONS, RACES
+from lab.races.museum import MUSEUM
 from lab.recording import batches
 from lab.recording.jobs import ISOLATED, READ_COMMITTED, jobs_named, race_named
 from lab.recording.source import diff, source

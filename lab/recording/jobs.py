@@ -6,17 +6,17 @@ from typing import Any
 
 from django.conf import settings
 
-from lab.catalogue import EVERY_RACE, RACES
-from lab.catalogue.museum import MUSEUM
-from lab.catalogue.race_definition import Race
 from lab.exceptions import NotFound
+from lab.races import EVERY_RACE, RACES
+from lab.races.museum import MUSEUM
+from lab.races.race_definition import Race
 from shorturl.strategies import Strategy
 
 READ_COMMITTED, _, SERIALIZABLE = LEVELS = ("read committed", "repeatable read", "serializable")
 # Explored at every level; write_skew is not in the matrix.
 ISOLATED = ("lost_update", "clobbered_edit", "toctou_in_a_transaction", "write_skew")
 GROUPS = ("all", "workshop", "queue", "matrix", "museum", "isolation")  # all: in this order
-OPENED = re.compile(r"/lab/races/(\w+)/(\w+)/(\d)/")  # a page of an exploration, in WORKSHOP.md
+OPENED = re.compile(r"/lab/races/(\w+)/(\w+)/(\d)/")  # a page in docs/workshop.md
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def jobs_named(what: str) -> list[Job]:
         every = [job for group in GROUPS[1:] for job in jobs_named(group)]
         return list({str(job): job for job in every}.values())
     if what == "workshop":
-        path = settings.BASE_DIR / "WORKSHOP.md"
+        path = settings.BASE_DIR / "docs" / "workshop.md"
         text = path.read_text(encoding="utf-8") if path.exists() else ""  # not in a container
         return [job_named(*each) for each in dict.fromkeys(OPENED.findall(text))]
     if what == "queue":  # the page /lab/queue/

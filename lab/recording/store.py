@@ -10,8 +10,8 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, connections, transaction
 
-from lab.catalogue.race_definition import Process
 from lab.models import RecordedSchedule, Recording
+from lab.races.race_definition import Process
 from lab.recording.jobs import Job
 from lab.recording.session_states import session_states
 from lab.recording.source import digest, file_of

@@ -8,10 +8,10 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from lab.catalogue import EVERY_RACE, RACES, matrix
-from lab.catalogue.museum import MUSEUM
 from lab.conftest import race
 from lab.management.commands.race import Command
+from lab.races import EVERY_RACE, RACES, matrix
+from lab.races.museum import MUSEUM
 from project.docs import ROOT
 
 pytestmark = [

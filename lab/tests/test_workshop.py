@@ -1,4 +1,4 @@
-"""WORKSHOP.md names commands, pages and exercises that exist."""
+"""docs/workshop.md names commands, pages and exercises that exist."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ from django.test import Client
 
 from project.docs import ROOT
 
-TEXT = (ROOT / "WORKSHOP.md").read_text()
+TEXT = (ROOT / "docs" / "workshop.md").read_text()
 SERVICE = "http://127.0.0.1:8000"
 ADDRESSES = sorted(set(re.findall(rf"{SERVICE}(/[^\s>)`]*)", TEXT)))
 
@@ -31,7 +31,7 @@ def test_the_commands_can_be_given() -> None:
         found.create_parser("manage.py", name).parse_args(arguments)
 
 
-EXERCISES = {each.stem for each in (ROOT / "exercises").glob("*.py")}
+EXERCISES = {each.stem for each in (ROOT / "lab" / "exercises").glob("*.py")}
 EXERCISES -= {"__init__", "conftest", "judging"}
 EXPLORATION = re.compile(r"/lab/races/(\w+)/(\w+)/(\d)/")
 

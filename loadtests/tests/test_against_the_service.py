@@ -10,7 +10,7 @@ from django.db import connections
 from django.db.models import F
 from pytest_django.live_server_helper import LiveServer
 
-from lab import catalogue
+from lab import races
 from lab.load import views
 from lab.models import KeySpace
 from loadtests import killed_while_delivering
@@ -113,7 +113,7 @@ def test_the_scripts_have_the_strategies_of_the_tables() -> None:
     offered["delivering"] = [*killed_while_delivering.WRONG, *killed_while_delivering.RIGHT]
     assert offered == {name: [*strategies] for name, strategies in STRATEGIES.items()}
     for name, measured in OPERATIONS.items():
-        assert name not in STRATEGIES or measured.title == catalogue.OPERATIONS[name].title
+        assert name not in STRATEGIES or measured.title == races.OPERATIONS[name].title
     wrong = (s.name for s in STRATEGIES["resolving"].values() if s.verdict is Verdict.WRONG)
     assert tuple(wrong) == WRONG_RESOLVING
     assert not {run.script for run in PLAN} & {run.strategy for run in PLAN}  # for `--only`

@@ -48,7 +48,7 @@ def project_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory with manage.py and the packages of a local run, and no .env."""
     copy = tmp_path_factory.mktemp("copy")
     shutil.copy(ROOT / "manage.py", copy)
-    for name in ("project", "shorturl", "lab", "embedded_postgres"):
+    for name in ("project", "shorturl", "lab"):
         shutil.copytree(ROOT / name, copy / name, ignore=IGNORED)
     return copy
 

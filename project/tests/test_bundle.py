@@ -29,7 +29,7 @@ def make(folder: Path, *arguments: str, **environment: str) -> "subprocess.Compl
 @pytest.fixture
 def unpacked(tmp_path: Path) -> Path:
     """The files that `make run` reads of a bundle for another kind of machine, without wheels."""
-    for name in ("Makefile", "locks/local.txt", "locks/parser.txt", "pginterleave/pyproject.toml"):
+    for name in ("Makefile", "requirements/local.txt", "requirements/parser.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "wheels").mkdir()
@@ -64,7 +64,7 @@ def test_it_judges_an_exercise_without_a_registry(tmp_path: Path) -> None:
     assert installed.returncode == 0, installed.stderr
     assert (there / ".venv" / "bin" / "locust").exists()
     judged = subprocess.run(
-        [".venv/bin/pytest", "exercises/schedule.py"],
+        [".venv/bin/pytest", "lab/exercises/schedule.py"],
         cwd=there,
         env={"PATH": os.environ["PATH"], "HOME": str(there), "SHORTURL_LOCAL": "on"},
         capture_output=True,

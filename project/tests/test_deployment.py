@@ -34,9 +34,9 @@ def pins(path: str) -> dict[str, str]:
 @pytest.mark.parametrize("group", ["production", "local", "loadtests", "development"])
 def test_the_lock_has_the_requirements_and_their_dependencies(group: str) -> None:
     """pip installs nothing else, so an import would fail without a missing package."""
-    locked = pins(f"locks/{group}.txt")
-    wanted = pins("requirements.txt" if group == "development" else f"requirements-{group}.txt")
-    assert wanted.items() <= locked.items() <= pins("locks/development.txt").items(), "make lock"
+    locked = pins(f"requirements/{group}.txt")
+    wanted, all_locked = pins(f"requirements/{group}.in"), pins("requirements/development.txt")
+    assert wanted.items() <= locked.items() <= all_locked.items(), "make lock"
     for name, version in locked.items():
         with suppress(metadata.PackageNotFoundError):  # only another platform needs it
             assert metadata.version(name) == version, "make .venv/installed"
@@ -108,10 +108,11 @@ def test_before_the_migrations_commands_and_a_service_that_starts_say_so(
 
 def test_the_image_has_only_the_service(production_copy: Path) -> None:
     held = {path.name for path in production_copy.iterdir()}
-    assert not held & {"lab", "pginterleave", "embedded_postgres", "loadtests", "benchmarks"}
+    assert not held & {"lab", "pginterleave", "embedded_postgres", "loadtests"}
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     assert ignored[1] == "*", "other files stay out"
-    assert {f"!{source}" for source in image_sources()} <= {*ignored, "!locks/production.txt"}
+    sources = {f"!{source}" for source in image_sources()}
+    assert sources <= {*ignored, "!requirements/production.txt"}
 
 
 def test_python_can_run_the_health_check() -> None:

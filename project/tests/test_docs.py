@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cogapp import Cog
 
-from lab.catalogue import OPERATIONS
+from lab.races import OPERATIONS
 from project.docs import ROOT
 from shorturl.operations import STRATEGIES
 from shorturl.strategies import Verdict
@@ -51,4 +51,5 @@ def test_the_links_lead_somewhere_and_the_targets_of_make_exist(path: Path) -> N
         if not link.startswith(("http://", "https://")):
             assert (path.parent / link).exists(), f"{path.name} links to {link}"
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE)) <= targets
+    if path.name != "CHANGELOG.md":  # it names those of the past, too
+        assert set(re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE)) <= targets

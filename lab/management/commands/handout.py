@@ -1,4 +1,4 @@
-"""`manage.py handout`: the predictions of WORKSHOP.md as a sheet to print, and their answers."""
+"""`manage.py handout`: the predictions of docs/workshop.md on a sheet to print, with answers."""
 
 import re
 from pathlib import Path
@@ -28,13 +28,13 @@ class Prediction(NamedTuple):
 
 
 class Command(BaseCommand):
-    help = "Write the predictions of WORKSHOP.md and their answers as one page of HTML to print."
+    help = "Write the predictions of docs/workshop.md with their answers, as HTML to print."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", nargs="?", default="reports/handout.html")
 
     def handle(self, *args: Any, file: str, **options: Any) -> None:
-        text = (settings.BASE_DIR / "WORKSHOP.md").read_text(encoding="utf-8")
+        text = (settings.BASE_DIR / "docs" / "workshop.md").read_text(encoding="utf-8")
         asked = [
             Prediction(question, job_named(*names), schedule, int(after))
             for part in QUESTION.finditer(text)

@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from lab.catalogue import RACES, matrix
-from lab.catalogue.museum import MUSEUM
-from lab.catalogue.race_definition import MAX_SCHEDULES, MAX_SECONDS, Race
-from lab.catalogue.write_skew import WRITE_SKEW
 from lab.exceptions import LabRefusal, NotFound
+from lab.races import RACES, matrix
+from lab.races.museum import MUSEUM
+from lab.races.race_definition import MAX_SCHEDULES, MAX_SECONDS, Race
+from lab.races.write_skew import WRITE_SKEW
 from lab.recording.jobs import race_named
 from lab.scratch_database import scratch_database
 from pginterleave import Exploration, InterleaveError, Schedule

@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from lab.catalogue import OPERATIONS
 from lab.markdown import table
+from lab.races import OPERATIONS
 from shorturl.operations import STRATEGIES
 from shorturl.strategies import Verdict
 

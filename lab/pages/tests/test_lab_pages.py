@@ -13,11 +13,11 @@ from django.utils import timezone
 from django.utils.html import escape
 from pytest_django.asserts import assertContains
 
-from lab.catalogue import EVERY_RACE, RACES
-from lab.catalogue.museum import MUSEUM
 from lab.conftest import NAIVE, RIGHT, Kept, get
 from lab.models import Batch, Recording
 from lab.pages import measured
+from lab.races import EVERY_RACE, RACES
+from lab.races.museum import MUSEUM
 from lab.recording import batches
 from lab.recording.jobs import ISOLATED, jobs_named
 from shorturl.strategies import Verdict

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from lab.catalogue import EVERY_RACE
 from lab.conftest import NAIVE, Kept, get
 from lab.models import RecordedSchedule, Recording
 from lab.pages.decisions import each_step
 from lab.pages.equivalence import begun, independent
+from lab.races import EVERY_RACE
 from lab.recording import store
 from lab.recording.jobs import jobs_named
 from lab.scratch_database import scratch_database

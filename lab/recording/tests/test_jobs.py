@@ -4,9 +4,9 @@ from itertools import product
 
 import pytest
 
-from lab.catalogue import RACES
-from lab.catalogue.museum import MUSEUM
 from lab.exceptions import NotFound
+from lab.races import RACES
+from lab.races.museum import MUSEUM
 from lab.recording import jobs
 from lab.recording.jobs import jobs_named
 

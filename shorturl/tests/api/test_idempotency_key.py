@@ -1,4 +1,4 @@
-"""The Idempotency-Key of POST /api/…; lab/catalogue has its races."""
+"""The Idempotency-Key of POST /api/…; lab/races has its races."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""The contract of every strategy for creating; lab/catalogue has the races."""
+"""The contract of every strategy for creating; lab/races has the races."""
 
 import pytest
 from django.contrib.auth.models import User

@@ -1,4 +1,4 @@
-"""The contract of every strategy for resolving; lab/catalogue has the races."""
+"""The contract of every strategy for resolving; lab/races has the races."""
 
 import threading
 from contextlib import suppress

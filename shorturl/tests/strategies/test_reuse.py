@@ -1,4 +1,4 @@
-"""Reusing a link, in the API and in the form; lab/catalogue has the races."""
+"""Reusing a link, in the API and in the form; lab/races has the races."""
 
 from datetime import timedelta
 from functools import partial

@@ -1,4 +1,4 @@
-"""The contract of every strategy for spending; lab/catalogue has the races."""
+"""The contract of every strategy for spending; lab/races has the races."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial

@@ -1,0 +1,173 @@
+"""The races of creates: several processes draw the same key, and each must get a link."""
+
+from functools import partial
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Model
+
+from lab.models import Notification
+from lab.races.race_definition import Race, each
+from pginterleave import Outcome
+from shorturl.models import ShortUrl
+from shorturl.strategies import Strategy, creating
+
+
+def target(process: int) -> str:
+    return f"https://{process}.example/"
+
+
+def create(strategy: Strategy[Any], process: int) -> ShortUrl:
+    """Create a link with the key `same`, which all processes try first, or with `own{process}`."""
+    made: ShortUrl = strategy.function(target(process), keys=["same", f"own{process}"])
+    return made
+
+
+def create_in_a_transaction(strategy: Strategy[Any], process: int) -> ShortUrl:
+    with transaction.atomic():
+        short_url = create(strategy, process)
+        Notification.objects.create(text=f"{short_url.key} leads to {target(process)}")
+    return short_url
+
+
+def create_with_a_custom_key(strategy: Strategy[Any], process: int) -> object:
+    return strategy.function(target(process), keys=["wanted"])
+
+
+def no_links(strategy: Strategy[Any]) -> None:
+    ShortUrl.objects.all().erase()
+    Notification.objects.all().delete()
+    next_id(1)
+
+
+def next_id(number: int, model: type[Model] = ShortUrl) -> None:
+    """Set the id's sequence to `number`, so that every schedule makes the same rows."""
+    with connection.cursor() as cursor:
+        sequence = "setval(pg_get_serial_sequence(%s, 'id'), %s, false)"
+        cursor.execute(f"SELECT {sequence}", [model._meta.db_table, number])
+
+
+def first_key_taken(strategy: Strategy[Any]) -> None:
+    """Create the link of another process, 9, with the key that `strategy` will try first."""
+    no_links(strategy)
+    short_url = strategy.function(target(9), keys=["same"])
+    # An id that the sequence does not reach; permuted_sequence makes keys from it.
+    ShortUrl.objects.filter(pk=short_url.pk).update(id=10**12)
+    next_id(short_url.pk)
+
+
+def each_owns_a_link(outcomes: list[Outcome], of_others: int = 0) -> str:
+    for process, outcome in enumerate(outcomes, 1):
+        if wrong := owns_no_link(process, outcome.returned):
+            return wrong
+    count, due = ShortUrl.objects.count(), len(outcomes) + of_others
+    return "" if count == due else f"there are {count} links, not {due}"
+
+
+def owns_no_link(process: int, returned: object) -> str:
+    if not isinstance(returned, ShortUrl):
+        return f"process {process} is returned {returned!r}, which is not a ShortUrl"
+    if returned.target_url != target(process):
+        return f"process {process} is returned another process's link, {returned.key}"
+    saved = ShortUrl.objects.filter(key=returned.key).first()
+    if saved is None:
+        return f"process {process} is returned {returned.key}, which is not in the database"
+    if saved.target_url != target(process):
+        return f"{saved.key} does not lead to the target of process {process}"
+    return f"{saved.key}, the link of process {process}, is deleted" if saved.deleted_at else ""
+
+
+def the_existing_link_stays(outcomes: list[Outcome]) -> str:
+    taken = ShortUrl.objects.filter(pk=10**12).first()
+    if taken is None or taken.deleted_at:
+        return "the link that had the key is deleted"
+    if taken.target_url != target(9):
+        return f"{taken.key} now leads to {taken.target_url}"
+    return each_owns_a_link(outcomes, of_others=1)
+
+
+def each_owns_a_link_and_a_notification(outcomes: list[Outcome]) -> str:
+    wrong = each_owns_a_link(outcomes)
+    written = Notification.objects.count()
+    if not wrong and written != len(outcomes):
+        return f"{len(outcomes)} links and {written} notifications"
+    return wrong
+
+
+def one_has_it_and_the_others_are_told(outcomes: list[Outcome]) -> str:
+    owners = [process for process, outcome in enumerate(outcomes, 1) if outcome.returned]
+    if len(owners) != 1:
+        return f"processes {owners} are told that the key is theirs"
+    return owns_no_link(owners[0], outcomes[owners[0] - 1].returned)
+
+
+def links() -> str:
+    rows = ShortUrl.objects.order_by("id").values_list("key", "target_url")
+    return ", ".join(f"{key} → {url}" for key, url in rows) or "no links"
+
+
+_race = partial(
+    Race,
+    operation="creating",
+    counts=(2, 3),
+    strategies=creating.STRATEGIES,
+    signature="create(target_url: str, *, keys: Iterable[str]) -> ShortUrl",
+    setup=no_links,
+    processes=each(create),
+    invariant=each_owns_a_link,
+    observe=links,
+)
+
+RACES = (
+    _race(
+        name="collision",
+        situation="One process creates a link, and the first key that it draws is taken.",
+        must_hold="It creates a link with another key, and the existing link does not change.",
+        story=(
+            "Keys are drawn at random, and sometimes a drawn key is in use. Nothing runs "
+            "concurrently here: one process is enough. What does the create do when the database "
+            "reports that the key is taken?"
+        ),
+        counts=(1,),
+        # A key made of the time is free, unless two processes read the clock at once.
+        strategies={n: s for n, s in creating.STRATEGIES.items() if n != "timestamp_key"},
+        setup=first_key_taken,
+        invariant=the_existing_link_stays,
+    ),
+    _race(
+        name="toctou",
+        situation="Every process creates a link, and all draw the same key first.",
+        must_hold="Each process gets a link that leads to its own target.",
+        story=(
+            "Two people shorten a URL at the same moment, and both draw the same key. A process "
+            "that checks whether the key is free learns what was true at that moment. Between the "
+            "time of check and the time of use, the other process can take the key."
+        ),
+    ),
+    _race(
+        name="toctou_in_a_transaction",
+        situation="As toctou, but in the caller's atomic(), with a second row after the link.",
+        must_hold="Each process gets a link that leads to its own target, and its second row.",
+        story=(
+            "An application creates the short URL and stores a notification in one transaction. An "
+            "error makes a PostgreSQL transaction unusable, so a retry fails too, unless a "
+            "savepoint was set before."
+        ),
+        processes=each(create_in_a_transaction),
+        invariant=each_owns_a_link_and_a_notification,
+    ),
+    _race(
+        name="custom_key",
+        situation="Every process asks for the same custom key.",
+        must_hold="One process gets it, and the others are told that it is taken.",
+        story=(
+            "Two people ask for the same custom key. There is no second choice: one of them gets "
+            "it, and the other must be told that it is taken."
+        ),
+        counts=(2,),
+        strategies={n: s for n, s in creating.STRATEGIES.items() if s.draws_keys},
+        processes=each(create_with_a_custom_key),
+        invariant=one_has_it_and_the_others_are_told,
+        expected=(ShortUrl.KeySpaceExhausted,),
+    ),
+)

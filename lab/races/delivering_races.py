@@ -1,0 +1,138 @@
+"""The races of delivery: two workers, a worker that is killed, and an event committed late."""
+
+from contextlib import suppress
+from functools import partial
+
+from django.db import connection, transaction
+
+from lab.races.creating_races import next_id
+from lab.races.idempotency_races import Killed
+from lab.races.race_definition import Process, Race
+from pginterleave import Outcome
+from shorturl.models import LinkEvent, Subscription
+from shorturl.strategies import delivering
+
+RECEIVER = 1
+EVENTS = ((1, "a"), (2, "a"))  # ids and keys
+LARGE = 100  # an id
+NUMBER = "SELECT nextval(pg_get_serial_sequence('shorturl_subscription', 'id'))"
+Pair = tuple[int, str]  # an event's id and key
+Sent = tuple[int, int, str]  # a number in the order of all deliveries, and the event's id and key
+
+
+def write_late() -> None:
+    """Write an event of `a` in a transaction, with a smaller id than the other events have."""
+    with transaction.atomic():
+        LinkEvent.objects.create(key="a", subscription_id=RECEIVER)
+
+
+def only(*events: Pair) -> None:
+    LinkEvent.objects.all().delete()
+    Subscription.objects.get_or_create(id=RECEIVER, url="https://receiver.example/")
+    next_id(1, LinkEvent)
+    next_id(1, Subscription)
+    LinkEvent.objects.bulk_create(
+        LinkEvent(id=pk, key=key, subscription_id=RECEIVER) for pk, key in events
+    )
+
+
+def worker(function: delivering.Deliver, *, killed: bool = False) -> Process:
+    """Deliver once, and return what was sent; a process that is `killed` sends nothing.
+
+    Sending is a statement, so other processes' steps can come before and after it. It draws a
+    number, which a rollback does not give back, as a rollback does not undo a sent request.
+    """
+
+    def run() -> list[Sent]:
+        sent: list[Sent] = []
+
+        def send(event: LinkEvent) -> None:
+            if killed:
+                raise Killed
+            with connection.cursor() as cursor:
+                cursor.execute(NUMBER)
+                sent.append((cursor.fetchone()[0], event.pk, event.key))
+
+        with suppress(Killed):
+            function(RECEIVER, send)
+        return sent
+
+    return run
+
+
+def each_once_in_order(outcomes: list[Outcome], due: tuple[Pair, ...] = EVENTS) -> str:
+    """Compare the events that were sent, and then those that wait, with the events that are due."""
+    sent = sorted(each for outcome in outcomes for each in outcome.returned)
+    told = [event for _, *event in sent]
+    left = LinkEvent.objects.order_by("id").exclude(id__in=[pk for pk, _ in told])
+    told += map(list, left.values_list("id", "key"))
+    for pk, key in due:
+        if (times := told.count([pk, key])) != 1:
+            return f"event {pk} of {key} was sent {times} times" if times else f"event {pk} is lost"
+    for key in sorted({key for _, key in due}):
+        order = [pk for pk, one in told if one == key]
+        if order != sorted(order):
+            return f"the events of {key} are sent in the order {order}"
+    return ""
+
+
+def waiting() -> str:
+    found = LinkEvent.objects.order_by("id").values_list("id", "key", "not_before")
+    rows = [f"{pk} of {key}{', claimed' if until else ''}" for pk, key, until in found]
+    return "; ".join(rows) or "no events"
+
+
+_race = partial(
+    Race,
+    operation="delivering",
+    strategies=delivering.STRATEGIES,
+    signature="deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool",
+    setup=lambda strategy: only(*EVENTS),
+    invariant=each_once_in_order,
+    observe=waiting,
+)
+
+RACES = (
+    _race(
+        name="two_workers",
+        situation="Every process delivers to one receiver, for which two events of a link wait.",
+        must_hold="Each event is sent once or still waits, and events are sent in order.",
+        story=(
+            "A receiver is slow, so a second worker helps the first one. Both look for the oldest "
+            "event, and they must not both send it. While one worker sends the first event of a "
+            "link, the other must not send the second: the receiver would learn of the change "
+            "before it learns of the link."
+        ),
+        processes=lambda strategy, number: [worker(strategy.function)] * number,
+    ),
+    _race(
+        name="killed_while_delivering",
+        situation="The first process is killed just before it sends; the others continue.",
+        must_hold="Each event is sent once or still waits, and events are sent in order.",
+        story=(
+            "A worker has taken an event, and is killed before it has sent it: a deploy, a full "
+            "memory, a machine that is switched off. PostgreSQL undoes what is not committed. What "
+            "is committed by then must not say that the event is done."
+        ),
+        processes=lambda strategy, number: (
+            [worker(strategy.function, killed=True)] + [worker(strategy.function)] * (number - 1)
+        ),
+    ),
+    _race(
+        name="late_event",
+        situation="An event is committed after another link's event that has a larger id.",
+        must_hold="Each event is sent once or still waits.",
+        story=(
+            "Events get their ids in order, and can be committed in any order. A long transaction "
+            "has a small id, and no other process sees its event before the COMMIT. A worker that "
+            "marks all ids up to the largest as done also marks an event that it has not seen. "
+            "Events of one link are committed in the order of their ids, because each change of a "
+            "link waits for its row."
+        ),
+        setup=lambda strategy: only((LARGE, "b")),
+        processes=lambda strategy, number: (
+            [write_late] + [worker(strategy.function)] * (number - 1)
+        ),
+        invariant=lambda outcomes: each_once_in_order(outcomes[1:], ((1, "a"), (LARGE, "b"))),
+    ),
+)

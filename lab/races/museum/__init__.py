@@ -1,0 +1,31 @@
+"""The race museum: bugs of real shorteners, each reduced to the minimum on PostgreSQL.
+
+Each file has one bug: the strategies as found and as corrected, their tables, which the set-up
+creates again before each schedule, and the story of the bug.
+"""
+
+from lab.races.museum import (
+    bare_save,
+    limited_use,
+    next_id_written_back,
+    no_unique_constraint,
+    null_in_a_unique_key,
+    retry_without_a_savepoint,
+    row_lock_on_no_row,
+)
+from lab.races.museum.exhibit import Exhibit
+
+__all__ = ["MUSEUM", "Exhibit"]
+
+MUSEUM: dict[str, Exhibit] = {
+    case.EXHIBIT.name: case.EXHIBIT
+    for case in (
+        no_unique_constraint,
+        null_in_a_unique_key,
+        retry_without_a_savepoint,
+        next_id_written_back,
+        bare_save,
+        row_lock_on_no_row,
+        limited_use,
+    )
+}

@@ -1,0 +1,112 @@
+"""django-short-links: `clicks += 1; save()`, which loses hits and edits of other columns."""
+
+from functools import partial
+from typing import Any
+
+from django.db import models
+from django.db.models import F
+
+from lab.races.museum.exhibit import ExhibitModel, exhibit, right, wrong
+from lab.races.race_definition import Process
+from lab.races.resolving_races import NEW, OLD, not_redirected
+from pginterleave import Outcome
+from shorturl.strategies import Strategy, table
+
+
+class ClickedLink(ExhibitModel):
+    """A link that counts its clicks."""
+
+    key = models.TextField(unique=True)
+    target_url = models.TextField()
+    clicks = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.key} → {self.target_url}, clicks = {self.clicks}"
+
+
+def as_found(key: str) -> ClickedLink:
+    """Read, add one, and save.
+
+    What goes wrong: Python adds to the number, so one of two clicks is lost. And save() writes
+    every column as it was read, so an edit between the read and the save is undone.
+    """
+    link = ClickedLink.objects.get(key=key)
+    link.clicks += 1
+    link.save()
+    return link
+
+
+def mended_by_half(key: str) -> ClickedLink:
+    """Read, let the database add one, and save.
+
+    What goes wrong: no click is lost any more, but the edit still is.
+    """
+    link = ClickedLink.objects.get(key=key)
+    link.clicks = F("clicks") + 1
+    link.save()
+    return link
+
+
+def mended(key: str) -> ClickedLink:
+    """Read, let the database add one, and save nothing else.
+
+    Why nothing can go wrong: the UPDATE names one column, and adds to the value in the row.
+    """
+    link = ClickedLink.objects.get(key=key)
+    link.clicks = F("clicks") + 1
+    link.save(update_fields=["clicks"])
+    return link
+
+
+def edit_and_try(strategy: Strategy[Any]) -> Process:
+    """Return the process of the owner, who edits the target and follows the link as a check."""
+
+    def run() -> object:
+        ClickedLink.objects.filter(key="a").update(target_url=NEW)
+        return strategy.function("a")
+
+    return run
+
+
+def old_link(strategy: Strategy[Any]) -> None:
+    ClickedLink.objects.create(id=1, key="a", target_url=OLD, clicks=0)
+
+
+def edit_stays_and_clicks_count(outcomes: list[Outcome]) -> str:
+    due = len(outcomes)
+    if wrong := not_redirected(outcomes, due):
+        return wrong
+    link = ClickedLink.objects.get(key="a")
+    if link.target_url != NEW:
+        return "the edit of the target is undone"
+    return "" if link.clicks == due else f"clicks = {link.clicks}, not {due}"
+
+
+EXHIBIT = exhibit(
+    ClickedLink,
+    prepare=old_link,
+    name="bare_save",
+    situation="The last process edits a link's target and follows it; the others follow it.",
+    must_hold="The edit stays, all are redirected, and every click is counted.",
+    strategies=table(
+        wrong(as_found, "clicks += 1; save()"),
+        wrong(mended_by_half, "F() and a bare save(): the edit is still undone"),
+        right(mended, "F() and update_fields"),
+    ),
+    processes=lambda strategy, number: [
+        *[partial(strategy.function, "a")] * (number - 1),
+        edit_and_try(strategy),
+    ],
+    invariant=edit_stays_and_clicks_count,
+    source="django-short-links: ServeURL.get() in links/views.py, clicks += 1 and save()",
+    story=(
+        "Most people write this first: get the object, add one, save. It reads as if it changed "
+        "one number. It sends an UPDATE of every column, with the values that were read a moment "
+        "ago. So it loses a click when two processes read the same number. It does more harm when "
+        "the owner corrects the target at that moment: a visitor's save() writes the old target "
+        "back, after the owner has seen the new one saved. F() alone corrects the counter and "
+        "leaves the second bug, which no counter shows."
+    ),
+    lesson="save() writes every column, so name the columns that you change.",
+    signature="follow(key: str) -> ClickedLink: the link, counted; it needs a target_url",
+)

@@ -1,0 +1,82 @@
+"""Kutt: check whether the address is free, and insert it, without a unique constraint."""
+
+from typing import Any
+
+from django.db import connection, models
+
+from lab.races.creating_races import target
+from lab.races.museum.exhibit import (
+    ExhibitModel,
+    add_unique,
+    exhibit,
+    one_link_called,
+    right,
+    wrong,
+)
+from lab.races.race_definition import each
+from shorturl.strategies import Strategy, table
+
+
+class Address(ExhibitModel):
+    """A link that is found by its address."""
+
+    address = models.TextField()
+    target_url = models.TextField()
+
+    def __str__(self) -> str:
+        return f"{self.address} → {self.target_url}"
+
+
+def as_found(address: str, target_url: str) -> bool:
+    """Check whether the address is free, and insert it.
+
+    What goes wrong: another process checks before the insert, and the table accepts both rows.
+    """
+    if Address.objects.filter(address=address).exists():
+        return False
+    Address.objects.create(address=address, target_url=target_url)
+    return True
+
+
+def mended(address: str, target_url: str) -> bool:
+    """Insert, and return whether the row was inserted.
+
+    Why nothing can go wrong: the table now has UNIQUE (address), which accepts one of the rows.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO museum_address (address, target_url) VALUES (%s, %s)"
+            " ON CONFLICT (address) DO NOTHING RETURNING id",
+            [address, target_url],
+        )
+        return cursor.fetchone() is not None
+
+
+def add_constraint(strategy: Strategy[Any]) -> None:
+    if strategy.name != "as_found":
+        add_unique(Address, "address")
+
+
+EXHIBIT = exhibit(
+    Address,
+    prepare=add_constraint,
+    name="no_unique_constraint",
+    situation="Every process asks for the same address.",
+    must_hold="One process gets it, and the others are told that it is taken.",
+    strategies=table(
+        wrong(as_found, "check, then insert, without a unique constraint"),
+        right(mended, "a unique constraint, and INSERT … ON CONFLICT"),
+    ),
+    processes=each(lambda strategy, process: strategy.function("sale", target(process))),
+    invariant=one_link_called("sale", Address),
+    source="Kutt 3.2.3: generateId in server/utils/utils.js (its issue 513)",
+    story=(
+        "The code checks whether the address is free, and inserts it. Other projects do the same, "
+        "and their unique constraint turns the race into an error. This table has no such "
+        "constraint. Both inserts succeed, both owners are told that the address is theirs, and no "
+        "error is raised. The database chooses the target that a visitor is sent to. No other "
+        "check corrects this: until one process commits its insert, the other cannot see it."
+    ),
+    lesson="What must be unique needs a unique constraint; a check before is only a courtesy.",
+    signature="create(address: str, target_url: str) -> bool: whether the address is yours now",
+)

@@ -1,0 +1,427 @@
+"""The races of resolves: links are followed, edited and deleted at once, and hits must count."""
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from django.db import OperationalError, connection, transaction
+from django.db.backends.postgresql.psycopg_any import errors
+
+from lab.races.race_definition import Process, Race, each
+from pginterleave import MAX_PROCESSES, Outcome
+from shorturl.models import ShortUrl
+from shorturl.strategies import Counted, Strategy, resolving
+
+OLD, NEW = "https://old.example/", "https://new.example/"
+OTHER = "https://other.example/"
+# `combined` counts hits of several keys in one statement; the other two resolve key by key.
+SEVERAL = {name: resolving.STRATEGIES[name] for name in ("naive", "update_returning", "combined")}
+LONG_AGO = datetime(2022, 4, 29, tzinfo=UTC)
+EXPIRED = LONG_AGO + timedelta(hours=1)
+
+
+def fresh_links(strategy: Strategy[Any]) -> None:
+    ShortUrl.objects.all().erase()
+    ShortUrl.objects.create(id=1, key="a", target_url=OLD, created_at=LONG_AGO)
+    ShortUrl.objects.create(id=2, key="b", target_url=OTHER, created_at=LONG_AGO)
+
+
+def one_use_left(strategy: Strategy[Any]) -> None:
+    fresh_links(strategy)
+    ShortUrl.objects.filter(key="a").update(max_hits=1)
+
+
+def uses_for_all(strategy: Strategy[Any]) -> None:
+    """Allow as many uses as there can be processes, so that none is refused."""
+    fresh_links(strategy)
+    ShortUrl.objects.filter(key="a").update(max_hits=MAX_PROCESSES)
+
+
+def resolve(strategy: Strategy[Any]) -> Process:
+    return partial(strategy.function, "a")
+
+
+def if_live(process: Process) -> Process:
+
+    def run() -> object:
+        try:
+            return process()
+        except ShortUrl.DoesNotExist:
+            return None
+
+    return run
+
+
+def edit() -> None:
+    ShortUrl.objects.filter(key="a").update(target_url=NEW)
+
+
+def raise_the_limit() -> None:
+    ShortUrl.objects.filter(key="a").update(max_hits=MAX_PROCESSES + 1)
+
+
+def expire() -> int:
+    """Make the link expire, and return its hits."""
+    ShortUrl.objects.filter(key="a").update(expires_at=EXPIRED)
+    return counted().total_hits
+
+
+def delete() -> None:
+    ShortUrl(pk=1).delete()
+
+
+def delete_and_read() -> int:
+    delete()
+    return hits_by_key()["a"]
+
+
+def both_keys(process: int) -> tuple[str, str]:
+    """Return the two keys in the order of a process: odd ones take `a` first, even ones `b`."""
+    return ("a", "b") if process % 2 else ("b", "a")
+
+
+def resolve_both(strategy: Strategy[Any], process: int) -> Process | None:
+    """Resolve two keys in one transaction.
+
+    The victim of a deadlock returns its second try, which does the same.
+    """
+    try:
+        with transaction.atomic():
+            for key in both_keys(process):
+                strategy.function(key)
+    except OperationalError as error:
+        if isinstance(error.__cause__, errors.DeadlockDetected):
+            return partial(resolve_both, strategy, process)
+        raise
+    return None
+
+
+def count_both(strategy: Strategy[Any], process: int) -> set[str]:
+    """Count a hit of two keys, in one statement if the strategy can; return the counted keys.
+
+    A key that the statement leaves out is resolved alone.
+    """
+    keys = both_keys(process)
+    counted = set(count(strategy, dict.fromkeys(keys, 1)))
+    for key in keys:
+        if key not in counted and if_live(partial(strategy.function, key))():
+            counted.add(key)
+    return counted
+
+
+def count(strategy: Strategy[Any], hits: dict[str, Any]) -> dict[str, Counted]:
+    """Count hits of several keys in one statement; none if the strategy has no such statement."""
+    if not strategy.count:
+        return {}
+    with connection.cursor() as cursor:
+        return strategy.count(hits, cursor)
+
+
+def lock_and_edit() -> None:
+    with transaction.atomic():
+        ShortUrl.objects.select_for_update().get(key="a")
+        edit()
+
+
+def not_redirected(outcomes: list[Outcome], resolving: int) -> str:
+    for process, outcome in enumerate(outcomes[:resolving], 1):
+        leads_to = getattr(outcome.returned, "target_url", None)
+        if leads_to not in (OLD, NEW):
+            return f"process {process} is redirected to {leads_to}"
+    return ""
+
+
+def counted() -> ShortUrl:
+    return ShortUrl.objects.with_total_hits().get(key="a")
+
+
+def hits_by_key() -> dict[str, int]:
+    links = ShortUrl.objects.with_total_hits().order_by("key")
+    return {link.key: link.total_hits for link in links}
+
+
+def not_counted(due: int) -> str:
+    hits = hits_by_key()
+    if hits["a"] != due:
+        return f"hits = {hits['a']}, not {due}"
+    return f"hits = {hits['b']} of b, which was not followed" if hits["b"] else ""
+
+
+def every_hit_counts(outcomes: list[Outcome]) -> str:
+    return not_redirected(outcomes, len(outcomes)) or not_counted(len(outcomes))
+
+
+def edit_stays_and_hits_count(outcomes: list[Outcome]) -> str:
+    due = len(outcomes) - 1
+    if wrong := not_redirected(outcomes, due):
+        return wrong
+    if ShortUrl.objects.get(key="a").target_url != NEW:
+        return "the edit of the target is undone"
+    return not_counted(due)
+
+
+def redirected_and_counted_or_not_found(outcomes: list[Outcome]) -> str:
+    """Compare the row, which stays as a tombstone, with the number of redirects."""
+    *resolves, _delete = outcomes
+    short_url = counted()
+    if short_url.deleted_at is None:
+        return "the deletion is undone"
+    redirected = sum(outcome.returned is not None for outcome in resolves)
+    if short_url.total_hits < redirected:
+        return f"{redirected} redirected, and hits = {short_url.total_hits}"
+    return ""
+
+
+def one_has_the_last_use(outcomes: list[Outcome]) -> str:
+    redirected = sum(outcome.returned is not None for outcome in outcomes)
+    if redirected != 1:
+        return f"{redirected} redirected by a link with one use left"
+    return not_counted(1)
+
+
+def the_raise_stays_and_hits_count(outcomes: list[Outcome]) -> str:
+    due = len(outcomes) - 1
+    if wrong := not_redirected(outcomes, due):
+        return wrong
+    limit = ShortUrl.objects.get(key="a").max_hits
+    return not_counted(due) if limit == MAX_PROCESSES + 1 else f"the limit is {limit} again"
+
+
+def none_is_counted_later(outcomes: list[Outcome]) -> str:
+    """Compare the hits with the redirects, and with the hits at the expiry."""
+    *resolves, expire = outcomes
+    short_url = counted()
+    if short_url.expires_at != EXPIRED:
+        return "the expiry is undone"
+    redirected = sum(outcome.returned is not None for outcome in resolves)
+    if short_url.total_hits != redirected:
+        return f"{redirected} redirected, and hits = {short_url.total_hits}"
+    if short_url.total_hits != expire.returned:
+        return f"hits = {expire.returned} when it had expired, and now {short_url.total_hits}"
+    return ""
+
+
+def both_keys_count(outcomes: list[Outcome]) -> str:
+    told = [outcome.returned for outcome in outcomes if outcome.returned]
+    hits, due = hits_by_key(), {key: sum(key in each for each in told) for key in "ab"}
+    if hits != due:
+        return f"hits = {hits['a']} and {hits['b']}, and {due['a']} and {due['b']} redirected"
+    return "" if due["b"] == len(told) else "b is not locked, and a hit of it is not counted"
+
+
+def all_count(outcomes: list[Outcome]) -> str:
+    hits, due = hits_by_key(), len(outcomes)
+    return "" if set(hits.values()) == {due} else f"hits = {hits['a']} and {hits['b']}, not {due}"
+
+
+def edit_stays_and_both_keys_count(outcomes: list[Outcome]) -> str:
+    if ShortUrl.objects.get(key="a").target_url != NEW:
+        return "the edit of the target is undone"
+    if hits_by_key()["a"] != len(outcomes) - 1:
+        return f"hits = {hits_by_key()['a']} of a, not {len(outcomes) - 1}"
+    return both_keys_count(outcomes)
+
+
+def none_is_counted_after_the_deletion(outcomes: list[Outcome]) -> str:
+    *counts, deletion = outcomes
+    if hits_by_key()["a"] != deletion.returned:
+        return f"hits = {deletion.returned} when a was deleted, and now {hits_by_key()['a']}"
+    return both_keys_count(counts)
+
+
+def one_has_the_last_use_of_a(outcomes: list[Outcome]) -> str:
+    return both_keys_count(outcomes) or ("" if hits_by_key()["a"] == 1 else "a was not used up")
+
+
+def rows() -> str:
+    short_url = counted()
+    deleted = ", deleted" if short_url.deleted_at else ""
+    edited = ", target = NEW" if short_url.target_url == NEW else ""
+    limit = f" of {short_url.max_hits}" if short_url.max_hits else ""
+    expired = ", expired" if short_url.expires_at else ""
+    return f"hits = {short_url.total_hits}{limit}{edited}{deleted}{expired}"
+
+
+def both_rows() -> str:
+    return ", ".join(f"{key}: {number}" for key, number in hits_by_key().items())
+
+
+_race = partial(
+    Race,
+    operation="resolving",
+    strategies=resolving.STRATEGIES,
+    signature="resolve(key: str) -> ShortUrl",
+    setup=fresh_links,
+    observe=rows,
+)
+
+RACES = (
+    _race(
+        name="lost_update",
+        situation="Every process follows the same link.",
+        must_hold="All are redirected, and every hit is counted.",
+        story=(
+            "A link is followed twice at the same moment. Each process reads the counter, adds one "
+            "and writes the sum. If both read before either writes, they write the same number: "
+            "after two hits, the counter has gone up by one."
+        ),
+        counts=(2, 3),
+        processes=lambda strategy, number: [resolve(strategy)] * number,
+        invariant=every_hit_counts,
+    ),
+    _race(
+        name="clobbered_edit",
+        situation="The last process edits the target of a link that the others follow.",
+        must_hold="The edit stays, and every hit is counted.",
+        story=(
+            "Somebody corrects the target of a link while others follow it. Counting a hit has "
+            "nothing to do with the target. But a strategy that saves the whole object writes "
+            "every column back as it was read, and the correction is lost."
+        ),
+        counts=(2, 3),
+        processes=lambda strategy, number: [resolve(strategy)] * (number - 1) + [edit],
+        invariant=edit_stays_and_hits_count,
+    ),
+    _race(
+        name="deleted_meanwhile",
+        situation="The last process deletes a link that the others follow.",
+        must_hold=(
+            "The others are redirected and counted, or told that it is deleted; it stays deleted."
+        ),
+        story=(
+            "A link is deleted while somebody follows it. Depending on the order, the visitor is "
+            "redirected or told that there is no such link. The link must stay deleted, and every "
+            "redirect must be counted."
+        ),
+        processes=lambda strategy, number: [if_live(resolve(strategy))] * (number - 1) + [delete],
+        invariant=redirected_and_counted_or_not_found,
+    ),
+    _race(
+        name="crossed_locks",
+        situation="Every process resolves two keys in one transaction, in opposite orders.",
+        must_hold=(
+            "All finish, the victim of a deadlock at its second try, and every hit is counted."
+        ),
+        story=(
+            "Two callers each resolve two links in one transaction, in opposite orders. A row that "
+            "is written stays locked until the COMMIT, so each caller can wait for a row that the "
+            "other has locked. PostgreSQL detects the deadlock and ends one of the transactions, "
+            "which must be tried again."
+        ),
+        strategies={n: s for n, s in resolving.STRATEGIES.items() if s.nests},
+        processes=each(resolve_both),
+        invariant=all_count,
+        observe=both_rows,
+    ),
+    _race(
+        name="last_use",
+        situation="Every process follows a link that has one use left.",
+        must_hold="One is redirected and counted, and the others are told that it is used up.",
+        story=(
+            "An invitation can be used once, and two people follow it at the same moment. A "
+            "counter that loses no hit is not enough here: between the check of the limit and the "
+            "count, another process can check it. The condition has to be in the statement that "
+            "counts."
+        ),
+        setup=one_use_left,
+        processes=lambda strategy, number: [if_live(resolve(strategy))] * number,
+        invariant=one_has_the_last_use,
+    ),
+    _race(
+        name="limit_raised",
+        situation="The last process raises the limit of a link that the others follow.",
+        must_hold="The new limit stays, and each of the others is redirected and counted.",
+        story=(
+            "A voucher sells well, and its limit is raised while it is followed. A process that "
+            "writes back the limit that it read, together with the counter, undoes the change."
+        ),
+        setup=uses_for_all,
+        processes=lambda strategy, number: (
+            [if_live(resolve(strategy))] * (number - 1) + [raise_the_limit]
+        ),
+        invariant=the_raise_stays_and_hits_count,
+    ),
+    _race(
+        name="expiry",
+        situation=(
+            "The last process makes a link expire that the others follow, and reads its hits."
+        ),
+        must_hold=(
+            "The others are redirected and counted, or told that it has expired. No hit is counted "
+            "after the last process has read the hits."
+        ),
+        story=(
+            "A campaign ends: its link is made to expire, and its hits are read for the bill. A "
+            "process that checks the expiry in one statement and counts in the next can count "
+            "after the end. A statement that waits for the row's lock checks its condition again "
+            "before it counts."
+        ),
+        processes=lambda strategy, number: [if_live(resolve(strategy))] * (number - 1) + [expire],
+        invariant=none_is_counted_later,
+    ),
+    _race(
+        name="several_keys",
+        situation=(
+            "Every process follows two links, in opposite orders, or by one statement for both."
+        ),
+        must_hold="No process is the victim of a deadlock, and every hit is counted.",
+        story=(
+            "A service collects the hits that wait, and counts those of several links in one "
+            "statement. Two services do so at the same moment, for the same links. If a "
+            "statement waited for one row while it held another, the two could deadlock."
+        ),
+        strategies=SEVERAL,
+        processes=each(count_both),
+        invariant=all_count,
+        observe=both_rows,
+    ),
+    _race(
+        name="several_keys_one_locked",
+        situation="The others follow two links; the last process locks one and edits its target.",
+        must_hold="The edit stays, and every hit of both links is counted.",
+        story=(
+            "An administrator edits a link while one statement counts hits of it and of another "
+            "link. The statement leaves out the locked row. The hits of that link have to be "
+            "counted later, and those of the other link now."
+        ),
+        strategies=SEVERAL,
+        processes=lambda strategy, number: [
+            *each(count_both)(strategy, number - 1),
+            lock_and_edit,
+        ],
+        invariant=edit_stays_and_both_keys_count,
+        observe=both_rows,
+    ),
+    _race(
+        name="several_keys_one_deleted",
+        situation="The others follow two links; the last process deletes one and reads its hits.",
+        must_hold="No hit of a deleted link is counted, and every hit of the other link is.",
+        story=(
+            "A link is deleted while one statement counts its hits and those of another link. A "
+            "row that the statement leaves out may be locked or deleted, and the caller has to "
+            "find out which."
+        ),
+        strategies=SEVERAL,
+        processes=lambda strategy, number: [
+            *each(count_both)(strategy, number - 1),
+            delete_and_read,
+        ],
+        invariant=none_is_counted_after_the_deletion,
+        observe=both_rows,
+    ),
+    _race(
+        name="several_keys_one_use_left",
+        situation="Every process follows two links, of which one has one use left.",
+        must_hold="One process has the last use, and every hit of the other link is counted.",
+        story=(
+            "A voucher has one use left. Two services each count a hit of it, with hits of another "
+            "link in the same statement. Only one service may have the use, and the other link's "
+            "hits must count in both."
+        ),
+        strategies=SEVERAL,
+        setup=one_use_left,
+        processes=each(count_both),
+        invariant=one_has_the_last_use_of_a,
+        observe=both_rows,
+    ),
+)

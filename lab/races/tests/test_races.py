@@ -1,0 +1,305 @@
+"""Every race with every strategy: the counts are those of the documents, and are explained."""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+from pytest_django import DjangoDbBlocker
+
+from lab.pages.schedules import sheet_of
+from lab.races import EVERY_RACE, OPERATIONS, RACES, matrix
+from lab.races.matrix import MatrixCell
+from lab.races.race_definition import worst_case
+from lab.recording import store
+from lab.recording.jobs import READ_COMMITTED, Job, jobs_named
+from lab.scratch_database import scratch_database
+from pginterleave.picture.layout import drawings
+from project.docs import ROOT
+from shorturl.operations import STRATEGIES
+from shorturl.strategies import Verdict
+from shorturl.strategies.creating import timestamp_key
+
+TEXT = (ROOT / "docs" / "races.md").read_text()
+MATRIX, THREE = TEXT.split("<!-- [[[end]]] -->")[0], TEXT.split("\n## With three processes\n")[1]
+AT_EACH_LEVEL = (ROOT / "docs" / "isolation-levels.md").read_text().split("## Real threads")[1]
+PROSE = " ".join(re.sub(r"^\|.*$|^```text$[^`]*^```$", "", TEXT, flags=re.MULTILINE).split())
+CONDITIONS = {"last_use", "limit_raised", "expiry"}
+
+
+def cells(text: str) -> Iterator[tuple[str, str, str, str]]:
+    corner, columns = "", list[str]()
+    for first, rest in re.findall(r"^\| (\w+) \| (.+) \|$", text, re.MULTILINE):
+        if first in OPERATIONS or first in EVERY_RACE:
+            corner, columns = first, rest.split(" | ")
+            continue
+        for column, cell in zip(columns, rest.split(" | "), strict=True):
+            if cell != "–":
+                yield corner, column, first, cell
+
+
+TWO_COUNTS, THREE_COUNTS = (
+    {(race, strategy): count for _, race, strategy, count in cells(text)}
+    for text in (MATRIX, THREE)
+)
+CELLS = {
+    (race, strategy): MatrixCell(race, strategy, schedules, violating, complete=True)
+    for (race, strategy), count in TWO_COUNTS.items()
+    for violating, schedules in [map(int, re.findall(r"\d+", count))]
+}
+
+
+def test_the_document_shows_the_matrix_as_the_command_prints_it() -> None:
+    assert set(CELLS) == {(name, one) for name, race in RACES.items() for one in race.strategies}
+    assert MATRIX.endswith(
+        f'"manage.py race matrix")) ]]] -->\n{matrix.markdown([*CELLS.values()])}\n'
+    )
+
+
+def test_the_tables_for_three_processes_show_every_strategy() -> None:
+    races = {race for race, _ in THREE_COUNTS}
+    assert races >= {name for name, race in RACES.items() if 3 in race.counts}
+    assert set(THREE_COUNTS) == {(race, one) for race in races for one in RACES[race].strategies}
+    for count in THREE_COUNTS.values():
+        assert count == "…" or count.startswith("**") is not count.startswith("0 /")
+
+
+def test_the_tables_for_each_isolation_level_show_every_strategy() -> None:
+    shown = {(race, strategy) for race, _, strategy, _ in cells(AT_EACH_LEVEL)}
+    races = ("lost_update", "write_skew")
+    every = {(race, one) for race in races for one in EVERY_RACE[race].strategies}
+    assert every - shown == {("lost_update", "in_memory")}
+    for race, level, strategy, cell in cells(AT_EACH_LEVEL):
+        if (race, level) == ("lost_update", READ_COMMITTED):
+            assert cell.startswith(f"{CELLS[race, strategy]};")
+
+
+def test_the_verdicts_are_right() -> None:
+    """A strategy is wrong, or right alone, if and only if a race shows it."""
+    for operation, strategies in STRATEGIES.items():
+        names = {race.name for race in OPERATIONS[operation].races}
+        for name, strategy in strategies.items():
+            violated = {
+                race for race in names if (race, name) in CELLS and CELLS[race, name].violating
+            }
+            found = Verdict.WRONG if violated else Verdict.RIGHT
+            if violated and all(race.endswith("_in_a_transaction") for race in violated):
+                found = Verdict.RIGHT_ALONE
+            if violated and violated <= CONDITIONS:
+                found = Verdict.RIGHT_WITHOUT_CONDITION
+            assert strategy.verdict is found, (operation, name, violated)
+
+
+def test_every_number_is_counted() -> None:
+    def count(race: str, strategy: str) -> str:
+        return str(CELLS[race, strategy]).replace("/", "of")
+
+    rest = PROSE.replace("--processes 3", "")  # which is no count
+    for claim in (
+        f"violates the invariant of `lost_update` in {count('lost_update', 'naive')} schedules",
+        f"`atomic_only` does so in {count('lost_update', 'atomic_only')}, the same ones",
+        f"4 of 6 for `naive`, and {count('lost_update', 'atomic_only')} for `atomic_only`",
+        "`update_returning`, in 0 of 2 schedules counted like that, ends in an error in 2 of 4",
+        f"undoes the edit in the {count('clobbered_edit', 'f_expression_full_save')} schedules",
+        f"`forgiveness` holds alone ({count('toctou', 'forgiveness')})",
+        f"`repeatable_read` has {CELLS['lost_update', 'repeatable_read'].schedules} schedules "
+        f"where `select_for_update` has {CELLS['lost_update', 'select_for_update'].schedules}",
+    ):
+        assert claim in rest
+        rest = rest.replace(claim, "")
+    assert re.findall(r"\d+", rest) == [], "a number without a claim in this test"
+
+
+def test_what_is_said_of_whole_races_holds() -> None:
+    for cell in ("toctou", "get_or_create"), ("toctou_in_a_transaction", "forgiveness"):
+        assert CELLS[cell].violating == CELLS[cell].schedules
+    for strategy in RACES["custom_key"].strategies:
+        assert str(CELLS["custom_key", strategy]) == str(CELLS["toctou", strategy])
+    assert {
+        cell.strategy
+        for cell in CELLS.values()
+        if cell.race == "deleted_meanwhile" and cell.violating
+    } == {"naive", "atomic_only", "f_expression_full_save", "in_memory"}
+    for race in "lost_update", "clobbered_edit", "crossed_locks":
+        assert CELLS[race, "in_memory"].violating == CELLS[race, "in_memory"].schedules
+
+
+def test_the_clock_stands_still_for_an_exploration_only() -> None:
+    with worst_case():
+        assert timestamp_key.time_ns() == timestamp_key.time_ns()  # type: ignore[attr-defined]
+    assert timestamp_key.time_ns is time.time_ns  # type: ignore[attr-defined]
+
+
+# No document has these counts.
+MUSEUM_COUNTS = {
+    "no_unique_constraint/as_found": "18 / 20",
+    "no_unique_constraint/mended": "0 / 4",
+    "null_in_a_unique_key/as_found": "18 / 20",
+    "null_in_a_unique_key/mended": "0 / 4",
+    "retry_without_a_savepoint/as_found": "4 / 4",
+    "retry_without_a_savepoint/mended": "0 / 24",
+    "next_id_written_back/as_found": "80 / 314",
+    "next_id_written_back/mended": "0 / 50",
+    "bare_save/as_found": "32 / 36",
+    "bare_save/mended_by_half": "8 / 36",
+    "bare_save/mended": "0 / 36",
+    "row_lock_on_no_row/as_found": "18 / 20",
+    "row_lock_on_no_row/mended": "0 / 4",
+    "row_lock_on_no_row/mended_with_a_lock": "0 / 8",
+    "limited_use/as_found": "12 / 14",
+    "limited_use/mended": "0 / 4",
+    "limited_use/mended_with_a_lock": "0 / 6",
+}
+
+
+def job(race: str, strategy: str, processes: int = 0, level: str = READ_COMMITTED) -> Job:
+    found = EVERY_RACE[race]
+    return Job(found, found.strategies[strategy], processes or found.counts[0], level)
+
+
+COUNTED = [
+    *((job(*cell), count.strip("*")) for cell, count in TWO_COUNTS.items()),
+    *((job(*cell, 3), count.strip("*")) for cell, count in THREE_COUNTS.items() if count != "…"),
+    *(
+        (job(race, strategy), count)
+        for name, count in MUSEUM_COUNTS.items()
+        for race, _, strategy in [name.partition("/")]
+    ),
+    *(
+        (job(race, strategy, level=level), cell.split(";")[0])
+        for race, level, strategy, cell in cells(AT_EACH_LEVEL)
+        if level != READ_COMMITTED or race not in RACES
+    ),
+]
+COUNTS = {str(job): count for job, count in COUNTED}
+# The counterexamples of the museum, and all its violations.
+WRONG = {
+    "no_unique_constraint/as_found": ("112221", {"2 links are called sale"}),
+    "null_in_a_unique_key/as_found": ("112221", {"2 links are called sale"}),
+    "retry_without_a_savepoint/as_found": (
+        "1122",
+        {f"process {process} raises TransactionManagementError" for process in (1, 2)},
+    ),
+    "next_id_written_back/as_found": (
+        "111222111",
+        {f"process {process} raises IntegrityError" for process in (1, 2)},
+    ),
+    "bare_save/as_found": (
+        "12222211",
+        {"clicks = 1, not 2", "the edit of the target is undone"},
+    ),
+    "bare_save/mended_by_half": ("12222211", {"the edit of the target is undone"}),
+    "row_lock_on_no_row/as_found": ("112221", {"2 rows for one hour"}),
+    "limited_use/as_found": ("122211", {"redeemed 2 times, not 1"}),
+}
+
+LONG = {
+    "toctou/advisory_lock", "toctou/on_conflict", "toctou/permuted_sequence", "toctou/table_lock",
+    "lost_update/compare_and_swap", "lost_update/repeatable_read", "last_use/compare_and_swap",
+    "limit_raised/repeatable_read", "expiry/advisory_lock", "last_link/row_lock",
+    "same_target_in_a_transaction/advisory_lock", "same_target_in_a_transaction/on_conflict",
+    "given_back/count_then_insert", "given_back/row_lock", "two_quotas/conditional_update",
+}  # fmt: skip
+LONG_RACES = {"toctou_in_a_transaction", "repeated_request", "killed_before_the_answer"}
+# Races whose processes, except one that edits, run the same function. Of the schedules that differ
+# only by an exchange of these processes, one runs.
+ALIKE = {
+    "lost_update", "clobbered_edit", "deleted_meanwhile", "last_use", "limit_raised", "expiry",
+    "last_link", "new_period", "two_quotas",
+}  # fmt: skip
+# PostgreSQL ends a deadlock after a while; `atomic_only`, which is not here, has all of them. The
+# others have the most schedules.
+LONG_TO_DRAW = {
+    "crossed_locks/naive", "crossed_locks/f_expression", "crossed_locks/f_expression_full_save",
+    "crossed_locks/compare_and_swap", "crossed_locks/advisory_lock",
+    "same_target_in_a_transaction/advisory_lock", "toctou_in_a_transaction/get_or_create",
+    "toctou_in_a_transaction/table_lock", "repeated_request/insert_first",
+    "repeated_request/look_up_then_store", "same_hour/get_then_create", "several_keys/naive",
+    "several_keys_one_use_left/naive", "two_workers/naive", "two_workers/watermark",
+}  # fmt: skip
+# The rest of 800 pixels below the title and the list of schedules, in the units of a picture.
+LAPTOP = 590
+
+
+def long_to_draw(job: Job) -> bool:
+    """Stricter levels have the same few violations, and right strategies have none."""
+    right = job.strategy.verdict is Verdict.RIGHT
+    return right or short(job) in LONG_TO_DRAW or job.isolation != READ_COMMITTED
+
+
+def long_to_count(job: Job) -> bool:
+    return job.processes == 3 and (short(job) in LONG or job.race.name in LONG_RACES)
+
+
+def short(job: Job) -> str:
+    return f"{job.race.name}/{job.strategy.name}"
+
+
+def cases(jobs: Iterable[Job], long: Callable[[Job], bool]) -> list[Any]:
+    return [
+        pytest.param(each, id=str(each), marks=[pytest.mark.marathon] * long(each)) for each in jobs
+    ]
+
+
+DRAWN = jobs_named("all")
+DRAWN_SOON = {str(each) for each in DRAWN if not long_to_draw(each)}
+ONLY_COUNTED = [each for each, _ in COUNTED if str(each) not in DRAWN_SOON]
+
+
+@pytest.fixture(scope="module")
+def scratch(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """One database for all, as in `manage.py record`: creating one takes longer than most races."""
+    with django_db_blocker.unblock(), scratch_database():
+        yield
+
+
+def is_counted(job: Job, violating: int, schedules: int) -> None:
+    count = f"{violating} / {schedules}"
+    assert COUNTS.get(str(job), count) == count
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("job", cases(ONLY_COUNTED, long_to_count))
+@pytest.mark.usefixtures("scratch")
+def test_as_many_violate_it_as_the_documents_say(job: Job) -> None:
+    found = job.race.explore(
+        job.strategy,
+        job.processes,
+        reduce=True,
+        symmetric=job.processes == 3 and job.race.name in ALIKE,
+        isolation_level=job.isolation,
+        max_schedules=100_000,
+        max_seconds=900,
+    )
+    assert found.complete
+    is_counted(job, found.violating, found.schedules)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("job", cases(DRAWN, long_to_draw))
+@pytest.mark.usefixtures("scratch")
+def test_every_violation_is_explained_on_one_screen(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    violations = set()
+
+    def look(_: Job, of: Any, schedules: list[Any]) -> None:
+        for schedule in schedules:
+            sheet = sheet_of(of, schedule, len(schedule.steps))
+            if schedule.violation:
+                assert sheet.conflicts, schedule.order
+                violations.add(schedule.violation)
+            wide, _narrow = drawings(sheet)
+            # A second try is below the schedule, and has to be scrolled to.
+            height = wide.ends[len(schedule.steps)] if schedule.second_tries else wide.height
+            assert height < LAPTOP, schedule.order
+
+    monkeypatch.setattr(store, "MAX_SECONDS", 600)
+    monkeypatch.setattr(store, "replace", look)
+    recording = store.record(job)
+    assert bool(violations) is (recording.violating > 0)
+    assert not recording.truncated
+    is_counted(job, recording.violating, recording.schedules)
+    worst = (recording.counterexample, violations)
+    assert WRONG.get(short(job), worst) == worst

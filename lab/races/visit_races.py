@@ -1,0 +1,212 @@
+"""The races of visits: a link is followed several times in an hour; hits and visits must agree."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from django.db import connection
+
+from lab.races.creating_races import next_id
+from lab.races.idempotency_races import Killed
+from lab.races.race_definition import Process, Race, each
+from lab.races.resolving_races import both_keys, count, fresh_links, if_live, not_redirected
+from lab.recorded_visits import VISITS
+from pginterleave import Outcome
+from shorturl.models import RecentVisits, ShortUrl, VisitCount
+from shorturl.strategies import Strategy, recording_visits
+from shorturl.visits.classification import Visit
+
+VISIT = Visit("news.example", "Firefox", "Linux", "Computer", is_bot=False)
+
+
+class HitsAndVisits(NamedTuple):  # read by one statement
+    hits: int
+    visits: int
+
+
+def counts() -> HitsAndVisits:
+    link = ShortUrl.objects.filter(key="a").annotate(visits_sum=VISITS)
+    return HitsAndVisits(*link.values_list("hits", "visits_sum").get())
+
+
+def no_visits(strategy: Strategy[Any]) -> None:
+    fresh_links(strategy)
+    VisitCount.objects.all().delete()
+    RecentVisits.objects.all().delete()
+    next_id(1, VisitCount)
+    next_id(1, RecentVisits)
+
+
+def one_use_left(strategy: Strategy[Any]) -> None:
+    no_visits(strategy)
+    ShortUrl.objects.filter(key="a").update(max_hits=1)
+
+
+def follow(strategy: Strategy[Any]) -> Process:
+    return partial(strategy.function, "a", VISIT)
+
+
+def follow_and_be_killed(strategy: Strategy[Any]) -> Process:
+    """Return a process that is killed after its first statement; uncommitted changes are undone."""
+    sent = []
+
+    def killed(execute: Callable[..., Any], sql: Any, *rest: Any) -> Any:
+        sent.append(sql)
+        if len(sent) > 1:
+            raise Killed
+        return execute(sql, *rest)
+
+    def run() -> object:
+        sent.clear()
+        with connection.execute_wrapper(killed):
+            try:
+                return strategy.function("a", VISIT)
+            except Killed:
+                return None
+
+    return run
+
+
+def follow_both(strategy: Strategy[Any], process: int) -> None:
+    """Record a visit of two keys, in one statement if the strategy can."""
+    keys = both_keys(process)
+    counted = count(strategy, {key: [VISIT] for key in keys})
+    for key in keys:
+        if key not in counted:
+            strategy.function(key, VISIT)
+
+
+def disagreement(found: HitsAndVisits) -> str:
+    return "" if found.hits == found.visits else f"hits = {found.hits}, visits = {found.visits}"
+
+
+def every_visit_is_recorded(outcomes: list[Outcome]) -> str:
+    due, found = len(outcomes), counts()
+    if wrong := not_redirected(outcomes, due) or disagreement(found):
+        return wrong
+    return "" if found.hits == due else f"hits = {found.hits}, not {due}"
+
+
+def hits_and_visits_agree(outcomes: list[Outcome]) -> str:
+    return not_redirected(outcomes[1:], len(outcomes) - 1) or disagreement(counts())
+
+
+def every_reader_sees_them_agree(outcomes: list[Outcome]) -> str:
+    *_, read = outcomes
+    assert isinstance(read.returned, HitsAndVisits)
+    if wrong := disagreement(read.returned):
+        return f"the reader sees {wrong}"
+    return every_visit_is_recorded(outcomes[:-1])
+
+
+def one_is_redirected_and_recorded(outcomes: list[Outcome]) -> str:
+    redirected = sum(outcome.returned is not None for outcome in outcomes)
+    found = counts()
+    if redirected != 1:
+        return f"{redirected} redirected, by a link with one use left"
+    return disagreement(found) or ("" if found.hits == 1 else f"hits = {found.hits}")
+
+
+def hits_of_each_are_its_visits(outcomes: list[Outcome]) -> str:
+    due = len(outcomes)
+    for key, hits, visits in both_counts():
+        if hits != due or visits != due:
+            return f"hits = {hits}, visits = {visits} of {key}, not {due}"
+    return ""
+
+
+def both_counts() -> list[tuple[str, int, int]]:
+    links = ShortUrl.objects.annotate(visits_sum=VISITS).order_by("key")
+    return list(links.values_list("key", "hits", "visits_sum"))
+
+
+def both_rows() -> str:
+    return ", ".join(f"{key}: {hits}, visits {visits}" for key, hits, visits in both_counts())
+
+
+def hits_and_visits() -> str:
+    found = counts()
+    return f"hits = {found.hits}, visits = {found.visits}"
+
+
+_race = partial(
+    Race,
+    operation="recording_visits",
+    strategies=recording_visits.STRATEGIES,
+    signature="record(key: str, visit: Visit) -> ShortUrl",
+    setup=no_visits,
+    observe=hits_and_visits,
+)
+
+RACES = (
+    _race(
+        name="same_hour",
+        situation=(
+            "Every process follows one link with the same browser, in an hour without visits."
+        ),
+        must_hold="All are redirected, every hit is counted, and every visit is recorded.",
+        story=(
+            "An hour has begun, and a link is followed twice at the same moment. Visits are "
+            "counted in a row for the hour, which does not exist yet. Each process looks for it, "
+            "finds none, and inserts one."
+        ),
+        processes=lambda strategy, number: [follow(strategy)] * number,
+        invariant=every_visit_is_recorded,
+    ),
+    _race(
+        name="killed_between",
+        situation="The first process is killed after its first statement; the others continue.",
+        must_hold="The hits equal the sum of the visits.",
+        story=(
+            "A process counts a hit, and is killed before it has recorded the visit: a deploy, a "
+            "full memory, a machine that is switched off. The visit is not sent again, so the "
+            "counter stays one ahead of its visits. Either both must be committed, or neither."
+        ),
+        processes=lambda strategy, number: (
+            [follow_and_be_killed(strategy)] + [follow(strategy)] * (number - 1)
+        ),
+        invariant=hits_and_visits_agree,
+    ),
+    _race(
+        name="read_meanwhile",
+        situation="The last process reads hits and visits of a link that the others follow.",
+        must_hold="It sees as many visits as hits, and every visit of the others is recorded.",
+        story=(
+            "Somebody opens the page of a link while it is followed. One statement reads the "
+            "counter and adds up the visits, and so sees one state of the database. If the two are "
+            "committed separately, they differ in some of the states."
+        ),
+        processes=lambda strategy, number: [follow(strategy)] * (number - 1) + [counts],
+        invariant=every_reader_sees_them_agree,
+    ),
+    _race(
+        name="last_visit",
+        situation="Every process follows a link that has one use left.",
+        must_hold=(
+            "One is redirected and its visit recorded; the others are told that it is used up."
+        ),
+        story=(
+            "An invitation can be used once, and two people follow it. The person who is refused "
+            "has made no visit: a visit may be recorded only if its hit was counted."
+        ),
+        setup=one_use_left,
+        processes=lambda strategy, number: [if_live(follow(strategy))] * number,
+        invariant=one_is_redirected_and_recorded,
+    ),
+    _race(
+        name="visits_of_several_keys",
+        situation=(
+            "Every process follows two links, in opposite orders, or by one statement for both."
+        ),
+        must_hold="No process is the victim of a deadlock; hits and visits of each link agree.",
+        story=(
+            "A service collects the visits that wait, and records those of several links in one "
+            "statement. Two services do so at the same moment, for the same links in the same "
+            "hour. The rows that one statement inserts, the other one updates."
+        ),
+        strategies={name: recording_visits.STRATEGIES[name] for name in ("upsert", "combined")},
+        processes=each(follow_both),
+        invariant=hits_of_each_are_its_visits,
+        observe=both_rows,
+    ),
+)

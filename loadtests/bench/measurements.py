@@ -1,0 +1,174 @@
+"""The measurements of each service under each load, and the goals that compare them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, NamedTuple
+
+from tabulate import tabulate
+
+from loadtests.bench.wrk import Sample
+
+LINKS = 10_000  # the default
+COLUMNS = {
+    "requests/s": ("per_second", ",.0f"),
+    "p50 ms": ("p50", ".1f"),
+    "p99 ms": ("p99", ".1f"),
+    "p99.9 ms": ("p999", ".1f"),
+    "worker µs": ("worker", ".0f"),
+    "PostgreSQL µs": ("database", ".0f"),
+    "pgbench/s": ("pgbench", ",.0f"),
+    "of pgbench": ("of_pgbench", ".0%"),
+}
+
+
+@dataclass(frozen=True)
+class Load:
+    """Requests for "one", "Zipf" or "random" `keys` of so many links, or for "new" links."""
+
+    connections: int = 16
+    keys: str = "one"
+    links: int = LINKS
+
+    @property
+    def asks_for(self) -> str:
+        keys = "one key" if self.keys == "one" else self.keys
+        return keys if self.keys == "new" else f"{keys} of {self.links:,}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A load measured once. The processor time of a request is in microseconds.
+
+    `pgbench` is the rate of pgbench with the same statements and as many clients, measured right
+    after it; None if it was not measured.
+    """
+
+    sample: Sample
+    worker: float
+    database: float | None = None
+    pgbench: float | None = None
+
+    def value(self, name: str) -> float | None:
+        """Return one of the figures in COLUMNS."""
+        if name == "of_pgbench":
+            return self.sample.per_second / self.pgbench if self.pgbench else None
+        figures: dict[str, float | None] = {**vars(self.sample), **vars(self)}
+        return figures[name]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A service under a load, measured at least once in each round."""
+
+    subject: str
+    load: Load
+    readings: list[Reading] = field(default_factory=list)
+
+    @property
+    def failed(self) -> int:
+        return sum(one.sample.failed for one in self.readings)
+
+    def median(self, name: str) -> float | None:
+        """Return the median of the readings that have the figure."""
+        values = [each for one in self.readings if (each := one.value(name)) is not None]
+        return median(values) if values else None
+
+    def cells(self) -> list[str]:
+        medians = [(self.median(name), form) for name, form in COLUMNS.values()]
+        told = ["–" if value is None else format(value, form) for value, form in medians]
+        connections = str(self.load.connections)
+        return [self.subject, self.load.asks_for, connections, *told, f"{self.failed:,}"]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the measurement for JSON, with the requests per second of every reading."""
+        return {
+            "subject": self.subject,
+            **vars(self.load),
+            **{name: self.median(name) for name, _ in COLUMNS.values()},
+            "failed": self.failed,
+            "readings": [one.sample.per_second for one in self.readings],
+        }
+
+
+def table(found: Iterable[Measurement]) -> str:
+    """Return the table in Markdown."""
+    titles = ["", "keys", "connections", *COLUMNS, "failed"]
+    alignment = ["left", "left", *["right"] * (len(titles) - 2)]
+    lines = [one.cells() for one in found]
+    return tabulate(lines, titles, "pipe", colalign=alignment, disable_numparse=True)
+
+
+# --- Goals ---------------------------------------------------------------------------------------
+
+SERVICE, ONE_LINE, BASELINE = "service", "one-line ASGI", "baseline"
+RECORDING = "service with visits"  # SERVICE only counts, as pgbench does
+PGBENCH = "pgbench"  # in the place of another service, with the same statements
+CREATING = "on_conflict"  # the service's default
+HOT, RANDOM, RANDOM_64, NEW = Load(), Load(keys="random"), Load(64, "random"), Load(keys="new")
+
+
+class Goal(NamedTuple):
+    """The least ratio of the requests per second of two services, measured side by side."""
+
+    ours: str
+    load: Load
+    theirs: str
+    at_least: float
+
+    @property
+    def text(self) -> str:
+        load = f"{self.load.asks_for}, {self.load.connections} connections"
+        return f"{self.ours}, {load} / {self.theirs}"
+
+    @property
+    def sides(self) -> tuple[tuple[str, Load], tuple[str, Load]]:
+        """The two measurements. Those of the service have pgbench's."""
+        other = self.ours if self.theirs == PGBENCH else self.theirs
+        return (self.ours, self.load), (other, self.load)
+
+    def ratio(self, found: dict[tuple[str, Load], Measurement]) -> float | None:
+        """Return the median of the readings' ratios; None if one of the two was not measured.
+
+        The ratio of the medians would be less exact, as the load of the machine changes meanwhile.
+        """
+        ours, theirs = map(found.get, self.sides)
+        if not ours or not theirs:
+            return None
+        name = "pgbench" if self.theirs == PGBENCH else "per_second"
+        pairs = zip(ours.readings, theirs.readings, strict=True)
+        values = [(one.sample.per_second, other.value(name)) for one, other in pairs]
+        ratios = [one / other for one, other in values if other]
+        return median(ratios) if ratios else None
+
+
+GOALS = (
+    Goal(SERVICE, HOT, PGBENCH, 2.0),
+    Goal(SERVICE, Load(64), PGBENCH, 7.0),
+    Goal(SERVICE, RANDOM, PGBENCH, 0.5),
+    Goal(SERVICE, RANDOM_64, PGBENCH, 1.0),
+    Goal(SERVICE, HOT, BASELINE, 2.5),
+    Goal(SERVICE, Load(64), BASELINE, 2.5),
+    Goal(SERVICE, RANDOM, BASELINE, 1.8),
+    Goal(SERVICE, RANDOM_64, BASELINE, 2.2),
+    Goal(CREATING, NEW, BASELINE, 1.4),
+    Goal(RECORDING, HOT, SERVICE, 0.85),
+    Goal(RECORDING, RANDOM, SERVICE, 0.85),
+)
+JUDGED = {side for goal in GOALS for side in goal.sides}
+
+
+def goals_table(ratios: dict[Goal, float]) -> str:
+    """Return the ratios and the least ones as a table in Markdown."""
+    lines = [
+        (
+            goal.text,
+            f"{ratio:.2f}",
+            f"{goal.at_least:.2f}",
+            "yes" if ratio >= goal.at_least else "no",
+        )
+        for goal, ratio in ratios.items()
+    ]
+    titles = ["requests per second", "times", "at least", "met"]
+    alignment = ["left", "right", "right", "left"]
+    return tabulate(lines, titles, "pipe", colalign=alignment, disable_numparse=True)

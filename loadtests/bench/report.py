@@ -1,0 +1,79 @@
+"""The report of a run: for the terminal, as JSON, and in the documents."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from loadtests.bench.bench import Part
+from loadtests.bench.measurements import GOALS, SERVICE, goals_table, table
+from loadtests.harness.serving import ROOT
+
+REPORTS = Path("reports")
+
+
+class Report:
+    """The measurements, and whether they meet the goals."""
+
+    def __init__(
+        self, parts: Sequence[Part], about: dict[str, str], *, miscounted: int, seconds: float
+    ) -> None:
+        self.parts, self.miscounted = parts, miscounted
+        self.about = {**about, "duration": f"{seconds:.0f} s"}
+        by_key = {key: one for part in parts for key, one in part.found.items()}
+        self.found = [*by_key.values()]
+        of_all = ((goal, goal.ratio(by_key)) for goal in GOALS)
+        self.ratios = {goal: ratio for goal, ratio in of_all if ratio is not None}
+        self.errors: Counter[str] = Counter()
+        for one in self.found:
+            for reading in one.readings:
+                self.errors.update(reading.sample.errors)
+
+    @property
+    def passes(self) -> bool:
+        """Whether the goals are met, all answers were counted, and no request failed."""
+        failed = sum(one.failed for one in self.found if one.subject == SERVICE)
+        met = all(ratio >= goal.at_least for goal, ratio in self.ratios.items())
+        return met and not self.miscounted and not failed
+
+    def markdown(self) -> str:
+        about = "\n".join(f"- {name}: {value}" for name, value in self.about.items())
+        answers = sum(reading.sample.requests for one in self.found for reading in one.readings)
+        failed = ", ".join(f"{number:,} {kind}" for kind, number in (+self.errors).items())
+        counts = (
+            f"Of {answers:,} answers, {self.miscounted:,} were not counted, or counted twice. "
+            f"Requests that failed: {failed or 0}."
+        )
+        tables = [f"**{one.title}**\n\n{table(one.found.values())}" for one in self.parts]
+        return "\n\n".join([about, goals_table(self.ratios), counts, *tables])
+
+    def write(self) -> None:
+        """Print the report, and write it as JSON."""
+        print(self.markdown())
+        REPORTS.mkdir(exist_ok=True)
+        data = {
+            **self.about,
+            "ratios": {goal.text: round(ratio, 3) for goal, ratio in self.ratios.items()},
+            "miscounted": self.miscounted,
+            "errors": self.errors,
+            "parts": {
+                part.title: [one.as_data() for one in part.found.values()] for part in self.parts
+            },
+        }
+        (REPORTS / "bench.json").write_text(json.dumps(data, indent=2) + "\n")
+        print(f"\nWritten to {REPORTS}/bench.json.")
+
+    def update_documents(self) -> None:
+        """Write the report into its blocks in README.md and docs/."""
+        date, machine = self.about["date"], self.about["machine"]
+        summary = f"{goals_table(self.ratios)}\n\n{date}, {machine}."
+        shown = {ROOT / "docs" / "benchmarks.md": self.markdown(), ROOT / "README.md": summary}
+        for path, text in shown.items():
+            path.write_text(with_block(path.read_text(), text))
+
+
+def with_block(document: str, text: str) -> str:
+    """Return `document` with `text` between <!-- make bench --> and <!-- end -->."""
+    block = re.compile(r"(<!-- make bench -->\n).*?(\n<!-- end -->)", re.DOTALL)
+    return block.sub(lambda found: f"{found[1]}{text}{found[2]}", document)

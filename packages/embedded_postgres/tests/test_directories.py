@@ -1,0 +1,103 @@
+"""Directories that were copied, have odd names, belong to another account, or are unusable."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TIMEOUT, Embedded, moved
+
+
+def test_the_process_id_left_behind_now_is_another_process(embedded: Embedded) -> None:
+    client = embedded.client()
+    client.ask("SELECT 1")
+    left = (embedded.data / "postmaster.pid").read_text().splitlines()
+    client.leave()
+    owner = embedded.data.stat().st_uid
+    other = subprocess.Popen(["sleep", "600"], user=owner if os.geteuid() == 0 else None)
+    try:
+        (embedded.data / "postmaster.pid").write_text("\n".join([str(other.pid), *left[1:], ""]))
+        assert embedded.client().ask("SELECT 1") == [[1]]
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait(timeout=TIMEOUT)
+
+
+def test_a_copied_directory_has_another_server(
+    make: Callable[[str], Embedded], initialised: Path
+) -> None:
+    """The copy has the pid file of the original's running server."""
+    original, copied = make("original"), make("copied")
+    with moved(initialised, original):
+        subprocess.run(["cp", "-a", original.directory, copied.directory], check=True)
+        original.client().ask("SELECT 1")
+        shutil.copy(original.data / "postmaster.pid", copied.data)
+        assert copied.client().ask("SHOW data_directory") == [[str(copied.data)]]
+        assert original.running().pid != copied.running().pid
+
+
+@pytest.mark.parametrize("name", ["x" * 200, 'it\'s a, "fine" $HOME of `my` own \\ data'])
+def test_a_path_that_is_long_or_odd(
+    make: Callable[[str], Embedded], initialised: Path, name: str
+) -> None:
+    embedded = make(name)
+    with moved(initialised, embedded):
+        client = embedded.client()
+        assert client.ask("SHOW data_directory") == [[str(embedded.data)]]
+        sockets = embedded.running().socket_directory
+        assert sockets.parent == Path("/tmp")
+        embedded.kill_server()
+        assert "connection" in client.ask("SELECT 1")
+        assert client.ask("SELECT 1") == [[1]]
+        assert not sockets.exists()
+        sockets = embedded.running().socket_directory
+        client.leave()
+        assert not sockets.exists()
+
+
+def test_a_server_that_cannot_start_says_why(
+    embedded: Embedded, make: Callable[[str], Embedded]
+) -> None:
+    config = embedded.data / "postgresql.conf"
+    config.rename(config.with_suffix(".away"))
+    try:
+        message = embedded.client().ask("SELECT 1")
+    finally:
+        config.with_suffix(".away").rename(config)
+    assert f"The embedded PostgreSQL in {embedded.directory} did not start: it ended" in message
+    assert f"The end of {embedded.directory / 'server.log'}:\n    " in message
+    assert "could not access the server configuration file" in message
+    nowhere = make("file/postgres")
+    nowhere.directory.parent.write_text("in the way")
+    message = nowhere.client().ask("SELECT 1")
+    assert f"The embedded PostgreSQL in {nowhere.directory} did not start" in message
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another account")
+def test_root_opens_the_way_to_the_data_and_no_more(embedded: Embedded) -> None:
+    passable = embedded.directory.parent
+    passable.chmod(0o700)
+    client = embedded.client()
+    assert client.ask("SELECT 1") == [[1]]
+    assert passable.stat().st_mode & 0o777 == 0o701
+    _, errors = client.process.communicate(timeout=TIMEOUT)
+    assert f"{passable} is now passable (o+x)" in errors
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of root")
+def test_data_that_belongs_to_root(embedded: Embedded) -> None:
+    """As in a copy made by root. The command in the error message mends it."""
+    files = [embedded.data, *embedded.data.rglob("*")]
+    for file in files:
+        os.chown(file, 0, 0, follow_symlinks=False)
+    message = embedded.client().ask("SELECT 1")
+    found = re.search("its data belongs to root, .* another account: (chown .*)", message)
+    assert found, message
+    subprocess.run(shlex.split(found[1]), check=True)
+    assert embedded.client().ask("SELECT 1") == [[1]]

@@ -1,0 +1,118 @@
+"""Real processes that start, share, kill and stop the server."""
+
+import os
+import signal
+from contextlib import suppress
+
+from tests.conftest import TIMEOUT, Embedded
+
+KEEP = "DROP TABLE IF EXISTS kept; CREATE TABLE kept AS SELECT 42 AS answer"
+
+
+def test_two_processes_start_it_at_the_same_moment(fresh: Embedded) -> None:
+    """Both create the directory, the server and the database, after an initdb that was killed."""
+    draft = fresh.directory / "data.new"
+    draft.mkdir(parents=True)
+    (draft / "PG_VERSION").write_text("18\n")
+    both = [fresh.client(), fresh.client()]
+    for client in both:
+        client.tell("SELECT pg_postmaster_start_time()::text")
+    assert both[0].answer() == both[1].answer()
+    assert not draft.exists()
+    for client in both:
+        client.leave()
+    assert not fresh.is_alive()
+
+
+def test_one_process_starts_while_the_last_one_stops_it(embedded: Embedded) -> None:
+    """Process 1 is the last one and ends, while process 2 makes its first connection."""
+    last = embedded.client()
+    last.ask("SELECT 1")
+    for _ in range(3):
+        following = embedded.client()
+        following.tell("SELECT 1")
+        last.leave()
+        assert following.answer() == [[1]]
+        assert embedded.is_alive()
+        last = following
+    last.leave()
+    assert not embedded.is_alive()
+
+
+def test_a_process_survives_the_killed_server(embedded: Embedded) -> None:
+    """An open connection to the killed server fails, and the next connection starts the server."""
+    client, other = embedded.client(), embedded.client()
+    client.ask(KEEP)
+    place = other.ask("SELECT current_database(), current_setting('data_directory')")
+    assert place == [["app", str(embedded.data)]]
+    embedded.kill_server()
+    assert "connection" in client.ask("SELECT answer FROM kept")
+    assert client.ask("SELECT answer FROM kept") == [[42]]
+    client.leave()
+    assert embedded.is_alive(), "the other process has not left"
+    assert "connection" in other.ask("SELECT 1")
+    assert other.ask("SELECT answer FROM kept") == [[42]]
+    other.leave()
+    assert not embedded.is_alive()
+
+
+def test_everything_killed_at_once(embedded: Embedded) -> None:
+    """Committed data survives when a client, and then the whole server, is killed."""
+    first, client = embedded.client(), embedded.client()
+    first.ask(KEEP)
+    first.kill()
+    assert embedded.is_alive()
+    client.ask("SELECT answer FROM kept")
+    backends = [pid for (pid,) in client.ask("SELECT pid FROM pg_stat_activity")]
+    postmaster = embedded.running().pid
+    client.kill()
+    for pid in (postmaster, *backends):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    following = embedded.client()
+    assert following.ask("SELECT answer FROM kept") == [[42]]
+    following.leave()
+    assert not embedded.is_alive()
+
+
+def test_ctrl_c_reaches_the_process_and_not_the_server(embedded: Embedded) -> None:
+    first, second = embedded.client(), embedded.client()
+    first.ask("SELECT 1")  # starts the server
+    backend = second.ask("SELECT pg_backend_pid()")
+    os.killpg(first.process.pid, signal.SIGINT)
+    assert "KeyboardInterrupt" in first.process.communicate(timeout=TIMEOUT)[1]
+    assert second.ask("SELECT pg_backend_pid()") == backend
+    os.killpg(second.process.pid, signal.SIGINT)
+    second.process.communicate(timeout=TIMEOUT)
+    assert not embedded.is_alive()
+
+
+def test_a_forked_process_is_another_user(embedded: Embedded) -> None:
+    """As with gunicorn: the parent holds the server, one child ends, one outlives the parent."""
+    program = """
+import os, sys
+from django.db import connection
+from embedded_postgres import hold, postgres
+hold()
+read, write = os.pipe()
+for child in ("comes and goes", "never connects"):
+    pid = os.fork()
+    if not pid and child == "comes and goes":
+        connection.ensure_connection()
+        sys.exit()
+    if not pid:
+        os.write(write, b"here")
+        sys.stdin.read()  # until the test closes it
+        os._exit(0)
+    if child == "comes and goes":
+        assert os.waitpid(pid, 0)[1] == 0
+        assert postgres.ready(connection.server.data)
+os.read(read, 4)
+print("held", flush=True)
+"""
+    parent = embedded.popen("-c", program)
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == "held\n"
+    assert parent.wait(timeout=TIMEOUT) == 0
+    assert not embedded.is_alive()
+    parent.communicate(timeout=TIMEOUT)
