@@ -93,7 +93,7 @@ def no_explorer_behind_a_pooler() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def no_bans(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ban nothing, and never read the bans: the statement would be an extra one in some tests."""
-    from shorturl.links import bans
+    from shorturl.limits import bans
 
     monkeypatch.setattr(bans, "known", bans.Known(frozenset(), float("inf")))
 

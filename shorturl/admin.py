@@ -21,8 +21,7 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.csrf import csrf_protect
 
 from shorturl import operations
-from shorturl.limits import owners
-from shorturl.links import bans
+from shorturl.limits import bans, owners
 from shorturl.links.validators import shortened
 from shorturl.models import ApiToken, LinkState, ShortUrl, ShortUrlQuerySet
 from shorturl.pages.forms import LinkForm

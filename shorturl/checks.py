@@ -8,7 +8,8 @@ from django.core import checks
 from django.core.checks import CheckMessage, Error, register
 
 from shorturl import operations
-from shorturl.strategies import Verdict
+from shorturl.strategies.strategy import Verdict
+from shorturl.strategies.table import STRATEGIES
 from shorturl.visits import geoip
 
 
@@ -18,7 +19,7 @@ def check_strategies(**kwargs: Any) -> Iterator[CheckMessage]:
 
     A strategy that reuses links must also run inside the transaction of an Idempotency-Key.
     """
-    for operation, strategies in operations.STRATEGIES.items():
+    for operation, strategies in STRATEGIES.items():
         setting = operations.setting(operation)
         name = getattr(settings, setting)
         can_be_off = operation == "recording_visits"

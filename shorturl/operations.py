@@ -23,35 +23,17 @@ from shorturl.models import (
     LinkState,
     ShortUrl,
     ShortUrlQuerySet,
+    Visit,
 )
 from shorturl.outages import LOCK_NOT_AVAILABLE, driver_error, missing_node
-from shorturl.strategies import (
-    Counted,
-    Strategy,
-    Verdict,
-    creating,
-    delivering,
-    idempotency,
-    recording_visits,
-    resolving,
-    reusing,
-    rolling_up,
-    spending,
-)
+from shorturl.strategies.creating import table as creating
+from shorturl.strategies.idempotency import table as idempotency
+from shorturl.strategies.recording_visits import table as recording_visits
+from shorturl.strategies.resolving import table as resolving
+from shorturl.strategies.reusing import table as reusing
+from shorturl.strategies.strategy import Counted, Strategy, Verdict
 from shorturl.transfer import bulk
-from shorturl.visits.classification import Visit
 
-# The strategies by operation, which is their folder. SHORTURL_CREATING chooses one for `creating`.
-STRATEGIES: dict[str, dict[str, Strategy[Any]]] = {
-    "creating": creating.STRATEGIES,
-    "resolving": resolving.STRATEGIES,
-    "reusing": reusing.STRATEGIES,
-    "idempotency": idempotency.STRATEGIES,
-    "spending": spending.STRATEGIES,
-    "recording_visits": recording_visits.STRATEGIES,
-    "rolling_up": rolling_up.STRATEGIES,
-    "delivering": delivering.STRATEGIES,
-}
 # Attempts of a create whose random keys are on nodes that do not answer. With half of all nodes
 # down, one create in a thousand fails.
 NODES_TRIED = 10

@@ -18,7 +18,7 @@ from shorturl.exceptions import RowLocked
 from shorturl.links.validators import shortened, validate_target_url
 from shorturl.models import ShortUrl
 from shorturl.outages import is_outage
-from shorturl.strategies import Strategy
+from shorturl.strategies.strategy import Strategy
 
 T = TypeVar("T", str, int, bool)
 View = Callable[..., HttpResponse]

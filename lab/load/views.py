@@ -27,17 +27,16 @@ from shorturl.api.error_responses import ApiError
 from shorturl.links.validators import ascii_url, shortened
 from shorturl.models import IdempotencyRecord, ShortUrl, VisitCount
 from shorturl.outages import driver_error
-from shorturl.strategies import (
-    Strategy,
-    creating,
-    idempotency,
-    recording_visits,
-    resolving,
-    reusing,
-    rolling_up,
-    spending,
-)
 from shorturl.strategies.creating import on_conflict
+from shorturl.strategies.creating import table as creating
+from shorturl.strategies.idempotency import table as idempotency
+from shorturl.strategies.recording_visits import table as recording_visits
+from shorturl.strategies.resolving import table as resolving
+from shorturl.strategies.reusing import table as reusing
+from shorturl.strategies.rolling_up import table as rolling_up
+from shorturl.strategies.spending import table as spending
+from shorturl.strategies.strategy import Strategy
+from shorturl.strategies.table import STRATEGIES
 from shorturl.visits.classification import visit_of
 
 # Links on a page of a space's list. A thousand are about 80 kB of JSON.
@@ -207,11 +206,9 @@ def spaces(request: HttpRequest) -> HttpResponse:
         "targets": key_spaces.targets(space.name),
         "operations": {
             operation: {name: strategy.verdict.value for name, strategy in strategies.items()}
-            for operation, strategies in operations.STRATEGIES.items()
+            for operation, strategies in STRATEGIES.items()
         },
-        "service": {
-            name: getattr(settings, operations.setting(name)) for name in operations.STRATEGIES
-        },
+        "service": {name: getattr(settings, operations.setting(name)) for name in STRATEGIES},
         "versions": versions(),
     }
     return JsonResponse(answer, status=HTTPStatus.CREATED)

@@ -10,8 +10,8 @@ from lab.models import Recording
 from lab.races import EVERY_RACE, OPERATIONS
 from lab.races.race_definition import Race
 from lab.recording.jobs import ISOLATED, LEVELS, READ_COMMITTED, Job
-from shorturl.operations import STRATEGIES
-from shorturl.strategies import Strategy
+from shorturl.strategies.strategy import Strategy
+from shorturl.strategies.table import STRATEGIES
 
 
 class RecordedCell(NamedTuple):

@@ -19,7 +19,7 @@ from lab.races.museum import MUSEUM
 from lab.recording import batches
 from lab.recording.jobs import ISOLATED, READ_COMMITTED, jobs_named, race_named
 from lab.recording.source import diff, source
-from shorturl.strategies import Verdict
+from shorturl.strategies.strategy import Verdict
 
 
 @page

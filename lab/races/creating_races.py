@@ -10,7 +10,8 @@ from lab.models import Notification
 from lab.races.race_definition import Race, each
 from pginterleave import Outcome
 from shorturl.models import ShortUrl
-from shorturl.strategies import Strategy, creating
+from shorturl.strategies.creating import table as creating
+from shorturl.strategies.strategy import Strategy
 
 
 def target(process: int) -> str:

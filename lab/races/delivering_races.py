@@ -10,7 +10,7 @@ from lab.races.idempotency_races import Killed
 from lab.races.race_definition import Process, Race
 from pginterleave import Outcome
 from shorturl.models import LinkEvent, Subscription
-from shorturl.strategies import delivering
+from shorturl.strategies.delivering import table as delivering
 
 RECEIVER = 1
 EVENTS = ((1, "a"), (2, "a"))  # ids and keys

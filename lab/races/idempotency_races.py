@@ -7,7 +7,8 @@ from lab.races.creating_races import links, no_links, target
 from lab.races.race_definition import Race, each
 from pginterleave import Outcome
 from shorturl.models import IdempotencyRecord, ShortUrl
-from shorturl.strategies import Strategy, idempotency
+from shorturl.strategies.idempotency import table as idempotency
+from shorturl.strategies.strategy import Strategy
 
 TARGET = target(0)
 REQUEST = ("somebody", "the-key", "the fingerprint")

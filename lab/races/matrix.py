@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from lab.markdown import table
 from lab.races import OPERATIONS, RACES
-from shorturl.operations import STRATEGIES
+from shorturl.strategies.table import STRATEGIES
 
 
 class MatrixCell(NamedTuple):

@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 from lab.exceptions import NotFound
 from pginterleave import MAX_PROCESSES, Exploration, Outcome, Schedule, explore, run_schedule
-from shorturl.strategies import Strategy
 from shorturl.strategies.creating import timestamp_key
 from shorturl.strategies.resolving import in_memory, slotted_counter
+from shorturl.strategies.strategy import Strategy
 
 Process = Callable[[], object]
 Processes = Callable[[Strategy[Any], int], list[Process]]  # with the number of processes

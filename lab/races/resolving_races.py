@@ -10,7 +10,8 @@ from django.db.backends.postgresql.psycopg_any import errors
 from lab.races.race_definition import Process, Race, each
 from pginterleave import MAX_PROCESSES, Outcome
 from shorturl.models import ShortUrl
-from shorturl.strategies import Counted, Strategy, resolving
+from shorturl.strategies.resolving import table as resolving
+from shorturl.strategies.strategy import Counted, Strategy
 
 OLD, NEW = "https://old.example/", "https://new.example/"
 OTHER = "https://other.example/"

@@ -10,7 +10,8 @@ from lab.races.creating_races import links, no_links, target
 from lab.races.race_definition import Race, each
 from pginterleave import Outcome
 from shorturl.models import ReuseClaim, ShortUrl
-from shorturl.strategies import Strategy, reusing
+from shorturl.strategies.reusing import table as reusing
+from shorturl.strategies.strategy import Strategy
 
 TARGET = target(0)
 

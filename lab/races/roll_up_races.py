@@ -10,7 +10,9 @@ from lab.races.creating_races import next_id
 from lab.races.race_definition import Process, Race
 from lab.races.visit_races import VISIT, counts, disagreement, no_visits
 from shorturl.models import ShortUrl, VisitCount
-from shorturl.strategies import Strategy, recording_visits, rolling_up
+from shorturl.strategies.recording_visits import table as recording_visits
+from shorturl.strategies.rolling_up import table as rolling_up
+from shorturl.strategies.strategy import Strategy
 
 FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
 LARGE = 100  # an id

@@ -9,7 +9,8 @@ from lab.races.race_definition import Process, Processes, Race
 from pginterleave import Outcome
 from shorturl.limits import quotas
 from shorturl.models import QuotaUsage, ShortUrl
-from shorturl.strategies import Strategy, Verdict, spending
+from shorturl.strategies.spending import table as spending
+from shorturl.strategies.strategy import Strategy, Verdict
 
 SPENDER, LIMIT = "somebody", 2
 # So long that none ends during an exploration: they begin in 1970, 1997, 2024 and 2052.

@@ -12,9 +12,9 @@ from lab.races.race_definition import Process, Race, each
 from lab.races.resolving_races import both_keys, count, fresh_links, if_live, not_redirected
 from lab.recorded_visits import VISITS
 from pginterleave import Outcome
-from shorturl.models import RecentVisits, ShortUrl, VisitCount
-from shorturl.strategies import Strategy, recording_visits
-from shorturl.visits.classification import Visit
+from shorturl.models import RecentVisits, ShortUrl, Visit, VisitCount
+from shorturl.strategies.recording_visits import table as recording_visits
+from shorturl.strategies.strategy import Strategy
 
 VISIT = Visit("news.example", "Firefox", "Linux", "Computer", is_bot=False)
 

@@ -13,7 +13,7 @@ from django.db.backends.postgresql.psycopg_any import errors
 from lab.races.museum.exhibit import ExhibitModel, make_tables, right, rows_of, wrong
 from lab.races.race_definition import Race
 from pginterleave import Outcome
-from shorturl.strategies import Strategy, table
+from shorturl.strategies.strategy import Strategy, table
 
 # One of the competing transactions always commits, so load alone never causes so many failures.
 ATTEMPTS = 1_000

@@ -10,7 +10,7 @@ from lab.exceptions import NotFound
 from lab.races import EVERY_RACE, RACES
 from lab.races.museum import MUSEUM
 from lab.races.race_definition import Race
-from shorturl.strategies import Strategy
+from shorturl.strategies.strategy import Strategy
 
 READ_COMMITTED, _, SERIALIZABLE = LEVELS = ("read committed", "repeatable read", "serializable")
 # Explored at every level; write_skew is not in the matrix.

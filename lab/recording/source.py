@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 
-from shorturl.strategies import Strategy
+from shorturl.strategies.strategy import Strategy
 
 
 class Source(NamedTuple):

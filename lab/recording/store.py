@@ -17,7 +17,7 @@ from lab.recording.session_states import session_states
 from lab.recording.source import digest, file_of
 from pginterleave import Exploration, Outcome, Schedule, Step, explore
 from pginterleave.picture.recorded import recorded_step
-from shorturl.strategies import Strategy
+from shorturl.strategies.strategy import Strategy
 
 MAX_SCHEDULES, MAX_SECONDS = 20_000, 120  # of one exploration, which stores all its schedules
 FEW = 300  # with more schedules, only those are stored that partial-order reduction leaves

@@ -24,7 +24,9 @@ from loadtests.bench.measurements import (
     Reading,
 )
 from loadtests.harness.serving import NO_REFUSALS, ROOT, RunningService, serving
-from shorturl.strategies import Verdict, creating, resolving
+from shorturl.strategies.creating import table as creating
+from shorturl.strategies.resolving import table as resolving
+from shorturl.strategies.strategy import Verdict
 
 WARM_UP = 0.5  # seconds
 CONNECTIONS = (1, 16, 64, 256)

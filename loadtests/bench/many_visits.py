@@ -130,9 +130,8 @@ def pages(small: int, large: int) -> Iterator[tuple[str, str, Callable[[], objec
 
     The path is empty for a list of links.
     """
-    from shorturl.links import overview
     from shorturl.models import ShortUrl, VisitCount
-    from shorturl.visits import statistics
+    from shorturl.visits import overview, statistics
     from shorturl.visits.ranges import Bucket, Range
 
     today = timezone.now().date()

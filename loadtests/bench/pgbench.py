@@ -14,8 +14,8 @@ from django.test.utils import CaptureQueriesContext
 from embedded_postgres.postgres import programs
 from loadtests.bench import database_in_use as database
 from shorturl.models import ShortUrl
-from shorturl.strategies import Strategy
 from shorturl.strategies.resolving import slotted_counter
+from shorturl.strategies.strategy import Strategy
 
 CONNECTING = 0.01  # seconds for each client to connect, added to pgbench's time
 OVERTIME = 60  # seconds that pgbench may take to end

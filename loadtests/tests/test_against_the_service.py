@@ -22,8 +22,8 @@ from loadtests.harness.reconciliation import reconcile
 from loadtests.harness.result import LoadResult
 from loadtests.tests.test_reconciliation import violations
 from shorturl.models import ShortUrl
-from shorturl.operations import STRATEGIES
-from shorturl.strategies import Verdict
+from shorturl.strategies.strategy import Verdict
+from shorturl.strategies.table import STRATEGIES
 
 
 @pytest.fixture(autouse=True)

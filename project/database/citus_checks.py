@@ -14,7 +14,11 @@ from django.db import DatabaseError, connections
 from project.database import citus
 from project.database.database_checks import asks_the_database, bounded
 from shorturl import operations
-from shorturl.strategies import Verdict, delivering, idempotency, spending
+from shorturl.strategies.delivering import table as delivering
+from shorturl.strategies.idempotency import table as idempotency
+from shorturl.strategies.spending import table as spending
+from shorturl.strategies.strategy import Verdict
+from shorturl.strategies.table import STRATEGIES
 
 UNCHANGED, SINGLE_SHARD = "runs unchanged", "single-shard"
 EVERY_SHARD, IN_PARTS = "runs on every shard", "runs in parts"
@@ -149,7 +153,7 @@ def check_strategy(operation: str, name: str, how: str, why: str) -> Iterator[Ch
     faster = [
         other
         for other, (way, _) in TABLES[operation].items()
-        if way == SINGLE_SHARD and operations.STRATEGIES[operation][other].verdict is Verdict.RIGHT
+        if way == SINGLE_SHARD and STRATEGIES[operation][other].verdict is Verdict.RIGHT
     ]
     if how == REFUSED:
         yield Error(

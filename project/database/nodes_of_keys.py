@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from django.db.backends.utils import CursorWrapper
 
 from shorturl import operations
-from shorturl.models import ShortUrl
-from shorturl.strategies import Counted
-from shorturl.visits.classification import Visit
+from shorturl.models import ShortUrl, Visit
+from shorturl.strategies.strategy import Counted
 
 AGE = 60.0  # seconds for which a place is remembered: a rebalance moves keys
 MOST = 100_000  # remembered keys

@@ -24,7 +24,7 @@ from project.serving.responses import Headers, Response, made
 from project.serving.unavailable import is_closed
 from project.serving.waiting_hits import Waiting
 from shorturl import operations
-from shorturl.links import bans
+from shorturl.limits import bans
 from shorturl.links.validators import ascii_url
 from shorturl.models import ShortUrl
 from shorturl.pages.redirect import FOUND, kinds

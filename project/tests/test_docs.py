@@ -8,8 +8,8 @@ from cogapp import Cog
 
 from lab.races import OPERATIONS
 from project.docs import ROOT
-from shorturl.operations import STRATEGIES
-from shorturl.strategies import Verdict
+from shorturl.strategies.strategy import Verdict
+from shorturl.strategies.table import STRATEGIES
 
 RECIPE = re.search(r"cogapp .*-p \"(.+)\" \\\n\s+(.+)\n", (ROOT / "Makefile").read_text())
 assert RECIPE

@@ -17,7 +17,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from shorturl.links import bans, keys, labels
+from shorturl.limits import bans
+from shorturl.links import keys, labels
 from shorturl.links.validators import TARGET_URL_MAX_LENGTH, validate_expiry
 from shorturl.models import ShortUrl
 from shorturl.pages.views import address

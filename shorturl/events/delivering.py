@@ -24,7 +24,7 @@ from django.utils.encoding import iri_to_uri
 from shorturl.events.subscribing import MOST
 from shorturl.links.validators import ascii_host
 from shorturl.models import CLOCK, EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription
-from shorturl.strategies import delivering
+from shorturl.strategies.delivering import table as delivering
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,8 @@ from shorturl.exceptions import MoreThanQuota, QuotaExceeded, TooManyCreates
 from shorturl.limits.client_address import client_address, hashed_network
 from shorturl.limits.owners import Who
 from shorturl.models import ApiToken, QuotaUsage, ShortUrl
-from shorturl.strategies import Strategy, spending
+from shorturl.strategies.spending import table as spending
+from shorturl.strategies.strategy import Strategy
 
 T = TypeVar("T")
 DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from django.conf import settings
 
-from shorturl.models import VisitCount
-from shorturl.visits.classification import COMPUTER, OTHER, OTHER_FAMILY, PHONE, TABLET, Visit
+from shorturl.models import Visit, VisitCount
+from shorturl.visits.classification import COMPUTER, OTHER, OTHER_FAMILY, PHONE, TABLET
 
 T = TypeVar("T")
 

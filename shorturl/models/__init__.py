@@ -8,6 +8,7 @@ from shorturl.models.events import Subscription as Subscription
 from shorturl.models.hit_counts import PartialCount as PartialCount
 from shorturl.models.hit_counts import RecentVisits as RecentVisits
 from shorturl.models.hit_counts import RecordedVisits as RecordedVisits
+from shorturl.models.hit_counts import Visit as Visit
 from shorturl.models.hit_counts import VisitCount as VisitCount
 from shorturl.models.request_records import IDEMPOTENCY_KEY_MAX_LENGTH as IDEMPOTENCY_KEY_MAX_LENGTH
 from shorturl.models.request_records import IdempotencyRecord as IdempotencyRecord

@@ -1,6 +1,6 @@
 """Counts of a short URL in other tables than its own: partial counts of hits, and visits."""
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from django.db import models
 from django.db.models import Q
@@ -8,6 +8,17 @@ from django.db.models import Q
 ANY = "*"  # any value, in a dimension of a VisitCount; no header and no address yields it
 EACH_ONCE = "device <> '*'"  # VisitCount.objects.each_once() in SQL
 DIMENSIONS = ("referrer", "browser", "system", "device", "country")
+
+
+class Visit(NamedTuple):
+    """The kind of a visit; visits/classification.py has the values."""
+
+    referrer: str = ""  # a host in lower case; "" without a referrer
+    browser: str = ""  # or the name of a bot; "" without a user-agent
+    system: str = ""
+    device: str = ""
+    country: str = ""  # two letters of ISO 3166-1; "" if unknown
+    is_bot: bool = True
 
 
 class PartialCount(models.Model):

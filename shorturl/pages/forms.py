@@ -11,11 +11,11 @@ from django.forms.widgets import Script
 
 from shorturl import operations
 from shorturl.limits import quotas
+from shorturl.limits.bans import clean_target_url
 from shorturl.links import keys, labels
-from shorturl.links.bans import clean_target_url
-from shorturl.links.overview import LISTS
 from shorturl.links.validators import validate_expiry
 from shorturl.models import LinkState, ShortUrl
+from shorturl.visits.overview import LISTS
 from shorturl.visits.ranges import Bucket, range_of, read_date
 
 # Phones must not capitalise or correct the input.

@@ -17,10 +17,11 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
 from shorturl import operations
-from shorturl.links import bans, overview
+from shorturl.limits import bans
 from shorturl.models import ShortUrl, ShortUrlQuerySet
 from shorturl.pages.forms import ORDERS, FilterForm, TargetForm
 from shorturl.pages.views import address, refuse_other_encodings, see_other
+from shorturl.visits import overview
 
 PER_PAGE = 50
 

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 
 from shorturl import operations
 from shorturl.exceptions import Banned, Gone, RowLocked
-from shorturl.links import bans
+from shorturl.limits import bans
 from shorturl.links.validators import ascii_url, target_host
 from shorturl.models import ShortUrl
 from shorturl.pages.error_response import error_response

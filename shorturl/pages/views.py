@@ -23,8 +23,7 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
 from shorturl.exceptions import TooManyCreates
-from shorturl.limits import owners, quotas
-from shorturl.links import bans
+from shorturl.limits import bans, owners, quotas
 from shorturl.links.keys import violates
 from shorturl.links.validators import ascii_url, target_host
 from shorturl.models import OWNER_CONSTRAINT, ShortUrl

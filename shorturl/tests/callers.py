@@ -12,7 +12,7 @@ from django.db import connection
 from django.test import Client
 
 from shorturl.models import ApiToken, RecentVisits, ShortUrl, VisitCount
-from shorturl.strategies import Strategy
+from shorturl.strategies.strategy import Strategy
 
 TARGET, OTHER = "https://example.com/page", "https://example.org/other"
 JSON = "application/json"

@@ -25,7 +25,7 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 from django.utils.dateparse import parse_datetime
 
-from shorturl.links.bans import validate_not_banned
+from shorturl.limits.bans import validate_not_banned
 from shorturl.links.keys import validate_custom_key
 from shorturl.links.labels import clean_tags, clean_title
 from shorturl.links.validators import in_utc, shortened, validate_target_url

@@ -6,7 +6,8 @@ counts kinds in memory, so the rows of an hour are bounded without a further sta
 
 import time
 
-from shorturl.visits.classification import OTHER, OTHER_FAMILY, Visit
+from shorturl.models import Visit
+from shorturl.visits.classification import OTHER, OTHER_FAMILY
 
 HOUR = 3600  # seconds
 MOST_OF_A_LINK = 500  # kinds in an hour, in each process

@@ -7,11 +7,12 @@ from a list of this file, and no header yields another value or an error.
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import ua_parser
 
 from shorturl.limits.client_address import address_of
+from shorturl.models import Visit
 from shorturl.visits import geoip
 
 OTHER = "other"  # a referrer that is not a host, or one above the cardinality limit
@@ -64,17 +65,6 @@ HOST = re.compile(rf"{NAME}(?:\.{NAME})*")
 LONGEST_HOST = 253
 ORIGIN = re.compile(r"(?:https?|android-app)://(?:[^/?#@]*@)?([^/?#:]+)", re.IGNORECASE)
 LONGEST_ORIGIN = 512
-
-
-class Visit(NamedTuple):
-    """The kind of a visit."""
-
-    referrer: str = ""  # a host in lower case, or OTHER; "" without a referrer
-    browser: str = ""  # a name of BROWSERS or BOTS, or OTHER_FAMILY; "" without a user-agent
-    system: str = ""  # a name of SYSTEMS, or OTHER_FAMILY; "" without a user-agent
-    device: str = ""  # PHONE, TABLET, COMPUTER or OTHER_FAMILY; "" without a user-agent
-    country: str = ""  # two letters of ISO 3166-1; "" if unknown
-    is_bot: bool = True
 
 
 def visit_of(environ: Mapping[str, Any], *, with_country: bool) -> Visit:

@@ -12,8 +12,8 @@ from django.conf import settings
 from django.db import connection
 
 from shorturl.models import VisitCount
-from shorturl.strategies import rolling_up
 from shorturl.strategies.rolling_up import by_key
+from shorturl.strategies.rolling_up import table as rolling_up
 from shorturl.visits import recent
 from shorturl.visits.compaction import compact, downsample, in_batches
 

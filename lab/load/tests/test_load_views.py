@@ -15,16 +15,13 @@ from lab.models import KeySpace
 from shorturl.exceptions import RowLocked
 from shorturl.links import keys
 from shorturl.models import QuotaUsage, RecordedVisits, ShortUrl, VisitCount
-from shorturl.operations import STRATEGIES
-from shorturl.strategies import (
-    Strategy,
-    Verdict,
-    creating,
-    recording_visits,
-    resolving,
-    rolling_up,
-)
+from shorturl.strategies.creating import table as creating
+from shorturl.strategies.recording_visits import table as recording_visits
 from shorturl.strategies.resolving import compare_and_swap
+from shorturl.strategies.resolving import table as resolving
+from shorturl.strategies.rolling_up import table as rolling_up
+from shorturl.strategies.strategy import Strategy, Verdict
+from shorturl.strategies.table import STRATEGIES
 
 pytestmark = pytest.mark.django_db
 

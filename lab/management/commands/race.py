@@ -19,7 +19,7 @@ from lab.races.write_skew import WRITE_SKEW
 from lab.recording.jobs import race_named
 from lab.scratch_database import scratch_database
 from pginterleave import Exploration, InterleaveError, Schedule
-from shorturl.strategies import Strategy
+from shorturl.strategies.strategy import Strategy
 
 ARGUMENTS = ("race", "strategy", "schedule", "processes", "max_schedules", "max_seconds")
 

@@ -6,8 +6,8 @@ from django.core.management.base import BaseCommand
 
 from lab.markdown import table
 from lab.races import OPERATIONS
-from shorturl.operations import STRATEGIES
-from shorturl.strategies import Verdict
+from shorturl.strategies.strategy import Verdict
+from shorturl.strategies.table import STRATEGIES
 
 MARKS = {
     Verdict.RIGHT: "✅ right",

@@ -20,7 +20,7 @@ from lab.races import EVERY_RACE, RACES
 from lab.races.museum import MUSEUM
 from lab.recording import batches
 from lab.recording.jobs import ISOLATED, jobs_named
-from shorturl.strategies import Verdict
+from shorturl.strategies.strategy import Verdict
 
 pytestmark = pytest.mark.django_db
 

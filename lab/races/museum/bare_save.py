@@ -10,7 +10,7 @@ from lab.races.museum.exhibit import ExhibitModel, exhibit, right, wrong
 from lab.races.race_definition import Process
 from lab.races.resolving_races import NEW, OLD, not_redirected
 from pginterleave import Outcome
-from shorturl.strategies import Strategy, table
+from shorturl.strategies.strategy import Strategy, table
 
 
 class ClickedLink(ExhibitModel):

@@ -9,7 +9,7 @@ from django.db import connection, models
 from lab.races.creating_races import target
 from lab.races.race_definition import Race
 from pginterleave import Outcome
-from shorturl.strategies import Strategy, Verdict
+from shorturl.strategies.strategy import Strategy, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from django.db.models import F
 
 from lab.races.museum.exhibit import ExhibitModel, exhibit, right, wrong
 from pginterleave import Outcome
-from shorturl.strategies import Strategy, table
+from shorturl.strategies.strategy import Strategy, table
 
 
 class LimitedLink(ExhibitModel):

@@ -7,7 +7,7 @@ from django.db import connection, models
 from lab.races.creating_races import target
 from lab.races.museum.exhibit import ExhibitModel, each_owns_a, exhibit, right, wrong
 from lab.races.race_definition import each
-from shorturl.strategies import Strategy, table
+from shorturl.strategies.strategy import Strategy, table
 
 
 class Option(ExhibitModel):

@@ -14,7 +14,7 @@ from lab.races.museum.exhibit import (
     wrong,
 )
 from lab.races.race_definition import each
-from shorturl.strategies import Strategy, table
+from shorturl.strategies.strategy import Strategy, table
 
 
 class DomainLink(ExhibitModel):

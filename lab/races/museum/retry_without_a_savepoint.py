@@ -8,7 +8,7 @@ from django.db import IntegrityError, models, transaction
 from lab.races.creating_races import target
 from lab.races.museum.exhibit import ExhibitModel, each_owns_a, exhibit, right, wrong
 from lab.races.race_definition import each
-from shorturl.strategies import Strategy, table
+from shorturl.strategies.strategy import Strategy, table
 
 
 class RetriedLink(ExhibitModel):

@@ -16,7 +16,7 @@ from lab.races.museum.exhibit import (
     wrong,
 )
 from pginterleave import Outcome
-from shorturl.strategies import Strategy, table
+from shorturl.strategies.strategy import Strategy, table
 
 NOON = datetime(2022, 4, 29, 12, tzinfo=UTC)
 

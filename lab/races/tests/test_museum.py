@@ -7,7 +7,7 @@ from django.db import IntegrityError
 
 from lab.races.museum import MUSEUM, Exhibit
 from lab.races.museum.null_in_a_unique_key import DomainLink
-from shorturl.strategies import Verdict
+from shorturl.strategies.strategy import Verdict
 
 
 @pytest.mark.parametrize("exhibit", MUSEUM.values(), ids=MUSEUM)

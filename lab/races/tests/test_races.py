@@ -17,9 +17,9 @@ from lab.recording.jobs import READ_COMMITTED, Job, jobs_named
 from lab.scratch_database import scratch_database
 from pginterleave.picture.layout import drawings
 from project.docs import ROOT
-from shorturl.operations import STRATEGIES
-from shorturl.strategies import Verdict
 from shorturl.strategies.creating import timestamp_key
+from shorturl.strategies.strategy import Verdict
+from shorturl.strategies.table import STRATEGIES
 
 TEXT = (ROOT / "docs" / "races.md").read_text()
 MATRIX, THREE = TEXT.split("<!-- [[[end]]] -->")[0], TEXT.split("\n## With three processes\n")[1]

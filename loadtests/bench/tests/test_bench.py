@@ -30,7 +30,8 @@ from loadtests.bench.report import Report, with_block
 from loadtests.bench.wrk import Sample
 from loadtests.harness.serving import ROOT
 from shorturl.models import ShortUrl
-from shorturl.strategies import Verdict, resolving
+from shorturl.strategies.resolving import table as resolving
+from shorturl.strategies.strategy import Verdict
 
 TIMEOUT = 60  # seconds
 RIGHT = [name for name, one in resolving.STRATEGIES.items() if one.verdict is not Verdict.WRONG]

@@ -5,7 +5,9 @@ import pytest
 from loadtests.bench import pgbench
 from shorturl import operations
 from shorturl.models import ShortUrl
-from shorturl.strategies import Verdict, creating, resolving
+from shorturl.strategies.creating import table as creating
+from shorturl.strategies.resolving import table as resolving
+from shorturl.strategies.strategy import Verdict
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.django_db(transaction=True)]
 RESOLVING, CREATING = (

@@ -33,13 +33,12 @@ from project.database.nodes_of_keys import Places
 from project.serving.redirects import session
 from project.serving.waiting_hits import Waiting
 from project.tests.database.citus_walk import walk
-from shorturl import operations
 from shorturl.exceptions import InFlight, QuotaExceeded
-from shorturl.models import IdempotencyRecord, PartialCount, QuotaUsage, ShortUrl, VisitCount
-from shorturl.strategies import Verdict
+from shorturl.models import IdempotencyRecord, PartialCount, QuotaUsage, ShortUrl, Visit, VisitCount
 from shorturl.strategies.creating import on_conflict
 from shorturl.strategies.resolving import in_memory
-from shorturl.visits.classification import Visit
+from shorturl.strategies.strategy import Verdict
+from shorturl.strategies.table import STRATEGIES
 from shorturl.visits.roll_up import roll_up_visits
 
 THREADS, TIMES = 4, 10
@@ -57,7 +56,7 @@ NODES = """
 COUNTING = [
     (operation, name)
     for operation in ("resolving", "recording_visits")
-    for name, strategy in operations.STRATEGIES[operation].items()
+    for name, strategy in STRATEGIES[operation].items()
     if strategy.function is not in_memory.resolve
     and TABLES[operation][name][0] != REFUSED
     and (operation, name) != ("recording_visits", "get_then_create")
@@ -65,7 +64,7 @@ COUNTING = [
 MAKING = [
     (operation, name)
     for operation in ("creating", "reusing", "idempotency", "spending")
-    for name, strategy in operations.STRATEGIES[operation].items()
+    for name, strategy in STRATEGIES[operation].items()
     if strategy.verdict is Verdict.RIGHT and TABLES[operation][name][0] != REFUSED
 ]
 # The requests of a user about one link.
@@ -107,7 +106,7 @@ def distributed(
 
 def call(operation: str, name: str, key: str) -> object:
     """Follow a link by a strategy."""
-    function = operations.STRATEGIES[operation][name].function
+    function = STRATEGIES[operation][name].function
     return function(key, Visit(browser="Firefox")) if "visits" in operation else function(key)
 
 
@@ -188,7 +187,7 @@ def test_links_are_made(operation: str, name: str) -> None:
     emptied(*links.values_list("key", flat=True), *keys)
     IdempotencyRecord.objects.filter(caller=target).delete()
     QuotaUsage.objects.filter(spender=target).delete()
-    function: Callable[..., object] = operations.STRATEGIES[operation][name].function
+    function: Callable[..., object] = STRATEGIES[operation][name].function
     day = timedelta(days=1)
 
     def one(number: int) -> ShortUrl:

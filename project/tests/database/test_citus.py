@@ -17,6 +17,7 @@ from project.database.citus_checks import REFUSED, SINGLE_SHARD, TABLES, check_c
 from project.tests.conftest import ROOT, Load
 from project.tests.database import citus_walk, on_citus
 from shorturl import operations
+from shorturl.strategies.table import STRATEGIES
 from shorturl.tests.callers import with_cursor
 
 pytestmark = pytest.mark.django_db
@@ -145,7 +146,7 @@ def test_a_warning_names_workers_without_a_lock_timeout(settings: Settings) -> N
 
 def test_every_strategy_has_a_line_in_the_tables() -> None:
     assert {name: sorted(lines) for name, lines in TABLES.items()} == {
-        name: sorted(strategies) for name, strategies in operations.STRATEGIES.items()
+        name: sorted(strategies) for name, strategies in STRATEGIES.items()
     }
 
 

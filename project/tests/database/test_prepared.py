@@ -7,9 +7,8 @@ from django.db import DEFAULT_DB_ALIAS, IntegrityError, connection, connections,
 from pytest_django import Settings
 
 from project.database.prepared import PreparedCursor
-from shorturl.models import RecordedVisits, ShortUrl
+from shorturl.models import RecordedVisits, ShortUrl, Visit
 from shorturl.strategies.recording_visits import combined
-from shorturl.visits.classification import Visit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 # The number of executions with the generic plan, and with custom plans.

@@ -10,8 +10,7 @@ from django.test import Client
 
 from shorturl import operations
 from shorturl.exceptions import RowLocked
-from shorturl.models import CLOCK, ShortUrl
-from shorturl.visits.classification import Visit
+from shorturl.models import CLOCK, ShortUrl, Visit
 
 pytestmark = pytest.mark.django_db
 

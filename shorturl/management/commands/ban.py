@@ -6,7 +6,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 
-from shorturl.links.bans import HOLDS
+from shorturl.limits.bans import HOLDS
 from shorturl.links.validators import ascii_host
 from shorturl.management.database_command import DatabaseCommand
 from shorturl.models import BannedDomain

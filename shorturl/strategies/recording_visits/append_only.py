@@ -1,8 +1,7 @@
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
 
-from shorturl.models import LIVE, ShortUrl, VisitCount
-from shorturl.visits.classification import Visit
+from shorturl.models import LIVE, ShortUrl, Visit, VisitCount
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 COUNT = sql.SQL("""

@@ -5,8 +5,7 @@ from functools import lru_cache
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
-from shorturl.models import RecentVisits, ShortUrl
-from shorturl.visits.classification import Visit
+from shorturl.models import RecentVisits, ShortUrl, Visit
 
 # Each further column takes time; Django reads it on first access.
 COLUMNS = ["id", "key", "target_url", "hits"]

@@ -4,8 +4,7 @@ from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import F
 
-from shorturl.models import LIVE, ShortUrl, VisitCount
-from shorturl.visits.classification import Visit
+from shorturl.models import LIVE, ShortUrl, Visit, VisitCount
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 UPDATE = sql.SQL("""

@@ -5,8 +5,7 @@ from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
 from django.db.backends.utils import CursorWrapper
 
-from shorturl.models import ShortUrl, VisitCount
-from shorturl.visits.classification import Visit
+from shorturl.models import ShortUrl, Visit, VisitCount
 
 # The columns that a redirect needs. Django reads the others on first access.
 COLUMNS = ["id", "key", "target_url", "hits"]

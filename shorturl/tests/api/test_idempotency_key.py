@@ -14,9 +14,9 @@ from shorturl import operations
 from shorturl.api.idempotency_key import fingerprint
 from shorturl.limits import quotas
 from shorturl.models import IdempotencyRecord, ShortUrl
-from shorturl.strategies import Strategy
 from shorturl.strategies.creating import on_conflict
-from shorturl.strategies.idempotency import STRATEGIES, Answer
+from shorturl.strategies.idempotency.table import STRATEGIES, Answer
+from shorturl.strategies.strategy import Strategy
 from shorturl.tests.callers import OTHER, TARGET, bearer, create, each, fields, run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]

@@ -22,9 +22,8 @@ from pginterleave import Outcome, explore
 from shorturl import operations
 from shorturl.events.delivering import Deliverer, deliver_next, postpone, tell_expiries
 from shorturl.events.subscribing import TRIGGERS, subscribe, unsubscribe
-from shorturl.models import EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription
+from shorturl.models import EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription, Visit
 from shorturl.tests.callers import closing_connection, run
-from shorturl.visits.classification import Visit
 
 URL = "https://receiver.example/hook"
 TARGET = "https://example.com/"

@@ -12,10 +12,10 @@ from django.utils import timezone
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
 from shorturl import operations
-from shorturl.links import overview
 from shorturl.models import ShortUrl, VisitCount
 from shorturl.pages import my_links
 from shorturl.tests.callers import OTHER, TARGET, shown, text, user
+from shorturl.visits import overview
 
 pytestmark = pytest.mark.django_db
 

@@ -13,11 +13,11 @@ from pytest_django import Settings
 
 from shorturl import operations
 from shorturl.exceptions import RowLocked
-from shorturl.models import CLOCK, ShortUrl
-from shorturl.strategies import Counted, resolving
+from shorturl.models import CLOCK, ShortUrl, Visit
 from shorturl.strategies.resolving import combined
+from shorturl.strategies.resolving import table as resolving
+from shorturl.strategies.strategy import Counted
 from shorturl.tests.callers import closing_connection, with_cursor
-from shorturl.visits.classification import Visit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

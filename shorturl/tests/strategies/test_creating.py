@@ -10,8 +10,9 @@ from pginterleave import explore
 from shorturl import operations
 from shorturl.links import keys
 from shorturl.models import ShortUrl
-from shorturl.strategies import Strategy
-from shorturl.strategies.creating import STRATEGIES, Create, permuted_sequence, timestamp_key
+from shorturl.strategies.creating import permuted_sequence, timestamp_key
+from shorturl.strategies.creating.table import STRATEGIES, Create
+from shorturl.strategies.strategy import Strategy
 from shorturl.tests.callers import each
 from shorturl.transfer import bulk
 

@@ -12,14 +12,9 @@ from django.test.utils import CaptureQueriesContext
 
 from pginterleave import Outcome, run_schedule
 from shorturl.models import CLOCK, ShortUrl
-from shorturl.strategies import Strategy
-from shorturl.strategies.resolving import (
-    STRATEGIES,
-    Resolve,
-    compare_and_swap,
-    in_memory,
-    repeatable_read,
-)
+from shorturl.strategies.resolving import compare_and_swap, in_memory, repeatable_read
+from shorturl.strategies.resolving.table import STRATEGIES, Resolve
+from shorturl.strategies.strategy import Strategy
 from shorturl.tests.callers import each, only_link
 
 pytestmark = pytest.mark.django_db(transaction=True)

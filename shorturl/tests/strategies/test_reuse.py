@@ -12,8 +12,8 @@ from pytest_django.asserts import assertContains, assertNotContains
 
 from shorturl import operations
 from shorturl.models import ShortUrl
-from shorturl.strategies import Strategy
-from shorturl.strategies.reusing import STRATEGIES, Reuse
+from shorturl.strategies.reusing.table import STRATEGIES, Reuse
+from shorturl.strategies.strategy import Strategy
 from shorturl.tests.callers import OTHER, TARGET, bearer, create, each, fields, user
 
 pytestmark = pytest.mark.django_db

@@ -10,8 +10,8 @@ from django.db.models import Sum
 
 from shorturl.limits.quotas import reserve
 from shorturl.models import QuotaUsage, ShortUrl
-from shorturl.strategies import Strategy, Verdict
-from shorturl.strategies.spending import STRATEGIES, Spend
+from shorturl.strategies.spending.table import STRATEGIES, Spend
+from shorturl.strategies.strategy import Strategy, Verdict
 from shorturl.tests.callers import each
 
 # It began in 2024, and ends in 2052.

@@ -13,11 +13,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 import shorturl
-from shorturl.models import LinkEvent, ShortUrl, Subscription
-from shorturl.operations import STRATEGIES
-from shorturl.strategies import Strategy, Verdict, recording_visits
+from shorturl.models import LinkEvent, ShortUrl, Subscription, Visit
+from shorturl.strategies.recording_visits import upsert
 from shorturl.strategies.spending import reservation
-from shorturl.visits.classification import Visit
+from shorturl.strategies.strategy import Strategy, Verdict
+from shorturl.strategies.table import STRATEGIES
 
 PACKAGE = Path(shorturl.__path__[0])
 
@@ -31,7 +31,7 @@ every = pytest.mark.parametrize(
 @pytest.mark.parametrize("operation", STRATEGIES)
 def test_the_table_lists_every_file_in_the_order_of_the_article(operation: str) -> None:
     files = {path.stem for path in (PACKAGE / "strategies" / operation).glob("*.py")}
-    assert set(STRATEGIES[operation]) == files - {"__init__"}
+    assert set(STRATEGIES[operation]) == files - {"__init__", "table"}
     for name, strategy in STRATEGIES[operation].items():
         assert strategy.function.__module__ == f"shorturl.strategies.{operation}.{name}"
     steps = [s.step for s in STRATEGIES[operation].values() if s.step != "–"]
@@ -130,7 +130,7 @@ def test_the_docstring_shows_the_sql_that_is_sent(strategy: Strategy[Any]) -> No
     Subscription.objects.create(id=1, url="https://example.com/")
     LinkEvent.objects.create(subscription_id=1, key="hot")
     if CALLS[strategy.function.__name__] is CALLS["roll_up"]:
-        CALLS["record"](recording_visits.upsert.record)
+        CALLS["record"](upsert.record)
     with CaptureQueriesContext(connection) as captured:
         CALLS[strategy.function.__name__](strategy.function)
     statements = " ".join(query["sql"] for query in captured)

@@ -13,12 +13,11 @@ from django.db.models import Sum
 
 from pginterleave import Outcome, explore
 from project.database.prepared import PreparedCursor
-from shorturl.models import RecentVisits, RecordedVisits, ShortUrl
+from shorturl.models import RecentVisits, RecordedVisits, ShortUrl, Visit
 from shorturl.strategies.recording_visits import append_only, combined, one_transaction
 from shorturl.strategies.rolling_up import batches, by_key
 from shorturl.tests.callers import only_link, with_cursor
 from shorturl.visits import recent
-from shorturl.visits.classification import Visit
 from shorturl.visits.roll_up import ALL
 
 EXHAUSTIVE = pytest.mark.exhaustive

@@ -15,10 +15,9 @@ from shorturl import operations
 from shorturl.management import demo_links
 from shorturl.management.commands import demo as command
 from shorturl.management.demo_links import DemoLink, once, visits
-from shorturl.models import ShortUrl, VisitCount
+from shorturl.models import ShortUrl, Visit, VisitCount
 from shorturl.strategies.recording_visits import upsert
 from shorturl.tests.callers import only_link, run, user
-from shorturl.visits.classification import Visit
 
 pytestmark = pytest.mark.django_db
 

@@ -15,11 +15,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import Settings
 
-from shorturl.links import overview
-from shorturl.models import ShortUrl, VisitCount
+from shorturl.models import ShortUrl, Visit, VisitCount
 from shorturl.models.hit_counts import ANY
-from shorturl.visits import classification, compaction, roll_up
-from shorturl.visits.classification import Visit, referrer_of
+from shorturl.visits import classification, compaction, overview, roll_up
+from shorturl.visits.classification import referrer_of
 from shorturl.visits.compaction import CROWDED, move
 from shorturl.visits.roll_up import CALM, roll_up_visits
 from shorturl.visits.statistics import Dimension

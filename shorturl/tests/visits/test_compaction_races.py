@@ -8,11 +8,10 @@ from django.db.backends.utils import CursorWrapper
 from pytest_django import Settings
 
 from pginterleave import Outcome, explore
-from shorturl.models import ShortUrl, VisitCount
+from shorturl.models import ShortUrl, Visit, VisitCount
 from shorturl.strategies.recording_visits import upsert
 from shorturl.tests.callers import only_link
 from shorturl.tests.visits.test_compaction import HOUR, NOW, add, each_is_there_once, numbered
-from shorturl.visits.classification import Visit
 from shorturl.visits.compaction import move
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -8,11 +8,10 @@ from django.core.management import call_command
 from django.db import connection, transaction
 
 from pginterleave import Outcome, explore
-from shorturl.models import RecentVisits, RecordedVisits, ShortUrl, VisitCount
+from shorturl.models import RecentVisits, RecordedVisits, ShortUrl, Visit, VisitCount
 from shorturl.strategies.recording_visits import combined, upsert
 from shorturl.tests.callers import only_link, with_cursor
 from shorturl.visits import recent
-from shorturl.visits.classification import Visit
 from shorturl.visits.roll_up import roll_up_visits
 
 NEWS = Visit("news.example", "Firefox", "Linux", "Computer", "DE", is_bot=False)

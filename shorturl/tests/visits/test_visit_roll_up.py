@@ -16,13 +16,13 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from pginterleave import Outcome, explore
-from shorturl.models import ShortUrl, VisitCount
-from shorturl.strategies import Verdict, rolling_up
+from shorturl.models import ShortUrl, Visit, VisitCount
 from shorturl.strategies.recording_visits import one_transaction
 from shorturl.strategies.rolling_up import batches, by_key
+from shorturl.strategies.rolling_up import table as rolling_up
+from shorturl.strategies.strategy import Verdict
 from shorturl.tests.callers import only_link
 from shorturl.visits import compaction
-from shorturl.visits.classification import Visit
 from shorturl.visits.roll_up import ALL, roll_up_visits
 
 pytestmark = pytest.mark.django_db

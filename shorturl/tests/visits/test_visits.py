@@ -9,19 +9,12 @@ from django.test import Client
 from pytest_django import Settings
 
 from shorturl import operations
-from shorturl.models import RecordedVisits
+from shorturl.models import RecordedVisits, Visit
 from shorturl.models.hit_counts import ANY
 from shorturl.pages import redirect
 from shorturl.visits import cardinality, geoip
 from shorturl.visits.cardinality import CardinalityLimit
-from shorturl.visits.classification import (
-    Visit,
-    families_of,
-    kind_of,
-    referrer_of,
-    valid_host,
-    visit_of,
-)
+from shorturl.visits.classification import families_of, kind_of, referrer_of, valid_host, visit_of
 
 WINDOWS = (
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "

@@ -15,7 +15,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 
 from project.serving.redirects import redirect_to
 from shorturl import operations
-from shorturl.links import bans
+from shorturl.limits import bans
 from shorturl.models import ShortUrl
 from shorturl.tests.callers import TARGET, change, create, fields, run, text
 from shorturl.tests.transfer.test_link_files import transferred
