@@ -41,14 +41,33 @@ def check_static_files(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
+# Each chose a strategy, and the service runs one for each operation now.
+OF_THE_PAST = {
+    f"SHORTURL_{operation}"
+    for operation in (
+        "CREATING",
+        "DELIVERING",
+        "IDEMPOTENCY",
+        "RESOLVING",
+        "REUSING",
+        "ROLLING_UP",
+        "SPENDING",
+    )
+}
+
+
 def check_names(**kwargs: Any) -> list[checks.CheckMessage]:
-    """Warn of a variable with the prefix SHORTURL_ that nothing reads."""
+    """Warn of a variable that nothing reads: a wrong name, or a setting of the past."""
     return [
         checks.Warning(
-            f"{name} is not a setting, and is ignored.",
-            hint=f"The nearest one is {get_close_matches(name, sorted(READ), 1, 0)[0]}.",
-            id="project.W001",
+            f"{name} is not a setting, and is ignored.", hint=hint(name), id="project.W001"
         )
         for name in sorted(env.ENVIRON)
-        if name.startswith("SHORTURL_") and name not in READ
+        if (name.startswith("SHORTURL_") or name in OF_THE_PAST) and name not in READ
     ]
+
+
+def hint(name: str) -> str:
+    if name in OF_THE_PAST:
+        return "It is a setting of the past: docs/upgrading.md says what the service does instead."
+    return f"The nearest one is {get_close_matches(name, sorted(READ), 1, 0)[0]}."

@@ -60,22 +60,10 @@ else:
 
 # --- The service ---------------------------------------------------------------------------------
 
-SHORTURL_CREATING = text("SHORTURL_CREATING", default="on_conflict")
-SHORTURL_RESOLVING = text("SHORTURL_RESOLVING", default="combined")
-SHORTURL_REUSING = text("SHORTURL_REUSING", default="advisory_lock")
-SHORTURL_IDEMPOTENCY = text("SHORTURL_IDEMPOTENCY", default="advisory_lock")
-SHORTURL_SPENDING = text("SHORTURL_SPENDING", default="reservation")
 # Whether `manage.py distribute` has distributed the tables. Then each statement has one key.
 DATABASE_CITUS = flag("DATABASE_CITUS", default=False)
-# How a redirect records its visit with the hit. With off, SHORTURL_RESOLVING counts the hit. off is
-# the default if SHORTURL_RESOLVING differs from its default.
-_recording = "one_transaction" if DATABASE_CITUS else "combined"
-SHORTURL_VISITS = text(
-    "SHORTURL_VISITS", default=_recording if SHORTURL_RESOLVING == "combined" else "off"
-)
-SHORTURL_VISITS = "" if SHORTURL_VISITS == "off" else SHORTURL_VISITS
-SHORTURL_ROLLING_UP = text("SHORTURL_ROLLING_UP", default="by_key" if DATABASE_CITUS else "batches")
-SHORTURL_DELIVERING = text("SHORTURL_DELIVERING", default="update_skip_locked")
+# Whether a redirect records its visit with the hit.
+SHORTURL_VISITS = flag("SHORTURL_VISITS", default=True)
 # Days for which visits are kept by the hour, and then by the day; older ones by the month.
 SHORTURL_VISITS_HOURLY_DAYS = number("SHORTURL_VISITS_HOURLY_DAYS", default=14, most=36_500)
 # The overview compares the last 30 days with the 30 before.
@@ -115,7 +103,6 @@ if SHORTURL_LAB and not LAB_INSTALLED:
         "SHORTURL_LAB is on, and this installation has no lab: turn it off, for example "
         "SHORTURL_LAB=off"
     )
-SHORTURL_EXHIBITS = SHORTURL_LAB  # whether a wrong strategy may serve
 # A public lab can be without the endpoints for load tests.
 SHORTURL_LAB_LOAD = flag("SHORTURL_LAB_LOAD", default=LOCAL and SHORTURL_LAB)
 if SHORTURL_LAB_LOAD and not SHORTURL_LAB:

@@ -1,4 +1,4 @@
-"""System checks of the chosen strategies, of visits, and of the quotas of visitors."""
+"""System checks of the countries of visits, and of the quotas of visitors."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,47 +7,7 @@ from django.conf import settings
 from django.core import checks
 from django.core.checks import CheckMessage, Error, register
 
-from shorturl import operations
-from shorturl.strategies.strategy import Verdict
-from shorturl.strategies.table import STRATEGIES
 from shorturl.visits import geoip
-
-
-@register()
-def check_strategies(**kwargs: Any) -> Iterator[CheckMessage]:
-    """Refuse an unknown strategy, and, unless exhibits are allowed, one that is not right.
-
-    A strategy that reuses links must also run inside the transaction of an Idempotency-Key.
-    """
-    for operation, strategies in STRATEGIES.items():
-        setting = operations.setting(operation)
-        name = getattr(settings, setting)
-        can_be_off = operation == "recording_visits"
-        if can_be_off and not name:
-            continue
-        nested = operation == "reusing"
-        right = [
-            each.name
-            for each in strategies.values()
-            if each.verdict is Verdict.RIGHT and (each.nests or not nested)
-        ]
-        hint = f"Choose one of {', '.join([*right, 'off'] if can_be_off else right)}."
-        if name not in strategies:
-            yield Error(f"{setting}={name!r} is not a strategy.", hint=hint, id="shorturl.E001")
-        elif strategies[name].verdict is not Verdict.RIGHT and not settings.SHORTURL_EXHIBITS:
-            yield Error(
-                f"{setting}={name!r} is {strategies[name].verdict.value}: "
-                "it is an exhibit, not for a service that others rely on.",
-                hint=hint,
-                id="shorturl.E001",
-            )
-        elif nested and not strategies[name].nests:
-            yield Error(
-                f"{setting}={name!r} must be the outermost transaction, but a request with an "
-                "Idempotency-Key already runs in one.",
-                hint=hint,
-                id="shorturl.E003",
-            )
 
 
 @register()
@@ -57,13 +17,6 @@ def check_visits(**kwargs: Any) -> Iterator[CheckMessage]:
             f"SHORTURL_GEOIP={settings.SHORTURL_GEOIP!r} cannot be read: {reason}.",
             hint="Name a file in MaxMind's format with countries, or leave it empty.",
             id="shorturl.E004",
-        )
-    if settings.SHORTURL_VISITS and settings.SHORTURL_RESOLVING != "combined":
-        yield checks.Warning(
-            f"SHORTURL_RESOLVING={settings.SHORTURL_RESOLVING!r} is not used: "
-            f"SHORTURL_VISITS={settings.SHORTURL_VISITS!r} records visits and counts the hits.",
-            hint="Leave one of the two at its default, or set SHORTURL_VISITS=off.",
-            id="shorturl.W002",
         )
 
 

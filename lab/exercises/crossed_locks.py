@@ -1,7 +1,7 @@
 """Fix the caller: `pytest lab/exercises/crossed_locks.py` tests it.
 
 `resolve_both` resolves two keys in one transaction, so that both hits count or neither does. It
-returns the short URLs in the order of its arguments. Do not change operations.resolve(), which is
+returns the short URLs in the order of its arguments. Do not change update_returning, which is
 correct: its UPDATE locks the row until the COMMIT of the caller.
 
 What happens when one process resolves "a" and "b", and another resolves "b" and "a"? There is more
@@ -15,13 +15,13 @@ from django.db import transaction
 
 from lab.exercises import judging as judge
 from pginterleave import Outcome
-from shorturl import operations
 from shorturl.models import ShortUrl
+from shorturl.strategies.resolving import update_returning
 
 
 def resolve_both(first: str, second: str) -> tuple[ShortUrl, ShortUrl]:
     with transaction.atomic():
-        return operations.resolve(first), operations.resolve(second)
+        return update_returning.resolve(first), update_returning.resolve(second)
 
 
 # The tests. Do not change anything below.

@@ -23,8 +23,8 @@ from django.db.backends.postgresql.psycopg_any import errors
 
 from lab.exercises import judging as judge
 from pginterleave import Outcome
-from shorturl import operations
 from shorturl.models import ShortUrl
+from shorturl.strategies.resolving import update_returning
 
 T = TypeVar("T")
 
@@ -105,7 +105,7 @@ def test_two_add(interleave: Any) -> None:
 
 def test_two_meet_in_a_deadlock(interleave: Any) -> None:
     def both(*keys: str) -> Any:
-        return lambda: retried(lambda: [operations.resolve(key).key for key in keys])
+        return lambda: retried(lambda: [update_returning.resolve(key).key for key in keys])
 
     def all_count(outcomes: list[Outcome]) -> str:
         if [each.returned for each in outcomes] != [["a", "b"], ["b", "a"]]:

@@ -22,7 +22,7 @@ from lab.load.endpoint import body, endpoint, field, key_space, own, target
 from lab.load.key_spaces import visits_of
 from lab.models import KeySpace
 from lab.recorded_visits import VISITS
-from shorturl import operations
+from shorturl import following
 from shorturl.api.error_responses import ApiError
 from shorturl.links.validators import ascii_url, shortened
 from shorturl.models import IdempotencyRecord, ShortUrl, VisitCount
@@ -143,7 +143,7 @@ def record(request: HttpRequest, strategy: Strategy[Any], key: str) -> HttpRespo
 
 
 def redirect(key: str, function: Callable[[str], ShortUrl]) -> HttpResponse:
-    short_url = operations.resolve_by(function, key)
+    short_url = following.counted_by(function, key)
     response = HttpResponseRedirect(ascii_url(short_url.target_url))
     hits = vars(short_url).get("hits")  # None if the strategy has not fetched it
     if isinstance(hits, int):  # and not an expression, which only the database evaluates
@@ -208,7 +208,6 @@ def spaces(request: HttpRequest) -> HttpResponse:
             operation: {name: strategy.verdict.value for name, strategy in strategies.items()}
             for operation, strategies in STRATEGIES.items()
         },
-        "service": {name: getattr(settings, operations.setting(name)) for name in STRATEGIES},
         "versions": versions(),
     }
     return JsonResponse(answer, status=HTTPStatus.CREATED)
@@ -245,5 +244,5 @@ def links(request: HttpRequest, name: str) -> HttpResponse:
     found = key_spaces.links(space.name).filter(id__gt=int(after)).order_by("id")
     with visits_of(space):
         page = list(found.with_total_hits().annotate(visits=VISITS).values_list(*LISTED)[:PAGE])
-    following = f"{request.path}?after={page[-1][0]}" if len(page) == PAGE else None
-    return JsonResponse({"links": [row for _, *row in page], "next": following})
+    next_page = f"{request.path}?after={page[-1][0]}" if len(page) == PAGE else None
+    return JsonResponse({"links": [row for _, *row in page], "next": next_page})

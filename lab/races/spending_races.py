@@ -7,7 +7,6 @@ from typing import Any
 from lab.races.creating_races import next_id
 from lab.races.race_definition import Process, Processes, Race
 from pginterleave import Outcome
-from shorturl.limits import quotas
 from shorturl.models import QuotaUsage, ShortUrl
 from shorturl.strategies.spending import table as spending
 from shorturl.strategies.strategy import Strategy, Verdict
@@ -52,10 +51,12 @@ def spend(strategy: Strategy[Any], key: str = "free", limit: int = LIMIT) -> Sho
 
 
 def spend_two_quotas(strategy: Strategy[Any]) -> ShortUrl:
-    """Create a link that costs one of each quota, as the service does."""
-    charges = [(EPISODE, 1, 1), (PERIOD, LIMIT, 1)]
-    pay = quotas.paying(strategy, SPENDER, lambda: ShortUrl(key="free"), charges)
-    return pay()
+    """Create a link that costs one of each quota; all processes take the longer period first."""
+    of_the_episode = partial(
+        strategy.function, SPENDER, lambda: ShortUrl(key="free"), limit=1, period=EPISODE
+    )
+    short_url: ShortUrl = strategy.function(SPENDER, of_the_episode, limit=LIMIT, period=PERIOD)
+    return short_url
 
 
 def spend_each_once(limit: int = LIMIT) -> Processes:

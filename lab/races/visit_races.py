@@ -9,10 +9,11 @@ from django.db import connection
 from lab.races.creating_races import next_id
 from lab.races.idempotency_races import Killed
 from lab.races.race_definition import Process, Race, each
-from lab.races.resolving_races import both_keys, count, fresh_links, if_live, not_redirected
+from lab.races.resolving_races import both_keys, fresh_links, if_live, not_redirected
 from lab.recorded_visits import VISITS
 from pginterleave import Outcome
 from shorturl.models import RecentVisits, ShortUrl, Visit, VisitCount
+from shorturl.strategies.recording_visits import combined
 from shorturl.strategies.recording_visits import table as recording_visits
 from shorturl.strategies.strategy import Strategy
 
@@ -70,7 +71,10 @@ def follow_and_be_killed(strategy: Strategy[Any]) -> Process:
 def follow_both(strategy: Strategy[Any], process: int) -> None:
     """Record a visit of two keys, in one statement if the strategy can."""
     keys = both_keys(process)
-    counted = count(strategy, {key: [VISIT] for key in keys})
+    counted = set[str]()
+    if strategy.function is combined.record:
+        with connection.cursor() as cursor:
+            counted = {*combined.count({key: [VISIT] for key in keys}, cursor)}
     for key in keys:
         if key not in counted:
             strategy.function(key, VISIT)

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 
-from django.conf import settings
-
 from loadtests.bench import database_in_use as database
 from loadtests.bench import machine, pgbench, wrk
 from loadtests.bench.measurements import (
@@ -70,7 +68,7 @@ def plan(*, quick: bool, largest: int, baseline: Path | None) -> list[Part]:
     drawn += [Load(keys=keys, links=links) for links in sizes for keys in DRAWN]
     with_visits = [one for one in drawn if one.keys != "Zipf" and one.links == LINKS]
     drawn.sort(key=attrgetter("keys", "connections", "links"))  # sizes one after another
-    default = resolving.STRATEGIES[settings.SHORTURL_RESOLVING]
+    default = resolving.STRATEGIES["combined"]
     by_side = [
         Subject(SERVICE, drawn, pgbench.resolving_script(default), NO_VISITS),
         Subject(RECORDING, with_visits),
@@ -95,7 +93,7 @@ def plan(*, quick: bool, largest: int, baseline: Path | None) -> list[Part]:
     creates = [
         [Subject(name, new, pgbench.creating_script(one), {"SHORTURL_CREATING": name})]
         for name, one in creating.STRATEGIES.items()
-        if one.verdict is Verdict.RIGHT and (not quick or name == settings.SHORTURL_CREATING)
+        if one.verdict is Verdict.RIGHT and (not quick or name == "on_conflict")
     ]
     for group in creates:
         if baseline and group[0].name == CREATING:

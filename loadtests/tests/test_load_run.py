@@ -35,9 +35,6 @@ def test_the_verdict_of_the_table(tmp_path: Path) -> None:
     assert run(tmp_path, "creating", "on_conflict").verdict(OPENED) == "right"
     service = run(tmp_path, "service", "service")
     assert service.verdict(OPENED) == "right"
-    for operation in ("resolving", "creating"):
-        used = {**OPENED["service"], operation: "naive"}
-        assert service.verdict({**OPENED, "service": used}) == "wrong"
     with pytest.raises(LabError, match="no strategy 'nope'; there are naive, f_expression"):
         run(tmp_path, strategy="nope").verdict(OPENED)
 

@@ -109,3 +109,19 @@ def ready(connection: Any, state: int, deadline: float) -> bool:
 
 def unanswered() -> OperationalError:
     return OperationalError("PostgreSQL has not answered within the time limit of the request")
+
+
+def is_closed(connection: Any) -> bool:
+    """Return whether PostgreSQL has closed the idle connection of the driver; None is not closed.
+
+    This asks the kernel, so it takes no round trip. A closed connection has something to read: the
+    server's last message, or the end of the stream. An open idle connection has nothing to read but
+    a rare notice, which costs one more connect.
+    """
+    if connection is None:
+        return False
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))

@@ -32,18 +32,18 @@ class OnTheLoop(greenlet):  # type: ignore[misc]
         self.socket = -1
         self.reads = False
 
-    def run(self, told: "asyncio.Future[Any]", function: Callable[..., Any]) -> None:
+    def run(self, result: "asyncio.Future[Any]", function: Callable[..., Any]) -> None:
         """Run the function; then be free until there is another one."""
         call = self.session(self)
         while True:
             try:
-                told.set_result(call(function))
+                result.set_result(call(function))
             except Exception as error:
-                told.set_exception(error)
+                result.set_exception(error)
             if self.connection and self.connection.closed:
                 self.forget()  # or PostgreSQL would not see that it is closed
             self.free.append(self)
-            told, function = self.parent.switch()
+            result, function = self.parent.switch()
 
     def readable(self, connection: Any, seconds: float) -> bool:
         """Wait until the connection can be read; return False when that takes longer."""
@@ -106,10 +106,10 @@ class Greenlets:
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
         """Start a function; the future gets its result or exception."""
-        told: asyncio.Future[Any] = self.loop.create_future()
+        result: asyncio.Future[Any] = self.loop.create_future()
         one = self.free.pop() if self.free else OnTheLoop(self)
-        one.switch(told, partial(function, *arguments))
-        return told
+        one.switch(result, partial(function, *arguments))
+        return result
 
 
 def current() -> OnTheLoop | None:

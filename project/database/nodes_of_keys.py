@@ -6,12 +6,12 @@ in its own catalogue, so it answers even when a worker does not.
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from django.db.backends.utils import CursorWrapper
 
-from shorturl import operations
-from shorturl.models import ShortUrl, Visit
-from shorturl.strategies.strategy import Counted
+from shorturl import following
+from shorturl.models import ShortUrl
 
 AGE = 60.0  # seconds for which a place is remembered: a rebalance moves keys
 MOST = 100_000  # remembered keys
@@ -32,7 +32,7 @@ class Places:
         """Return the group of nodes that has the key; None if it is unknown."""
         return self.nodes.get(key)
 
-    def look_up(self, visits: Mapping[str, object], cursor: CursorWrapper) -> dict[str, Counted]:
+    def look_up(self, visits: Mapping[str, object], cursor: CursorWrapper) -> dict[str, Any]:
         """Find out the nodes of the keys; count nothing, as each key needs a separate statement."""
         if time.monotonic() > self.until or len(self.nodes) > MOST:
             self.nodes, self.until = {}, time.monotonic() + AGE
@@ -41,12 +41,10 @@ class Places:
             self.nodes.update(cursor.fetchall())
         return {}
 
-    def follow_often(
-        self, key: str, visits: Sequence[Visit], cursor: CursorWrapper
-    ) -> list[Counted]:
-        """Call operations.follow_often(); after a failure, forget the node of the key."""
+    def count_key(self, key: str, hits: Sequence[Any], cursor: CursorWrapper) -> list[Any]:
+        """Call following.count_key(); after a failure, forget the node of the key."""
         try:
-            return operations.follow_often(key, visits, cursor)
+            return following.count_key(key, hits, cursor)
         except Exception:
             self.nodes.pop(key, None)
             raise

@@ -11,12 +11,10 @@ from typing import Any
 from django.conf import settings
 
 from project.observability import request_id
-from project.serving.bridge import Bridge, Left, Message, Receive, Refused, Send
+from project.serving.bridge import Bridge, ClientGone, Message, Receive, Refused, Send
 from project.serving.redirects import Redirects
-from project.serving.responses import Response, made, refusal
+from project.serving.responses import Response, refusal, rendered
 from project.wsgi import application
-from shorturl import operations
-from shorturl.links.keys import key_of
 from shorturl.pages.error_response import is_api
 from shorturl.pages.views import longest_body
 
@@ -38,7 +36,7 @@ class Service:
         bridge = partial(
             Bridge, application, patience=settings.QUEUE_TIMEOUT, most_bytes=longest_body
         )
-        self.django, self.metrics = bridge(threads=settings.THREADS), bridge(threads=1)
+        self.django, self.for_metrics = bridge(threads=settings.THREADS), bridge(threads=1)
         self.probes: dict[str, Callable[[], Awaitable[Response]]] = {
             "/healthz": self.healthz,
             "/readyz": self.readyz,
@@ -49,10 +47,9 @@ class Service:
         self.looked_at = 0.0
 
     @cached_property
-    def redirects(self) -> Redirects | None:
-        """What answers redirects on the running event loop; None if Django answers them."""
-        collected = operations.following().count_one is not None
-        return Redirects(settings.QUEUE_TIMEOUT) if collected else None
+    def redirects(self) -> Redirects:
+        """What answers redirects; made on the event loop that is running then."""
+        return Redirects(settings.QUEUE_TIMEOUT)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -61,7 +58,7 @@ class Service:
             return
         try:
             status, headers, body = await self.answer(scope, receive)
-        except Left:
+        except ClientGone:
             return
         await send({"type": "http.response.start", "status": status, "headers": headers})
         if not body:
@@ -74,18 +71,18 @@ class Service:
                     await send({"type": "http.response.body", "body": piece, "more_body": more})
 
     async def answer(self, scope: Message, receive: Receive) -> Response:
-        """Return the response to a request; raise Left when the client has left."""
+        """Return the response to a request; raise ClientGone when the client has gone."""
         method, path = scope["method"], scope["path"]
         known: dict[str, Any] = {}
         try:
-            if self.redirects and method == "GET" and (key := key_of(path)):
-                outcome = await self.redirects.answer(scope, key)
+            if (probe := self.probes.get(path)) and method in ("GET", "HEAD"):
+                return finished(scope, await probe())
+            if method == "GET":
+                outcome = await self.redirects.answer(scope)
                 if isinstance(outcome, Response):
                     return finished(scope, outcome)
                 known = outcome
-            elif (probe := self.probes.get(path)) and method in ("GET", "HEAD"):
-                return finished(scope, await probe())
-            bridge = self.metrics if path == "/metrics" else self.django
+            bridge = self.for_metrics if path == "/metrics" else self.django
             return await bridge.answer(scope, receive, **known)
         except Refused as error:
             status, detail = error.args
@@ -94,7 +91,7 @@ class Service:
             return finished(scope, refusal(status, detail, api=is_api(path)))
 
     async def healthz(self) -> Response:
-        self.up = self.up or made("/healthz", {})
+        self.up = self.up or rendered("/healthz", {})
         return self.up
 
     async def readyz(self) -> Response:
@@ -102,7 +99,7 @@ class Service:
         loop = asyncio.get_running_loop()
         if self.look is None or (self.look.done() and loop.time() > self.looked_at + LOOK_HOLDS):
             self.looked_at = loop.time()
-            self.look = loop.run_in_executor(self.thread, made, "/readyz", {})
+            self.look = loop.run_in_executor(self.thread, rendered, "/readyz", {})
         return await asyncio.shield(self.look)
 
 

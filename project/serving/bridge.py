@@ -35,8 +35,8 @@ class Refused(Exception):
     """The request is not passed to Django. The arguments are the status and detail to answer."""
 
 
-class Left(Exception):
-    """The client has left before its whole request arrived."""
+class ClientGone(Exception):
+    """The client has closed the connection before its whole request arrived."""
 
 
 class Bridge:
@@ -57,7 +57,10 @@ class Bridge:
         self.receiving = 0  # bytes of bodies that have not arrived yet
 
     async def answer(self, scope: Message, receive: Receive, **more: object) -> Response:
-        """Return the answer to a request, with `more` in its environ; raise Refused or Left."""
+        """Return the answer to a request, with `more` in its environ.
+
+        Raises Refused or ClientGone.
+        """
         if scope["http_version"] == "1.1" and not any(n == b"host" for n, _ in scope["headers"]):
             raise Refused(*NO_HOST)
         body = await self.in_time(scope, receive)
@@ -66,7 +69,7 @@ class Bridge:
         del environ["asgi.scope"]
         asked = partial(response_of, self.application, environ | more)
         answered = asyncio.get_running_loop().run_in_executor(self.threads, asked)
-        # The client may leave, but the thread becomes free only when it is done.
+        # The client may go, but the thread becomes free only when it is done.
         answered.add_done_callback(lambda _: self.free.release())
         return await asyncio.shield(answered)
 
@@ -110,7 +113,7 @@ class Bridge:
         while more and len(body) <= most:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise Left
+                raise ClientGone
             body += message.get("body", b"")
             more = message.get("more_body", False)
         if b"transfer-encoding" in headers:

@@ -10,72 +10,59 @@ from functools import cache, lru_cache, partial
 from typing import Any, TypeVar
 
 from django.conf import settings
-from django.core.exceptions import ValidationError
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.http.request import split_domain_port, validate_host
-from django.utils.encoding import iri_to_uri
 
 from project.database import greenlets
-from project.database.deadlines import answered_within
+from project.database.deadlines import answered_within, is_closed
 from project.database.nodes_of_keys import Places
 from project.database.prepared import PreparedCursor
 from project.serving.bridge import BUSY, Refused
-from project.serving.responses import Headers, Response, made
-from project.serving.unavailable import is_closed
+from project.serving.responses import Headers, Response, rendered
 from project.serving.waiting_hits import Waiting
-from shorturl import operations
-from shorturl.limits import bans
-from shorturl.links.validators import ascii_url
-from shorturl.models import ShortUrl
-from shorturl.pages.redirect import FOUND, kinds
-from shorturl.visits.classification import visit_of
+from shorturl import following
 
 T = TypeVar("T")
 BODY = "BODY"  # in an environ: the request has a header of a body
 MOST_KEYS = 64  # in one statement
 MOST_HOSTS = 1_000  # remembered results of is_ours()
-MOST_TARGETS = 10_000  # remembered redirects
+MOST_REDIRECTS = 10_000  # remembered
 
 
 class Redirects:
-    """The hits of this process. A hit waits at most `patience` seconds until it is sent.
-
-    The settings that every redirect needs are read once.
-    """
+    """The hits of this process. A hit waits at most `patience` seconds until it is sent."""
 
     def __init__(self, patience: float) -> None:
-        several, often = operations.follow_several, operations.follow_often
+        several: Callable[..., Any] = following.count_several
+        of_key: Callable[..., Any] = following.count_key
         options: dict[str, Any] = {}
         if settings.DATABASE_CITUS:
             places = Places()
-            several, often, options = places.look_up, places.follow_often, {"place": places.of}
+            several, of_key, options = places.look_up, places.count_key, {"place": places.of}
         run = greenlets.Greenlets(session).run
         self.waiting = Waiting(
             partial(run, several),
-            partial(run, often),
+            partial(run, of_key),
             most_keys=MOST_KEYS,
             patience=patience,
             **options,
         )
-        self.records_visits = bool(settings.SHORTURL_VISITS)
-        self.visit_of = partial(visit_of, with_country=bool(settings.SHORTURL_GEOIP))
         self.needs_https = settings.SECURE_SSL_REDIRECT
         told_by: tuple[str, str] | None = settings.SECURE_PROXY_SSL_HEADER
         self.proxy, self.https = told_by or ("", "")
-        names = ["HTTP_HOST", self.proxy]
-        if self.records_visits:
-            names += ["HTTP_USER_AGENT", "HTTP_REFERER"]
-        if settings.SHORTURL_GEOIP:
-            names.append("HTTP_X_FORWARDED_FOR")
+        names = ["HTTP_HOST", self.proxy, *following.headers()]
         self.names = {name[5:].replace("_", "-").lower().encode(): name for name in names}
         self.names |= dict.fromkeys((b"content-length", b"transfer-encoding"), BODY)
 
-    async def answer(self, scope: Mapping[str, Any], key: str) -> Response | dict[str, Any]:
+    async def answer(self, scope: Mapping[str, Any]) -> Response | dict[str, Any]:
         """Return the answer to a GET of a short URL, or an addition to the environ for Django.
 
         The addition tells Django the outcome of the hit. It is empty if no hit was sent. Raises
         Refused when the hit has waited too long.
         """
+        key = following.key_of(scope["path"])
+        if not key:
+            return {}
         environ = self.environ(scope)
         secure = (
             bool(self.proxy) and environ.get(self.proxy, "").split(",")[0].strip() == self.https
@@ -83,20 +70,19 @@ class Redirects:
         refused = self.needs_https and not secure
         if BODY in environ or refused or not is_ours(environ.get("HTTP_HOST", "")):
             return {}
-        visit = kinds.bounded(key, self.visit_of(environ)) if self.records_visits else None
+        hit = following.hit_of(key, environ)
         try:
-            found = await self.waiting.add(key, visit)
+            found = await self.waiting.add(key, hit)
         except TimeoutError as error:
             raise Refused(*BUSY) from error
         except Exception as error:
-            return {FOUND: error}
+            return {following.FOUND: error}
         if found is None:
-            return {FOUND: None}
-        if visit:
-            kinds.add(key, visit)
+            return {following.FOUND: None}
+        following.remember(key, hit)
         _, _, target_url, _ = found
-        redirect = redirect_to(target_url, bans.known.domains, secure=secure)
-        return redirect or {FOUND: ShortUrl(key=key, target_url=target_url)}
+        location = following.location(target_url)
+        return redirect_to(location, secure=secure) if location else {following.FOUND: found}
 
     def environ(self, scope: Mapping[str, Any]) -> dict[str, str]:
         """Return the part of the WSGI environ that a redirect depends on."""
@@ -129,7 +115,6 @@ def session(here: greenlets.OnTheLoop) -> Callable[[Callable[[PreparedCursor], T
             if connection.connection is None:
                 here.in_thread(connection.ensure_connection)
             try:
-                bans.refresh()
                 if cursor is None or cursor.cursor.connection is not connection.connection:
                     cursor = PreparedCursor(connection)
                 return function(cursor)
@@ -149,20 +134,11 @@ def is_ours(host: str) -> bool:
 @cache
 def headers(*, secure: bool) -> Headers:
     """Return the headers of a redirect, without its Location."""
-    found = ShortUrl(key="k", target_url="https://example.com/")
-    redirect = made("/k", {FOUND: found}, secure=secure)
+    found = (1, "k", "https://example.com/", 1)
+    redirect = rendered("/k", {following.FOUND: found}, secure=secure)
     return [each for each in redirect.headers if each[0] != b"location"]
 
 
-@lru_cache(MOST_TARGETS)
-def redirect_to(target_url: str, banned: frozenset[str], *, secure: bool) -> Response | None:
-    """Return the redirect to a target; None for a target that Django refuses."""
-    try:
-        if bans.banned(target_url, banned):
-            return None
-        location = iri_to_uri(ascii_url(target_url))
-    except ValidationError:
-        return None
-    if not location.startswith(("https://", "http://")):
-        return None
+@lru_cache(MOST_REDIRECTS)
+def redirect_to(location: str, *, secure: bool) -> Response:
     return Response(302, [*headers(secure=secure), (b"location", location.encode())])

@@ -1,4 +1,4 @@
-"""Responses of the WSGI application, and responses made once in advance."""
+"""Responses of the WSGI application, and responses rendered once in advance."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -41,7 +41,7 @@ def response_of(application: Callable[..., Iterable[bytes]], environ: dict[str, 
     return Response(status, encoded, body)
 
 
-def made(path: str, known: dict[str, Any], *, secure: bool | None = None) -> Response:
+def rendered(path: str, known: dict[str, Any], *, secure: bool | None = None) -> Response:
     """Return Django's response to a GET of the path with `known` in its environ.
 
     `secure` is whether the GET comes by HTTPS. By default it does if Django requires HTTPS.
@@ -60,4 +60,4 @@ def made(path: str, known: dict[str, Any], *, secure: bool | None = None) -> Res
 @cache
 def refusal(status: HTTPStatus, detail: str, *, api: bool) -> Response:
     """Return the response to a refused request: JSON or a page."""
-    return made("/api/" if api else "/", {REFUSAL: (status, detail)})
+    return rendered("/api/" if api else "/", {REFUSAL: (status, detail)})

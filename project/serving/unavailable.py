@@ -1,12 +1,10 @@
 """The response while the database is down or overloaded: a 503 with Retry-After."""
 
 import logging
-import select
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Any
 
 from django.conf import settings
 from django.db import connections
@@ -32,7 +30,7 @@ def asking_the_database() -> Iterator[None]:
         used = [each for each in connections.all() if not each.in_atomic_block]
         for connection in used:
             # Otherwise the first request of each thread after a restart of PostgreSQL is a 503.
-            if is_closed(connection.connection):
+            if deadlines.is_closed(connection.connection):
                 connection.close()
         try:
             yield
@@ -110,19 +108,3 @@ def refused(request: HttpRequest, status: HTTPStatus, detail: str) -> HttpRespon
     else:
         response["Connection"] = "close"  # the rest of the request may still arrive
     return response
-
-
-def is_closed(connection: Any) -> bool:
-    """Return whether PostgreSQL has closed the idle connection of the driver; None is not closed.
-
-    This asks the kernel, so it takes no round trip. A closed connection has something to read: the
-    server's last message, or the end of the stream. An open idle connection has nothing to read but
-    a rare notice, which costs one more connect.
-    """
-    if connection is None:
-        return False
-    if connection.closed:
-        return True
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    return bool(poll.poll(0))

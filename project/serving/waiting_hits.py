@@ -58,7 +58,7 @@ class Waiting:
         self.waiting: Batch = {}
         self.behind: Batch = {}  # of each key that is under way or left
         # The keys for `alone`, by place; the place that was served last is the last one.
-        self.left: dict[Hashable, deque[str]] = {}
+        self.for_alone: dict[Hashable, deque[str]] = {}
         self.expected = 0  # new hits, until `gathered`
         self.gathered = 0.0
         self.loop = asyncio.get_running_loop()
@@ -72,15 +72,15 @@ class Waiting:
         The future gets the error of the statement, or TimeoutError for a refused hit. A hit whose
         future is cancelled before it is sent is not sent.
         """
-        told: asyncio.Future[Any] = self.loop.create_future()
-        one = (hit, told, self.loop.time())
+        result: asyncio.Future[Any] = self.loop.create_future()
+        one = (hit, result, self.loop.time())
         (self.behind if key in self.behind else self.waiting).setdefault(key, []).append(one)
         self.expected -= 1
         if self.next_look is None:
             self.next_look = self.loop.call_later(self.patience / LOOKS, self.look)
         if self.expected <= 0:  # otherwise begin() is called when the time is over
             self.begin_soon()
-        return told
+        return result
 
     def begin_soon(self) -> None:
         """Send statements after the hits that have arrived by now are read."""
@@ -106,7 +106,7 @@ class Waiting:
                 self.free_together -= 1
                 sent = {key: [hit for hit, _, _ in hits] for key, hits in batch.items()}
                 self.together(sent).add_done_callback(partial(self.end_together, batch))
-        self.begin_left()
+        self.begin_all_alone()
 
     def begin_late(self) -> None:
         """Send statements although fewer hits have arrived than were expected."""
@@ -119,21 +119,21 @@ class Waiting:
             (key,) = self.waiting
             if (place := self.place(key)) is not None:
                 self.behind[key] = self.waiting.pop(key)
-                self.leave(place, key)
+                self.pass_to_alone(place, key)
 
-    def begin_left(self) -> None:
+    def begin_all_alone(self) -> None:
         """Send as many statements for one key as are allowed."""
-        for place in [*self.left]:
+        for place in [*self.for_alone]:
             self.begin_alone(place)
 
     def begin_alone(self, place: Hashable) -> None:
         """Send as many statements for one key at this place as are allowed."""
         most = ALONE if place == EVERYWHERE else SAME_PLACE
-        while place in self.left and self.free_alone and self.under_way[place] < most:
-            left = self.left.pop(place)
-            key = left.popleft()
-            if left:
-                self.left[place] = left
+        while place in self.for_alone and self.free_alone and self.under_way[place] < most:
+            keys = self.for_alone.pop(place)
+            key = keys.popleft()
+            if keys:
+                self.for_alone[place] = keys
             hits, self.behind[key] = still_wanted(self.behind[key]), []
             if hits:
                 self.free_alone -= 1
@@ -143,9 +143,9 @@ class Waiting:
             else:
                 self.release(key)
 
-    def leave(self, place: Hashable, key: str) -> None:
+    def pass_to_alone(self, place: Hashable, key: str) -> None:
         """Leave the hits that are behind a key to `alone`."""
-        self.left.setdefault(place, deque()).append(key)
+        self.for_alone.setdefault(place, deque()).append(key)
 
     def end_together(self, batch: Batch, statement: "asyncio.Future[Mapping[str, Any]]") -> None:
         """Set the results of the counted hits; leave the other keys to `alone`."""
@@ -163,8 +163,8 @@ class Waiting:
                     self.release(key)
                 else:
                     self.behind[key] = hits + self.behind[key]
-                    self.leave(self.place(key), key)
-        self.begin_left()
+                    self.pass_to_alone(self.place(key), key)
+        self.begin_all_alone()
         self.begin_after(answered)
 
     def end_alone(
@@ -185,8 +185,8 @@ class Waiting:
             self.fail(key, hits, error)
         else:
             tell(hits, statement.result())
-            if self.behind[key] and not self.left:
-                self.leave(place, key)
+            if self.behind[key] and not self.for_alone:
+                self.pass_to_alone(place, key)
             else:
                 self.release(key)
         self.begin_after(0 if error else len(hits))
@@ -206,19 +206,19 @@ class Waiting:
 
     def fail(self, key: str, hits: Iterable[Hit], error: BaseException) -> None:
         """Set the error of the hits that were sent, and of the later ones of the key."""
-        for _, told, _ in (*hits, *self.behind.pop(key)):
-            if not told.done():
-                told.set_exception(error)
+        for _, result, _ in (*hits, *self.behind.pop(key)):
+            if not result.done():
+                result.set_exception(error)
 
     def look(self) -> None:
         """Refuse the hits that have waited too long."""
         too_early = self.loop.time() - self.patience
         for hits in chain(self.waiting.values(), self.behind.values()):
-            for _, told, since in hits:
+            for _, result, since in hits:
                 if since > too_early:
                     break
-                if not told.done():
-                    told.set_exception(TimeoutError())
+                if not result.done():
+                    result.set_exception(TimeoutError())
         wait = self.waiting or any(self.behind.values())
         self.next_look = self.loop.call_later(self.patience / LOOKS, self.look) if wait else None
 
@@ -230,6 +230,6 @@ def still_wanted(hits: Iterable[Hit]) -> list[Hit]:
 
 def tell(hits: Sequence[Hit], counted: Sequence[Any]) -> None:
     """Set the results of the first hits, and None for the others."""
-    for number, (_, told, _) in enumerate(hits):
-        if not told.done():
-            told.set_result(counted[number] if number < len(counted) else None)
+    for number, (_, result, _) in enumerate(hits):
+        if not result.done():
+            result.set_result(counted[number] if number < len(counted) else None)

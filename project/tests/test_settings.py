@@ -113,10 +113,17 @@ def test_a_wrong_value_is_refused_by_name_with_an_example(
 
 def test_a_warning_of_a_misspelt_name_has_the_nearest_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_names() == []
-    monkeypatch.setenv("SHORTURL_RESOLVNG", "naive")
+    monkeypatch.setenv("SHORTURL_VISIT", "on")
     (warning,) = check_names()
-    assert warning.msg == "SHORTURL_RESOLVNG is not a setting, and is ignored."
-    assert warning.hint == "The nearest one is SHORTURL_RESOLVING."
+    assert warning.msg == "SHORTURL_VISIT is not a setting, and is ignored."
+    assert warning.hint == "The nearest one is SHORTURL_VISITS."
+
+
+def test_a_setting_of_the_past_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHORTURL_RESOLVING", "naive")
+    (warning,) = check_names()
+    assert warning.msg == "SHORTURL_RESOLVING is not a setting, and is ignored."
+    assert "docs/upgrading.md" in str(warning.hint)
 
 
 def test_no_switch_and_no_number_takes_any_word(load: Load) -> None:

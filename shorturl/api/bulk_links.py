@@ -18,12 +18,12 @@ from shorturl.api.error_responses import RETRY_AFTER, ApiError, describe, fault,
 from shorturl.api.json_body import parse
 from shorturl.api.links import OPTIONAL, RATE_LIMIT, UNREADABLE
 from shorturl.api.schemas import Error, Link, NewLink
+from shorturl.bulk import BULK_MAX, Wanted
 from shorturl.exceptions import LeftOut
 from shorturl.limits import owners, quotas
 from shorturl.links.labels import SEPARATOR
 from shorturl.links.validators import shortened
 from shorturl.models import ShortUrl
-from shorturl.transfer.bulk import BULK_MAX, Wanted
 
 router = Router(tags=["links"])
 

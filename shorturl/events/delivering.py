@@ -16,7 +16,6 @@ from datetime import timedelta
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
-from django.conf import settings
 from django.db import Error, close_old_connections, connection, transaction
 from django.db.models import Exists, F, OuterRef
 from django.utils.encoding import iri_to_uri
@@ -24,7 +23,7 @@ from django.utils.encoding import iri_to_uri
 from shorturl.events.subscribing import MOST
 from shorturl.links.validators import ascii_host
 from shorturl.models import CLOCK, EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription
-from shorturl.strategies.delivering import table as delivering
+from shorturl.strategies.delivering import update_skip_locked
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +86,7 @@ def deliver_next(receiver: Subscription) -> bool:
         tell(receiver, event)
 
     try:
-        return delivering.STRATEGIES[settings.SHORTURL_DELIVERING].function(receiver.pk, send)
+        return update_skip_locked.deliver(receiver.pk, send)
     except (NotDelivered, OSError, HTTPException) as error:
         postpone(taken[-1])
         logger.warning("%s is not delivered to %s: %s", taken[-1], receiver, error)

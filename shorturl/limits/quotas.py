@@ -6,7 +6,6 @@ A spender is a token, an account or, for public creation, the network of an addr
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any, TypeVar
 
 from django.conf import settings
@@ -20,8 +19,6 @@ from shorturl.exceptions import MoreThanQuota, QuotaExceeded, TooManyCreates
 from shorturl.limits.client_address import client_address, hashed_network
 from shorturl.limits.owners import Who
 from shorturl.models import ApiToken, QuotaUsage, ShortUrl
-from shorturl.strategies.spending import table as spending
-from shorturl.strategies.strategy import Strategy
 
 T = TypeVar("T")
 DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)
@@ -89,9 +86,8 @@ def spend(spender: str, create: Callable[[], T], *, links: int = 1) -> T:
     for period, limit, amount in charges:
         if amount > limit:
             raise MoreThanQuota(amount, limit, quotas[period].what)
-    strategy = spending.STRATEGIES[settings.SHORTURL_SPENDING]
     try:
-        return paying(strategy, spender, create, charges)()
+        return reserve(spender, create, charges) if charges else create()
     except QuotaExceeded as error:
         quota, seconds = quotas[error.period], seconds_left(error.period)
         fields = headers(quota, seconds, spender)
@@ -116,22 +112,6 @@ def reuse(
         return short_url, created
 
     return spend(spender, create)
-
-
-def paying(
-    strategy: Strategy[spending.Spend], spender: str, create: Callable[[], T], charges: list[Charge]
-) -> Callable[[], T]:
-    """Return a function that spends the charges and creates; the longest period comes last.
-
-    `reservation` spends all charges in one statement. Any other strategy is called for each one.
-    """
-    if strategy.name == "reservation" and charges:
-        return partial(reserve, spender, create, charges)
-    for period, limit, amount in charges:
-        create = partial(
-            strategy.function, spender, create, limit=limit, period=period, amount=amount
-        )
-    return create
 
 
 def reserve(spender: str, create: Callable[[], T], charges: Sequence[Charge]) -> T:

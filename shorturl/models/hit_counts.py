@@ -10,6 +10,9 @@ EACH_ONCE = "device <> '*'"  # VisitCount.objects.each_once() in SQL
 DIMENSIONS = ("referrer", "browser", "system", "device", "country")
 
 
+Counted = tuple[int, str, str, int]  # id, key, target_url, hits: of a link after its counted hits
+
+
 class Visit(NamedTuple):
     """The kind of a visit; visits/classification.py has the values."""
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import wraps
 from http import HTTPStatus
 
-from django.conf import settings
 from django.core.exceptions import DisallowedRedirect, ValidationError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.template.loader import render_to_string
@@ -12,42 +11,28 @@ from django.utils.cache import patch_vary_headers
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
-from shorturl import operations
+from shorturl import following
 from shorturl.exceptions import Banned, Gone, RowLocked
 from shorturl.limits import bans
 from shorturl.links.validators import ascii_url, target_host
 from shorturl.models import ShortUrl
 from shorturl.pages.error_response import error_response
-from shorturl.visits.cardinality import CardinalityLimit
-from shorturl.visits.classification import visit_of
-
-FOUND = "shorturl.found"  # in the WSGI environ: the outcome of a hit counted before Django
-kinds = CardinalityLimit()
 
 
 def follow(request: HttpRequest, key: str) -> ShortUrl:
-    """Count a hit, and record its visit unless visits are off; raise the errors of resolve().
-
-    The server may have counted the hit before Django. Then FOUND in the WSGI environ is the short
-    URL, an error, or None if no live link has the key.
-    """
-    if FOUND in request.META:
-        outcome = request.META[FOUND]
-        if isinstance(outcome, ShortUrl):
-            return outcome
-        raise outcome or operations.why_not_counted(key)
-    bans.refresh()
-    if not settings.SHORTURL_VISITS:
-        return operations.resolve(key)
-    visit = kinds.bounded(key, visit_of(request.META, with_country=bool(settings.SHORTURL_GEOIP)))
-    short_url = operations.follow(key, visit)
-    kinds.add(key, visit)
-    return short_url
-
-
-def look(key: str) -> ShortUrl:
-    bans.refresh()
-    return operations.look_up(key)
+    """Count a hit, unless the server has counted it before Django; raise its error."""
+    if following.FOUND not in request.META:
+        hit = following.hit_of(key, request.META)
+        short_url = following.follow(key, hit)
+        following.remember(key, hit)
+        return short_url
+    outcome = request.META[following.FOUND]
+    if outcome is None:
+        raise following.why_not_counted(key)
+    if isinstance(outcome, Exception):
+        raise outcome
+    _, _, target_url, _ = outcome
+    return ShortUrl(key=key, target_url=target_url)
 
 
 def answers_dead_ends(
@@ -87,7 +72,7 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
     HEAD does not count. For a link with a limit it does not show the target: a client that has the
     target has used the link. A hit on a banned target counts, because counting reads the target.
     """
-    short_url = follow(request, key) if request.method == "GET" else look(key)
+    short_url = follow(request, key) if request.method == "GET" else following.look_up(key)
     check_ban(short_url)
     response = HttpResponseRedirect(ascii_url(short_url.target_url))
     if request.method == "HEAD" and short_url.max_hits:
@@ -101,7 +86,7 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
 @require_safe
 @answers_dead_ends
 def preview(request: HttpRequest, key: str) -> HttpResponse:
-    short_url = look(key)
+    short_url = following.look_up(key)
     check_ban(short_url)
     context = {"short_url": short_url, "host": target_host(short_url.target_url)}
     return HttpResponse(render_to_string("shorturl/preview.html", context))

@@ -9,6 +9,7 @@ from django.db import connection
 from django.db.backends.utils import CursorWrapper
 from pytest_django import Settings
 
+from shorturl import cluster
 from shorturl.strategies.resolving import in_memory
 from shorturl.tests.callers import bearer
 
@@ -40,3 +41,10 @@ def headers(db: None) -> dict[str, str]:
 def elsewhere(transactional_db: None) -> Iterator[CursorWrapper]:
     with closing(connection.copy()) as other, other.cursor() as cursor:
         yield cursor
+
+
+@pytest.fixture
+def clusters_way(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the statements of a cluster, as if all keys were of one shard."""
+    settings.DATABASE_CITUS = True
+    monkeypatch.setattr(cluster, "by_shard", lambda keys: [keys] if keys else [])

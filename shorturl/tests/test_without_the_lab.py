@@ -45,3 +45,47 @@ def test_without_the_lab(lab: str, printed: str, said: str) -> None:
     )
     assert printed in ended.stdout
     assert said in ended.stderr
+
+
+STARTED = """
+import sys
+import django
+django.setup()
+import project.asgi
+from django.urls import get_resolver
+get_resolver().url_patterns
+from shorturl.management.commands import deliver, roll_up
+print(*(name.removeprefix("shorturl.strategies.") for name in sys.modules
+    if name.startswith("shorturl.strategies.") and name.count(".") == 3))
+"""
+
+
+def test_a_started_service_has_imported_no_wrong_strategy() -> None:
+    """It has those that it runs and no other, and no table."""
+    ended = subprocess.run(
+        [sys.executable, "-c", STARTED],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "project.settings",
+            "SHORTURL_LOCAL": "on",
+            "SHORTURL_LAB": "off",
+            "SHORTURL_LAB_LOAD": "",
+            "DATABASE_URL": "postgres:///unused",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert {*ended.stdout.split()} == {
+        "creating.on_conflict",
+        "delivering.update_skip_locked",
+        "idempotency.advisory_lock",
+        "recording_visits.combined",
+        "recording_visits.one_transaction",
+        "resolving.combined",
+        "reusing.advisory_lock",
+        "rolling_up.batches",
+        "rolling_up.by_key",
+    }

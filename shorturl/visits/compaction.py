@@ -172,7 +172,7 @@ def move(
     """
     spans = [SPANS[into], SPANS[devices or into], devices or into, into]
     values: list[Any] = [key, unit, since, until, bool(devices), BATCH, key, *spans]
-    if settings.SHORTURL_ROLLING_UP != "by_key":
+    if not settings.DATABASE_CITUS:
         with connection.cursor() as cursor:
             cursor.execute(MOVE, values)
             return int(cursor.fetchone()[0])

@@ -4,16 +4,14 @@ Crowded periods are compacted: hours when they are over, days and months when th
 Hours of earlier days that have many rows keep only the rows of the device.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from django.conf import settings
-from django.db import connection
 
+from shorturl import cluster
 from shorturl.models import VisitCount
-from shorturl.strategies.rolling_up import by_key
-from shorturl.strategies.rolling_up import table as rolling_up
 from shorturl.visits import recent
 from shorturl.visits.compaction import compact, downsample, in_batches
 
@@ -23,37 +21,23 @@ ALL = datetime(9999, 1, 1, tzinfo=UTC)
 CALM = 24
 # The hours of today and of this many days before it keep all dimensions.
 DETAILED_DAYS = 1
-BY_SHARD = """
-    SELECT array_agg(key) FROM unnest(%s::text[]) AS key
-    GROUP BY get_shard_id_for_distribution_column(%s::regclass, key)
-"""
 
 
 def roll_up_visits(now: datetime) -> int:
     """Roll up and compact the visits that are due at `now`; return how many rows were taken.
 
     Only whole days and months are rolled up, so no day is stored partly by the hour. Safe at any
-    time, several times at once, and when killed midway: see compact(), and the strategy that the
-    settings choose.
+    time, several times at once, and when killed midway: see compact() and cluster.roll_up().
     """
-    strategy = rolling_up.STRATEGIES[settings.SHORTURL_ROLLING_UP].function
-    if strategy is by_key.roll_up and settings.DATABASE_CITUS:
-        strategy = partial(by_key.roll_up, groups=by_shard)
     # On Citus no statement may lock rows of several shards, and `one_transaction` records visits.
     taken = 0 if settings.DATABASE_CITUS else recent.roll_up()
     for unit, into, before in due(now):
         if unit:
             taken += compact(unit, into, before)
-        taken += in_batches(partial(strategy, unit, into, before))
+        taken += in_batches(partial(cluster.roll_up, unit, into, before))
     this_hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     taken += compact(HOUR, HOUR, this_hour, calm=CALM)
     return taken + downsample(this_hour.replace(hour=0) - timedelta(days=DETAILED_DAYS), calm=1)
-
-
-def by_shard(keys: list[str]) -> Iterable[list[str]]:
-    with connection.cursor() as cursor:
-        cursor.execute(BY_SHARD, [keys, VisitCount._meta.db_table])
-        return [of_shard for (of_shard,) in cursor.fetchall()]
 
 
 def due(now: datetime) -> Iterator[tuple[str | None, str, datetime]]:

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import connection, transaction
 
-from project.database import citus, citus_checks
+from project.database import citus
 from project.management.commands.migrate import NO_TIMEOUTS
 from shorturl.management.database_command import DatabaseCommand
 
@@ -23,19 +23,9 @@ class Command(DatabaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--dry-run", action="store_true", help="only print the SQL")
         parser.add_argument("--undo", action="store_true", help="make plain tables again")
-        parser.add_argument(
-            "--strategies", action="store_true", help="only print which strategies run on Citus"
-        )
 
-    def handle(
-        self, *args: Any, dry_run: bool, undo: bool, strategies: bool, **options: Any
-    ) -> None:
+    def handle(self, *args: Any, dry_run: bool, undo: bool, **options: Any) -> None:
         """Send or print the SQL; raise CommandError, with nothing done, when that fails."""
-        if strategies:
-            if dry_run or undo:
-                raise CommandError("--strategies cannot be used with --dry-run or --undo.")
-            self.print_strategies()
-            return
         if not citus.rows(citus.INSTALLED):
             if not dry_run:
                 why = f", {NO_TABLES}" if undo else f": {TO_HAVE_IT}"
@@ -53,10 +43,3 @@ class Command(DatabaseCommand):
                     cursor.execute(statement)
         if not needed:
             self.stdout.write("Nothing to do.")
-
-    def print_strategies(self) -> None:
-        self.stdout.write("| operation | strategy | on Citus | because |")
-        self.stdout.write("| --- | --- | --- | --- |")
-        for operation, ways in citus_checks.TABLES.items():
-            for name, (how, why) in ways.items():
-                self.stdout.write(f"| {operation} | `{name}` | {how} | {why} |")

@@ -21,18 +21,13 @@ from django.utils import timezone
 from pytest_django import DjangoDbBlocker, Settings
 
 from project.database import citus
-from project.database.citus_checks import (
-    REFUSED,
-    SINGLE_SHARD,
-    TABLES,
-    check_citus,
-    lock_timeouts,
-)
+from project.database.citus_checks import check_citus, lock_timeouts
 from project.database.greenlets import Greenlets
 from project.database.nodes_of_keys import Places
 from project.serving.redirects import session
 from project.serving.waiting_hits import Waiting
 from project.tests.database.citus_walk import walk
+from project.tests.database.citus_ways import REFUSED, SINGLE_SHARD, TABLES
 from shorturl.exceptions import InFlight, QuotaExceeded
 from shorturl.models import IdempotencyRecord, PartialCount, QuotaUsage, ShortUrl, Visit, VisitCount
 from shorturl.strategies.creating import on_conflict
@@ -227,9 +222,8 @@ def fill(keys: list[str], now: datetime) -> int:
     return sum(row.hits for row in rows)
 
 
-def test_a_roll_up(settings: Settings) -> None:
+def test_a_roll_up() -> None:
     """Several at once compact, coarsen and roll up: each visit is there once, in fewer rows."""
-    settings.SHORTURL_ROLLING_UP = "by_key"
     keys, now = [f"rolled-up-{number}" for number in range(3)], timezone.now()
     emptied(*keys)
     # `manage.py roll_up` would move partial counts of other strategies by many keys at once.
@@ -272,9 +266,7 @@ def test_hits_are_collected_by_key_and_node(monkeypatch: pytest.MonkeyPatch) -> 
 
     async def collect() -> None:
         run = Greenlets(session).run
-        waiting = Waiting(
-            partial(run, places.look_up), partial(run, places.follow_often), **options
-        )
+        waiting = Waiting(partial(run, places.look_up), partial(run, places.count_key), **options)
         kinds = [Visit(browser=name) for name in ("Firefox", "Lynx")]
         hits = [waiting.add(each, kinds[n % 2]) for n in range(DUE) for each in keys]
         await asyncio.gather(*hits)

@@ -10,13 +10,13 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, connections
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
-from ruamel.yaml import YAML
 
 from project.database import citus, nodes_of_keys
-from project.database.citus_checks import REFUSED, SINGLE_SHARD, TABLES, check_citus
-from project.tests.conftest import ROOT, Load
+from project.database.citus_checks import check_citus
+from project.tests.conftest import ROOT
 from project.tests.database import citus_walk, on_citus
-from shorturl import operations
+from project.tests.database.citus_ways import TABLES
+from shorturl import following
 from shorturl.strategies.table import STRATEGIES
 from shorturl.tests.callers import with_cursor
 
@@ -37,7 +37,7 @@ def test_on_a_cluster() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_walk_through_the_service_without_a_cluster(settings: Settings) -> None:
-    settings.LOCAL, settings.SHORTURL_VISITS = True, "one_transaction"
+    settings.LOCAL, settings.DATABASE_CITUS = True, True
     citus_walk.walk()
 
 
@@ -49,8 +49,6 @@ def test_a_walk_through_the_service_without_a_cluster(settings: Settings) -> Non
     [
         ([], r"This database has no Citus: .* CREATE EXTENSION citus"),
         (["--undo"], "no Citus, so none of its tables is distributed"),
-        (["--strategies", "--undo"], "--strategies cannot be used with --dry-run or --undo"),
-        (["--strategies", "--dry-run"], "--strategies cannot be used with --dry-run or --undo"),
     ],
 )
 def test_an_impossible_command_is_refused(arguments: list[str], said: str) -> None:
@@ -92,7 +90,6 @@ def cluster(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     monkeypatch.setattr(citus, "is_distributed", lambda: True)
     monkeypatch.setattr(citus, "COORDINATOR", "SELECT")
     settings.DATABASE_CITUS, settings.DATABASE_LOCK_TIMEOUT = True, 0
-    settings.SHORTURL_VISITS, settings.SHORTURL_ROLLING_UP = "one_transaction", "by_key"
 
 
 def found() -> dict[str, str]:
@@ -106,18 +103,13 @@ def test_database_citus_before_distribute(settings: Settings) -> None:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_settings_that_cannot_run_are_refused_and_slow_ones_warned_of(
+def test_settings_that_cannot_run_are_refused(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert found() == {}
-    settings.SHORTURL_REUSING = "serializable"
-    settings.SHORTURL_VISITS = "combined"
     settings.DATABASE_CITUS = False
     monkeypatch.setitem(connections.settings, "replica", connections.settings["default"])
     said = found()
-    assert said["project.E005"].startswith("SHORTURL_REUSING='serializable' cannot run on Citus:")
-    assert said["project.W008"].startswith("SHORTURL_VISITS='combined' is slow on Citus:")
-    assert said["project.W008"].endswith("Faster there: one_transaction.")
     assert "Set DATABASE_CITUS=on." in said["project.E009"]
     assert "project.E007" in said
     monkeypatch.setattr(citus, "COORDINATOR", "SELECT WHERE false")
@@ -148,17 +140,6 @@ def test_every_strategy_has_a_line_in_the_tables() -> None:
     assert {name: sorted(lines) for name, lines in TABLES.items()} == {
         name: sorted(strategies) for name, strategies in STRATEGIES.items()
     }
-
-
-def test_the_profile_chooses_strategies_of_one_node(load: Load) -> None:
-    services = YAML(typ="safe", pure=True).load(ROOT / "docker-compose.yml")["services"]
-    environment = services["citus-web"]["environment"]
-    names = ("DATABASE_CITUS", *map(operations.setting, TABLES))
-    chosen = load(**{name: environment[name] for name in names if name in environment})
-    ways = {name: TABLES[name][chosen[operations.setting(name)]][0] for name in TABLES}
-    assert REFUSED not in ways.values()
-    one_node = ("creating", "resolving", "recording_visits", "rolling_up")
-    assert {ways[operation] for operation in one_node} == {SINGLE_SHARD}
 
 
 # --- The nodes of keys ---------------------------------------------------------------------------
@@ -196,9 +177,9 @@ def test_a_place_is_looked_up_once_and_anew_after_a_failure_and_after_some_time(
     def fail(*_: object) -> None:
         raise IntegrityError
 
-    monkeypatch.setattr(operations, "follow_often", fail)
+    monkeypatch.setattr(following, "count_key", fail)
     with pytest.raises(IntegrityError):
-        with_cursor(known.follow_often, "a", [])
+        with_cursor(known.count_key, "a", [])
     assert (known.of("a"), known.of("bb")) == (None, 2)
     assert looks("a", "bb") == 1
     monkeypatch.setattr(known, "until", time.monotonic() - 1)

@@ -16,7 +16,7 @@ from django.test import Client
 
 from project.observability import log
 from project.observability.request_id import RequestIdFilter, WithRequestId
-from shorturl import operations
+from shorturl import following
 
 FORM = "application/x-www-form-urlencoded"
 Lines = Callable[[], list[str]]
@@ -115,7 +115,7 @@ def test_an_outage_of_the_database_is_one_line(
     def away(*_: object, **__: object) -> None:
         raise OperationalError("refused\n\tIs it running?\n")
 
-    monkeypatch.setattr(operations, "follow", away)
+    monkeypatch.setattr(following, "follow", away)
     monkeypatch.setattr("shorturl.api.links.existing", away)
     monkeypatch.setattr("project.observability.health.MigrationExecutor", away)
     assert client.get(path).status_code == 503

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import OperationalError
 from django.test import Client
 
-from shorturl import operations
+from shorturl import following, operations
 from shorturl.exceptions import RowLocked
 from shorturl.models import CLOCK, ShortUrl, Visit
 
@@ -104,5 +104,5 @@ def test_an_error_of_the_operation(
     def fail(key: str, visit: Visit) -> None:
         raise error
 
-    monkeypatch.setattr(operations, "follow", fail)
+    monkeypatch.setattr(following, "follow", fail)
     assert answer("GET", "/spring") == expected

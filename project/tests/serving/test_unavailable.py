@@ -18,7 +18,7 @@ from django.test import Client
 
 from loadtests.harness.serving import RunningService, serving
 from project.serving import unavailable
-from shorturl import operations
+from shorturl import following
 from shorturl.api import links
 from shorturl.limits import owners
 
@@ -79,7 +79,7 @@ def test_the_api_answers_with_json_and_others_with_a_page(
     client: Client, monkeypatch: pytest.MonkeyPatch, trouble: Any, heading: str, detail: str
 ) -> None:
     """A slow database is busy, and not down."""
-    monkeypatch.setattr(operations, "follow", trouble)
+    monkeypatch.setattr(following, "follow", trouble)
     with transaction.atomic():
         response = client.get("/spring")
         transaction.set_rollback(True)
@@ -97,7 +97,7 @@ def test_the_api_answers_with_json_and_others_with_a_page(
 def test_a_missing_node_is_named_except_by_a_redirect(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "follow", node_down)
+    monkeypatch.setattr(following, "follow", node_down)
     monkeypatch.setattr(owners, "visible_to", node_down)
     for path, named in (("/spring", False), ("/spring/stats", True), ("/api/links/spring", True)):
         with transaction.atomic():

@@ -82,7 +82,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Test], None]]:
         assert not each.open
         assert not each.waiting.waiting
         assert not each.waiting.behind  # no key without hits is remembered
-        assert not each.waiting.left
+        assert not each.waiting.for_alone
         assert each.waiting.free_together == TOGETHER
         assert each.waiting.free_alone == ALONE
         assert not +each.waiting.under_way

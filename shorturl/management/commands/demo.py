@@ -12,10 +12,10 @@ from django.db.backends.postgresql.psycopg_any import sql
 from django.utils import timezone
 from tqdm import tqdm  # type: ignore[import-untyped]
 
+from shorturl import bulk
 from shorturl.management.database_command import DatabaseCommand, user_of
 from shorturl.management.demo_links import DAYS, LINKS, DemoLink, visits
 from shorturl.models import ShortUrl, ShortUrlQuerySet, VisitCount
-from shorturl.transfer import bulk
 
 COLUMNS = [each.column for each in VisitCount._meta.concrete_fields if not each.primary_key]
 # All visits of a link; bulk_create() takes four times as long.

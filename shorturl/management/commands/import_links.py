@@ -16,10 +16,10 @@ from django.db import DatabaseError, OperationalError, connection
 from django.utils import timezone
 from tqdm import tqdm  # type: ignore[import-untyped]
 
+from shorturl import bulk
 from shorturl.links.validators import shortened
 from shorturl.management.database_command import database_error
 from shorturl.models import ShortUrl
-from shorturl.transfer import bulk
 from shorturl.transfer.link_files import FORMATS, csv_records, format_of, json_records, row
 
 MOST_SHOWN = 100  # refused lines; further ones are only counted

@@ -40,9 +40,9 @@ STRATEGIES: dict[str, Strategy[Create]] = table(
     Strategy("get_or_create", get_or_create.create, WRONG, "–",
         "Django's idiom without a look at `created`: another user's link, silently"),
     Strategy("timestamp_key", timestamp_key.create, WRONG, "–",
-        "the clock as the key", draws_keys=False),
+        "the clock as the key"),
     Strategy("advisory_lock", advisory_lock.create, RIGHT, "–",
         "lock the key, not the table"),
     Strategy("permuted_sequence", permuted_sequence.create, RIGHT, "–",
-        "no collision by construction: a sequence, shuffled", draws_keys=False),
+        "no collision by construction: a sequence, shuffled"),
 )

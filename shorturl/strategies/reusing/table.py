@@ -31,5 +31,5 @@ STRATEGIES: dict[str, Strategy[Reuse]] = table(
     Strategy("advisory_lock", advisory_lock.reuse, RIGHT, "–",
         "lock the target by name"),
     Strategy("serializable", serializable.reuse, RIGHT, "–",
-        "let PostgreSQL refuse the second one, and try again", nests=False),
+        "let PostgreSQL refuse the second one, and try again"),
 )

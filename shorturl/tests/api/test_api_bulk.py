@@ -10,11 +10,11 @@ from pytest_django import Settings
 
 from shorturl import operations
 from shorturl.api import bulk_links
+from shorturl.bulk import BULK_MAX
 from shorturl.links.validators import TARGET_URL_MAX_LENGTH
 from shorturl.models import ShortUrl
 from shorturl.pages import views
 from shorturl.tests.callers import JSON, OTHER, TARGET
-from shorturl.transfer.bulk import BULK_MAX
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 

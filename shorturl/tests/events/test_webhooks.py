@@ -19,7 +19,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from pginterleave import Outcome, explore
-from shorturl import operations
+from shorturl import following, operations
 from shorturl.events.delivering import Deliverer, deliver_next, postpone, tell_expiries
 from shorturl.events.subscribing import TRIGGERS, subscribe, unsubscribe
 from shorturl.models import EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription, Visit
@@ -49,21 +49,21 @@ def triggers() -> int:
 
 def test_each_change_writes_its_event_while_there_is_a_subscription() -> None:
     operations.create(TARGET, key="before", max_hits=1)
-    operations.follow("before", Visit())
+    following.follow("before", Visit())
     assert (LinkEvent.objects.count(), triggers()) == (0, 0)
     subscribe(URL)
     operations.create(TARGET, key="a", max_hits=2)
     operations.change(links(), target_url=f"{TARGET}new")
     operations.change(links(), target_url=f"{TARGET}new")  # changes nothing
     edited, used_up = "link.edited", "link.used_up"
-    operations.follow("a", Visit())
+    following.follow("a", Visit())
     with transaction.atomic():  # an edit can use a link up, and a rollback leaves no event
         operations.change(links(), max_hits=1)
         assert told() == ["link.created", edited, edited, used_up]
         transaction.set_rollback(True)
-    operations.follow("a", Visit())
+    following.follow("a", Visit())
     operations.change(links(), max_hits=3)
-    operations.resolve("a")
+    following.follow("a", None)
     links().delete()
     assert told() == ["link.created", edited, used_up, edited, used_up, "link.deleted"]
     assert LinkEvent.objects.filter(type=used_up).latest("id").data["max_hits"] == 3

@@ -13,8 +13,7 @@ from django.db import connection
 from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains
 
-from project.serving.redirects import redirect_to
-from shorturl import operations
+from shorturl import following, operations
 from shorturl.limits import bans
 from shorturl.models import ShortUrl
 from shorturl.tests.callers import TARGET, change, create, fields, run, text
@@ -73,8 +72,7 @@ def test_the_host_is_parsed_as_a_browser_does() -> None:
         "https://192.0.2.2/": False,
     }.items():
         assert bool(bans.banned(target_url, domains)) is is_banned, target_url
-        redirect = redirect_to(target_url, domains, secure=False)
-        assert (redirect is None) is is_banned, target_url
+        assert (following.location_unless(domains, target_url) is None) is is_banned, target_url
 
 
 def test_a_banned_target_is_refused_everywhere(
@@ -144,7 +142,7 @@ def test_the_bans_are_read_again_when_the_cache_is_old(ban: Ban) -> None:
     first = bans.known
     with pytest.raises(ValidationError, match="which is banned here"):
         bans.validate_not_banned(BANNED)
-    assert bans.known.domains is first.domains  # the key of the cache of redirect_to()
+    assert bans.known.domains is first.domains  # the key of the cache of location()
     ban("--lift", "banned.example")
     bans.HOLDS = 60
     bans.refresh()

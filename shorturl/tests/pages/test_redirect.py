@@ -7,10 +7,9 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from pytest_django import Settings
 from pytest_django.asserts import assertContains
 
-from shorturl import operations
+from shorturl import following, operations
 from shorturl.models import CLOCK, RecordedVisits, ShortUrl
 
 TARGET_URL = "https://example.com/a/long/page?q=1#part"
@@ -98,8 +97,8 @@ def test_a_link_that_is_live_again_by_the_second_query(
         ShortUrl.objects.filter(pk=used.pk).update(max_hits=2)
         return look_up(key)
 
-    look_up = operations.look_up
-    monkeypatch.setattr(operations, "look_up", raised_meanwhile)
+    look_up = following.look_up
+    monkeypatch.setattr(following, "look_up", raised_meanwhile)
     assert client.get("/once").status_code == 503
     assert client.get("/once").status_code == 302
 
@@ -109,13 +108,3 @@ def test_location_is_encoded_as_in_a_browser(client: Client) -> None:
         operations.create(target_url, key=f"idn{number}")
         assert client.get(f"/idn{number}")["Location"] == location
         assert ShortUrl.objects.get(key=f"idn{number}").target_url == target_url
-
-
-def test_contention_is_a_503(
-    client: Client, short_url: ShortUrl, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings.SHORTURL_RESOLVING, settings.SHORTURL_VISITS = "compare_and_swap", ""
-    monkeypatch.setattr("shorturl.strategies.resolving.compare_and_swap.ATTEMPTS", 0)
-    response = client.get("/spring")
-    assertContains(response, "Too many requests follow this short URL", status_code=503)
-    assert response["Retry-After"] == "1"

@@ -204,7 +204,7 @@ def test_the_hits_that_are_not_recorded(client: Client, record: Record) -> None:
 
 def test_the_page_without_visits(client: Client, short_url: ShortUrl, settings: Settings) -> None:
     assertContains(client.get("/spring/stats"), "No visit is recorded yet.")
-    settings.SHORTURL_VISITS = ""
+    settings.SHORTURL_VISITS = False
     assertContains(client.get("/spring/stats"), "Visits are not recorded at present")
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,12 +10,10 @@ from django.db import OperationalError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 from pytest_django import Settings
 
-from shorturl import operations
+from shorturl import following
 from shorturl.exceptions import RowLocked
-from shorturl.models import CLOCK, ShortUrl, Visit
+from shorturl.models import CLOCK, Counted, ShortUrl, Visit
 from shorturl.strategies.resolving import combined
-from shorturl.strategies.resolving import table as resolving
-from shorturl.strategies.strategy import Counted
 from shorturl.tests.callers import closing_connection, with_cursor
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -80,30 +77,25 @@ def test_count_skips_a_locked_row_and_resolve_waits_for_it() -> None:
             with connection.cursor() as cursor:
                 cursor.execute("SET lock_timeout = '10ms'")
             with pytest.raises(RowLocked):
-                with_cursor(operations.follow_often, "a", [Visit()])
+                with_cursor(following.count_key, "a", [Visit()])
 
         in_another_session(impatient)
     assert counters() == {"a": 0, "b": 1}
 
 
-@pytest.mark.parametrize("visits", ["combined", ""])
-def test_hits_are_counted_up_to_the_limit(visits: str, settings: Any) -> None:
+@pytest.mark.parametrize("visits", [True, False])
+def test_hits_are_counted_up_to_the_limit(visits: bool, settings: Any) -> None:
     settings.SHORTURL_VISITS = visits
     visit = Visit(browser="Firefox")
     make(hot=0)
     ShortUrl.objects.update(max_hits=3)
-    assert [row[3] for row in with_cursor(operations.follow_often, "hot", [visit] * 2)] == [2, 2]
-    assert [row[2:] for row in with_cursor(operations.follow_often, "hot", [visit] * 3)] == [
+    assert [row[3] for row in with_cursor(following.count_key, "hot", [visit] * 2)] == [2, 2]
+    assert [row[2:] for row in with_cursor(following.count_key, "hot", [visit] * 3)] == [
         ("https://hot.example/", 3)
     ]
-    assert with_cursor(operations.follow_often, "hot", [visit]) == []
-    assert with_cursor(operations.follow_often, "none", [visit] * 2) == []
+    assert with_cursor(following.count_key, "hot", [visit]) == []
+    assert with_cursor(following.count_key, "none", [visit] * 2) == []
     assert counters() == {"hot": 3}
-
-
-def test_a_strategy_without_count_omits_all_keys(settings: Any) -> None:
-    settings.SHORTURL_VISITS, settings.SHORTURL_RESOLVING = "", "update_returning"
-    assert with_cursor(operations.follow_several, {"hot": [Visit()]}) == {}
 
 
 def test_an_error_other_than_a_lock_timeout_is_raised() -> None:
@@ -111,7 +103,7 @@ def test_an_error_other_than_a_lock_timeout_is_raised() -> None:
         raise OperationalError("gone")
 
     with connection.execute_wrapper(fail), pytest.raises(OperationalError, match="gone"):
-        with_cursor(operations.follow_often, "hot", [Visit()])
+        with_cursor(following.count_key, "hot", [Visit()])
 
 
 def test_statements_that_name_keys_in_opposite_orders_do_not_deadlock() -> None:
@@ -134,7 +126,7 @@ def test_counted_hits_are_answered_although_a_later_one_fails(
     monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     """One hit is counted, and then the database is unavailable."""
-    settings.SHORTURL_VISITS, settings.SHORTURL_RESOLVING = "", "combined"
+    settings.SHORTURL_VISITS = False
     ShortUrl.objects.create(key="two", target_url="https://two.example/", max_hits=2)
     calls = []
 
@@ -142,9 +134,9 @@ def test_counted_hits_are_answered_although_a_later_one_fails(
         calls.append(hits)
         if len(calls) > 2:
             raise OperationalError("server closed the connection unexpectedly")
-        return combined.count_one(key, hits, cursor)
+        return count_one(key, hits, cursor)
 
-    failing = replace(resolving.STRATEGIES["combined"], count_one=fails_later)
-    monkeypatch.setitem(resolving.STRATEGIES, "combined", failing)
-    assert [row[3] for row in with_cursor(operations.follow_often, "two", [Visit()] * 3)] == [1]
+    count_one = combined.count_one
+    monkeypatch.setattr(combined, "count_one", fails_later)
+    assert [row[3] for row in with_cursor(following.count_key, "two", [Visit()] * 3)] == [1]
     assert calls == [3, 1, 1]

@@ -7,21 +7,19 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from pginterleave import explore
-from shorturl import operations
+from shorturl import bulk, operations
 from shorturl.links import keys
 from shorturl.models import ShortUrl
 from shorturl.strategies.creating import permuted_sequence, timestamp_key
 from shorturl.strategies.creating.table import STRATEGIES, Create
 from shorturl.strategies.strategy import Strategy
 from shorturl.tests.callers import each
-from shorturl.transfer import bulk
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+DRAW_NO_KEYS = ("timestamp_key", "permuted_sequence")
 PERSISTENT = [
-    one
-    for one in STRATEGIES.values()
-    if one.draws_keys and one.name not in ("naive", "get_or_create")
+    one for one in STRATEGIES.values() if one.name not in (*DRAW_NO_KEYS, "naive", "get_or_create")
 ]
 MINE, YOURS = "https://mine.example/", "https://yours.example/"
 
@@ -63,7 +61,7 @@ def test_returns_the_new_short_url_with_all_values_of_the_insert(
             assert (this.pk, this.created_at) == (stored.pk, stored.created_at)
             assert (this.target_url, this.deleted_at) == (MINE, None)
             assert (this.owner_id, this.hits) == (values.get("owner_id"), values.get("hits", 0))
-            assert (this.key == "free") is strategy.draws_keys
+            assert (this.key == "free") is (strategy.name not in DRAW_NO_KEYS)
         assert not [query for query in sent if "UPDATE" in query["sql"]]
 
 
@@ -108,9 +106,7 @@ def test_another_violation_is_raised_and_not_retried(strategy: Strategy[Create])
     assert sum("INSERT" in query["sql"] for query in sent) == 1
 
 
-def test_a_bulk_beside_a_create_with_advisory_lock(settings: Settings) -> None:
-    """The bulk does not take the advisory lock."""
-    settings.SHORTURL_CREATING = "advisory_lock"
+def test_a_bulk_beside_a_create() -> None:
     explore(
         [
             lambda: operations.create(MINE, key="wanted"),

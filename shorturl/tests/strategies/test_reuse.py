@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains
 
-from shorturl import operations
+from shorturl import following, operations
 from shorturl.models import ShortUrl
 from shorturl.strategies.reusing.table import STRATEGIES, Reuse
 from shorturl.strategies.strategy import Strategy
@@ -36,7 +36,7 @@ def test_the_callers_own_live_link(client: Client, headers: dict[str, str], owne
     operations.create(TARGET)
     first = create(client, BODY, headers=headers)
     assert (first.status_code, ShortUrl.objects.count()) == (201, 3)
-    operations.resolve(first.json()["key"])
+    following.follow(first.json()["key"], None)
     again = create(client, BODY, headers=headers)
     assert (again.status_code, again["Location"]) == (200, first["Location"])
     assert again.json() == {**first.json(), "hits": 1}

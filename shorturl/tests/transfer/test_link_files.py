@@ -14,11 +14,10 @@ from django.core.management.base import CommandError
 from django.db import OperationalError, connection
 from django.db.backends.utils import CursorWrapper
 
-from shorturl import operations
+from shorturl import bulk, following
+from shorturl.bulk import BULK_MAX
 from shorturl.management.commands import export_links
 from shorturl.models import PartialCount, ShortUrl
-from shorturl.transfer import bulk
-from shorturl.transfer.bulk import BULK_MAX
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -70,7 +69,7 @@ def test_export_and_import(kind: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert stored() == before
     assert (before["k4"]["hits"], before["k3"]["deleted_at"] is None) == (7, False)
 
-    operations.resolve("k5")
+    following.follow("k5", None)
     ShortUrl.objects.filter(key="k6").delete()
     after = stored()
     again = "0 links imported, 21 existed already, 0 lines not imported.\n"
@@ -301,7 +300,7 @@ def test_an_interrupted_import_can_be_repeated(
         code, _, errors = transferred("import_links", path)
     said = "The database: server closed the connection. 2,000 links imported, 0 existed already"
     assert (code, errors.startswith(said)) == (2, True)
-    operations.resolve("k00000")
+    following.follow("k00000", None)
     ShortUrl.objects.filter(key="k00001").delete()
     assert ShortUrl.objects.count() == 2 * BULK_MAX
     again = "1,500 links imported, 2,000 existed already, 0 lines not imported.\n"

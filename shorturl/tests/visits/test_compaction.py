@@ -13,7 +13,6 @@ from django.db.models import F, Sum
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from pytest_django import Settings
 
 from shorturl.models import ShortUrl, Visit, VisitCount
 from shorturl.models.hit_counts import ANY
@@ -121,11 +120,12 @@ def test_what_is_shown_stays_from_hours_to_months(
     seed: int,
     link: ShortUrl,
     client: Client,
-    settings: Settings,
+    request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also after visits of an hour or a day that is already compacted; by both strategies."""
-    settings.SHORTURL_ROLLING_UP = "by_key" if seed % 2 else "batches"
+    """Also after visits of an hour or a day that is already compacted; also on a cluster."""
+    if seed % 2:
+        request.getfixturevalue("clusters_way")
     monkeypatch.setattr(compaction, "CROWDED", 10)
     random = Random(seed)
     record_at_random(link, random, 150)

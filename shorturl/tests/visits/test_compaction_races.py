@@ -20,12 +20,12 @@ FIREFOX, CHROME = Visit("a.example", "Firefox"), Visit("b.example", "Chrome")
 
 
 @pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
-@pytest.mark.parametrize("strategy", ["batches", "by_key"])
+@pytest.mark.parametrize("on_citus", [False, True])
 @pytest.mark.parametrize(("into", "devices"), [("h", ""), ("d", "h")])
 def test_a_compaction_beside_visits_and_another_compaction(
-    into: str, devices: str, strategy: str, number: int, settings: Settings
+    into: str, devices: str, on_citus: bool, number: int, settings: Settings
 ) -> None:
-    settings.SHORTURL_ROLLING_UP = strategy
+    settings.DATABASE_CITUS = on_citus
 
     def compacted() -> int:
         # The clock is read here, because an hour may end during the exploration.

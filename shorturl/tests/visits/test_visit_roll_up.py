@@ -42,9 +42,12 @@ def rows() -> list[tuple[str, str, int]]:
     return [(each.unit or "-", f"{each.starts_at:%Y-%m-%d %H}", each.hits) for each in found]
 
 
-@pytest.mark.parametrize("strategy", ["batches", "by_key"])
-def test_hours_become_days_and_days_months(strategy: str, settings: Settings) -> None:
-    settings.SHORTURL_ROLLING_UP = strategy
+@pytest.mark.parametrize("on_citus", [False, True])
+def test_hours_become_days_and_days_months(
+    on_citus: bool, settings: Settings, request: pytest.FixtureRequest
+) -> None:
+    if on_citus:
+        request.getfixturevalue("clusters_way")
     settings.SHORTURL_VISITS_HOURLY_DAYS, settings.SHORTURL_VISITS_DAILY_DAYS = 10, 40
     midnight = NOW.replace(hour=0, minute=0)
     add(None, NOW.replace(minute=0))
@@ -170,7 +173,7 @@ def test_it_skips_locked_rows(strategy: ModuleType, elsewhere: CursorWrapper) ->
 def test_a_session_killed_between_two_statements_has_moved_nothing(
     name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.SHORTURL_ROLLING_UP = "by_key"
+    settings.DATABASE_CITUS = True
     monkeypatch.setattr(compaction, "CROWDED", 1)
     for browser in ("Firefox", "Lynx"):
         add("h", NOW - timedelta(days=1), browser=browser)

@@ -8,10 +8,9 @@ from django.db.models import Sum
 from django.test import Client
 from pytest_django import Settings
 
-from shorturl import operations
+from shorturl import following, operations
 from shorturl.models import RecordedVisits, Visit
 from shorturl.models.hit_counts import ANY
-from shorturl.pages import redirect
 from shorturl.visits import cardinality, geoip
 from shorturl.visits.cardinality import CardinalityLimit
 from shorturl.visits.classification import families_of, kind_of, referrer_of, valid_host, visit_of
@@ -106,7 +105,7 @@ def test_the_caches_keep_the_host_of_a_referrer_alone() -> None:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cardinality, "MOST_OF_A_LINK", 3)
-    monkeypatch.setattr(redirect, "kinds", CardinalityLimit())
+    monkeypatch.setattr(following, "kinds", CardinalityLimit())
 
 
 @pytest.mark.django_db

@@ -5,13 +5,13 @@ from typing import Any
 from django.db import DatabaseError, OperationalError, transaction
 from django.db.backends.postgresql.psycopg_any import errors
 
-from shorturl import operations
 from shorturl.models import ShortUrl
+from shorturl.strategies.resolving import update_returning
 
 
 def both(first, second):
     with transaction.atomic():
-        return operations.resolve(first), operations.resolve(second)
+        return update_returning.resolve(first), update_returning.resolve(second)
 
 
 # Right ones.
@@ -19,7 +19,7 @@ def both(first, second):
 
 def in_one_order(first, second):
     with transaction.atomic():
-        found = [(key, operations.resolve(key)) for key in sorted((first, second))]
+        found = [(key, update_returning.resolve(key)) for key in sorted((first, second))]
     by_key = dict(found)
     return by_key[first], by_key[second]
 
@@ -27,7 +27,7 @@ def in_one_order(first, second):
 def locked_in_one_order(first, second):
     with transaction.atomic():
         [*ShortUrl.objects.select_for_update().filter(key__in=[first, second]).order_by("key")]
-        return operations.resolve(first), operations.resolve(second)
+        return update_returning.resolve(first), update_returning.resolve(second)
 
 
 def tried_again(first, second):
@@ -47,21 +47,21 @@ RIGHT: list[Any] = [in_one_order, tried_again, locked_in_one_order]
 
 
 def no_transaction(first, second):
-    return operations.resolve(first), operations.resolve(second)
+    return update_returning.resolve(first), update_returning.resolve(second)
 
 
 def caught_inside(first, second):
     with transaction.atomic():
-        one = operations.resolve(first)
+        one = update_returning.resolve(first)
         try:
-            return one, operations.resolve(second)
+            return one, update_returning.resolve(second)
         except OperationalError:
-            return one, operations.resolve(second)
+            return one, update_returning.resolve(second)
 
 
 def in_the_wrong_order(first, second):
     with transaction.atomic():
-        return [operations.resolve(key) for key in sorted((first, second))]
+        return [update_returning.resolve(key) for key in sorted((first, second))]
 
 
 # Earlier tests accepted these.
@@ -69,13 +69,13 @@ def in_the_wrong_order(first, second):
 
 def the_same_key_once(first, second):
     with transaction.atomic():
-        found = {key: operations.resolve(key) for key in sorted({first, second})}
+        found = {key: update_returning.resolve(key) for key in sorted({first, second})}
     return found[first], found[second]
 
 
 def on_hashes(first, second):
     with transaction.atomic():
-        found = [(key, operations.resolve(key)) for key in sorted((first, second), key=hash)]
+        found = [(key, update_returning.resolve(key)) for key in sorted((first, second), key=hash)]
     return dict(found)[first], dict(found)[second]
 
 
@@ -97,14 +97,14 @@ def tries_for_ever(first, second):
 def half_is_enough(first, second):
     one, other = sorted((first, second))
     with transaction.atomic():
-        found = {one: operations.resolve(one)}
+        found = {one: update_returning.resolve(one)}
         try:
             with transaction.atomic():
-                found[other] = operations.resolve(other)
+                found[other] = update_returning.resolve(other)
         except ShortUrl.DoesNotExist:
             found[other] = found[one]
         if one == other:
-            operations.resolve(one)
+            update_returning.resolve(one)
     return found[first], found[second]
 
 

@@ -8,10 +8,10 @@ from django.db import transaction
 
 from pginterleave import Outcome, explore
 from shorturl import operations
+from shorturl.bulk import Wanted, create_many
 from shorturl.exceptions import KeySpaceExhausted, KeyTaken, LeftOut, ShortUrlError
 from shorturl.models import ShortUrl
 from shorturl.tests.callers import only_link
-from shorturl.transfer.bulk import Wanted, create_many
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -1,0 +1,162 @@
+"""Following a link: count the hit, and record its visit.
+
+A redirect comes here from the event loop, where one statement counts all hits that wait, or from
+Django's view, where each hit has its own. A hit is its Visit; None with SHORTURL_VISITS=off.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import OperationalError
+from django.db.backends.utils import CursorWrapper
+from django.utils.encoding import iri_to_uri
+
+from shorturl import cluster
+from shorturl.exceptions import RowLocked
+from shorturl.limits import bans
+from shorturl.links.keys import key_of as key_of
+from shorturl.links.validators import ascii_url
+from shorturl.models import Counted, LinkState, ShortUrl, Visit
+from shorturl.outages import LOCK_NOT_AVAILABLE, driver_error
+from shorturl.strategies.resolving import combined as without_visits
+from shorturl.visits.cardinality import CardinalityLimit
+from shorturl.visits.classification import visit_of
+
+# In the WSGI environ: the outcome of a hit that was counted before Django. It is what was counted,
+# an error, or None if no live link has the key.
+FOUND = "shorturl.found"
+MOST_TARGETS = 10_000  # remembered results of location()
+
+kinds = CardinalityLimit()
+
+
+def headers() -> list[str]:
+    """Return the names in the WSGI environ on which a visit depends."""
+    names = ["HTTP_USER_AGENT", "HTTP_REFERER"] if settings.SHORTURL_VISITS else []
+    return names + (["HTTP_X_FORWARDED_FOR"] if settings.SHORTURL_GEOIP else [])
+
+
+def hit_of(key: str, environ: Mapping[str, Any]) -> Visit | None:
+    """Return the hit of a request by its WSGI environ."""
+    if not settings.SHORTURL_VISITS:
+        return None
+    return kinds.bounded(key, visit_of(environ, with_country=bool(settings.SHORTURL_GEOIP)))
+
+
+def remember(key: str, hit: Visit | None) -> None:
+    """Count the kind of a recorded visit for the cardinality limit."""
+    if hit:
+        kinds.add(key, hit)
+
+
+def count_several(
+    hits: Mapping[str, Sequence[Visit | None]], cursor: CursorWrapper
+) -> dict[str, Counted]:
+    """Count the hits of several keys in one statement, which waits for no link.
+
+    Return the link by key, with the number of its last hit, for the keys that are counted. For the
+    other keys call count_key().
+    """
+    bans.refresh()
+    if settings.SHORTURL_VISITS:
+        several: dict[str, Counted] = cluster.recording().count(hits, cursor)
+        return several
+    return without_visits.count({key: len(of_key) for key, of_key in hits.items()}, cursor)
+
+
+def count_key(key: str, hits: Sequence[Visit | None], cursor: CursorWrapper) -> list[Counted]:
+    """Count the hits of one key; return the link for each counted one, with the last number.
+
+    One statement counts all of them. If fewer uses are left, one statement counts each hit until no
+    use is left.
+
+    Raises RowLocked when another transaction keeps the row locked.
+    """
+    bans.refresh()
+    try:
+        if settings.SHORTURL_VISITS:
+            found = cluster.recording().count_one(key, hits, cursor)
+        else:
+            found = without_visits.count_one(key, len(hits), cursor)
+    except OperationalError as error:
+        raise locked(key, error) from error
+    if found:
+        return [found] * len(hits)
+    if len(hits) == 1:
+        return []
+    counted: list[Counted] = []
+    for hit in hits:
+        try:
+            one = count_key(key, [hit], cursor)
+        except Exception:
+            if not counted:
+                raise
+            break  # the counted hits are committed, and must be answered
+        if not one:
+            break
+        counted += one
+    return counted
+
+
+def follow(key: str, hit: Visit | None) -> ShortUrl:
+    """Count one hit by a statement of its own; return the short URL of `key`.
+
+    Raises ShortUrl.DoesNotExist when no short URL has the key, or it was deleted; ShortUrl.Gone
+    when it has expired or is used up; RowLocked when another transaction keeps the row locked.
+    """
+    bans.refresh()
+    if hit:
+        return counted_by(lambda key: cluster.recording().record(key, hit), key)
+    return counted_by(without_visits.resolve, key)
+
+
+def counted_by(function: Callable[[str], ShortUrl], key: str) -> ShortUrl:
+    """Count a hit by the function of a strategy; raise the errors of follow()."""
+    try:
+        return function(key)
+    except ShortUrl.DoesNotExist:
+        raise why_not_counted(key) from None
+    except OperationalError as error:
+        raise locked(key, error) from error
+
+
+def locked(key: str, error: OperationalError) -> Exception:
+    """Return RowLocked for an error of a row that stays locked, and any other error itself."""
+    return RowLocked(key) if driver_error(error, LOCK_NOT_AVAILABLE) else error
+
+
+def why_not_counted(key: str) -> Exception:
+    """Return the error to raise for a hit that found no live link."""
+    try:
+        look_up(key)
+    except Exception as error:
+        return error
+    return ShortUrl.Contended(key, attempts=1)  # the link has become live meanwhile
+
+
+def look_up(key: str) -> ShortUrl:
+    """Return the short URL of `key` without counting a hit; raise the errors of follow()."""
+    bans.refresh()
+    short_url = ShortUrl.objects.with_state().get(key=key, deleted_at=None)
+    if short_url.state != LinkState.LIVE:
+        raise ShortUrl.Gone(key, short_url.state)
+    return short_url
+
+
+def location(target_url: str) -> str | None:
+    """Return the Location of a redirect; None for a target that Django has to refuse."""
+    return location_unless(bans.known.domains, target_url)
+
+
+@lru_cache(MOST_TARGETS)
+def location_unless(banned: frozenset[str], target_url: str) -> str | None:
+    try:
+        if bans.banned(target_url, banned):
+            return None
+        found = iri_to_uri(ascii_url(target_url))
+    except ValidationError:
+        return None
+    return found if found.startswith(("https://", "http://")) else None
