@@ -4,13 +4,11 @@ import builtins
 import os
 import sys
 import threading
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import override_settings
 
 from lab.exercises.judging import LIMITS, judged
 from pginterleave.pytest_plugin import Interleave
@@ -19,12 +17,11 @@ HERE = str(Path(__file__).parent)
 
 
 @pytest.fixture
-def interleave(interleave: Interleave, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def interleave(interleave: Interleave, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Explore with limits, because a solution may never end.
 
     The processes are threads. hash() and os.getpid() differ between them, as between processes of
-    the operating system. The strategy of operations.resolve() is `update_returning`, because
-    `combined` would share batches among threads.
+    the operating system.
     """
     interleave.defaults |= LIMITS
     own_hash, own_pid = builtins.hash, os.getpid
@@ -40,5 +37,4 @@ def interleave(interleave: Interleave, monkeypatch: pytest.MonkeyPatch) -> Itera
 
     monkeypatch.setattr(builtins, "hash", hashed)
     monkeypatch.setattr(os, "getpid", lambda: own_pid() + seed())
-    with override_settings(SHORTURL_RESOLVING="update_returning"):
-        yield partial(judged, interleave)
+    return partial(judged, interleave)

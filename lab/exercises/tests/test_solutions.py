@@ -15,12 +15,9 @@ from pginterleave.pytest_plugin import Interleave
 EXERCISES = {
     "resolve": "resolve",
     "create": "create",
-    "schedule": "schedule",
     "reuse": "reuse",
     "quota": "spend",
-    "crossed_locks": "resolve_both",
     "deliver": "deliver",
-    "retry": "retried",
 }
 # A busy machine takes longer for a step, which must not refuse a solution.
 LIMITS = {**judging.LIMITS, "step_timeout": 15.0}
