@@ -23,8 +23,9 @@ from shorturl.strategies.creating import timestamp_key
 
 TEXT = (ROOT / "docs" / "races.md").read_text()
 MATRIX, THREE = TEXT.split("<!-- [[[end]]] -->")[0], TEXT.split("\n## With three processes\n")[1]
-AT_EACH_LEVEL = (ROOT / "docs" / "isolation-levels.md").read_text().split("## Real threads")[1]
-PROSE = " ".join(re.sub(r"^\|.*$|^```text$[^`]*^```$", "", TEXT, flags=re.MULTILINE).split())
+AT_EACH_LEVEL = (
+    (ROOT / "docs" / "isolation-levels.md").read_text().split("## The races at each level")[1]
+)
 CONDITIONS = {"last_use", "limit_raised", "expiry"}
 
 
@@ -72,7 +73,7 @@ def test_the_tables_for_each_isolation_level_show_every_strategy() -> None:
     assert every - shown == {("lost_update", "in_memory")}
     for race, level, strategy, cell in cells(AT_EACH_LEVEL):
         if (race, level) == ("lost_update", READ_COMMITTED):
-            assert cell.startswith(f"{CELLS[race, strategy]};")
+            assert cell.strip("*") == str(CELLS[race, strategy])
 
 
 def test_the_verdicts_are_right() -> None:
@@ -89,26 +90,6 @@ def test_the_verdicts_are_right() -> None:
             if violated and violated <= CONDITIONS:
                 found = Verdict.RIGHT_WITHOUT_CONDITION
             assert strategy.verdict is found, (operation, name, violated)
-
-
-def test_every_number_is_counted() -> None:
-    def count(race: str, strategy: str) -> str:
-        return str(CELLS[race, strategy]).replace("/", "of")
-
-    rest = PROSE.replace("--processes 3", "")  # which is no count
-    for claim in (
-        f"violates the invariant of `lost_update` in {count('lost_update', 'naive')} schedules",
-        f"`atomic_only` does so in {count('lost_update', 'atomic_only')}, the same ones",
-        f"4 of 6 for `naive`, and {count('lost_update', 'atomic_only')} for `atomic_only`",
-        "`update_returning`, in 0 of 2 schedules counted like that, ends in an error in 2 of 4",
-        f"undoes the edit in the {count('clobbered_edit', 'f_expression_full_save')} schedules",
-        f"`forgiveness` holds alone ({count('toctou', 'forgiveness')})",
-        f"`repeatable_read` has {CELLS['lost_update', 'repeatable_read'].schedules} schedules "
-        f"where `select_for_update` has {CELLS['lost_update', 'select_for_update'].schedules}",
-    ):
-        assert claim in rest
-        rest = rest.replace(claim, "")
-    assert re.findall(r"\d+", rest) == [], "a number without a claim in this test"
 
 
 def test_what_is_said_of_whole_races_holds() -> None:
@@ -167,7 +148,7 @@ COUNTED = [
         for race, _, strategy in [name.partition("/")]
     ),
     *(
-        (job(race, strategy, level=level), cell.split(";")[0])
+        (job(race, strategy, level=level), cell.strip("*"))
         for race, level, strategy, cell in cells(AT_EACH_LEVEL)
         if level != READ_COMMITTED or race not in RACES
     ),
