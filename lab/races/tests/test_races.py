@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -175,27 +175,17 @@ WRONG = {
     "limited_use/as_found": ("122211", {"redeemed 2 times, not 1"}),
 }
 
-LONG = {
-    "toctou/advisory_lock", "toctou/on_conflict", "toctou/permuted_sequence", "toctou/table_lock",
-    "lost_update/compare_and_swap", "lost_update/repeatable_read", "last_use/compare_and_swap",
-    "limit_raised/repeatable_read", "expiry/advisory_lock", "last_link/row_lock",
-    "same_target_in_a_transaction/advisory_lock", "same_target_in_a_transaction/on_conflict",
-    "given_back/count_then_insert", "given_back/row_lock", "two_quotas/conditional_update",
-}  # fmt: skip
-LONG_RACES = {"toctou_in_a_transaction", "repeated_request", "killed_before_the_answer"}
 # Races whose processes, except one that edits, run the same function. Of the schedules that differ
 # only by an exchange of these processes, one runs.
 ALIKE = {
     "lost_update", "clobbered_edit", "deleted_meanwhile", "last_use", "limit_raised", "expiry",
     "last_link", "new_period", "two_quotas",
 }  # fmt: skip
-# PostgreSQL ends a deadlock after a while; `atomic_only`, which is not here, has all of them. The
-# others have the most schedules.
+# Counted and not drawn: the most schedules, and deadlocks, which PostgreSQL ends after a while.
+# `crossed_locks/atomic_only`, which is drawn, has all deadlocks.
 LONG_TO_DRAW = {
     "crossed_locks/naive", "crossed_locks/f_expression", "crossed_locks/f_expression_full_save",
-    "crossed_locks/compare_and_swap", "crossed_locks/advisory_lock",
-    "same_target_in_a_transaction/advisory_lock", "toctou_in_a_transaction/get_or_create",
-    "toctou_in_a_transaction/table_lock", "repeated_request/insert_first",
+    "crossed_locks/advisory_lock", "toctou_in_a_transaction/get_or_create",
     "repeated_request/look_up_then_store", "same_hour/get_then_create", "several_keys/naive",
     "several_keys_one_use_left/naive", "two_workers/naive", "two_workers/watermark",
 }  # fmt: skip
@@ -203,29 +193,18 @@ LONG_TO_DRAW = {
 LAPTOP = 590
 
 
-def long_to_draw(job: Job) -> bool:
+def is_drawn(job: Job) -> bool:
     """Stricter levels have the same few violations, and right strategies have none."""
     right = job.strategy.verdict is Verdict.RIGHT
-    return right or short(job) in LONG_TO_DRAW or job.isolation != READ_COMMITTED
-
-
-def long_to_count(job: Job) -> bool:
-    return job.processes == 3 and (short(job) in LONG or job.race.name in LONG_RACES)
+    return not right and short(job) not in LONG_TO_DRAW and job.isolation == READ_COMMITTED
 
 
 def short(job: Job) -> str:
     return f"{job.race.name}/{job.strategy.name}"
 
 
-def cases(jobs: Iterable[Job], long: Callable[[Job], bool]) -> list[Any]:
-    return [
-        pytest.param(each, id=str(each), marks=[pytest.mark.marathon] * long(each)) for each in jobs
-    ]
-
-
-DRAWN = jobs_named("all")
-DRAWN_SOON = {str(each) for each in DRAWN if not long_to_draw(each)}
-ONLY_COUNTED = [each for each, _ in COUNTED if str(each) not in DRAWN_SOON]
+DRAWN = [each for each in jobs_named("all") if is_drawn(each)]
+ONLY_COUNTED = [each for each, _ in COUNTED if str(each) not in map(str, DRAWN)]
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +220,7 @@ def is_counted(job: Job, violating: int, schedules: int) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("job", cases(ONLY_COUNTED, long_to_count))
+@pytest.mark.parametrize("job", ONLY_COUNTED, ids=str)
 @pytest.mark.usefixtures("scratch")
 def test_as_many_violate_it_as_the_documents_say(job: Job) -> None:
     found = job.race.explore(
@@ -258,7 +237,7 @@ def test_as_many_violate_it_as_the_documents_say(job: Job) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("job", cases(DRAWN, long_to_draw))
+@pytest.mark.parametrize("job", DRAWN, ids=str)
 @pytest.mark.usefixtures("scratch")
 def test_every_violation_is_explained_on_one_screen(
     job: Job, monkeypatch: pytest.MonkeyPatch
