@@ -36,10 +36,7 @@ lint: .venv/installed  ## style, types, imports, migrations, and the checks of a
 	$(PRODUCTION) $(BIN)/python -W error manage.py check --deploy --fail-level WARNING
 
 prove: .venv/installed  ## the slow tests: every schedule of every race, against the tables and the documents
-	$(BIN)/python -m pytest -m "exhaustive and not marathon" --numprocesses=3 --dist=worksteal
-
-marathon: .venv/installed  ## the longest of those, up to minutes each
-	$(BIN)/python -m pytest -m marathon --numprocesses=logical --maxprocesses=4 --dist=worksteal
+	$(BIN)/python -m pytest -m exhaustive --numprocesses=3 --dist=worksteal
 
 races: .venv/installed  ## every strategy under load, and a table of the losses
 	$(BIN)/python -m loadtests.every_strategy
@@ -126,4 +123,4 @@ lock:  ## lock the packages of requirements/*.in, for every platform; UPGRADE=--
 COMPILE := .local/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command "make lock"
 
-.PHONY: help run marathon handout workshop bundle test prove lint races faults bench docs lock
+.PHONY: help run handout workshop bundle test prove lint races faults bench docs lock

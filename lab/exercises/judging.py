@@ -1,6 +1,5 @@
 """Shared by the tests of all exercises: the set-up, checks of the rows, and refusals."""
 
-import itertools
 import re
 import sys
 import threading
@@ -36,7 +35,6 @@ NOWHERE: dict[str, dict[str, Any]] = {  # keys that lead nowhere, and the column
     "expired": {"expires_at": LONG_AGO},
     "used_up": {"hits": 2, "max_hits": 2},
 }
-LockNotAvailable = errors.LockNotAvailable
 before: dict[str, Any] = {}  # the rows after the set-up
 
 
@@ -231,17 +229,13 @@ def errors_are_raised(
     *,
     meant: type[Exception],
     check: Check = lambda _: changed(),
-    every: int = 1,
     **options: Any,
 ) -> None:
-    """Fail the test if the call swallows an error of the database or raises `meant` instead.
-
-    Every write fails, or every second one if `every` is 2.
-    """
+    """Fail the test if the call swallows an error of the database or raises `meant` instead."""
     for name in ERRORS:
 
         def run(name: str = name) -> Any:
-            with failing(name, every):
+            with failing(name):
                 return call()
 
         def is_told(outcomes: list[Outcome], name: str = name) -> str:
@@ -257,17 +251,16 @@ def errors_are_raised(
 
 
 @contextmanager
-def failing(name: str, every: int) -> Iterator[None]:
-    """Within the block, every write fails with this one of ERRORS, or every second one."""
-    writes = itertools.count(1)
+def failing(name: str) -> Iterator[None]:
+    """Within the block, every write fails with this one of ERRORS."""
 
     def fail(execute: Any, sql: Any, params: Any, many: bool, context: Any) -> Any:
         if not re.search(r"\b(INSERT|UPDATE|MERGE|LOCK TABLE)\b", str(sql)):
             return execute(sql, params, many, context)
-        if next(writes) % every:
-            return execute(sql, params, many, context)
         execute(ERRORS[name], None, False, context)
-        raise OperationalError("canceling statement due to lock timeout") from LockNotAvailable()
+        raise OperationalError(
+            "canceling statement due to lock timeout"
+        ) from errors.LockNotAvailable()
 
     with connection.execute_wrapper(fail):
         yield

@@ -37,14 +37,6 @@ def unpacked(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_it_installs_from_its_wheels_only(unpacked: Path) -> None:
-    commands = make(unpacked, "--dry-run", "run").stdout.splitlines()
-    installing = [line for line in commands if " install " in line]
-    assert len(installing) == 2
-    assert all("--no-index" in line for line in installing)
-    assert "--find-links wheels --require-hashes" in installing[0]
-
-
 def test_another_kind_of_machine_is_told_so(unpacked: Path) -> None:
     ended = make(unpacked, "run")
     assert ended.returncode
@@ -64,7 +56,7 @@ def test_it_judges_an_exercise_without_a_registry(tmp_path: Path) -> None:
     assert installed.returncode == 0, installed.stderr
     assert (there / ".venv" / "bin" / "locust").exists()
     judged = subprocess.run(
-        [".venv/bin/pytest", "lab/exercises/schedule.py"],
+        [".venv/bin/pytest", "lab/exercises/resolve.py", "-k", "test_two_follow_it_at_once"],
         cwd=there,
         env={"PATH": os.environ["PATH"], "HOME": str(there), "SHORTURL_LOCAL": "on"},
         capture_output=True,
@@ -72,5 +64,5 @@ def test_it_judges_an_exercise_without_a_registry(tmp_path: Path) -> None:
         timeout=120,
         check=False,
     )
-    assert "111122223333 loses no hit. Look for one that does." in judged.stdout, judged.stderr
+    assert "2 have followed a, and hits of a = 1, expected 2." in judged.stdout, judged.stderr
     assert (there / "recordings.json.gz").exists()

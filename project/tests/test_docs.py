@@ -29,10 +29,6 @@ def test_the_blocks_are_what_the_commands_print(path: Path, tmp_path: Path) -> N
     assert Cog().main(["cog", "--check", "--diff", "-p", PROLOGUE, str(copy)]) == 0, "make docs"
 
 
-def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text().splitlines()) < 250
-
-
 def test_the_document_shows_every_strategy_under_load() -> None:
     """In every run the wrong strategies broke, and the others did not."""
     text = (ROOT / "docs" / "load-tests.md").read_text()

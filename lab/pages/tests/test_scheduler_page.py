@@ -113,8 +113,7 @@ def ran_with_reduction(schedule: RecordedSchedule) -> bool:
     [
         "bare_save/as_found",
         "toctou_in_a_transaction/savepoint",
-        pytest.param("next_id_written_back/as_found", marks=pytest.mark.marathon),
-        pytest.param("crossed_locks/select_for_update", marks=pytest.mark.marathon),
+        "next_id_written_back/as_found",
     ],
 )
 def test_equivalence_completes_the_schedules_that_ran(

@@ -22,19 +22,6 @@ EXHAUSTIVE = (
     "write_skew",
     "late_commit",
 )
-LONGEST = [
-    *(
-        (name, tuple(race.strategies), race.counts[0])
-        for name, race in EVERY_RACE.items()
-        if name not in (*EXHAUSTIVE, "crossed_locks")
-    ),
-    ("crossed_locks", ("naive", "f_expression", "update_returning"), 2),
-    ("clobbered_edit", ("atomic_only",), 3),
-    ("lost_update", ("f_expression",), 3),
-    ("toctou", ("savepoint", "get_or_create"), 3),
-    ("toctou_in_a_transaction", ("check_first", "on_conflict"), 3),
-]
-MARATHON = [pytest.mark.exhaustive, pytest.mark.marathon]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -51,7 +38,7 @@ MARATHON = [pytest.mark.exhaustive, pytest.mark.marathon]
             )
             for name in EXHAUSTIVE
         ),
-        *(pytest.param(*case, marks=MARATHON) for case in LONGEST),
+        pytest.param("clobbered_edit", ("atomic_only",), 3, marks=pytest.mark.exhaustive),
     ],
 )
 def test_it_is_the_same(race: str, strategies: tuple[str, ...], processes: int) -> None:

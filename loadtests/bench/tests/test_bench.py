@@ -3,17 +3,15 @@
 import os
 import subprocess
 import sys
-from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 from django.db import connection
 from django.db.models import F
 
-from loadtests.bench import bench, pgbench, wrk
 from loadtests.bench import database_in_use as database
+from loadtests.bench import pgbench, wrk
 from loadtests.bench.bench import CONNECTIONS, Bench, Part, Subject, plan
 from loadtests.bench.measurements import (
     BASELINE,
@@ -90,22 +88,6 @@ def test_answers_are_compared_with_counted_hits(monkeypatch: pytest.MonkeyPatch)
     counted = 5
     measured.ask(Subject(ONE_LINE, [], application="one"), Load(), service)
     assert measured.miscounted == 3
-
-
-@pytest.mark.django_db(transaction=True)
-def test_only_the_loads_of_a_goal_are_measured_several_times(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(bench, "served", lambda one: nullcontext(SimpleNamespace(url="")))
-    monkeypatch.setattr(wrk, "run", lambda *_, **__: None)
-    monkeypatch.setattr(database, "LinkTables", MagicMock())
-    part, *_ = plan(quick=False, largest=10_000_000, baseline=ROOT)
-    measured = Bench([part], seconds=1, times=3)
-    monkeypatch.setattr(measured, "ask", lambda *_: None)
-    measured.side_by_side(part.groups[0], part.found)
-    judged = {key for goal in GOALS for key in goal.sides}
-    for key, one in part.found.items():
-        assert len(one.readings) == (3 if key in judged else 1), key
 
 
 @pytest.mark.parametrize(

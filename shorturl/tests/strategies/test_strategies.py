@@ -57,7 +57,7 @@ def test_imports_only_the_model_and_keys_of_the_service(strategy: Strategy[Any])
 
 
 @every
-def test_one_short_function(strategy: Strategy[Any]) -> None:
+def test_one_function(strategy: Strategy[Any]) -> None:
     """Exceptions are in_memory, which has a thread, and those that the service counts hits by."""
     nodes = list(ast.walk(tree(strategy)))
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
@@ -66,8 +66,6 @@ def test_one_short_function(strategy: Strategy[Any]) -> None:
     assert (len(functions) == 1) is not (has_class or several)
     function = next(node for node in functions if node.name == strategy.function.__name__)
     assert not function.decorator_list
-    body_lines = function.end_lineno - function.body[0].end_lineno  # type: ignore[operator]
-    assert body_lines <= 16, "a strategy is one short function"
     assert not any(isinstance(node, ast.While) for node in nodes)
     assert not has_class or strategy.name == "in_memory"
 

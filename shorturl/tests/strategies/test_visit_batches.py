@@ -81,9 +81,7 @@ def test_any_text_in_a_batch_is_stored_unchanged(
     [
         (recent.roll_up, combined),
         pytest.param(of_single_visits(batches), one_transaction, marks=EXHAUSTIVE),
-        pytest.param(
-            of_single_visits(by_key), one_transaction, marks=[EXHAUSTIVE, pytest.mark.marathon]
-        ),
+        pytest.param(of_single_visits(by_key), one_transaction, marks=EXHAUSTIVE),
     ],
 )
 def test_batches_and_a_roll_up_meet(roll_up: Callable[[], int], way: ModuleType) -> None:

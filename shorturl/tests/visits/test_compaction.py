@@ -104,16 +104,12 @@ def each_is_there_once(link: ShortUrl) -> None:
     assert each_once.aggregate(hits=Sum("hits"))["hits"] == link.hits
 
 
-MARATHON = [pytest.mark.exhaustive, pytest.mark.marathon]
-
-
 @pytest.mark.parametrize(
     "seed",
     [
         0,
         1,
         *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(2, 5)),
-        *(pytest.param(seed, marks=MARATHON) for seed in range(5, 9)),
     ],
 )
 def test_what_is_shown_stays_from_hours_to_months(
