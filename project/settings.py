@@ -205,14 +205,6 @@ if DATABASE_DIRECT_URL:
     DIRECT_DATABASE = _configured(_direct, pooled=False)
     if "manage.py" in (Path(word).name for word in sys.orig_argv):
         DATABASES = {"default": DIRECT_DATABASE}
-# For reads that may be DATABASE_REPLICA_LAG seconds old: project/database/replica.py.
-DATABASE_REPLICA_URL = text("DATABASE_REPLICA_URL")
-DATABASE_REPLICA_LAG = number("DATABASE_REPLICA_LAG", default=10, least=1)
-if DATABASE_REPLICA_URL:
-    _replica = database(DATABASE_REPLICA_URL, name="DATABASE_REPLICA_URL")
-    DATABASES["replica"] = _configured(_replica, pooled=DATABASE_POOLER == "transaction")
-    DATABASES["replica"]["TEST"] = {"MIRROR": "default"}
-    DATABASE_ROUTERS = ["project.database.replica.Router"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Django --------------------------------------------------------------------------------------
@@ -248,7 +240,6 @@ MIDDLEWARE = [
     "project.serving.middleware.body_limit",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    *(["project.database.replica.ReplicaMiddleware"] if DATABASE_REPLICA_URL else []),
     "project.serving.middleware.redirects_and_calls",
     # Only for pages, and calls with a session:
     "django.contrib.sessions.middleware.SessionMiddleware",
