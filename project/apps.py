@@ -9,6 +9,8 @@ from django.core import checks
 
 from project.environment import READ, env
 
+PREFIXES = ("SHORTURL_", "DATABASE_", "HSTS_", "LOGIN_")
+
 
 class ProjectConfig(AppConfig):
     """Registers the checks, and imports what workers share before they are forked."""
@@ -42,7 +44,7 @@ def check_static_files(**kwargs: Any) -> list[checks.CheckMessage]:
 
 
 def check_names(**kwargs: Any) -> list[checks.CheckMessage]:
-    """Warn of a variable with the prefix SHORTURL_ that nothing reads."""
+    """Warn of a variable with a prefix of the settings that nothing reads."""
     return [
         checks.Warning(
             f"{name} is not a setting, and is ignored.",
@@ -50,5 +52,5 @@ def check_names(**kwargs: Any) -> list[checks.CheckMessage]:
             id="project.W001",
         )
         for name in sorted(env.ENVIRON)
-        if name.startswith("SHORTURL_") and name not in READ
+        if name.startswith(PREFIXES) and name not in READ
     ]

@@ -234,7 +234,7 @@ def variables_read() -> set[str]:
     names = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
     for path in ("settings", "environment", "gunicorn"):
         source = (ROOT / "project" / f"{path}.py").read_text()
-        read = r'\b(?:text|flag|number|choice|required|env\.list)\(\s*"([A-Z_]+)"'
+        read = r'\b(?:text|flag|number|choice|required)\(\s*"([A-Z_]+)"'
         names.update(re.findall(read, source))
     return names
 
