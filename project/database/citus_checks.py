@@ -1,6 +1,6 @@
 """Which strategies run on tables distributed by key, and the system checks of such a cluster.
 
-The results are of Citus 13.2.2, a coordinator and two workers, with PostgreSQL 15: docs/scaling.md.
+The results are of Citus 13.2, a coordinator and two workers, with PostgreSQL 15.
 """
 
 from collections.abc import Iterator
