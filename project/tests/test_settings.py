@@ -63,6 +63,9 @@ DOLLAR = "$HOME" + "0123456789" * 5  # it is not expanded
                 "SHORTURL_ORIGIN": "https://example.com",
             },
         ),
+        # Redirects keep half of the processors while passwords are hashed.
+        ({"WORKERS": "1"}, {"LOGIN_HASHES": 2}),
+        ({"WORKERS": "8"}, {"LOGIN_HASHES": 4}),
         # A request may wait longer than a statement may take.
         ({}, {"DATABASE_REQUEST_TIMEOUT": 12}),
         ({"DATABASE_STATEMENT_TIMEOUT": "30"}, {"DATABASE_REQUEST_TIMEOUT": 32}),
@@ -117,6 +120,12 @@ def test_a_warning_of_a_misspelt_name_has_the_nearest_one(monkeypatch: pytest.Mo
     (warning,) = check_names()
     assert warning.msg == "SHORTURL_RESOLVNG is not a setting, and is ignored."
     assert warning.hint == "The nearest one is SHORTURL_RESOLVING."
+
+
+def test_a_warning_names_a_setting_of_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_KEEPALIVE", "30")
+    (warning,) = check_names()
+    assert warning.msg == "DATABASE_KEEPALIVE is not a setting, and is ignored."
 
 
 def test_no_switch_and_no_number_takes_any_word(load: Load) -> None:
