@@ -41,18 +41,29 @@ def check_static_files(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-# Each chose a strategy, and the service runs one for each operation now.
+# What was a setting once. docs/upgrading.md says what the service does without it.
 OF_THE_PAST = {
-    f"SHORTURL_{operation}"
-    for operation in (
-        "CREATING",
-        "DELIVERING",
-        "IDEMPOTENCY",
-        "RESOLVING",
-        "REUSING",
-        "ROLLING_UP",
-        "SPENDING",
-    )
+    "CSRF_TRUSTED_ORIGINS",
+    "DATABASE_CLIENT_CHECK_INTERVAL",
+    "DATABASE_CONNECTION_AGE",
+    "DATABASE_CONNECT_TIMEOUT",
+    "DATABASE_HEALTH_CHECKS",
+    "DATABASE_IDLE_IN_TRANSACTION_TIMEOUT",
+    "DATABASE_KEEPALIVE",
+    "DATABASE_REPLICA_LAG",
+    "DATABASE_REPLICA_URL",
+    "DATABASE_REQUEST_TIMEOUT",
+    "HSTS_SECONDS",
+    "LOGIN_FAILURES",
+    "LOGIN_HASHES",
+    "LOGIN_PAUSE",
+    "SHORTURL_CREATING",
+    "SHORTURL_DELIVERING",
+    "SHORTURL_IDEMPOTENCY",
+    "SHORTURL_RESOLVING",
+    "SHORTURL_REUSING",
+    "SHORTURL_ROLLING_UP",
+    "SHORTURL_SPENDING",
 }
 
 
@@ -63,7 +74,7 @@ def check_names(**kwargs: Any) -> list[checks.CheckMessage]:
             f"{name} is not a setting, and is ignored.", hint=hint(name), id="project.W001"
         )
         for name in sorted(env.ENVIRON)
-        if (name.startswith("SHORTURL_") or name in OF_THE_PAST) and name not in READ
+        if name in OF_THE_PAST or (name.startswith("SHORTURL_") and name not in READ)
     ]
 
 

@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 from contextlib import suppress
-from functools import partial
 from io import StringIO
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -38,6 +37,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 # not: project/database/greenlets.py.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "on"
 try:
+    from project import patches
     from project.database import deadlines
     from project.environment import number, text
     from project.observability.log import SummingHandler
@@ -97,13 +97,15 @@ loglevel = "warning"
 
 def on_starting(server: Any) -> None:
     """Check the project; in a local run, keep the embedded PostgreSQL running, and migrate it."""
-    for handler in server.log.error_log.handlers:
+    log: Any = logging.getLogger("gunicorn.error")
+    for handler in list(log.handlers):
         summing = SummingHandler(handler.stream)
         json = LOG_FORMAT == "json"
         summing.setFormatter(
             logging.getLogger().handlers[0].formatter if json else handler.formatter
         )
-        server.log.error_log.handlers = [summing]
+        log.removeHandler(handler)
+        log.addHandler(summing)
     # gunicorn handles signals only later. Until then a signal would skip the exit handlers, and
     # leave the embedded PostgreSQL running.
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -164,7 +166,7 @@ def listen(server: Any) -> None:
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SEND_TIMEOUT * 1000)
             # By default the kernel buffers up to 4 MB for each client that reads nothing.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, 64 * 1024)
-        server.LISTENERS = [listener]
+        patches.listen_at(server, listener)
     except OSError as error:
         sys.exit(
             f"gunicorn: cannot listen on {HOST}:{PORT} ({error.strerror}): "
@@ -198,10 +200,8 @@ def post_worker_init(worker: Any) -> None:
     # Requests leave almost no cycles. By default they would be looked for after 700 new objects.
     gc.set_threshold(50_000)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # By default the event loop listens with a backlog of 100. Further connections of a burst would
-    # wait for a second.
     if hasattr(worker, "loop"):  # not with another worker class, which serves project.wsgi
-        worker.loop.create_server = partial(worker.loop.create_server, backlog=backlog)
+        patches.accept_bursts(worker, backlog)
     if SHORTURL_LAB and SHORTURL_LAB_EXPLORE and worker.age == 1:
         from lab.recording import batches
 

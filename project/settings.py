@@ -16,12 +16,10 @@ from django.core.exceptions import ImproperlyConfigured
 
 from project.environment import (
     DATABASE_URL_EXAMPLE,
-    DAY,
     HOSTS_EXAMPLE,
     choice,
     database,
     email,
-    env,
     flag,
     hosts,
     local_secret_key,
@@ -121,22 +119,18 @@ SHORTURL_DELIVER = flag("SHORTURL_DELIVER", default=False)
 DATABASE_STATEMENT_TIMEOUT = number("DATABASE_STATEMENT_TIMEOUT", default=10)
 # No redirect waits longer for its row, and no transaction of the service is longer.
 DATABASE_LOCK_TIMEOUT = number("DATABASE_LOCK_TIMEOUT", default=1)
-DATABASE_IDLE_IN_TRANSACTION_TIMEOUT = number("DATABASE_IDLE_IN_TRANSACTION_TIMEOUT", default=10)
-# Longer than DATABASE_STATEMENT_TIMEOUT: a statement that PostgreSQL itself ends leaves the
-# connection open.
-DATABASE_REQUEST_TIMEOUT = number(
-    "DATABASE_REQUEST_TIMEOUT",
-    default=DATABASE_STATEMENT_TIMEOUT and min(DATABASE_STATEMENT_TIMEOUT + 2, DAY),
-)
-# Also the limit when the network no longer acknowledges sent packets.
-DATABASE_CONNECT_TIMEOUT = number("DATABASE_CONNECT_TIMEOUT", default=3, least=2, most=60)
-# Then PostgreSQL sends three probes within the same time. Its default begins after two hours.
-DATABASE_KEEPALIVE = number("DATABASE_KEEPALIVE", default=30)
-DATABASE_CLIENT_CHECK_INTERVAL = number("DATABASE_CLIENT_CHECK_INTERVAL", default=5)
-DATABASE_CONNECTION_AGE = number("DATABASE_CONNECTION_AGE", default=600)
-# Off, as a check is another round trip. project/serving/unavailable.py notices a closed connection
-# without one.
-DATABASE_HEALTH_CHECKS = flag("DATABASE_HEALTH_CHECKS", default=False)
+# No transaction of the service pauses. One that does has lost its process, and keeps its locks.
+DATABASE_IDLE_IN_TRANSACTION_TIMEOUT = 10  # seconds
+# By the service's own clock, for a PostgreSQL that is frozen. Longer than a statement may take: one
+# that PostgreSQL itself ends leaves the connection open.
+DATABASE_REQUEST_TIMEOUT = DATABASE_STATEMENT_TIMEOUT and DATABASE_STATEMENT_TIMEOUT + 2
+# For a server that does not answer, and when the network no longer acknowledges sent packets.
+DATABASE_CONNECT_TIMEOUT = 3  # seconds
+# After this silence PostgreSQL probes a session's client three times within the same time, so that
+# a machine that is gone keeps no lock for long. PostgreSQL's default begins after two hours.
+DATABASE_KEEPALIVE = 30  # seconds
+# Within a statement PostgreSQL would notice only at its end that the client has gone.
+DATABASE_CLIENT_CHECK_INTERVAL = 5  # seconds
 # With a PgBouncer, no settings are sent with a connection, and no cursor outlives a transaction.
 DATABASE_POOLER = choice("DATABASE_POOLER", default="none", choices=("none", "transaction"))
 
@@ -169,8 +163,9 @@ def _configured(database: dict[str, Any], *, pooled: bool) -> dict[str, Any]:
         sent = [f"-c {name}={value}" for name, value in _parameters.items()]
         options["options"] = " ".join([*sent, options.get("options", "")]).strip()
     return {
-        "CONN_MAX_AGE": DATABASE_CONNECTION_AGE,
-        "CONN_HEALTH_CHECKS": DATABASE_HEALTH_CHECKS,
+        # Another address of the host, after a failover, is found within this time, in seconds. No
+        # health checks, as each is a round trip: unavailable.py notices a closed connection.
+        "CONN_MAX_AGE": 600,
         "DISABLE_SERVER_SIDE_CURSORS": pooled,
         **database,
         "OPTIONS": options,
@@ -192,14 +187,6 @@ if DATABASE_DIRECT_URL:
     DIRECT_DATABASE = _configured(_direct, pooled=False)
     if "manage.py" in (Path(word).name for word in sys.orig_argv):
         DATABASES = {"default": DIRECT_DATABASE}
-# For reads that may be DATABASE_REPLICA_LAG seconds old: project/database/replica.py.
-DATABASE_REPLICA_URL = text("DATABASE_REPLICA_URL")
-DATABASE_REPLICA_LAG = number("DATABASE_REPLICA_LAG", default=10, least=1)
-if DATABASE_REPLICA_URL:
-    _replica = database(DATABASE_REPLICA_URL, name="DATABASE_REPLICA_URL")
-    DATABASES["replica"] = _configured(_replica, pooled=DATABASE_POOLER == "transaction")
-    DATABASES["replica"]["TEST"] = {"MIRROR": "default"}
-    DATABASE_ROUTERS = ["project.database.replica.Router"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Django --------------------------------------------------------------------------------------
@@ -235,7 +222,6 @@ MIDDLEWARE = [
     "project.serving.middleware.body_limit",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    *(["project.database.replica.ReplicaMiddleware"] if DATABASE_REPLICA_URL else []),
     "project.serving.middleware.redirects_and_calls",
     # Only for pages, and calls with a session:
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -263,16 +249,16 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}Validator"}
     for name in ("UserAttributeSimilarity", "MinimumLength", "CommonPassword", "NumericPassword")
 ]
-LOGIN_FAILURES = number("LOGIN_FAILURES", default=5, least=1, most=1_000)
-LOGIN_PAUSE = number("LOGIN_PAUSE", default=300, least=1)
-# A hash takes a processor for half a second. With one place, one network could take it.
-LOGIN_HASHES = number("LOGIN_HASHES", default=2, least=2, most=64)
+# Passwords that all workers together hash at a time. A hash takes a processor for half a second, so
+# redirects keep half of the processors. With one place, one network could take it.
+LOGIN_HASHES = max(2, WORKERS // 2)
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     "project.accounts.login.LimitedBackend",
 ]
-AXES_FAILURE_LIMIT = LOGIN_FAILURES
-AXES_COOLOFF_TIME = timedelta(seconds=LOGIN_PAUSE)
+# More than a person mistypes, and 60 guesses an hour for each address.
+AXES_FAILURE_LIMIT = 5
+AXES_COOLOFF_TIME = timedelta(minutes=5)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 # A refused attempt does not prolong the pause, and the right password resets the count.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
@@ -323,7 +309,7 @@ SHORTURL_ORIGIN = f"{'https' if HTTPS else 'http'}://{_host}{_port}"
 SECURE_SSL_REDIRECT = HTTPS
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
-SECURE_HSTS_SECONDS = number("HSTS_SECONDS", default=31_536_000 if HTTPS else 0, most=63_072_000)
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0  # a year, the least for hstspreload.org
 # `check --deploy` warns unless both are set, on or off.
 SECURE_HSTS_INCLUDE_SUBDOMAINS = flag("HSTS_INCLUDE_SUBDOMAINS", default=False)
 SECURE_HSTS_PRELOAD = flag("HSTS_PRELOAD", default=False)
@@ -332,7 +318,6 @@ SILENCED_SYSTEM_CHECKS = [check for name, check in HSTS_DECISIONS.items() if tex
 # Without a proxy any client can send this header.
 if flag("BEHIND_PROXY", default=False):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", cast=str.strip, default=[])
 # Without a proxy a client can send another X-Forwarded-For with every wrong password.
 PROXY_CLIENT_ADDRESS = flag("PROXY_CLIENT_ADDRESS", default=False)
 SESSION_ENGINE = "project.accounts.sessions"

@@ -10,7 +10,7 @@ LOCK_NOT_AVAILABLE = "55P03"
 # Temporary: lock_timeout, statement_timeout, deadlock, serialization failure, connection limit.
 BUSY = LOCK_NOT_AVAILABLE, "57014", "40P01", "40001", "53300"
 NO_ROOM = re.compile("too many (clients|connections)|connection slots|no more connections allowed")
-READ_ONLY = "25006"  # on a replica, or by default_transaction_read_only
+READ_ONLY = "25006"  # on a stand-by, or by default_transaction_read_only
 # Citus's messages when a node is lost within a statement; their code is that of internal errors.
 NODE_LOST = re.compile("failure on connection marked as essential|postmaster was shut down")
 NODE = re.compile(r"(?:remote node |essential: |to the node )(?:\S+@)?(\S+:\d+)")

@@ -1,7 +1,7 @@
 """The report of one run, as text and as JSON."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ def path(directory: Path, script: str, strategy: str, suffix: str) -> Path:
 def read(directory: Path, script: str, strategy: str) -> LoadResult:
     """Return the result that write() wrote; raise FileNotFoundError."""
     data = json.loads(path(directory, script, strategy, ".json").read_text())
-    return LoadResult(**{name: data[name] for name in LoadResult.__dataclass_fields__})
+    return LoadResult(**{each.name: data[each.name] for each in fields(LoadResult)})
 
 
 def write(result: LoadResult, directory: Path) -> None:

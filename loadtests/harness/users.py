@@ -8,17 +8,15 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-import geventhttpclient.client
 from locust import FastHttpUser
 from locust.contrib.fasthttp import FAILURE_EXCEPTIONS
 from locust.exception import StopUser
 
+from loadtests import patches
 from loadtests.harness.ledger import leaves_open
 from loadtests.harness.load_run import REQUEST_TIMEOUT, LoadRun
 
-# A GET of a short URL counts a hit. The HTTP client would repeat it when the connection is lost.
-# A hit counted twice would look like the strategy's fault.
-geventhttpclient.client.IDEMPOTENT_METHODS = frozenset()
+patches.repeat_nothing()
 
 # The lab sends it back. A cache's answer has the id of another request and acknowledges nothing.
 REQUEST_ID = "X-Request-Id"

@@ -14,7 +14,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import timedelta
 from functools import wraps
 from http import HTTPStatus
 from typing import Any
@@ -34,7 +33,7 @@ from shorturl.limits.client_address import client_address, hashed_network
 from shorturl.outages import is_outage
 
 RETRY_AFTER = 2  # seconds: a few times what one hash takes
-HASHES_MAX = 64  # the most LOGIN_HASHES
+HASHES_MAX = 32  # the most LOGIN_HASHES, which is half of at most 64 WORKERS
 NETWORKS = 1024  # groups of networks, drawn by their hash: two networks rarely share one
 
 logger = logging.getLogger(__name__)
@@ -136,7 +135,7 @@ def locked_out(request: HttpRequest, _: Any, credentials: dict[str, Any]) -> Htt
     name, address = credentials["username"], client_address(request)
     failures = AccessAttempt.objects.filter(username=name, ip_address=address)
     last = failures.aggregate(at=Max("attempt_time"))["at"] or timezone.now()
-    until = last + timedelta(seconds=settings.LOGIN_PAUSE)
+    until = last + settings.AXES_COOLOFF_TIME
     seconds = max(math.ceil((until - timezone.now()).total_seconds()), 1)
     context = {"until": until, "minutes": math.ceil(seconds / 60)}
     return try_later("429.html", HTTPStatus.TOO_MANY_REQUESTS, seconds, context)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from django.conf import settings
 from django.core.checks import CheckMessage, Error
 from django.core.checks import Warning as CheckWarning
-from django.db import DatabaseError, connections
+from django.db import DatabaseError
 
 from project.database import citus
 from project.database.database_checks import asks_the_database, bounded
@@ -34,12 +34,6 @@ SEVERAL_KEYS = Error(
     hint="Set DATABASE_CITUS=on.",
     id="project.E009",
 )
-NO_REPLICA = Error(
-    "DATABASE_REPLICA_URL cannot be used with Citus: the age of a replica of the coordinator says "
-    "nothing about the rows on other nodes.",
-    hint="Leave DATABASE_REPLICA_URL unset.",
-    id="project.E007",
-)
 
 
 @asks_the_database
@@ -54,8 +48,6 @@ def check_citus() -> Iterator[CheckMessage]:
         return
     if not settings.DATABASE_CITUS:
         yield SEVERAL_KEYS
-    if "replica" in connections:
-        yield NO_REPLICA
     if settings.DATABASE_LOCK_TIMEOUT:
         yield from lock_timeouts()
 

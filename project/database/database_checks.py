@@ -18,7 +18,6 @@ from django.db.utils import ConnectionHandler
 from psycopg2 import extensions
 
 from project.database import deadlines
-from project.database.replica import IDENTITY, REPLAYED, row
 from project.serving.waiting_hits import ALONE, TOGETHER
 
 LOOKS = 20  # attempts to see two connections share a session
@@ -40,6 +39,8 @@ WHERE setting = '0' AND name = ANY (%s)
 """
 # The error of a PgBouncer that refuses settings sent with a connection.
 REFUSING = "unsupported startup parameter"
+# Two servers agree in both only if one is a copy of the other, by pg_basebackup.
+IDENTITY = "SELECT system_identifier, current_database() FROM pg_control_system()"
 DIFFER = "server or database differ (system_identifier of pg_control_system(), current_database())."
 SEE = "docs/deploying.md, “Behind PgBouncer”, has what it needs."
 # By DATABASE_POOLER ("" for any value), and by what pooling() found.
@@ -118,7 +119,6 @@ def check_answers() -> Iterator[CheckMessage]:
     addresses = {
         "DATABASE_URL": settings.SERVICE_DATABASE,
         "DATABASE_DIRECT_URL": settings.DIRECT_DATABASE,
-        "DATABASE_REPLICA_URL": connections.settings.get("replica"),
     }
     for name, database in addresses.items():
         try:
@@ -165,26 +165,6 @@ def check_clocks() -> Iterator[CheckMessage]:
             f"The clocks of this machine and of the database differ by {differ:.1f} s.",
             hint="Synchronise both, for example by NTP: the database's clock decides an expiry.",
             id="project.W010",
-        )
-
-
-@asks_the_database
-def check_replica() -> Iterator[CheckMessage]:
-    """Refuse a replica of another database, and warn of a server that is no replica."""
-    if "replica" not in connections:
-        return
-    primary, replica = connections["default"], connections["replica"]
-    if row(primary, IDENTITY) != row(replica, IDENTITY):
-        yield Error(
-            f"DATABASE_REPLICA_URL is not a replica of DATABASE_URL: {DIFFER}",
-            hint="Name the same database on a server that was copied with pg_basebackup.",
-            id="project.E004",
-        )
-    elif not row(replica, REPLAYED)[0]:
-        yield CheckWarning(
-            "DATABASE_REPLICA_URL leads to a server that is not in recovery: it is never read.",
-            hint="Name a streaming replica, or leave DATABASE_REPLICA_URL unset.",
-            id="project.W004",
         )
 
 
@@ -254,3 +234,10 @@ def pooling(one: BaseDatabaseWrapper, other: BaseDatabaseWrapper) -> str:
         return "statement"
     shared = any(row(one, backend) == row(other, backend) for _ in range(LOOKS))
     return "transaction" if shared else "session"
+
+
+def row(connection: BaseDatabaseWrapper, statement: str, values: Any = None) -> tuple[Any, ...]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        found: tuple[Any, ...] = cursor.fetchone()
+    return found

@@ -111,7 +111,6 @@ def session(here: greenlets.OnTheLoop) -> Callable[[Callable[[PreparedCursor], T
             # limit: uvloop watches a connection no more after an error.
             if is_closed(connection.connection):
                 connection.close()
-            connection.close_if_health_check_failed()  # only with DATABASE_HEALTH_CHECKS
             if connection.connection is None:
                 here.in_thread(connection.ensure_connection)
             try:

@@ -63,6 +63,9 @@ DOLLAR = "$HOME" + "0123456789" * 5  # it is not expanded
                 "SHORTURL_ORIGIN": "https://example.com",
             },
         ),
+        # Redirects keep half of the processors while passwords are hashed.
+        ({"WORKERS": "1"}, {"LOGIN_HASHES": 2}),
+        ({"WORKERS": "8"}, {"LOGIN_HASHES": 4}),
         # A request may wait longer than a statement may take.
         ({}, {"DATABASE_REQUEST_TIMEOUT": 12}),
         ({"DATABASE_STATEMENT_TIMEOUT": "30"}, {"DATABASE_REQUEST_TIMEOUT": 32}),
@@ -124,6 +127,12 @@ def test_a_setting_of_the_past_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     (warning,) = check_names()
     assert warning.msg == "SHORTURL_RESOLVING is not a setting, and is ignored."
     assert "docs/upgrading.md" in str(warning.hint)
+
+
+def test_a_warning_names_a_setting_of_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_KEEPALIVE", "30")
+    (warning,) = check_names()
+    assert warning.msg == "DATABASE_KEEPALIVE is not a setting, and is ignored."
 
 
 def test_no_switch_and_no_number_takes_any_word(load: Load) -> None:
@@ -241,7 +250,7 @@ def variables_read() -> set[str]:
     names = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
     for path in ("settings", "environment", "gunicorn"):
         source = (ROOT / "project" / f"{path}.py").read_text()
-        read = r'\b(?:text|flag|number|choice|required|env\.list)\(\s*"([A-Z_]+)"'
+        read = r'\b(?:text|flag|number|choice|required)\(\s*"([A-Z_]+)"'
         names.update(re.findall(read, source))
     return names
 

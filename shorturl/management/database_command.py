@@ -39,7 +39,7 @@ def forget(old: QuerySet[Any], batch: int = BATCH) -> int:
     removed = 0
     while True:
         some = old.model._base_manager.filter(pk__in=old.values("pk")[:batch])
-        rows: int = some._raw_delete(some.db)
+        rows: int = some.delete()[0]
         removed += rows
         if rows < batch:
             return removed

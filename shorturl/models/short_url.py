@@ -112,8 +112,8 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         """
         for model in (PartialCount, RecentVisits, VisitCount):
             parts = model._base_manager.using(self.db).filter(short_url__in=self.values("key"))
-            parts._raw_delete(self.db)
-        return self._raw_delete(self.db)
+            parts.delete()
+        return super().delete()[0]
 
 
 class ShortUrl(models.Model):

@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from django.db import connections, router
+from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import PartialCount, RecordedVisits, ShortUrl
@@ -131,7 +131,6 @@ def read(
     `top` values of every dimension, of people and of bots. Slightly more than GROUPS_MAX groups
     mean that some were left out.
     """
-    using = connections[router.db_for_read(RecordedVisits)]
     statement = sql.SQL(STATEMENT).format(
         dimensions=listed(Dimension),
         time=listed(["kept", "begins", *([of] if of else [])]),
@@ -156,7 +155,7 @@ def read(
         "top": top,
         "most": GROUPS_MAX + 2 + 2 * top * len(Dimension),
     }
-    with using.cursor() as cursor:
+    with connection.cursor() as cursor:
         cursor.execute(statement, values)
         rows = cursor.fetchall()
     total, *groups = (group(row) for row in rows)

@@ -42,7 +42,6 @@ OVER = """
 BAN = "INSERT INTO shorturl_banneddomain (domain, banned_at) VALUES ('banned.example', now())"
 SECURE = {
     "HTTPS": "on",
-    "HSTS_SECONDS": "60",
     "BEHIND_PROXY": "on",
     "ALLOWED_HOSTS": "localhost,127.0.0.1",
 }

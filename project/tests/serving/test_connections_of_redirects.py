@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import uvloop
 from django.db import connection, connections
-from django.db.backends.postgresql.base import DatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 from psycopg2 import OperationalError, extensions
 
@@ -56,15 +55,13 @@ def test_a_connection_that_is_too_old_is_closed_after_the_statement() -> None:
     asyncio.run(test())
 
 
-def test_a_cursor_is_kept_until_its_connection_fails_a_health_check(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cursor_is_kept_as_long_as_its_connection() -> None:
     async def test() -> None:
-        monkeypatch.setitem(connection.settings_dict, "CONN_HEALTH_CHECKS", True)
         greenlets = Greenlets(session)
         first = await greenlets.run(lambda cursor: cursor)
         assert await greenlets.run(lambda cursor: cursor) is first
-        monkeypatch.setattr(DatabaseWrapper, "is_usable", lambda _: False)
+        (here,) = greenlets.free
+        here.gr_context.run(connections.close_all)
         second = await greenlets.run(lambda cursor: cursor)
         assert second.connection is not first.connection
         close(greenlets)

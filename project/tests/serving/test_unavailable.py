@@ -27,7 +27,7 @@ PATIENT = {
     "WORKERS": "2",
     "THREADS": "8",
     "QUEUE_TIMEOUT_MS": "60000",
-    "DATABASE_REQUEST_TIMEOUT": "3",
+    "DATABASE_STATEMENT_TIMEOUT": "2",
 }
 TIMEOUT = 60  # seconds
 

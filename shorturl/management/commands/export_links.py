@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connections, router, transaction
+from django.db import DatabaseError, connection, transaction
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from shorturl.management.database_command import database_error
@@ -34,29 +34,24 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", help="such as links.csv or links.jsonl; - is standard output")
-        parser.add_argument("--primary", action="store_true", help="do not read a replica")
         parser.add_argument("--format", choices=FORMATS, help="if the name has another suffix")
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["file"]
         written_as = {"csv": csv_writer, "jsonl": json_writer}[format_of(name, options["format"])]
-        using = "default"
         try:
-            using = "default" if options["primary"] else router.db_for_read(ShortUrl, snapshot=True)
-            with self.opened(name) as file, transaction.atomic(using=using, durable=True):
-                with connections[using].cursor() as cursor:
+            with self.opened(name) as file, transaction.atomic(durable=True):
+                with connection.cursor() as cursor:
                     cursor.execute(SNAPSHOT)
-                count = export(written_as(file), ShortUrl.objects.using(using))
+                count = export(written_as(file), ShortUrl.objects.all())
         except DatabaseError as error:
-            primary = "" if using == "default" else ", or --primary, which no replica can cancel"
-            what_now = f"The export is not complete: try again{primary}."
+            what_now = "The export is not complete: try again."
             raise database_error(error, what_now, returncode=2) from error
         except OSError as error:
             raise CommandError(
                 f"{name} cannot be written: {error.strerror}.", returncode=2
             ) from error
-        where = "" if using == "default" else f" from the {using}"
-        self.stderr.write(f"{count:,} links are exported{where}.")
+        self.stderr.write(f"{count:,} links are exported.")
 
     @contextmanager
     def opened(self, name: str) -> Iterator[Any]:
