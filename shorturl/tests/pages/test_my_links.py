@@ -113,7 +113,7 @@ def test_turns_pages(client: Client, owner: User, monkeypatch: pytest.MonkeyPatc
 
 
 def test_edits_title_and_tags(client: Client, owner: User) -> None:
-    form = {"target_url": "Example.com/x", "title": " Spring \n 2026", "tags": "B, a|b,, A "}
+    form = {"target_url": "Example.com/x", "title": " Spring \n 2026", "tags": "B, a|b,, , A "}
     assert client.post("/links/known", form).status_code == 303
     edited = ShortUrl.objects.values_list("target_url", "title", "tags").get()
     assert edited == ("https://Example.com/x", "Spring 2026", ["b", "a"])

@@ -1,6 +1,7 @@
 """The classification of a visit by headers and address, and the limit on the number of kinds."""
 
 from pathlib import Path
+from time import time
 
 import pytest
 from django.core.checks import run_checks
@@ -142,7 +143,8 @@ def test_each_link_and_each_hour_has_a_separate_limit(monkeypatch: pytest.Monkey
     assert seen.bounded("one", new) == Visit("other", "Other", "Other", "Other", is_bot=True)
     assert seen.bounded("one", Visit("a")) == Visit("a")
     assert seen.bounded("two", new) == new
-    monkeypatch.setattr("shorturl.visits.cardinality.time.time", lambda: seen.ends)
+    next_hour = (time() // 3600 + 1) * 3600
+    monkeypatch.setattr("shorturl.visits.cardinality.time.time", lambda: next_hour)
     assert seen.bounded("one", new) == new
 
 
