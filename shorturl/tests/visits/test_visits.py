@@ -37,6 +37,7 @@ TABLET = (
     "Mozilla/5.0 (Linux; Android 13; SM-X906C) AppleWebKit/537.36 (KHTML, like Gecko) "
     "Chrome/112.0.0.0 Safari/537.36"
 )
+FIREFOX_OS = "Mozilla/5.0 (Tablet; rv:26.0) Gecko/26.0 Firefox/26.0"
 TELEVISION = "Mozilla/5.0 (SMART-TV; Linux; Tizen 6.0) AppleWebKit/538.1 Version/6.0 TV Safari"
 GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 
@@ -48,6 +49,7 @@ GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.
         (IPHONE, ("Safari", "iOS", "Phone", False)),
         (IPAD, ("Safari", "iOS", "Tablet", False)),
         (TABLET, ("Chrome", "Android", "Tablet", False)),
+        (FIREFOX_OS, ("Firefox", "Other", "Tablet", False)),
         (TELEVISION, ("Other", "Tizen", "Other", False)),
         (GOOGLEBOT, ("Googlebot", "Other", "Other", True)),
         ("curl/8.5.0", ("curl", "Other", "Other", True)),
