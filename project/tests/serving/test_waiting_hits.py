@@ -211,7 +211,7 @@ def test_hits_of_a_locked_row_are_counted_before_later_ones_of_its_key(run: Any)
         (later,) = await statements.add("a")
         await statements.end()
         await statements.end()
-        assert await asyncio.gather(locked, later) == ["a", None]
+        assert [*await asyncio.gather(locked, later)] == ["a", None]
 
     run(test)
 
