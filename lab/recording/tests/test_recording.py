@@ -258,6 +258,16 @@ def test_one_that_fails_is_noted_and_the_next_one_runs(
     assert len(seen) == 3
 
 
+def test_one_that_fails_keeps_its_older_recording(
+    monkeypatch: pytest.MonkeyPatch, recorded: dict[str, Kept], locked_at_the_end: list[bool]
+) -> None:
+    monkeypatch.setattr(store, "record", Mock(side_effect=NotDeterministic("It differs.")))
+    with pytest.raises(CommandError, match="It differs"):
+        record("toctou/naive")
+    older = recorded["toctou/naive"].recording
+    assert Recording.objects.get(race="toctou", strategy="naive").schedules == older.schedules
+
+
 @pytest.mark.parametrize(
     ("error", "raised", "problem"),
     [

@@ -165,8 +165,8 @@ def test_a_reset_is_sent_to_the_address_and_the_page_does_not_tell() -> None:
     assert client.post(form, chosen(NEW)).status_code == 302
     assert User.objects.get().check_password(NEW)
     assert Client().get(link[1]).status_code == 410
-    for _ in range(MAILS_PER_DAY + 2):
-        assert Client().post("/account/reset", {"email": "ann@example.com"}).status_code == 302
+    for email in ["ann@example.com", "Ann@Example.com"] * MAILS_PER_DAY:
+        assert Client().post("/account/reset", {"email": email}).status_code == 302
     assert len(mail.outbox) == MAILS_PER_DAY
 
 

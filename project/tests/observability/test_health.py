@@ -29,6 +29,14 @@ def test_healthz_does_not_ask_the_database(client: Client) -> None:
 
 
 @pytest.mark.django_db
+def test_readyz_says_that_the_database_is_read_only(client: Client) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION READ ONLY")
+    response = client.get("/readyz")
+    assert (response.status_code, response.json()["reason"]) == (503, "the database is read-only")
+
+
+@pytest.mark.django_db
 def test_readyz_names_missing_migrations(client: Client) -> None:
     assert client.get("/readyz").json() == {"status": "ready"}
     with connection.cursor() as cursor:

@@ -199,7 +199,8 @@ def test_a_locked_row_is_a_503_soon_and_no_other_key_waits(services: Both) -> No
 
 
 @pytest.mark.parametrize(
-    ("said", "status"), [("https", 302), ("https, http", 302), ("http", 301), ("", 301)]
+    ("said", "status"),
+    [("https", 302), ("https, http", 302), ("http, https", 301), ("http", 301), ("", 301)],
 )
 def test_the_scheme_is_what_the_proxy_says(secure: Both, said: str, status: int) -> None:
     for _ in range(2):
@@ -210,6 +211,7 @@ def test_the_scheme_is_what_the_proxy_says(secure: Both, said: str, status: int)
     assert secure.ask("GET", "/healthz")[0] == 200
 
 
+@pytest.mark.django_db  # a request of Django closes old connections
 @pytest.mark.parametrize("host", ["example.com", "EXAMPLE.com:80", "[::1]", "bücher.example"])
 @pytest.mark.parametrize("rest", ["", "/a-b_c.~d/%20?e=%C3%A4&f=g+h#i", "/ä", "?{a}", "/[b]#|^`"])
 def test_the_location_is_as_django_encodes_it(host: str, rest: str) -> None:

@@ -204,6 +204,18 @@ def test_a_key_with_many_hits_does_not_queue_behind_locked_rows(run: Any) -> Non
     run(test, most_keys=10)
 
 
+def test_hits_of_a_locked_row_are_counted_before_later_ones_of_its_key(run: Any) -> None:
+    async def test(statements: Statements) -> None:
+        statements.locked, statements.uses = {"a"}, {"a": 1}
+        locked, _ = await statements.add("a", "b")
+        (later,) = await statements.add("a")
+        await statements.end()
+        await statements.end()
+        assert [*await asyncio.gather(locked, later)] == ["a", None]
+
+    run(test)
+
+
 def test_more_locked_rows_than_statements_take_turns(run: Any) -> None:
     async def test(statements: Statements) -> None:
         keys = [f"k{number}" for number in range(ALONE + 1)]

@@ -65,8 +65,11 @@ def test_another_request_with_that_key_is_refused(client: Client) -> None:
         assert (response.status_code, fields(response)) == (422, {"Idempotency-Key": "reused"})
     assert ShortUrl.objects.count() == 1
     types = ["application/json", "application/json; charset=utf-8"]
-    sent = [RequestFactory().post("/api/links", b"{}", content_type=each) for each in types]
-    assert len({fingerprint(request) for request in sent}) == 2
+    paths = ["/api/links", "/api/links/bulk", "/api/links/bulk?atomic=false"]
+    sent = [
+        RequestFactory().post(path, b"{}", content_type=each) for path in paths for each in types
+    ]
+    assert len({fingerprint(request) for request in sent}) == 6
 
 
 def test_each_caller_has_separate_keys(client: Client) -> None:

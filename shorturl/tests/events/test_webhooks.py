@@ -20,6 +20,7 @@ from pytest_django import Settings
 
 from pginterleave import Outcome, explore
 from shorturl import following, operations
+from shorturl.events import subscribing
 from shorturl.events.delivering import Deliverer, deliver_next, postpone, tell_expiries
 from shorturl.events.subscribing import TRIGGERS, subscribe, unsubscribe
 from shorturl.models import EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription, Visit
@@ -234,7 +235,7 @@ def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver) -> None
         unsubscribe(url)
 
 
-def test_the_command(settings: Settings) -> None:
+def test_the_command(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("webhook", "add", URL)[0] == f"{Subscription.objects.get().secret}\n"
     operations.create(TARGET, key="a")
     assert run("webhook", "list")[0] == f"{URL}  1 events wait\n"
@@ -242,6 +243,9 @@ def test_the_command(settings: Settings) -> None:
         run("webhook", "add", URL)
     with pytest.raises(CommandError, match="start it with http"):
         run("webhook", "add", "ftp://example.com")
+    monkeypatch.setattr(subscribing, "MOST", 1)
+    with pytest.raises(CommandError, match="remove one first"):
+        run("webhook", "add", f"{URL}/2")
     run("webhook", "remove", URL)
     with pytest.raises(CommandError, match="No receiver is"):
         run("webhook", "remove", URL)

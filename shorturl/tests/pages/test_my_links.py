@@ -113,13 +113,22 @@ def test_turns_pages(client: Client, owner: User, monkeypatch: pytest.MonkeyPatc
 
 
 def test_edits_title_and_tags(client: Client, owner: User) -> None:
-    form = {"target_url": "Example.com/x", "title": " Spring \n 2026", "tags": "B, a|b,, A "}
+    form = {"target_url": "Example.com/x", "title": " Spring \n 2026", "tags": "B, a|b,, , A "}
     assert client.post("/links/known", form).status_code == 303
     edited = ShortUrl.objects.values_list("target_url", "title", "tags").get()
     assert edited == ("https://Example.com/x", "Spring 2026", ["b", "a"])
     page = client.get("/links/known")
     assertContains(page, 'name="tags" value="b, a"')
     assertContains(client.get("/links"), '<a class="tag" href="?tags=b">b</a>')
+    longest = {
+        **form,
+        "title": "x" * 512,
+        "tags": ",".join(f"{number:050}" for number in range(20)),
+    }
+    assert client.post("/links/known", longest).status_code == 303
+    wrong = client.post("/links/known", {**longest, "tags": longest["tags"] + ",21"})
+    assertContains(wrong, "The link has 21 tags: use at most 20.", status_code=422)
+    client.post("/links/known", form)
     # A concurrent change is kept, unless the form changes the same field.
     ShortUrl.objects.update(title="Summer")
     client.post("/links/known", {**form, **shown(page), "title": "Spring 2026", "tags": ""})
@@ -195,6 +204,7 @@ def test_an_overview(client: Client, owner: User, monkeypatch: pytest.MonkeyPatc
     said = text(client.get("/links?show=fading"))
     assert "0 visits by people in the last 30 days, 3 in the 30 before" in said
     assert "1 visit by people in the last 30 days, 2 in the 30 before" in said
+    assert "0 visits by people in the last 30 days, 2 in the 30 before" in said  # without today
     monkeypatch.setattr(overview, "CONSIDERED", 2)
     assert listed("followed") == ["late", "bots"]
     page = client.get("/links?show=never")

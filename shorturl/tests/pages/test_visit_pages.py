@@ -1,9 +1,10 @@
 """Visits on the page of a short URL and in the API."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise, product
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from django.db import connection
@@ -67,6 +68,7 @@ def rows(found: Any) -> list[tuple[Any, ...]]:
 
 def test_counts_by_hour_day_and_month(client: Client, three_days: None) -> None:
     query = {"from": "2026-02-01", "to": "2026-03-03"}
+    assert visits(client, to=query["to"])["from"] == "2026-02-02"  # 30 days by default
     assert rows(visits(client, **query, by="month")) == [
         ("month", "2026-02-01T00:00:00Z", None, 40, 0),
         ("month", "2026-03-01T00:00:00Z", None, 12, 3),
@@ -194,7 +196,8 @@ def test_the_hits_that_are_not_recorded(client: Client, record: Record) -> None:
     found = visits(client, **{"from": day, "to": day})
     assert (found["people"], found["recorded"], found["not_recorded"]) == (0, 1_000, 234)
     record("2020-01-01", DAY)
-    assert visits(client)["recorded"] == 1_001
+    created_on = ShortUrl.objects.get().created_at.date()
+    assert visits(client, **{"from": created_on})["recorded"] == 1_001
     # For a part of the time since the link was created it is not counted.
     ShortUrl.objects.update(created_at=timezone.now() - timedelta(days=100))
     assert visits(client)["recorded"] is None
@@ -217,12 +220,29 @@ def test_the_page_has_the_chart_as_a_table_and_the_values(client: Client, three_
     assert "40 of these visits are stored by month only" in said
     assert "Referrers none: typed in, or not sent 42 80.8% news.example 9 17.3%" in said
     assert "Bots Googlebot 3 100.0%" in said
+    assert "all others" not in said
     assertNotContains(page, "Countries")  # of which none is known
     page = client.get("/spring/stats", {"from": "2026-03-01", "to": "2026-03-01", "by": "hour"})
     assert "8 of these visits are stored by day only" in text(page)
     assertNotContains(page, 'class="chart"')
     page = client.get("/spring/stats", {"from": "2026-03-04", "to": "2026-03-05"})
     assertContains(page, "There are no visits in this range.")
+
+
+def test_the_page_adds_up_the_values_beyond_the_top(client: Client, record: Record) -> None:
+    for number in range(12):
+        record("2026-03-01", referrer=f"{number}.example", hits=20 - number)
+    said = text(client.get("/spring/stats?from=2026-03-01&to=2026-03-01"))
+    assert "9.example 11 6.3% all others 19 10.9%" in said
+
+
+def test_the_page_links_common_ranges(client: Client, short_url: ShortUrl) -> None:
+    presets = client.get("/spring/stats").context["presets"]
+    for preset, days in zip(presets, (2, 30, 90), strict=False):
+        query = parse_qs(preset.query)
+        first, last = (date.fromisoformat(query[name][0]) for name in ("from", "to"))
+        assert (last - first).days + 1 == days, preset.name
+    assert [preset.name for preset in presets if preset.chosen] == ["30 days"]
 
 
 def chart(unit: Bucket, first: str, last: str) -> Chart:

@@ -1,6 +1,7 @@
 """The classification of a visit by headers and address, and the limit on the number of kinds."""
 
 from pathlib import Path
+from time import time
 
 import pytest
 from django.core.checks import run_checks
@@ -28,6 +29,7 @@ TABLET = (
     "Mozilla/5.0 (Linux; Android 13; SM-X906C) AppleWebKit/537.36 (KHTML, like Gecko) "
     "Chrome/112.0.0.0 Safari/537.36"
 )
+FIREFOX_OS = "Mozilla/5.0 (Tablet; rv:26.0) Gecko/26.0 Firefox/26.0"
 TELEVISION = "Mozilla/5.0 (SMART-TV; Linux; Tizen 6.0) AppleWebKit/538.1 Version/6.0 TV Safari"
 GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 
@@ -39,6 +41,7 @@ GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.
         (IPHONE, ("Safari", "iOS", "Phone", False)),
         (IPAD, ("Safari", "iOS", "Tablet", False)),
         (TABLET, ("Chrome", "Android", "Tablet", False)),
+        (FIREFOX_OS, ("Firefox", "Other", "Tablet", False)),
         (TELEVISION, ("Other", "Tizen", "Other", False)),
         (GOOGLEBOT, ("Googlebot", "Other", "Other", True)),
         ("curl/8.5.0", ("curl", "Other", "Other", True)),
@@ -134,7 +137,8 @@ def test_each_link_and_each_hour_has_a_separate_limit(monkeypatch: pytest.Monkey
     assert seen.bounded("one", new) == Visit("other", "Other", "Other", "Other", is_bot=True)
     assert seen.bounded("one", Visit("a")) == Visit("a")
     assert seen.bounded("two", new) == new
-    monkeypatch.setattr("shorturl.visits.cardinality.time.time", lambda: seen.ends)
+    next_hour = (time() // 3600 + 1) * 3600
+    monkeypatch.setattr("shorturl.visits.cardinality.time.time", lambda: next_hour)
     assert seen.bounded("one", new) == new
 
 
