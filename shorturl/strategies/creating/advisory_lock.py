@@ -5,6 +5,8 @@ from django.db import connection, transaction
 
 from shorturl.models import ShortUrl
 
+LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+
 
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Take an advisory lock on the candidate key, check that the key is free, then insert it.
@@ -34,7 +36,7 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     for key in keys:
         with transaction.atomic():
             with connection.cursor() as cursor:
-                cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
+                cursor.execute(LOCK, [key])
             if not ShortUrl.objects.filter(key=key).exists():
                 return ShortUrl.objects.create(key=key, target_url=target_url, **values)
     raise ShortUrl.KeySpaceExhausted(keys)

@@ -2,16 +2,21 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db import connection
+from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import ShortUrl
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
-TABLE, *NAMES = map(connection.ops.quote_name, [ShortUrl._meta.db_table, *COLUMNS])
-INSERT = f"""
-    INSERT INTO {TABLE} ({{}}) VALUES ({{}})
+COMMA = sql.SQL(", ")
+NAMES = {
+    "table": sql.Identifier(ShortUrl._meta.db_table),
+    "columns": COMMA.join(map(sql.Identifier, COLUMNS)),
+}
+INSERT = sql.SQL("""
+    INSERT INTO {table} ({given}) VALUES ({places})
     ON CONFLICT (key) DO NOTHING
-    RETURNING {", ".join(NAMES)}
-"""  # noqa: S608
+    RETURNING {columns}
+""")
 
 
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
@@ -43,8 +48,9 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     When to use it: by default. It bypasses save() and its signals; where those matter, use
     `savepoint`.
     """
-    names = map(connection.ops.quote_name, ["key", "target_url", *values])
-    insert = INSERT.format(", ".join(names), ", ".join(["%s"] * (len(values) + 2)))
+    given = ["key", "target_url", *values]
+    places = COMMA.join([sql.Placeholder()] * len(given))
+    insert = INSERT.format(**NAMES, given=COMMA.join(map(sql.Identifier, given)), places=places)
     for key in keys:
         with connection.cursor() as cursor:
             cursor.execute(insert, [key, target_url, *values.values()])

@@ -6,7 +6,9 @@ from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import ShortUrl
 
-LOCK = sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE")
+LOCK = sql.SQL("LOCK TABLE {table} IN EXCLUSIVE MODE").format(
+    table=sql.Identifier(ShortUrl._meta.db_table)
+)
 
 
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
@@ -33,7 +35,7 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """
     with transaction.atomic():
         with connection.cursor() as cursor:
-            cursor.execute(LOCK.format(sql.Identifier(ShortUrl._meta.db_table)))
+            cursor.execute(LOCK)
         for key in keys:
             if not ShortUrl.objects.filter(key=key).exists():
                 return ShortUrl.objects.create(key=key, target_url=target_url, **values)

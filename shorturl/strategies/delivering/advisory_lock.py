@@ -4,7 +4,7 @@ from django.db import connection, transaction
 
 from shorturl.models import LinkEvent
 
-TRY = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
+TRY_LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
 LINKS = 10  # tried one after the other
 
 
@@ -36,7 +36,7 @@ def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     due = LinkEvent.objects.due(subscription_id).order_by("id")
     for key in due.values_list("key", flat=True)[:LINKS]:
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(TRY, [f"{subscription_id} {key}"])
+            cursor.execute(TRY_LOCK, [f"{subscription_id} {key}"])
             (is_free,) = cursor.fetchone()
             event = due.filter(key=key).first() if is_free else None
             if event:

@@ -1,23 +1,22 @@
 from collections.abc import Callable
 
-from django.db import connection
+from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import LinkEvent
 
-EVENTS = connection.ops.quote_name(LinkEvent._meta.db_table)
-TAKE = f"""
-    DELETE FROM {EVENTS} WHERE id = (
-        SELECT id FROM {EVENTS} AS event
+TAKE = sql.SQL("""
+    DELETE FROM {table} WHERE id = (
+        SELECT id FROM {table} AS event
         WHERE subscription_id = %s AND (not_before IS NULL OR not_before <= statement_timestamp())
             AND NOT EXISTS (
-                SELECT FROM {EVENTS} AS older
+                SELECT FROM {table} AS older
                 WHERE older.subscription_id = event.subscription_id
                     AND older.key = event.key AND older.id < event.id
             )
         ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
     )
     RETURNING *
-"""  # noqa: S608
+""").format(table=sql.Identifier(LinkEvent._meta.db_table))
 
 
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:

@@ -1,24 +1,23 @@
 from collections.abc import Callable
 
-from django.db import connection
+from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import LinkEvent
 
-EVENTS = connection.ops.quote_name(LinkEvent._meta.db_table)
 # A minute is longer than a delivery can take.
-CLAIM = f"""
-    UPDATE {EVENTS} SET not_before = statement_timestamp() + interval '1 minute' WHERE id = (
-        SELECT id FROM {EVENTS} AS event
+TAKE = sql.SQL("""
+    UPDATE {table} SET not_before = statement_timestamp() + interval '1 minute' WHERE id = (
+        SELECT id FROM {table} AS event
         WHERE subscription_id = %s AND (not_before IS NULL OR not_before <= statement_timestamp())
             AND NOT EXISTS (
-                SELECT FROM {EVENTS} AS older
+                SELECT FROM {table} AS older
                 WHERE older.subscription_id = event.subscription_id
                     AND older.key = event.key AND older.id < event.id
             )
         ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
     )
     RETURNING *
-"""  # noqa: S608
+""").format(table=sql.Identifier(LinkEvent._meta.db_table))
 
 
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
@@ -52,7 +51,7 @@ def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
 
     When to use it: for work outside the database, which can take long.
     """
-    event = next(iter(LinkEvent.objects.raw(CLAIM, [subscription_id])), None)
+    event = next(iter(LinkEvent.objects.raw(TAKE, [subscription_id])), None)
     if event is None:
         return False
     send(event)

@@ -3,6 +3,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from django.db import connection
+from django.db.backends.postgresql.psycopg_any import sql
 from django.db.backends.utils import CursorWrapper
 
 from shorturl.models import RecentVisits, ShortUrl, Visit
@@ -10,40 +11,44 @@ from shorturl.models import RecentVisits, ShortUrl, Visit
 # Each further column takes time; Django reads it on first access.
 COLUMNS = ["id", "key", "target_url", "hits"]
 Row = tuple[int, str, str, int]
-LINKS, RECENT, *NAMES = map(
-    connection.ops.quote_name, [ShortUrl._meta.db_table, RecentVisits._meta.db_table, *COLUMNS]
-)
-RECORDED = f"""
-    INSERT INTO {RECENT} (key, starts_at, kinds)
-    SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), kinds FROM followed
-"""  # noqa: S608
-ONE = f"""
+NAMES = {
+    "links": sql.Identifier(ShortUrl._meta.db_table),
+    "recent": sql.Identifier(RecentVisits._meta.db_table),
+    "columns": sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
+}
+ONE = sql.SQL("""
     WITH followed AS (
-        UPDATE {LINKS} SET hits = hits + %s
+        UPDATE {links} SET hits = hits + %s
         WHERE key = %s AND deleted_at IS NULL
             AND (expires_at IS NULL OR expires_at > statement_timestamp())
             AND (max_hits IS NULL OR hits <= max_hits - %s)
-        RETURNING {", ".join(NAMES)}, %s::jsonb AS kinds
-    ), recorded AS ({RECORDED})
-    SELECT {", ".join(NAMES)} FROM followed
-"""  # noqa: S608
-SEVERAL = f"""
+        RETURNING {columns}, %s::jsonb AS kinds
+    ), recorded AS (
+        INSERT INTO {recent} (key, starts_at, kinds)
+        SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), kinds FROM followed
+    )
+    SELECT {columns} FROM followed
+""").format(**NAMES)
+SEVERAL = sql.SQL("""
     WITH wanted AS (
         SELECT key, %s::jsonb -> (position - 1)::integer AS kinds
         FROM unnest(%s::text[]) WITH ORDINALITY AS wanted (key, position)
     ), locked AS (
-        SELECT id AS locked_id, kinds FROM {LINKS} JOIN wanted USING (key)
+        SELECT id AS locked_id, kinds FROM {links} JOIN wanted USING (key)
         WHERE deleted_at IS NULL
             AND (expires_at IS NULL OR expires_at > statement_timestamp())
             AND (max_hits IS NULL OR hits <= max_hits - jsonb_array_length(kinds))
-        ORDER BY key FOR NO KEY UPDATE OF {LINKS} SKIP LOCKED
+        ORDER BY key FOR NO KEY UPDATE OF {links} SKIP LOCKED
     ), followed AS (
-        UPDATE {LINKS} SET hits = hits + jsonb_array_length(kinds)
+        UPDATE {links} SET hits = hits + jsonb_array_length(kinds)
         FROM locked WHERE id = locked_id
-        RETURNING {", ".join(NAMES)}, kinds
-    ), recorded AS ({RECORDED})
-    SELECT {", ".join(NAMES)} FROM followed
-"""  # noqa: S608
+        RETURNING {columns}, kinds
+    ), recorded AS (
+        INSERT INTO {recent} (key, starts_at, kinds)
+        SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), kinds FROM followed
+    )
+    SELECT {columns} FROM followed
+""").format(**NAMES)
 
 
 def record(key: str, visit: Visit) -> ShortUrl:

@@ -8,12 +8,12 @@ from shorturl.models import LIVE, ShortUrl, Visit, VisitCount
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 UPDATE = sql.SQL("""
-    UPDATE {links} SET hits = hits + 1
+    UPDATE {table} SET hits = hits + 1
     WHERE key = %s AND {live}
     RETURNING {columns}
 """).format(
+    table=sql.Identifier(ShortUrl._meta.db_table),
     columns=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
-    links=sql.Identifier(ShortUrl._meta.db_table),
     live=LIVE,
 )
 

@@ -7,29 +7,28 @@ from django.db.backends.utils import CursorWrapper
 
 from shorturl.models import ShortUrl, Visit, VisitCount
 
-# The columns that a redirect needs. Django reads the others on first access.
+# Each further column takes time; Django reads it on first access.
 COLUMNS = ["id", "key", "target_url", "hits"]
 Row = tuple[int, str, str, int]
 UPDATE = sql.SQL("""
-    UPDATE {links} SET hits = hits + %s
+    UPDATE {table} SET hits = hits + %s
     WHERE key = %s AND deleted_at IS NULL
         AND (expires_at IS NULL OR expires_at > statement_timestamp())
         AND (max_hits IS NULL OR hits <= max_hits - %s)
     RETURNING {columns}
 """).format(
+    table=sql.Identifier(ShortUrl._meta.db_table),
     columns=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
-    links=sql.Identifier(ShortUrl._meta.db_table),
 )
-COUNTS = sql.Identifier(VisitCount._meta.db_table)
 KIND = sql.SQL("key, starts_at, unit, referrer, browser, system, device, country, is_bot")
 ROW = sql.SQL(
     "(%s, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', %s, %s, %s, %s, %s, %s, %s)"
 )
-UPSERT = """
-    INSERT INTO {counts} AS counts ({kind}, hits)
+UPSERT = sql.SQL("""
+    INSERT INTO {table} AS counts ({kind}, hits)
     VALUES {rows}
     ON CONFLICT ({kind}) DO UPDATE SET hits = counts.hits + excluded.hits
-"""
+""")
 
 
 def record(key: str, visit: Visit) -> ShortUrl:
@@ -80,12 +79,12 @@ def count_one(key: str, visits: Sequence[Visit], cursor: CursorWrapper) -> Row |
 
     It returns the same as count_one() of `combined` in `resolving`. For None, nothing is recorded.
     """
-    kinds = sorted(Counter(visits).items())
-    hits, rows = len(visits), sql.SQL(", ").join([ROW] * len(kinds))
+    hits, kinds = len(visits), sorted(Counter(visits).items())
+    table, rows = sql.Identifier(VisitCount._meta.db_table), sql.SQL(", ").join([ROW] * len(kinds))
     with transaction.atomic():
         cursor.execute(UPDATE, [hits, key, hits])
         row: Row | None = cursor.fetchone()
         if row:
             values = [value for kind, number in kinds for value in (key, *kind, number)]
-            cursor.execute(sql.SQL(UPSERT).format(counts=COUNTS, kind=KIND, rows=rows), values)
+            cursor.execute(UPSERT.format(table=table, kind=KIND, rows=rows), values)
         return row

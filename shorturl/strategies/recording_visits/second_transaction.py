@@ -5,20 +5,20 @@ from shorturl.models import LIVE, ShortUrl, Visit, VisitCount
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 UPDATE = sql.SQL("""
-    UPDATE {links} SET hits = hits + 1
+    UPDATE {table} SET hits = hits + 1
     WHERE key = %s AND {live}
     RETURNING {columns}
 """).format(
+    table=sql.Identifier(ShortUrl._meta.db_table),
     columns=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
-    links=sql.Identifier(ShortUrl._meta.db_table),
     live=LIVE,
 )
 KIND = sql.SQL("key, starts_at, unit, referrer, browser, system, device, country, is_bot")
 UPSERT = sql.SQL("""
-    INSERT INTO {counts} AS counts ({kind}, hits)
+    INSERT INTO {table} AS counts ({kind}, hits)
     VALUES (%s, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', %s, %s, %s, %s, %s, %s, 1)
     ON CONFLICT ({kind}) DO UPDATE SET hits = counts.hits + 1
-""").format(counts=sql.Identifier(VisitCount._meta.db_table), kind=KIND)
+""").format(table=sql.Identifier(VisitCount._meta.db_table), kind=KIND)
 
 
 def record(key: str, visit: Visit) -> ShortUrl:

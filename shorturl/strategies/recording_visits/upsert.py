@@ -4,6 +4,7 @@ from django.db.backends.postgresql.psycopg_any import sql
 from shorturl.models import LIVE, ShortUrl, Visit, VisitCount
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
+KIND = sql.SQL("key, starts_at, unit, referrer, browser, system, device, country, is_bot")
 COUNT = sql.SQL("""
     WITH followed AS (
         UPDATE {links} SET hits = hits + 1
@@ -18,11 +19,11 @@ COUNT = sql.SQL("""
     )
     SELECT {columns} FROM followed
 """).format(
-    columns=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
     links=sql.Identifier(ShortUrl._meta.db_table),
-    live=LIVE,
     counts=sql.Identifier(VisitCount._meta.db_table),
-    kind=sql.SQL("key, starts_at, unit, referrer, browser, system, device, country, is_bot"),
+    columns=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
+    live=LIVE,
+    kind=KIND,
 )
 
 

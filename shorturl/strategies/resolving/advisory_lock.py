@@ -2,6 +2,8 @@ from django.db import connection, transaction
 
 from shorturl.models import ShortUrl
 
+LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+
 
 def resolve(key: str) -> ShortUrl:
     """Take an advisory lock on the key, read the counter, add one, write it back.
@@ -29,7 +31,7 @@ def resolve(key: str) -> ShortUrl:
     """
     with transaction.atomic():
         with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
+            cursor.execute(LOCK, [key])
         short_url = ShortUrl.objects.live().get(key=key)
         short_url.hits += 1
         short_url.save(update_fields=["hits"])

@@ -1,6 +1,7 @@
 from collections.abc import Mapping
 
 from django.db import connection
+from django.db.backends.postgresql.psycopg_any import sql
 from django.db.backends.utils import CursorWrapper
 
 from shorturl.models import ShortUrl
@@ -8,27 +9,30 @@ from shorturl.models import ShortUrl
 # Each further column takes time; Django reads it on first access.
 COLUMNS = ["id", "key", "target_url", "hits"]
 Row = tuple[int, str, str, int]
-LINKS, *NAMES = map(connection.ops.quote_name, [ShortUrl._meta.db_table, *COLUMNS])
-ONE = f"""
-    UPDATE {LINKS} SET hits = hits + %s
+NAMES = {
+    "table": sql.Identifier(ShortUrl._meta.db_table),
+    "columns": sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
+}
+ONE = sql.SQL("""
+    UPDATE {table} SET hits = hits + %s
     WHERE key = %s AND deleted_at IS NULL
         AND (expires_at IS NULL OR expires_at > statement_timestamp())
         AND (max_hits IS NULL OR hits <= max_hits - %s)
-    RETURNING {", ".join(NAMES)}
-"""  # noqa: S608
-SEVERAL = f"""
+    RETURNING {columns}
+""").format(**NAMES)
+SEVERAL = sql.SQL("""
     WITH wanted AS (
         SELECT * FROM unnest(%s::text[], %s::bigint[]) AS wanted (key, number)
     ), locked AS (
-        SELECT id AS locked_id, number FROM {LINKS} JOIN wanted USING (key)
+        SELECT id AS locked_id, number FROM {table} JOIN wanted USING (key)
         WHERE deleted_at IS NULL
             AND (expires_at IS NULL OR expires_at > statement_timestamp())
             AND (max_hits IS NULL OR hits <= max_hits - number)
-        ORDER BY key FOR NO KEY UPDATE OF {LINKS} SKIP LOCKED
+        ORDER BY key FOR NO KEY UPDATE OF {table} SKIP LOCKED
     )
-    UPDATE {LINKS} SET hits = hits + number FROM locked WHERE id = locked_id
-    RETURNING {", ".join(NAMES)}
-"""  # noqa: S608
+    UPDATE {table} SET hits = hits + number FROM locked WHERE id = locked_id
+    RETURNING {columns}
+""").format(**NAMES)
 
 
 def resolve(key: str) -> ShortUrl:

@@ -7,9 +7,9 @@ from django.db.backends.postgresql.psycopg_any import sql
 from shorturl.models import ReuseClaim, ShortUrl
 
 CLAIM = sql.SQL("""
-    INSERT INTO {} (digest) VALUES (%s)
+    INSERT INTO {table} (digest) VALUES (%s)
     ON CONFLICT (digest) DO UPDATE SET digest = EXCLUDED.digest
-""").format(sql.Identifier(ReuseClaim._meta.db_table))
+""").format(table=sql.Identifier(ReuseClaim._meta.db_table))
 
 
 def reuse(

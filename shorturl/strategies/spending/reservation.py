@@ -3,18 +3,18 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from django.db import connection, transaction
+from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import QuotaUsage, ShortUrl
 
 T = TypeVar("T")
-SPEND = f"""
-    INSERT INTO {connection.ops.quote_name(QuotaUsage._meta.db_table)} AS counter
-    (spender, period, since, spent)
+SPEND = sql.SQL("""
+    INSERT INTO {table} AS counter (spender, period, since, spent)
     SELECT %s, %s, date_bin(%s, now(), 'epoch'), %s WHERE %s <= %s
     ON CONFLICT (spender, period, since) DO UPDATE SET spent = counter.spent + excluded.spent
     WHERE counter.spent + excluded.spent <= %s
     RETURNING id
-"""
+""").format(table=sql.Identifier(QuotaUsage._meta.db_table))
 
 
 def spend(
@@ -53,6 +53,7 @@ def spend(
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute(SPEND, values)
-            if cursor.fetchone() is None:
-                raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
+            row = cursor.fetchone()
+        if row is None:
+            raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
         return create()
