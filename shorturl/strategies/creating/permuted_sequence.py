@@ -26,9 +26,9 @@ SHUFFLED = Sqids(alphabet=ALPHABET, min_length=7)
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Encode the next number of a sequence as a key that does not look like a number.
 
-    What it does: takes the next id and encodes it with Sqids, a one-to-one mapping of numbers to
-    short strings. It ignores the candidate keys. It returns the short URL, and raises
-    ShortUrl.KeySpaceExhausted when ten keys in a row are taken or reserved.
+    What it does: encodes the next id with Sqids, which maps numbers one to one to short strings,
+    and ignores the candidate keys. It returns the short URL, or raises ShortUrl.KeySpaceExhausted
+    when ten keys in a row are taken or reserved.
 
     SQL:
         SELECT nextval(pg_get_serial_sequence('shorturl_shorturl', 'id'))

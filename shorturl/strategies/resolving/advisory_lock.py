@@ -8,9 +8,8 @@ LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 def resolve(key: str) -> ShortUrl:
     """Take an advisory lock on the key, read the counter, add one, write it back.
 
-    What it does: takes an advisory lock on the key, not a row lock, and holds it until the
-    transaction ends. It saves the incremented counter. It returns the short URL, and raises
-    ShortUrl.DoesNotExist when no live one has the key.
+    What it does: locks the key, not the row, until the transaction ends. It returns the key's live
+    short URL, or raises ShortUrl.DoesNotExist without one.
 
     SQL:
         BEGIN
