@@ -36,12 +36,15 @@ class PreparedCursor(CursorWrapper):
         # CursorWrapper would wrap these two again at each call.
         vars(self).update(fetchone=self.fetchone, fetchall=self.fetchall)
         self.statements: dict[str, str] = {}  # the EXECUTE of each statement, "" if not prepared
+        # The text of each Composed. It has no hash, so its id is the key; it is kept for its id.
+        self.texts: dict[int, tuple[Any, str]] = {}
 
     def execute(self, sql: Any, params: Any = None) -> None:
         """Execute a statement with parameters as a prepared one, unless in a transaction."""
         if not params or self.db.in_atomic_block:
             super().execute(sql, params)
             return
+        sql = self.text(sql)
         is_new = sql not in self.statements
         if is_new:
             self.statements[sql] = self.prepare(sql, len(params))
@@ -59,6 +62,14 @@ class PreparedCursor(CursorWrapper):
             if is_new:  # it cannot be prepared, such as a WITH that changes rows on Citus
                 self.statements[sql] = ""
             super().execute(sql, params)
+
+    def text(self, sql: Any) -> str:
+        """Return the text of a statement, which is a constant; a Composed is rendered once."""
+        if isinstance(sql, str):
+            return sql
+        if id(sql) not in self.texts:
+            self.texts[id(sql)] = sql, sql.as_string(self.cursor)
+        return self.texts[id(sql)][1]
 
     def prepare(self, sql: str, parameters: int) -> str:
         """Prepare a statement with so many parameters; return its EXECUTE, "" behind a pooler."""

@@ -5,13 +5,14 @@ from django.db import connection, transaction
 
 from shorturl.models import ShortUrl
 
+LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+
 
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Take an advisory lock on the candidate key, check that the key is free, then insert it.
 
-    What it does: takes an advisory lock on the key, which need not exist yet, and holds it from
-    before the check until the end of the transaction. It returns the short URL, and raises
-    ShortUrl.KeySpaceExhausted when all keys exist.
+    What it does: locks the key, which need not exist yet, until the transaction ends. It returns
+    the short URL, or raises ShortUrl.KeySpaceExhausted when every key is taken.
 
     SQL:
         BEGIN
@@ -22,9 +23,8 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
 
     Why nothing can go wrong: two processes that draw the same key queue for its lock, and the
     second one checks the key only after the first one has committed. Two keys with the same hash
-    queue needlessly, which does no harm. The lock is only advisory: an INSERT that does not take it
-    can still insert the key first, and then the unique constraint raises IntegrityError. So every
-    create has to take the lock.
+    queue needlessly. An INSERT that does not take the lock can still insert the key first, and then
+    the unique constraint raises IntegrityError. So every create has to take the lock.
 
     What it costs: five round trips. Inside a caller's transaction each lock is held until that
     transaction ends, and two callers that create two links each can deadlock.
@@ -34,7 +34,7 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     for key in keys:
         with transaction.atomic():
             with connection.cursor() as cursor:
-                cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
+                cursor.execute(LOCK, [key])
             if not ShortUrl.objects.filter(key=key).exists():
                 return ShortUrl.objects.create(key=key, target_url=target_url, **values)
     raise ShortUrl.KeySpaceExhausted(keys)

@@ -7,16 +7,15 @@ from shorturl.models import ShortUrl
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Look for a free key, then insert it.
 
-    What it does: checks for each candidate key whether it exists, and inserts the first one that
-    does not. It returns the short URL. It raises ShortUrl.KeySpaceExhausted when all keys exist,
-    and IntegrityError when another process inserts the key first.
+    What it does: returns the short URL. It raises ShortUrl.KeySpaceExhausted when every key is
+    taken, and IntegrityError when another process inserts the key first.
 
     SQL:
         SELECT 1 FROM shorturl_shorturl WHERE key = … LIMIT 1
         INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
 
-    What goes wrong: time of check to time of use. Two processes draw the same key, both find it
-    free, both insert it, and the second INSERT fails.
+    What goes wrong: time of check to time of use. Two processes find the same key free, both insert
+    it, and the second INSERT fails.
 
     What it costs: two statements, and one more for each key that exists.
 

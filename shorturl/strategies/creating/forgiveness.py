@@ -10,17 +10,17 @@ from shorturl.models import ShortUrl
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Insert, and try the next key when the database refuses this one.
 
-    What it does: inserts one candidate key after the other until an INSERT succeeds. It returns
-    the short URL, and raises ShortUrl.KeySpaceExhausted when every INSERT is refused.
+    What it does: returns the short URL, or raises ShortUrl.KeySpaceExhausted when every key is
+    taken.
 
     SQL:
         INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
         … once more for each key that is taken
 
     What goes wrong: inside a caller's atomic() the first collision aborts the whole transaction.
-    PostgreSQL then refuses every statement until the transaction ends, including the retry, and
-    Django raises TransactionManagementError. In autocommit nothing goes wrong: the unique
-    constraint decides, and each INSERT is a separate transaction.
+    PostgreSQL then refuses every statement, including the retry, and Django raises
+    TransactionManagementError. In autocommit nothing goes wrong: the unique constraint decides, and
+    each INSERT is a separate transaction.
 
     What it costs: one statement, and one more for each collision. Each collision leaves a dead row
     behind and uses up a transaction id.

@@ -7,9 +7,8 @@ from shorturl.models import ShortUrl
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Get the short URL of the first candidate key, or create it.
 
-    What it does: looks the key up, and inserts it when it does not exist. When another process has
-    inserted it in between, Django catches the violation and looks the key up again. It returns the
-    short URL, whether new or found.
+    What it does: returns the link of the key, new or found. When another process inserts it in
+    between, Django catches the violation and looks the key up again.
 
     SQL:
         SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21
@@ -18,8 +17,8 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
         COMMIT, or RELEASE SAVEPOINT …
 
     What goes wrong: it never fails. A process that draws a taken key gets the existing link: its
-    user is given another user's short URL, and the requested target is dropped. No error reports
-    this, and it happens even without concurrency.
+    user is given another user's short URL, and the requested target is dropped, even without
+    concurrency.
 
     The fix is to check `created`, which this code ignores, and to try the next key when it is
     False. That is right inside a caller's transaction too, because Django sets a savepoint.

@@ -7,8 +7,7 @@ from shorturl.models import ShortUrl
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Insert the first candidate key.
 
-    What it does: inserts the short URL with the first key that was drawn. It returns the short
-    URL, and raises IntegrityError when the key is taken.
+    What it does: returns the short URL, and raises IntegrityError when the key is taken.
 
     SQL:
         INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …

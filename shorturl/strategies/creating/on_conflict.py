@@ -2,35 +2,39 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db import connection
+from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import ShortUrl
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
-TABLE, *NAMES = map(connection.ops.quote_name, [ShortUrl._meta.db_table, *COLUMNS])
-INSERT = f"""
-    INSERT INTO {TABLE} ({{}}) VALUES ({{}})
+COMMA = sql.SQL(", ")
+NAMES = {
+    "table": sql.Identifier(ShortUrl._meta.db_table),
+    "columns": COMMA.join(map(sql.Identifier, COLUMNS)),
+}
+INSERT = sql.SQL("""
+    INSERT INTO {table} ({given}) VALUES ({places})
     ON CONFLICT (key) DO NOTHING
-    RETURNING {", ".join(NAMES)}
-"""  # noqa: S608
+    RETURNING {columns}
+""")
 
 
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Insert, and let the database skip a key that is taken.
 
-    What it does: inserts one candidate key after the other. For a taken key the statement inserts
-    nothing and returns no row. It returns the short URL, and raises ShortUrl.KeySpaceExhausted when
-    every key was taken.
+    What it does: inserts one key after the other; a taken key gives no row. It returns the short
+    URL, or raises ShortUrl.KeySpaceExhausted when every key is taken.
 
     SQL:
         INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…)
         ON CONFLICT (key) DO NOTHING RETURNING id, key, …
 
     Why nothing can go wrong: check and use are one statement. It waits for another session's
-    uncommitted insert of the same key and then returns a row only if its own insert succeeded. A
-    collision raises no error, so it does not abort a caller's transaction. Only a conflict on `key`
-    is skipped; any other violation is raised. Two cases remain for the caller. Under REPEATABLE
-    READ a key that was taken since the snapshot is a serialization failure. Two transactions that
-    each insert the same two keys in opposite orders can deadlock, as with every INSERT.
+    uncommitted insert of the same key. A collision raises no error, so it does not abort a caller's
+    transaction. Only a conflict on `key` is skipped; any other violation is raised. Two cases
+    remain for the caller. Under REPEATABLE READ a key that was taken since the snapshot is a
+    serialization failure. Two transactions that each insert the same two keys in opposite orders
+    can deadlock, as with every INSERT.
 
     What it costs: one statement, and one more for each collision. A collision leaves no dead row
     and uses up one value of the id's sequence and few transaction ids (31 for 1,000 collisions).
@@ -43,8 +47,9 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     When to use it: by default. It bypasses save() and its signals; where those matter, use
     `savepoint`.
     """
-    names = map(connection.ops.quote_name, ["key", "target_url", *values])
-    insert = INSERT.format(", ".join(names), ", ".join(["%s"] * (len(values) + 2)))
+    given = ["key", "target_url", *values]
+    places = COMMA.join([sql.Placeholder()] * len(given))
+    insert = INSERT.format(**NAMES, given=COMMA.join(map(sql.Identifier, given)), places=places)
     for key in keys:
         with connection.cursor() as cursor:
             cursor.execute(insert, [key, target_url, *values.values()])

@@ -8,12 +8,17 @@ from sqids import Sqids
 from shorturl.links.keys import ALPHABET, ATTEMPTS_PER_LENGTH, is_reserved
 from shorturl.models import ShortUrl
 
-TABLE, COMMA = sql.Identifier(ShortUrl._meta.db_table), sql.SQL(", ")
+COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
+COMMA = sql.SQL(", ")
+NAMES = {
+    "table": sql.Identifier(ShortUrl._meta.db_table),
+    "columns": COMMA.join(map(sql.Identifier, COLUMNS)),
+}
 NEXT_ID = "SELECT nextval(pg_get_serial_sequence(%s, 'id'))"
 INSERT = sql.SQL("""
-    INSERT INTO {} ({}) VALUES ({})
+    INSERT INTO {table} ({given}) VALUES ({places})
     ON CONFLICT (key) DO NOTHING
-    RETURNING *
+    RETURNING {columns}
 """)
 SHUFFLED = Sqids(alphabet=ALPHABET, min_length=7)
 
@@ -21,14 +26,14 @@ SHUFFLED = Sqids(alphabet=ALPHABET, min_length=7)
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Encode the next number of a sequence as a key that does not look like a number.
 
-    What it does: takes the next id and encodes it with Sqids, a one-to-one mapping of numbers to
-    short strings. It ignores the candidate keys. It returns the short URL, and raises
-    ShortUrl.KeySpaceExhausted when ten keys in a row are taken or reserved.
+    What it does: encodes the next id with Sqids, which maps numbers one to one to short strings,
+    and ignores the candidate keys. It returns the short URL, or raises ShortUrl.KeySpaceExhausted
+    when ten keys in a row are taken or reserved.
 
     SQL:
         SELECT nextval(pg_get_serial_sequence('shorturl_shorturl', 'id'))
         INSERT INTO shorturl_shorturl (id, key, target_url, …) VALUES (…)
-        ON CONFLICT (key) DO NOTHING RETURNING *
+        ON CONFLICT (key) DO NOTHING RETURNING id, key, …
 
     Why nothing can go wrong: a sequence gives no value twice, to any process, committed or not, and
     different numbers make different keys. Only a key that was not made from the sequence, such as a
@@ -43,18 +48,18 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
 
     When to use it: where all links are public, and a create must hardly ever need a second try.
     """
-    columns = ["id", "key", "target_url", *values]
-    names, places = (COMMA.join(map(kind, columns)) for kind in (sql.Identifier, sql.Placeholder))
-    insert = INSERT.format(TABLE, names, places)
+    given = ["id", "key", "target_url", *values]
+    places = COMMA.join([sql.Placeholder()] * len(given))
+    insert = INSERT.format(**NAMES, given=COMMA.join(map(sql.Identifier, given)), places=places)
     tried = []
     for _ in range(ATTEMPTS_PER_LENGTH):
         with connection.cursor() as cursor:
             cursor.execute(NEXT_ID, [ShortUrl._meta.db_table])
             (number,) = cursor.fetchone()
-        key = SHUFFLED.encode([number])
-        if not is_reserved(key):
-            row = {"id": number, "key": key, "target_url": target_url, **values}
-            for short_url in ShortUrl.objects.raw(insert, row):
-                return short_url
+            key = SHUFFLED.encode([number])
+            if not is_reserved(key):
+                cursor.execute(insert, [number, key, target_url, *values.values()])
+                if row := cursor.fetchone():
+                    return ShortUrl.from_db(connection.alias, COLUMNS, row)
         tried.append(key)
     raise ShortUrl.KeySpaceExhausted(tried)

@@ -10,9 +10,8 @@ from shorturl.models import ShortUrl
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Insert inside a savepoint, and try the next key when the database refuses this one.
 
-    What it does: inserts one candidate key after the other, each in a separate atomic block, until
-    an INSERT succeeds. It returns the short URL, and raises ShortUrl.KeySpaceExhausted when every
-    INSERT is refused.
+    What it does: returns the short URL, or raises ShortUrl.KeySpaceExhausted when every key is
+    taken.
 
     SQL, in autocommit:
         BEGIN

@@ -6,14 +6,16 @@ from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import ShortUrl
 
-LOCK = sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE")
+LOCK = sql.SQL("LOCK TABLE {table} IN EXCLUSIVE MODE").format(
+    table=sql.Identifier(ShortUrl._meta.db_table)
+)
 
 
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Lock the table, look for a free key, then insert it.
 
-    What it does: locks every other writer out of the table from before the check until the COMMIT.
-    It returns the short URL, and raises ShortUrl.KeySpaceExhausted when all keys exist.
+    What it does: locks every other writer out of the table until the COMMIT. It returns the short
+    URL, or raises ShortUrl.KeySpaceExhausted when every key is taken.
 
     SQL:
         BEGIN
@@ -33,7 +35,7 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """
     with transaction.atomic():
         with connection.cursor() as cursor:
-            cursor.execute(LOCK.format(sql.Identifier(ShortUrl._meta.db_table)))
+            cursor.execute(LOCK)
         for key in keys:
             if not ShortUrl.objects.filter(key=key).exists():
                 return ShortUrl.objects.create(key=key, target_url=target_url, **values)

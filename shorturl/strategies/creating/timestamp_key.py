@@ -8,17 +8,15 @@ from shorturl.models import ShortUrl
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Make the key from the clock, as if it never showed the same time twice.
 
-    What it does: inserts the milliseconds since 1970 in base 16 as the key. It ignores the
-    candidate keys. It returns the short URL, and raises IntegrityError when another process has
-    read the same time.
+    What it does: uses the milliseconds since 1970 in base 16, not the candidate keys. It returns
+    the short URL, and raises IntegrityError when another process has read the same time.
 
     SQL:
         INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
 
     What goes wrong: many processes on many machines read the clock at the same time, and clocks are
-    sometimes set back. A finer clock makes collisions rarer, never impossible: two processes that
-    read it at the same moment also read the same nanoseconds. Anyone who knows one key can guess
-    the keys near it.
+    sometimes set back. A finer clock makes collisions rarer, never impossible: two processes can
+    read it at the same nanosecond. Anyone who knows one key can guess the keys near it.
 
     What it costs: one statement, and keys of eleven characters.
 

@@ -4,16 +4,16 @@ from django.db import connection, transaction
 
 from shorturl.models import LinkEvent
 
-TRY = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
+TRY_LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
 LINKS = 10  # tried one after the other
 
 
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Try to lock the links that have events, look again, send the oldest event, delete it.
 
-    What it does: reads which links have events that are due. It takes an advisory lock on the first
-    of them whose lock is free, reads the link's oldest event, sends it, and deletes it. It returns
-    False when no link has one, or when the locks of the first ten are not free.
+    What it does: locks the first link with a due event whose lock is free, and sends the link's
+    oldest event. It returns False when no link has one, or when the locks of the first ten are not
+    free.
 
     SQL:
         SELECT key AS key FROM shorturl_linkevent WHERE (… NOT EXISTS(…) …) ORDER BY id ASC LIMIT 10
@@ -36,7 +36,7 @@ def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     due = LinkEvent.objects.due(subscription_id).order_by("id")
     for key in due.values_list("key", flat=True)[:LINKS]:
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(TRY, [f"{subscription_id} {key}"])
+            cursor.execute(TRY_LOCK, [f"{subscription_id} {key}"])
             (is_free,) = cursor.fetchone()
             event = due.filter(key=key).first() if is_free else None
             if event:

@@ -1,40 +1,33 @@
 from collections.abc import Callable
 
-from django.db import connection
+from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import LinkEvent
 
-EVENTS = connection.ops.quote_name(LinkEvent._meta.db_table)
-TAKE = f"""
-    DELETE FROM {EVENTS} WHERE id = (
-        SELECT id FROM {EVENTS} AS event
+TAKE = sql.SQL("""
+    DELETE FROM {table} WHERE id = (
+        SELECT id FROM {table} AS event
         WHERE subscription_id = %s AND (not_before IS NULL OR not_before <= statement_timestamp())
             AND NOT EXISTS (
-                SELECT FROM {EVENTS} AS older
+                SELECT FROM {table} AS older
                 WHERE older.subscription_id = event.subscription_id
                     AND older.key = event.key AND older.id < event.id
             )
         ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
     )
     RETURNING *
-"""  # noqa: S608
+""").format(table=sql.Identifier(LinkEvent._meta.db_table))
 
 
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Take an event out of the outbox in one statement, and then send it.
 
-    What it does: deletes the oldest event that is due and that no other transaction has locked, and
-    sends what the DELETE returns. It returns False when no event is due.
+    What it does: takes the oldest due event that is not locked, or returns False if there is none.
 
     SQL:
         DELETE FROM shorturl_linkevent WHERE id = (
             SELECT id FROM shorturl_linkevent AS event
-            WHERE subscription_id = … AND (not_before IS NULL OR …)
-                AND NOT EXISTS (
-                    SELECT FROM shorturl_linkevent AS older
-                    WHERE older.subscription_id = event.subscription_id
-                        AND older.key = event.key AND older.id < event.id
-                )
+            WHERE subscription_id = … AND … AND NOT EXISTS (…)
             ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
         )
         RETURNING *

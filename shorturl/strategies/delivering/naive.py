@@ -9,16 +9,15 @@ LEASE = timedelta(minutes=1)  # longer than a delivery can take
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Look for an event that is free, claim it, send it, delete it.
 
-    What it does: reads the oldest event that is due, claims it for a minute, sends it, and deletes
-    it. It returns False when no event is due.
+    What it does: claims the oldest due event for a minute. It returns False when none is due.
 
     SQL:
         SELECT … FROM shorturl_linkevent WHERE (… NOT EXISTS(…) …) ORDER BY id ASC LIMIT 1
         UPDATE shorturl_linkevent SET not_before = (statement_timestamp() + …) WHERE id = …
         DELETE FROM shorturl_linkevent WHERE id IN (…)
 
-    What goes wrong: two workers read the same event before either claims it. Both claim it, and
-    both send it. The receiver gets the event twice, even without a crash.
+    What goes wrong: two workers read the same event before either claims it, and both send it, even
+    without a crash.
 
     What it costs: three round trips, and events delivered twice.
 

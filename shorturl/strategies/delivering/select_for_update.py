@@ -8,8 +8,7 @@ from shorturl.models import LinkEvent
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Lock the event's row, send the event, delete it, commit.
 
-    What it does: locks the oldest event that is due, waits while another transaction has it locked,
-    sends it, and deletes it. It returns False when no event is due.
+    What it does: waits for the lock of the oldest due event. It returns False when none is due.
 
     SQL:
         BEGIN
@@ -29,7 +28,8 @@ def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     When to use it: with one worker for each receiver, and receivers that answer quickly.
     """
     with transaction.atomic():
-        event = LinkEvent.objects.due(subscription_id).select_for_update().order_by("id").first()
+        due = LinkEvent.objects.due(subscription_id)
+        event = due.select_for_update().order_by("id").first()
         if event is None:
             return False
         send(event)

@@ -8,8 +8,7 @@ from shorturl.models import LinkEvent
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Lock the row of an event that is not locked, send the event, delete it, commit.
 
-    What it does: locks the oldest event that is due and that no other transaction has locked, sends
-    it, and deletes it. It returns False when there is none.
+    What it does: takes the oldest due event that is not locked, or returns False if there is none.
 
     SQL:
         BEGIN

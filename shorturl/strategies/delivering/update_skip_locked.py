@@ -1,41 +1,34 @@
 from collections.abc import Callable
 
-from django.db import connection
+from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import LinkEvent
 
-EVENTS = connection.ops.quote_name(LinkEvent._meta.db_table)
 # A minute is longer than a delivery can take.
-CLAIM = f"""
-    UPDATE {EVENTS} SET not_before = statement_timestamp() + interval '1 minute' WHERE id = (
-        SELECT id FROM {EVENTS} AS event
+TAKE = sql.SQL("""
+    UPDATE {table} SET not_before = statement_timestamp() + interval '1 minute' WHERE id = (
+        SELECT id FROM {table} AS event
         WHERE subscription_id = %s AND (not_before IS NULL OR not_before <= statement_timestamp())
             AND NOT EXISTS (
-                SELECT FROM {EVENTS} AS older
+                SELECT FROM {table} AS older
                 WHERE older.subscription_id = event.subscription_id
                     AND older.key = event.key AND older.id < event.id
             )
         ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
     )
     RETURNING *
-"""  # noqa: S608
+""").format(table=sql.Identifier(LinkEvent._meta.db_table))
 
 
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Claim an event for a minute in one statement, send it, delete it.
 
-    What it does: claims the oldest event that is due and that no other transaction has locked, and
-    commits the claim. Then it sends the event and deletes it. It returns False when there is none.
+    What it does: takes the oldest due event that is not locked, or returns False if there is none.
 
     SQL:
         UPDATE shorturl_linkevent SET not_before = statement_timestamp() + interval … WHERE id = (
             SELECT id FROM shorturl_linkevent AS event
-            WHERE subscription_id = … AND (not_before IS NULL OR …)
-                AND NOT EXISTS (
-                    SELECT FROM shorturl_linkevent AS older
-                    WHERE older.subscription_id = event.subscription_id
-                        AND older.key = event.key AND older.id < event.id
-                )
+            WHERE subscription_id = … AND … AND NOT EXISTS (…)
             ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
         )
         RETURNING *
@@ -44,15 +37,15 @@ def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     Why nothing can go wrong: the subquery locks the row and checks its newest version, so no two
     workers claim the same event. The event stays until it is sent, and while it stays, the link's
     next event is not due. When a worker is killed, its claim ends by the clock, and another worker
-    sends the event. A worker that hangs for longer than its claim can cause a second delivery,
-    which receivers have to expect anyway.
+    sends the event. A worker that hangs for longer can cause a second delivery, which receivers
+    have to expect anyway.
 
     What it costs: two round trips, and one row version for the claim. No transaction is open while
     the receiver takes its time. After a crash an event waits until its claim ends.
 
     When to use it: for work outside the database, which can take long.
     """
-    event = next(iter(LinkEvent.objects.raw(CLAIM, [subscription_id])), None)
+    event = next(iter(LinkEvent.objects.raw(TAKE, [subscription_id])), None)
     if event is None:
         return False
     send(event)

@@ -8,8 +8,7 @@ from shorturl.models import LinkEvent
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Send all events up to the largest id, and delete all up to it.
 
-    What it does: reads the largest id, sends the events up to that id in their order, and deletes
-    all up to it. It returns False when there are none.
+    What it does: sends the events in the order of their ids. It returns False when there are none.
 
     SQL:
         SELECT MAX(id) AS last FROM shorturl_linkevent WHERE subscription_id = …

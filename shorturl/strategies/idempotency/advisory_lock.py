@@ -13,9 +13,9 @@ def answer(
 ) -> IdempotencyRecord:
     """Take an advisory lock on the key, and look up, work and store in one transaction.
 
-    What it does: tries to take an advisory lock on the hash of caller and key, and then does what
-    `look_up_then_store` does. It returns the idempotency record, and raises
-    IdempotencyRecord.InFlight when another request holds the lock.
+    What it does: tries to lock the hash of caller and key until the transaction ends. It returns
+    the idempotency record, and raises IdempotencyRecord.InFlight when another request holds the
+    lock.
 
     SQL:
         BEGIN
@@ -27,9 +27,8 @@ def answer(
 
     Why nothing can go wrong: only one process at a time holds the key's lock. The next one looks
     the key up after the first one has committed the work and its answer together, or neither. When
-    a process is killed, PostgreSQL rolls its work back and releases its lock. Two requests whose
-    keys have the same hash can meet; then one of them is refused needlessly, and succeeds when it
-    is sent again.
+    a process is killed, PostgreSQL rolls its work back and releases its lock. Of two requests whose
+    keys have the same hash, one can be refused needlessly, and succeeds when it is sent again.
 
     What it costs: five round trips and the work. No request waits.
 

@@ -9,8 +9,7 @@ def answer(
 ) -> IdempotencyRecord:
     """Look the key up, do the work when it is unknown, and store the answer.
 
-    What it does: returns the idempotency record of the caller's key, or does the work and stores
-    its answer.
+    What it does: returns the idempotency record of the caller's key, found or new.
 
     SQL:
         SELECT … FROM shorturl_keptanswer WHERE … LIMIT 1
@@ -20,7 +19,7 @@ def answer(
     What goes wrong: a client repeats a request because the first answer did not arrive, often while
     the first request is still in progress. Both look the key up, neither finds an answer, and the
     work is done twice. It is also done twice when the process is killed between the work and the
-    INSERT of the answer, which is the very case that the key is meant for.
+    INSERT, which is the very case that the key is meant for.
 
     What it costs: one statement when there is an answer, two and the work when there is none.
 

@@ -3,6 +3,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from django.db import connection
+from django.db.backends.postgresql.psycopg_any import sql
 from django.db.backends.utils import CursorWrapper
 
 from shorturl.models import RecentVisits, ShortUrl, Visit
@@ -10,55 +11,56 @@ from shorturl.models import RecentVisits, ShortUrl, Visit
 # Each further column takes time; Django reads it on first access.
 COLUMNS = ["id", "key", "target_url", "hits"]
 Row = tuple[int, str, str, int]
-LINKS, RECENT, *NAMES = map(
-    connection.ops.quote_name, [ShortUrl._meta.db_table, RecentVisits._meta.db_table, *COLUMNS]
-)
-RECORDED = f"""
-    INSERT INTO {RECENT} (key, starts_at, kinds)
-    SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), kinds FROM followed
-"""  # noqa: S608
-ONE = f"""
+NAMES = {
+    "links": sql.Identifier(ShortUrl._meta.db_table),
+    "recent": sql.Identifier(RecentVisits._meta.db_table),
+    "columns": sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
+}
+ONE = sql.SQL("""
     WITH followed AS (
-        UPDATE {LINKS} SET hits = hits + %s
+        UPDATE {links} SET hits = hits + %s
         WHERE key = %s AND deleted_at IS NULL
             AND (expires_at IS NULL OR expires_at > statement_timestamp())
             AND (max_hits IS NULL OR hits <= max_hits - %s)
-        RETURNING {", ".join(NAMES)}, %s::jsonb AS kinds
-    ), recorded AS ({RECORDED})
-    SELECT {", ".join(NAMES)} FROM followed
-"""  # noqa: S608
-SEVERAL = f"""
+        RETURNING {columns}, %s::jsonb AS kinds
+    ), recorded AS (
+        INSERT INTO {recent} (key, starts_at, kinds)
+        SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), kinds FROM followed
+    )
+    SELECT {columns} FROM followed
+""").format(**NAMES)
+SEVERAL = sql.SQL("""
     WITH wanted AS (
         SELECT key, %s::jsonb -> (position - 1)::integer AS kinds
         FROM unnest(%s::text[]) WITH ORDINALITY AS wanted (key, position)
     ), locked AS (
-        SELECT id AS locked_id, kinds FROM {LINKS} JOIN wanted USING (key)
+        SELECT id AS locked_id, kinds FROM {links} JOIN wanted USING (key)
         WHERE deleted_at IS NULL
             AND (expires_at IS NULL OR expires_at > statement_timestamp())
             AND (max_hits IS NULL OR hits <= max_hits - jsonb_array_length(kinds))
-        ORDER BY key FOR NO KEY UPDATE OF {LINKS} SKIP LOCKED
+        ORDER BY key FOR NO KEY UPDATE OF {links} SKIP LOCKED
     ), followed AS (
-        UPDATE {LINKS} SET hits = hits + jsonb_array_length(kinds)
+        UPDATE {links} SET hits = hits + jsonb_array_length(kinds)
         FROM locked WHERE id = locked_id
-        RETURNING {", ".join(NAMES)}, kinds
-    ), recorded AS ({RECORDED})
-    SELECT {", ".join(NAMES)} FROM followed
-"""  # noqa: S608
+        RETURNING {columns}, kinds
+    ), recorded AS (
+        INSERT INTO {recent} (key, starts_at, kinds)
+        SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), kinds FROM followed
+    )
+    SELECT {columns} FROM followed
+""").format(**NAMES)
 
 
 def record(key: str, visit: Visit) -> ShortUrl:
     """Record a visit by the statement that records several; count_one() and count() record more.
 
     What it does: counts the visit as `combined` in `resolving` does, and inserts a row that has it
-    as JSON; the roll-up adds such rows up later. It returns the short URL with the number of the
-    hit. It raises ShortUrl.DoesNotExist when no live one has the key; then nothing is recorded.
+    as JSON. It returns the key's live short URL. It raises ShortUrl.DoesNotExist without one, and
+    records nothing.
 
     SQL:
         WITH followed AS (
-            UPDATE shorturl_shorturl SET hits = hits + 1
-            WHERE key = … AND deleted_at IS NULL
-                AND (expires_at IS NULL OR expires_at > statement_timestamp())
-                AND (max_hits IS NULL OR hits <= max_hits - 1)
+            UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = … AND …
             RETURNING id, key, target_url, hits, …::jsonb AS kinds
         ), recorded AS (
             INSERT INTO shorturl_recentvisits (key, starts_at, kinds)
@@ -67,9 +69,9 @@ def record(key: str, visit: Visit) -> ShortUrl:
         SELECT id, key, target_url, hits FROM followed
 
     Why nothing can go wrong: one statement adds as many visits as hits, or nothing, as in `upsert`.
-    Statements of one link wait for its row lock. The INSERT conflicts with no other row, so it
-    waits for none. The roll-up deletes and adds in one statement, so each visit is in exactly one
-    place (see shorturl/visits/recent.py).
+    Statements of one link wait for its row lock. The INSERT conflicts with no other row. The
+    roll-up deletes and adds in one statement, so each visit is in exactly one place (see
+    shorturl/visits/recent.py).
 
     What it costs: one round trip, and two written rows for many visits. Until the next roll-up
     there is a row for each statement, and a link's page reads all of them.
@@ -101,26 +103,6 @@ def count(visits: Mapping[str, Sequence[Visit]], cursor: CursorWrapper) -> dict[
     It returns the same and leaves out the same keys as count() of `combined` in `resolving`. It
     inserts a row for each counted key. The JSON has an array of visits for each key, in the order
     of the keys. The lengths of these arrays are the numbers of hits.
-
-    SQL:
-        WITH wanted AS (
-            SELECT key, …::jsonb -> (position - 1)::integer AS kinds
-            FROM unnest(…) WITH ORDINALITY AS wanted (key, position)
-        ), locked AS (
-            SELECT id AS locked_id, kinds FROM shorturl_shorturl JOIN wanted USING (key)
-            WHERE deleted_at IS NULL
-                AND (expires_at IS NULL OR expires_at > statement_timestamp())
-                AND (max_hits IS NULL OR hits <= max_hits - jsonb_array_length(kinds))
-            ORDER BY key FOR NO KEY UPDATE OF shorturl_shorturl SKIP LOCKED
-        ), followed AS (
-            UPDATE shorturl_shorturl SET hits = hits + jsonb_array_length(kinds)
-            FROM locked WHERE id = locked_id
-            RETURNING id, key, target_url, hits, kinds
-        ), recorded AS (
-            INSERT INTO shorturl_recentvisits (key, starts_at, kinds)
-            SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), kinds FROM followed
-        )
-        SELECT id, key, target_url, hits FROM followed
 
     Why nothing can go wrong: it locks and counts as count() of `combined` in `resolving`, and
     inserts in the same statement what it has counted.

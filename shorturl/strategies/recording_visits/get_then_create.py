@@ -8,12 +8,12 @@ from shorturl.models import LIVE, ShortUrl, Visit, VisitCount
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 UPDATE = sql.SQL("""
-    UPDATE {links} SET hits = hits + 1
+    UPDATE {table} SET hits = hits + 1
     WHERE key = %s AND {live}
     RETURNING {columns}
 """).format(
+    table=sql.Identifier(ShortUrl._meta.db_table),
     columns=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
-    links=sql.Identifier(ShortUrl._meta.db_table),
     live=LIVE,
 )
 
@@ -21,16 +21,12 @@ UPDATE = sql.SQL("""
 def record(key: str, visit: Visit) -> ShortUrl:
     """Count the hit, look for the hour's row, and update it or create one.
 
-    What it does: counts the hit as `update_returning` does, then looks for the row of this hour and
-    kind of visit. It adds one to the row, or creates it if there is none. It returns the short URL,
-    and raises ShortUrl.DoesNotExist when no live one has the key.
+    What it does: counts the hit as `update_returning` does. It adds one to the row of this hour and
+    kind of visit, or creates the row. It returns the key's live short URL, or raises
+    ShortUrl.DoesNotExist without one.
 
     SQL:
-        UPDATE shorturl_shorturl SET hits = hits + 1
-        WHERE key = … AND deleted_at IS NULL
-            AND (expires_at IS NULL OR expires_at > statement_timestamp())
-            AND (max_hits IS NULL OR hits < max_hits)
-        RETURNING id, key, …
+        UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = … AND … RETURNING id, key, …
         SELECT … FROM shorturl_visitcount WHERE (browser = … AND …) ORDER BY id ASC LIMIT 1
         INSERT INTO shorturl_visitcount (key, …) VALUES (…) RETURNING id, hits
         … or, where the SELECT has found one, UPDATE shorturl_visitcount SET hits = (hits + 1) …

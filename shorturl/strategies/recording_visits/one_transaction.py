@@ -7,66 +7,57 @@ from django.db.backends.utils import CursorWrapper
 
 from shorturl.models import ShortUrl, Visit, VisitCount
 
-# The columns that a redirect needs. Django reads the others on first access.
+# Each further column takes time; Django reads it on first access.
 COLUMNS = ["id", "key", "target_url", "hits"]
 Row = tuple[int, str, str, int]
 UPDATE = sql.SQL("""
-    UPDATE {links} SET hits = hits + %s
+    UPDATE {table} SET hits = hits + %s
     WHERE key = %s AND deleted_at IS NULL
         AND (expires_at IS NULL OR expires_at > statement_timestamp())
         AND (max_hits IS NULL OR hits <= max_hits - %s)
     RETURNING {columns}
 """).format(
+    table=sql.Identifier(ShortUrl._meta.db_table),
     columns=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
-    links=sql.Identifier(ShortUrl._meta.db_table),
 )
-COUNTS = sql.Identifier(VisitCount._meta.db_table)
 KIND = sql.SQL("key, starts_at, unit, referrer, browser, system, device, country, is_bot")
 ROW = sql.SQL(
     "(%s, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', %s, %s, %s, %s, %s, %s, %s)"
 )
-UPSERT = """
-    INSERT INTO {counts} AS counts ({kind}, hits)
+UPSERT = sql.SQL("""
+    INSERT INTO {table} AS counts ({kind}, hits)
     VALUES {rows}
     ON CONFLICT ({kind}) DO UPDATE SET hits = counts.hits + excluded.hits
-"""
+""")
 
 
 def record(key: str, visit: Visit) -> ShortUrl:
     """Count a hit and record its visit in one transaction; count_one() does so with several.
 
-    What it does: counts the hit as `combined` in `resolving` does, upserts this hour's row of its
-    kind of visit, and commits both. It returns the short URL with the number of the hit. It raises
-    ShortUrl.DoesNotExist when no live one has the key; then nothing is recorded.
+    What it does: counts the hit as `combined` in `resolving` does, and upserts the row of this hour
+    and kind of visit. It returns the key's live short URL. It raises ShortUrl.DoesNotExist without
+    one, and records nothing.
 
     SQL:
         BEGIN
-        UPDATE shorturl_shorturl SET hits = hits + 1
-        WHERE key = … AND deleted_at IS NULL
-            AND (expires_at IS NULL OR expires_at > statement_timestamp())
-            AND (max_hits IS NULL OR hits <= max_hits - 1)
-        RETURNING id, key, target_url, hits
-        INSERT INTO shorturl_visitcount AS counts
-        (key, starts_at, unit, referrer, browser, system, device, country, is_bot, hits)
+        UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = … AND … RETURNING id, key, …
+        INSERT INTO shorturl_visitcount AS counts (key, …, hits)
         VALUES (…, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', …, 1)
-        ON CONFLICT
-        (key, starts_at, unit, referrer, browser, system, device, country, is_bot)
-        DO UPDATE SET hits = counts.hits + excluded.hits
+        ON CONFLICT (key, …) DO UPDATE SET hits = counts.hits + excluded.hits
         COMMIT
 
-    Why nothing can go wrong: both statements are committed together or not at all, also when the
-    process is killed between them, and no reader sees one without the other. Each statement is
-    right by itself, as in `second_transaction`. Every hit locks the link before the hour's rows,
-    and a roll-up waits for no link. So with one kind of visit the two cannot deadlock.
-    count_one() sorts several kinds by code point, and a roll-up by the database's collation. So
-    where `append_only` has left visits of this hour, the two can deadlock, and PostgreSQL ends one.
+    Why nothing can go wrong: both statements are committed together or not at all, and no reader
+    sees one without the other. Every hit locks the link before the hour's rows, and a roll-up waits
+    for no link. So with one kind of visit the two cannot deadlock. count_one() sorts several kinds
+    by code point, and a roll-up by the database's collation. So where `append_only` has left visits
+    of this hour, the two can deadlock, and PostgreSQL ends one.
 
     What it costs: four round trips where `upsert` has one, once for many visits. For two of them,
     from the UPDATE to the COMMIT, the link is locked, and its other hits wait. If the process hangs
     before the COMMIT, they wait until PostgreSQL's idle_in_transaction_session_timeout.
 
-    When to use it: where a WITH that changes two tables is slower, such as with tables that are
-    distributed over several nodes. Elsewhere use `combined` or `upsert`.
+    When to use it: where tables are distributed over several nodes, and a WITH that changes two of
+    them is slower. Elsewhere use `combined` or `upsert`.
     """
     with connection.cursor() as cursor:
         row = count_one(key, [visit], cursor)
@@ -80,12 +71,12 @@ def count_one(key: str, visits: Sequence[Visit], cursor: CursorWrapper) -> Row |
 
     It returns the same as count_one() of `combined` in `resolving`. For None, nothing is recorded.
     """
-    kinds = sorted(Counter(visits).items())
-    hits, rows = len(visits), sql.SQL(", ").join([ROW] * len(kinds))
+    hits, kinds = len(visits), sorted(Counter(visits).items())
+    table, rows = sql.Identifier(VisitCount._meta.db_table), sql.SQL(", ").join([ROW] * len(kinds))
     with transaction.atomic():
         cursor.execute(UPDATE, [hits, key, hits])
         row: Row | None = cursor.fetchone()
         if row:
             values = [value for kind, number in kinds for value in (key, *kind, number)]
-            cursor.execute(sql.SQL(UPSERT).format(counts=COUNTS, kind=KIND, rows=rows), values)
+            cursor.execute(UPSERT.format(table=table, kind=KIND, rows=rows), values)
         return row

@@ -5,41 +5,33 @@ from shorturl.models import LIVE, ShortUrl, Visit, VisitCount
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 UPDATE = sql.SQL("""
-    UPDATE {links} SET hits = hits + 1
+    UPDATE {table} SET hits = hits + 1
     WHERE key = %s AND {live}
     RETURNING {columns}
 """).format(
+    table=sql.Identifier(ShortUrl._meta.db_table),
     columns=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
-    links=sql.Identifier(ShortUrl._meta.db_table),
     live=LIVE,
 )
 KIND = sql.SQL("key, starts_at, unit, referrer, browser, system, device, country, is_bot")
 UPSERT = sql.SQL("""
-    INSERT INTO {counts} AS counts ({kind}, hits)
+    INSERT INTO {table} AS counts ({kind}, hits)
     VALUES (%s, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', %s, %s, %s, %s, %s, %s, 1)
     ON CONFLICT ({kind}) DO UPDATE SET hits = counts.hits + 1
-""").format(counts=sql.Identifier(VisitCount._meta.db_table), kind=KIND)
+""").format(table=sql.Identifier(VisitCount._meta.db_table), kind=KIND)
 
 
 def record(key: str, visit: Visit) -> ShortUrl:
     """Count the hit, and record the visit after the COMMIT.
 
-    What it does: counts the hit as `update_returning` does, and then upserts the row of this hour
-    and kind of visit. It returns the short URL, and raises ShortUrl.DoesNotExist when no live one
-    has the key.
+    What it does: counts the hit as `update_returning` does, and upserts the row of this hour and
+    kind of visit. It returns the key's live short URL, or raises ShortUrl.DoesNotExist without one.
 
     SQL:
-        UPDATE shorturl_shorturl SET hits = hits + 1
-        WHERE key = … AND deleted_at IS NULL
-            AND (expires_at IS NULL OR expires_at > statement_timestamp())
-            AND (max_hits IS NULL OR hits < max_hits)
-        RETURNING id, key, …
-        INSERT INTO shorturl_visitcount AS counts
-        (key, starts_at, unit, referrer, browser, system, device, country, is_bot, hits)
+        UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = … AND … RETURNING id, key, …
+        INSERT INTO shorturl_visitcount AS counts (key, …, hits)
         VALUES (…, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', …, 1)
-        ON CONFLICT
-        (key, starts_at, unit, referrer, browser, system, device, country, is_bot)
-        DO UPDATE SET hits = counts.hits + 1
+        ON CONFLICT (key, …) DO UPDATE SET hits = counts.hits + 1
 
     What goes wrong: each statement is right, but the two are not atomic. A reader between them sees
     a hit without a visit. When the process is killed between them, or the second statement fails,
@@ -47,8 +39,8 @@ def record(key: str, visit: Visit) -> ShortUrl:
 
     What it costs: two statements and two commits, where one would do.
 
-    When to use it: never. Put both in one transaction, as `one_transaction` does, or better in one
-    statement, as `upsert` does.
+    When to use it: never. `one_transaction` puts both in one transaction, and `upsert` in one
+    statement.
     """
     with connection.cursor() as cursor:
         cursor.execute(UPDATE, [key])

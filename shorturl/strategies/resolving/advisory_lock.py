@@ -2,13 +2,14 @@ from django.db import connection, transaction
 
 from shorturl.models import ShortUrl
 
+LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+
 
 def resolve(key: str) -> ShortUrl:
     """Take an advisory lock on the key, read the counter, add one, write it back.
 
-    What it does: takes an advisory lock on the key, not a row lock, and holds it until the
-    transaction ends. It saves the incremented counter. It returns the short URL, and raises
-    ShortUrl.DoesNotExist when no live one has the key.
+    What it does: locks the key, not the row, until the transaction ends. It returns the key's live
+    short URL, or raises ShortUrl.DoesNotExist without one.
 
     SQL:
         BEGIN
@@ -29,7 +30,7 @@ def resolve(key: str) -> ShortUrl:
     """
     with transaction.atomic():
         with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
+            cursor.execute(LOCK, [key])
         short_url = ShortUrl.objects.live().get(key=key)
         short_url.hits += 1
         short_url.save(update_fields=["hits"])

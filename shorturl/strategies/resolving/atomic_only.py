@@ -6,9 +6,7 @@ from shorturl.models import ShortUrl
 def resolve(key: str) -> ShortUrl:
     """Read the counter, add one, write it back, all in one transaction.
 
-    What it does: fetches the short URL, increments the counter in Python, and saves the object,
-    inside atomic(). It returns the short URL, and raises ShortUrl.DoesNotExist when no live one has
-    the key.
+    What it does: returns the key's live short URL, or raises ShortUrl.DoesNotExist without one.
 
     SQL:
         BEGIN
@@ -16,10 +14,9 @@ def resolve(key: str) -> ShortUrl:
         UPDATE shorturl_shorturl SET key = …, target_url = …, hits = 1, … WHERE id = …
         COMMIT
 
-    What goes wrong: the same lost update as without the transaction, in the same schedules. A
-    transaction makes its writes atomic. Under READ COMMITTED it does not stop another process from
-    reading the same number, and it lengthens the time between read and write. A limit can be
-    exceeded as without the transaction.
+    What goes wrong: the same lost update as in `naive`, in the same schedules. A transaction makes
+    its writes atomic. Under READ COMMITTED it does not stop another process from reading the same
+    number, and it lengthens the time between read and write.
 
     What it costs: four round trips, a row lock from the UPDATE to the COMMIT, and lost hits.
 

@@ -1,6 +1,7 @@
 from collections.abc import Mapping
 
 from django.db import connection
+from django.db.backends.postgresql.psycopg_any import sql
 from django.db.backends.utils import CursorWrapper
 
 from shorturl.models import ShortUrl
@@ -8,34 +9,36 @@ from shorturl.models import ShortUrl
 # Each further column takes time; Django reads it on first access.
 COLUMNS = ["id", "key", "target_url", "hits"]
 Row = tuple[int, str, str, int]
-LINKS, *NAMES = map(connection.ops.quote_name, [ShortUrl._meta.db_table, *COLUMNS])
-ONE = f"""
-    UPDATE {LINKS} SET hits = hits + %s
+NAMES = {
+    "table": sql.Identifier(ShortUrl._meta.db_table),
+    "columns": sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
+}
+ONE = sql.SQL("""
+    UPDATE {table} SET hits = hits + %s
     WHERE key = %s AND deleted_at IS NULL
         AND (expires_at IS NULL OR expires_at > statement_timestamp())
         AND (max_hits IS NULL OR hits <= max_hits - %s)
-    RETURNING {", ".join(NAMES)}
-"""  # noqa: S608
-SEVERAL = f"""
+    RETURNING {columns}
+""").format(**NAMES)
+SEVERAL = sql.SQL("""
     WITH wanted AS (
         SELECT * FROM unnest(%s::text[], %s::bigint[]) AS wanted (key, number)
     ), locked AS (
-        SELECT id AS locked_id, number FROM {LINKS} JOIN wanted USING (key)
+        SELECT id AS locked_id, number FROM {table} JOIN wanted USING (key)
         WHERE deleted_at IS NULL
             AND (expires_at IS NULL OR expires_at > statement_timestamp())
             AND (max_hits IS NULL OR hits <= max_hits - number)
-        ORDER BY key FOR NO KEY UPDATE OF {LINKS} SKIP LOCKED
+        ORDER BY key FOR NO KEY UPDATE OF {table} SKIP LOCKED
     )
-    UPDATE {LINKS} SET hits = hits + number FROM locked WHERE id = locked_id
-    RETURNING {", ".join(NAMES)}
-"""  # noqa: S608
+    UPDATE {table} SET hits = hits + number FROM locked WHERE id = locked_id
+    RETURNING {columns}
+""").format(**NAMES)
 
 
 def resolve(key: str) -> ShortUrl:
     """Count a hit by the statement that counts several; count_one() and count() count more.
 
-    What it does: adds one to the counter and fetches the target. It returns the short URL with the
-    number of the hit. It raises ShortUrl.DoesNotExist when no live one has the key.
+    What it does: returns the key's live short URL, or raises ShortUrl.DoesNotExist without one.
 
     SQL:
         UPDATE shorturl_shorturl SET hits = hits + 1
@@ -44,14 +47,14 @@ def resolve(key: str) -> ShortUrl:
             AND (max_hits IS NULL OR hits <= max_hits - 1)
         RETURNING id, key, target_url, hits
 
-    Why nothing can go wrong: reading, adding and checking the conditions are one statement, as in
-    `update_returning`. The statement counts all of its hits or none.
+    Why nothing can go wrong: as in `update_returning`. The statement counts all of its hits or
+    none.
 
     What it costs: one round trip, one row version and one COMMIT for many hits. A hit waits until
     the statement before its own ends. A caller has to combine the hits, as
     project/serving/waiting_hits.py does.
 
-    When to use it: where many hits arrive at the same time, and a caller combines them.
+    When to use it: where many hits arrive at the same time.
     """
     with connection.cursor() as cursor:
         row = count_one(key, 1, cursor)
@@ -78,19 +81,6 @@ def count(hits: Mapping[str, int], cursor: CursorWrapper) -> dict[str, Row]:
     It returns the same as count_one(), by key. It leaves out keys that are not live, keys with too
     few uses left, and keys whose row another transaction has locked. For these call count_one(),
     which waits for the row.
-
-    SQL:
-        WITH wanted AS (
-            SELECT * FROM unnest(…, …) AS wanted (key, number)
-        ), locked AS (
-            SELECT id AS locked_id, number FROM shorturl_shorturl JOIN wanted USING (key)
-            WHERE deleted_at IS NULL
-                AND (expires_at IS NULL OR expires_at > statement_timestamp())
-                AND (max_hits IS NULL OR hits <= max_hits - number)
-            ORDER BY key FOR NO KEY UPDATE OF shorturl_shorturl SKIP LOCKED
-        )
-        UPDATE shorturl_shorturl SET hits = hits + number FROM locked WHERE id = locked_id
-        RETURNING id, key, target_url, hits
 
     Why nothing can go wrong: SKIP LOCKED waits for no row, so two of these statements cannot
     deadlock, and one locked row delays no other key. The UPDATE changes only rows that the

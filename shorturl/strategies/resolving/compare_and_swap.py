@@ -8,10 +8,9 @@ ATTEMPTS = 1_000
 def resolve(key: str) -> ShortUrl:
     """Read the counter, and write the sum only if the counter has not changed meanwhile.
 
-    What it does: optimistic locking. It fetches the short URL and updates the row on condition that
-    the counter still has the value read; otherwise it starts again. It returns the short URL. It
-    raises ShortUrl.DoesNotExist when no live one has the key, and ShortUrl.Contended after 1,000
-    attempts.
+    What it does: optimistic locking. It updates the row if the counter still has the value read, or
+    else starts again. It returns the key's live short URL. It raises ShortUrl.DoesNotExist without
+    one, and ShortUrl.Contended after 1,000 attempts.
 
     SQL:
         SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21
@@ -20,8 +19,7 @@ def resolve(key: str) -> ShortUrl:
         … both once more when no row was updated
 
     Why nothing can go wrong: the UPDATE itself checks, under its row lock, that the counter has the
-    value read and that the link is live. After a stale read it updates no row, and the code tries
-    again.
+    value read and that the link is live. After a stale read it updates no row.
 
     What it costs: two statements, and two more for each hit that came in between. On a hot link
     most attempts fail.

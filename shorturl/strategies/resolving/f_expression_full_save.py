@@ -6,9 +6,7 @@ from shorturl.models import ShortUrl
 def resolve(key: str) -> ShortUrl:
     """Let the database add one, and save all other columns too.
 
-    What it does: fetches the short URL, increments the counter relative to the row's current value,
-    and saves the whole object. It returns the short URL, and raises ShortUrl.DoesNotExist when no
-    live one has the key.
+    What it does: returns the key's live short URL, or raises ShortUrl.DoesNotExist without one.
 
     SQL:
         SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21
@@ -16,7 +14,7 @@ def resolve(key: str) -> ShortUrl:
 
     What goes wrong: the counter is right, but the other columns are written back as they were read.
     An edit of the target, the limit or the expiry between the two statements is undone, and so is a
-    deletion. The lost update has moved to the other columns.
+    deletion.
 
     What it costs: two statements, and lost edits.
 

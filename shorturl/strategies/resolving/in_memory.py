@@ -26,9 +26,9 @@ os.register_at_fork(after_in_child=HITS.__init__)  # type: ignore[misc]
 def resolve(key: str) -> ShortUrl:
     """Count in the memory of the process, and write half a second later.
 
-    What it does: reads the short URL and adds one to a number in memory. Half a second after the
-    first of these hits a thread writes them all, and ends. It returns the short URL without `hits`,
-    which it does not know, and raises ShortUrl.DoesNotExist when no live one has the key.
+    What it does: adds one to a number in memory. Half a second after the first of these hits a
+    thread writes them all. It returns the key's live short URL, without `hits`, which it does not
+    know, or raises ShortUrl.DoesNotExist without one.
 
     SQL:
         SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21
@@ -36,9 +36,8 @@ def resolve(key: str) -> ShortUrl:
 
     What goes wrong: a hit is acknowledged before it is counted. A process that is killed silently
     loses up to half a second of hits. So does an UPDATE that fails, for example because the hits
-    exceed the link's limit, although all of them were redirected. No schedule of the statements
-    shows this, because the process is killed between them. chhoto-url counts like this
-    (SinTan1729/chhoto-url, backend/src/background.rs).
+    exceed the link's limit. No schedule of the statements shows this, because the process is killed
+    between them. chhoto-url counts like this (SinTan1729/chhoto-url, backend/src/background.rs).
 
     What it costs: one SELECT, which locks and writes nothing, and lost hits.
 

@@ -4,17 +4,16 @@ from shorturl.models import ShortUrl
 def resolve(key: str) -> ShortUrl:
     """Read the counter, add one, write it back.
 
-    What it does: fetches the short URL, increments the counter in Python, and saves the object.
-    It returns the short URL, and raises ShortUrl.DoesNotExist when no live one has the key.
+    What it does: returns the key's live short URL, or raises ShortUrl.DoesNotExist without one.
 
     SQL:
         SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21
         UPDATE shorturl_shorturl SET key = …, target_url = …, hits = 1, … WHERE id = …
 
-    What goes wrong: the lost update. Two processes read the same number, both add one, and both
-    write the same sum: two hits, counted once. So a limit can be exceeded, and not even a CHECK
-    notices. And save() writes every column, so it undoes an edit of the target, the limit or the
-    expiry that was made meanwhile.
+    What goes wrong: the lost update. Two processes read the same number, and both write the same
+    sum: two hits, counted once. So a limit can be exceeded, and not even a CHECK notices. And
+    save() writes every column, so it undoes an edit of the target, the limit or the expiry that was
+    made meanwhile.
 
     What it costs: two statements, and lost hits.
 

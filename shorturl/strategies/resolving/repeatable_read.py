@@ -11,10 +11,10 @@ ATTEMPTS = 1_000
 def resolve(key: str) -> ShortUrl:
     """Read, add one, write back, and let PostgreSQL refuse when the row has changed.
 
-    What it does: runs the naive code under snapshot isolation, and starts again when the row was
-    changed after the snapshot. It returns the short URL. It raises ShortUrl.DoesNotExist when no
-    live one has the key, ShortUrl.Contended after 1,000 attempts, and RuntimeError inside a
-    caller's atomic(), before it has sent a statement.
+    What it does: runs the naive code under snapshot isolation, and starts again after a
+    serialization failure. It returns the key's live short URL. It raises ShortUrl.DoesNotExist
+    without one, ShortUrl.Contended after 1,000 attempts, and RuntimeError inside a caller's
+    atomic().
 
     SQL:
         BEGIN
@@ -24,16 +24,15 @@ def resolve(key: str) -> ShortUrl:
         COMMIT, or a serialization failure, ROLLBACK, and all of it again
 
     Why nothing can go wrong: under REPEATABLE READ an UPDATE of a row that has changed since the
-    snapshot fails with SQLSTATE 40001 instead of overwriting it, and the whole transaction is
-    retried. A caller's transaction already has its snapshot and cannot be retried from here, so
-    `durable` refuses it.
+    snapshot fails with SQLSTATE 40001 instead of overwriting it. A caller's transaction already has
+    its snapshot and cannot be retried from here, so `durable` refuses it.
 
     What it costs: five round trips, and all of them again for each hit that came in between.
 
     When to use it: when several reads must be consistent with each other, the transaction writes
-    the rows that it has read, and it can be retried. It does not help a transaction that decides by
-    rows that it does not write: two such transactions do not conflict, and both commit (write
-    skew). That takes SERIALIZABLE, or a lock on every row that was read.
+    the rows that it has read, and it can be retried. Two transactions that decide by rows that they
+    do not write do not conflict, and both commit (write skew). That takes SERIALIZABLE, or a lock
+    on every row that was read.
     """
     for _ in range(ATTEMPTS):
         try:

@@ -6,9 +6,8 @@ from shorturl.models import ShortUrl
 def resolve(key: str) -> ShortUrl:
     """Lock the row, read the counter, add one, write it back.
 
-    What it does: fetches the short URL with a row lock that is held until the transaction ends,
-    and saves the incremented counter. It returns the short URL, and raises ShortUrl.DoesNotExist
-    when no live one has the key.
+    What it does: locks the row until the transaction ends. It returns the key's live short URL, or
+    raises ShortUrl.DoesNotExist without one.
 
     SQL:
         BEGIN

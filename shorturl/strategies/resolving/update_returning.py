@@ -5,12 +5,12 @@ from shorturl.models import LIVE, ShortUrl
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 UPDATE = sql.SQL("""
-    UPDATE {links} SET hits = hits + 1
+    UPDATE {table} SET hits = hits + 1
     WHERE key = %s AND {live}
     RETURNING {columns}
 """).format(
+    table=sql.Identifier(ShortUrl._meta.db_table),
     columns=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
-    links=sql.Identifier(ShortUrl._meta.db_table),
     live=LIVE,
 )
 
@@ -18,9 +18,7 @@ UPDATE = sql.SQL("""
 def resolve(key: str) -> ShortUrl:
     """Increment the counter and fetch the row, in one statement.
 
-    What it does: updates the row of the key and builds the object from the row that the UPDATE
-    returns. It returns the short URL with the new number of hits, and raises ShortUrl.DoesNotExist
-    when no live one has the key.
+    What it does: returns the key's live short URL, or raises ShortUrl.DoesNotExist without one.
 
     SQL:
         UPDATE shorturl_shorturl SET hits = hits + 1
@@ -30,10 +28,8 @@ def resolve(key: str) -> ShortUrl:
         RETURNING id, key, …
 
     Why nothing can go wrong: reading, adding and writing are one statement, under the row lock that
-    every UPDATE takes. There is no time between check and use: a statement that had to wait for the
-    row checks the conditions again on its new version. The expiry is compared with the time at
-    which PostgreSQL received the statement. The driver's `sql` module quotes the names as
-    identifiers; Django exports it for psycopg2 and psycopg 3.
+    every UPDATE takes. A statement that had to wait for the row checks the conditions again on its
+    new version. The expiry is compared with the time at which PostgreSQL received the statement.
 
     What it costs: one round trip, and the row is locked only while the statement runs.
 

@@ -12,9 +12,8 @@ def reuse(
 ) -> tuple[ShortUrl, bool]:
     """Take an advisory lock on the target, then look for a link, and create one if there is none.
 
-    What it does: takes an advisory lock on the hash of owner and target, holds it until the
-    transaction ends, and does what `find_then_create` does. It returns the short URL, and whether
-    it is new.
+    What it does: locks the hash of owner and target until the transaction ends, and does what
+    `find_then_create` does.
 
     SQL:
         BEGIN
@@ -25,8 +24,7 @@ def reuse(
 
     Why nothing can go wrong: only one process at a time holds the lock of a target, and the next
     one looks only after the first one has committed. Two targets with the same hash queue
-    needlessly, which does no harm. Nor does it harm that the lock is only advisory: a plain create
-    does not take it, and may make several links to one target.
+    needlessly. A plain create does not take the lock, and may make several links to one target.
 
     What it costs: five round trips, and no rows besides the link. Inside a caller's transaction the
     lock is held until that transaction ends, and two callers that each reuse two targets can

@@ -8,8 +8,7 @@ def reuse(
 ) -> tuple[ShortUrl, bool]:
     """Look for a link to the target, and create one if there is none.
 
-    What it does: looks for the oldest of the owner's live links to the target, and calls `create`
-    when there is none. It returns the short URL, and whether it is new.
+    What it does: returns the oldest of the owner's live links to the target, or a new link.
 
     SQL:
         SELECT … FROM shorturl_shorturl WHERE … LIMIT 1

@@ -11,8 +11,7 @@ def reuse(
 ) -> tuple[ShortUrl, bool]:
     """Get the link to the target, or create it.
 
-    What it does: calls Django's get_or_create(), which inserts the link itself, with a random key;
-    `create` is not called. It returns the short URL, and whether it is new.
+    What it does: inserts the link itself, with a random key; `create` is not called.
 
     SQL:
         SELECT … FROM shorturl_shorturl WHERE … LIMIT 21
@@ -21,9 +20,8 @@ def reuse(
         COMMIT, or RELEASE SAVEPOINT …
 
     What goes wrong: get_or_create() is safe only if a unique constraint covers the fields that it
-    looks for, as Django's documentation says, and here none does. Two processes look, find nothing,
-    and both insert. From then on every call finds two links, and raises
-    ShortUrl.MultipleObjectsReturned.
+    looks for, and here none does. Two processes look, find nothing, and both insert. From then on
+    every call finds two links, and raises ShortUrl.MultipleObjectsReturned.
 
     What it costs: one statement when the link exists, four when it does not.
 

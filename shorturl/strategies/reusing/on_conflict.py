@@ -7,9 +7,9 @@ from django.db.backends.postgresql.psycopg_any import sql
 from shorturl.models import ReuseClaim, ShortUrl
 
 CLAIM = sql.SQL("""
-    INSERT INTO {} (digest) VALUES (%s)
+    INSERT INTO {table} (digest) VALUES (%s)
     ON CONFLICT (digest) DO UPDATE SET digest = EXCLUDED.digest
-""").format(sql.Identifier(ReuseClaim._meta.db_table))
+""").format(table=sql.Identifier(ReuseClaim._meta.db_table))
 
 
 def reuse(
@@ -18,8 +18,7 @@ def reuse(
     """Claim the target by a unique index, then look for a link, and create one if there is none.
 
     What it does: inserts the hash of owner and target into a separate table, ReuseClaim, or locks
-    its row if there is one, and then does what `find_then_create` does. It returns the short URL,
-    and whether it is new.
+    its row. Then it does what `find_then_create` does.
 
     SQL:
         BEGIN
@@ -33,10 +32,10 @@ def reuse(
     committed, and DO UPDATE makes it hold the row's lock until its own COMMIT. DO NOTHING would
     take no lock: once the row exists and its link is deleted or has expired, two processes would
     both create a link. The SELECT is a separate statement after the wait, so it sees what the other
-    process has committed. Under REPEATABLE READ it would not, and there the claim fails as a
-    serialization failure. The index is on a hash, because a target can be longer than an index
-    entry. It cannot be on the links, because whether a link is live depends on the clock, and plain
-    creates may make several links to one target.
+    process has committed. Under REPEATABLE READ the claim fails as a serialization failure. The
+    index is on a hash, because a target can be longer than an index entry. It cannot be on the
+    links, because whether a link is live depends on the clock, and plain creates may make several
+    links to one target.
 
     What it costs: five round trips, and a row for each target that was ever requested. The row is
     updated even if the link exists, so all requests for one target queue.

@@ -16,8 +16,8 @@ def reuse(
     """Look, create, and let PostgreSQL refuse when another process did the same meanwhile.
 
     What it does: runs `find_then_create` under SERIALIZABLE, and starts again after a serialization
-    failure. It returns the short URL, and whether it is new. It raises ShortUrl.Contended after
-    1,000 attempts, and RuntimeError inside a caller's atomic(), before it has sent a statement.
+    failure. It raises ShortUrl.Contended after 1,000 attempts, and RuntimeError inside a caller's
+    atomic().
 
     SQL:
         BEGIN
@@ -27,9 +27,9 @@ def reuse(
         COMMIT, or a serialization failure, ROLLBACK, and all of it again
 
     Why nothing can go wrong: PostgreSQL takes predicate locks on what a transaction reads, even
-    where it finds no row. When two transactions look for the same target and each creates a link
-    that the other one did not find, PostgreSQL ends one of them. That one starts again and finds
-    the link. Creates at another isolation level are not checked, and may add links to the target.
+    where it finds no row. When two transactions each create a link that the other one did not find,
+    PostgreSQL ends one of them. That one starts again and finds the link. Creates at another
+    isolation level are not checked, and may add links to the target.
 
     What it costs: five round trips, and all of them again for each serialization failure. Without
     an index on the target, or on a small table, the predicate lock covers the whole table, and any

@@ -23,10 +23,9 @@ def spend(
 ) -> T:
     """Add one if the limit allows it, in one statement, and subtract it when the create fails.
 
-    What it does: upserts the counter of the current period, with the limit as the condition, and
-    creates. It returns the result of `create`. It raises ShortUrl.QuotaExceeded when the upsert
-    returns no row, because the quota is used up. It needs a unique constraint on spender, period
-    and since.
+    What it does: upserts the counter of the current period, with the limit as the condition. It
+    returns the result of `create`, or raises ShortUrl.QuotaExceeded when the upsert returns no row.
+    It needs a unique constraint on spender, period and since.
 
     SQL:
         INSERT INTO shorturl_spending AS counter (spender, period, since, spent)
@@ -37,7 +36,8 @@ def spend(
         … what `create` sends
 
     Why nothing can go wrong: check and use are one statement. It waits for other transactions that
-    change the row, and then checks the condition again on the row's new version.
+    change the row, and then checks the condition on what they have committed. The first WHERE
+    checks a counter that does not exist yet.
 
     What it costs: one round trip, and the row is locked only while the statement runs. A create
     that fails costs a second statement, and until then other creates may be refused the amount that

@@ -16,9 +16,8 @@ def spend(
 ) -> T:
     """Count the creates of the current period, and create if the limit allows it.
 
-    What it does: counts the spender's rows, creates, and inserts a row for the create. It returns
-    the result of `create`, and raises ShortUrl.QuotaExceeded when there would be more than `limit`
-    rows.
+    What it does: counts the spender's rows, and inserts a row for each create. It returns the
+    result of `create`, or raises ShortUrl.QuotaExceeded.
 
     SQL:
         SELECT COUNT(*) AS __count FROM shorturl_spending
@@ -34,7 +33,7 @@ def spend(
 
     What it costs: a count that takes longer with each create, and links beyond the quota.
 
-    When to use it: never. Most quotas are written like this, because it needs no counter
+    When to use it: never. Many quotas are written like this, because it needs no counter
     (ronaldgrn/django-link-shortener counts its users' links, then creates).
     """
     since = Func(period, TransactionNow(), EPOCH, function="DATE_BIN")

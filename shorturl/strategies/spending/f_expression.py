@@ -16,9 +16,7 @@ def spend(
 ) -> T:
     """Compare the counter with the limit, and let the database add one.
 
-    What it does: fetches the counter of the current period, or creates it, and compares it with the
-    limit in Python. It increments the counter relative to the row's current value, and creates. It
-    returns the result of `create`, and raises ShortUrl.QuotaExceeded when the quota is used up.
+    What it does: returns the result of `create`, or raises ShortUrl.QuotaExceeded.
 
     SQL:
         SELECT … FROM shorturl_spending WHERE (period = … AND since = (DATE_BIN(…)) AND spender = …)
@@ -27,9 +25,9 @@ def spend(
         UPDATE shorturl_spending SET spent = (spent + 1) WHERE id = …
         … what `create` sends
 
-    What goes wrong: time of check to time of use. The counter itself is right, and shows afterwards
-    that more was spent than the limit: F() is right only without a condition. And when `create`
-    fails, its amount stays spent.
+    What goes wrong: time of check to time of use: F() is right only without a condition. The
+    counter shows afterwards that more was spent than the limit. And when `create` fails, its amount
+    stays spent.
 
     What it costs: two statements, two more at the beginning of a period, and links beyond the
     quota.

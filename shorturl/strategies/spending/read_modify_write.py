@@ -16,10 +16,8 @@ def spend(
 ) -> T:
     """Read the counter, compare it with the limit, add one, write it back.
 
-    What it does: fetches the counter of the current period, or creates it, compares and increments
-    it in Python, saves it, and creates. It returns the result of `create`. It raises
-    ShortUrl.QuotaExceeded when the quota is used up, and IntegrityError when another process
-    creates the counter first.
+    What it does: returns the result of `create`. It raises ShortUrl.QuotaExceeded, and
+    IntegrityError when another process creates the counter of the current period first.
 
     SQL:
         SELECT … FROM shorturl_spending WHERE (period = … AND since = (DATE_BIN(…)) AND spender = …)

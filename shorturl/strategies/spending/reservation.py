@@ -3,18 +3,18 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from django.db import connection, transaction
+from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import QuotaUsage, ShortUrl
 
 T = TypeVar("T")
-SPEND = f"""
-    INSERT INTO {connection.ops.quote_name(QuotaUsage._meta.db_table)} AS counter
-    (spender, period, since, spent)
+SPEND = sql.SQL("""
+    INSERT INTO {table} AS counter (spender, period, since, spent)
     SELECT %s, %s, date_bin(%s, now(), 'epoch'), %s WHERE %s <= %s
     ON CONFLICT (spender, period, since) DO UPDATE SET spent = counter.spent + excluded.spent
     WHERE counter.spent + excluded.spent <= %s
     RETURNING id
-"""
+""").format(table=sql.Identifier(QuotaUsage._meta.db_table))
 
 
 def spend(
@@ -22,10 +22,9 @@ def spend(
 ) -> T:
     """Add one if the limit allows it, in the transaction of the create.
 
-    What it does: upserts the counter of the current period, with the limit as the condition, and
-    creates in the same transaction. It returns the result of `create`. It raises
-    ShortUrl.QuotaExceeded when the upsert returns no row, because the quota is used up; then
-    nothing is spent. It needs a unique constraint on spender, period and since.
+    What it does: upserts the counter of the current period, with the limit as the condition. It
+    returns the result of `create`, or raises ShortUrl.QuotaExceeded when the upsert returns no row.
+    It needs a unique constraint on spender, period and since.
 
     SQL:
         BEGIN
@@ -37,10 +36,10 @@ def spend(
         … what `create` sends
         COMMIT
 
-    Why nothing can go wrong: check and use are one statement. It waits for another transaction that
-    has upserted the same row, and then checks the condition on what that transaction has committed.
-    The first WHERE checks a counter that does not exist yet. A link and its cost are committed
-    together or not at all: a failure, even of the whole process, rolls both back.
+    Why nothing can go wrong: check and use are one statement. It waits for other transactions that
+    change the row, and then checks the condition on what they have committed. The first WHERE
+    checks a counter that does not exist yet. A link and its cost are committed together or not at
+    all: a failure, even of the whole process, rolls both back.
 
     What it costs: three round trips besides those of `create`. The creates of one spender run one
     after another, because the row stays locked until the COMMIT. `create` must do nothing that
@@ -53,6 +52,7 @@ def spend(
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute(SPEND, values)
-            if cursor.fetchone() is None:
-                raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
+            row = cursor.fetchone()
+        if row is None:
+            raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
         return create()

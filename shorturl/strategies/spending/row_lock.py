@@ -17,9 +17,8 @@ def spend(
 ) -> T:
     """Lock the counter, compare it with the limit, write it back, and create.
 
-    What it does: inserts the counter of the current period if there is none, and locks its row
-    until the transaction ends. It compares and increments the counter in Python. It returns the
-    result of `create`, and raises ShortUrl.QuotaExceeded when the quota is used up.
+    What it does: locks the counter of the current period until the transaction ends. It returns the
+    result of `create`, or raises ShortUrl.QuotaExceeded.
 
     SQL:
         BEGIN

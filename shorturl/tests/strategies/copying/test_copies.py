@@ -104,7 +104,7 @@ PROJECTS = {
 
 
 def right(operation: str, verdict: str = "RIGHT") -> list[str]:
-    table = (SERVICE / "strategies" / operation / "__init__.py").read_text()
+    table = (SERVICE / "strategies" / operation / "table.py").read_text()
     return re.findall(rf'Strategy\("(\w+)", [\w.]+, (?:{verdict}),', table)
 
 
