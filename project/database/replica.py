@@ -23,9 +23,9 @@ from django.http import HttpRequest, HttpResponse
 
 from project.database import deadlines
 from shorturl.links.keys import key_of
-from shorturl.models import PartialCount, RecordedVisits, ShortUrl
+from shorturl.models import RecordedVisits, ShortUrl
 
-READ_THERE = (ShortUrl, PartialCount, RecordedVisits)
+READ_THERE = (ShortUrl, RecordedVisits)
 COOKIE = "written"
 COOKIE_AGE = 60 * 60  # seconds; a replica that lags further behind is not read
 UNKNOWN = "FFFFFFFF/FFFFFFFF"  # a position that no replica has

@@ -61,7 +61,7 @@ def test_two_machines_behind_a_balancer_and_pgbouncer(
         assert json.loads(services.ask(f"web-1:8000/api/links/{key}")[1])["hits"] == 8
         # The last command of the timer.
         wait_until(lambda: "0 counters removed." in services.log("timer"), "timer", TIMEOUT)
-        for done in ("0 hits moved.", "0 answers removed."):
+        for done in ("0 rows of visits rolled up.", "0 answers removed."):
             assert done in services.log("timer")
 
 
