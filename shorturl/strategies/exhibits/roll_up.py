@@ -5,6 +5,8 @@ so every committed state has each hit once. Any number can run at once, as each 
 another transaction has locked, and all lock the rows that they add to in one order.
 """
 
+from typing import Any
+
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
 
@@ -69,7 +71,7 @@ def roll_up_visits(batch: int = BATCH) -> int:
     return moved(MOVE_VISITS, batch)
 
 
-def moved(statement: sql.Composable, batch: int) -> int:
+def moved(statement: Any, batch: int) -> int:
     total = 0
     with connection.cursor() as cursor:
         while True:

@@ -1,5 +1,6 @@
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from typing import Any
 
 from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
@@ -92,7 +93,7 @@ def roll_up(
     for keys in groups(links) if groups else ([key] for key in links):
         with transaction.atomic(), connection.cursor() as cursor:
             placeholders = sql.SQL(", ").join([sql.Placeholder()] * len(keys))
-            values = [*keys, unit, before, BATCH, *keys, span, into]
+            values: list[Any] = [*keys, unit, before, BATCH, *keys, span, into]
             cursor.execute(TAKE.format(**NAMES, keys=placeholders), values)
             if found := cursor.fetchall():
                 rows = sql.SQL(", ").join([ROW] * len(found))

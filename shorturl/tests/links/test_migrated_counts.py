@@ -27,6 +27,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 BEFORE = ("shorturl", "0018_recent_visits")
 HOUR = datetime(2026, 3, 1, 12, tzinfo=UTC)
+DAY = datetime(2026, 2, 1, tzinfo=UTC)
 NEWS, BOT = Visit("news.example", "Firefox", is_bot=False), Visit()
 # key: hits, limit, partial counts by slot, and what is shown: hits and limit
 LINKS: dict[str, tuple[int, int | None, list[tuple[int | None, int]], tuple[int, int | None]]] = {
@@ -61,16 +62,16 @@ def test_the_numbers_stay_the_same(before: Any, client: Client) -> None:
         for slot, hits in counts:
             before.objects.create(short_url_id=key, slot=slot, hits=hits)
     before.objects.create(short_url_id="of none", hits=1)
-    for unit, starts_at, kind, number in [
+    rows: list[tuple[Any, datetime, Visit, int]] = [
         ("h", HOUR, NEWS, 2),
         (None, HOUR, NEWS, 1),
         (None, HOUR, NEWS, 1),
         (None, HOUR + timedelta(hours=1), BOT, 1),
-        ("d", HOUR.replace(hour=0) - timedelta(days=20), BOT, 3),
-    ]:
-        VisitCount.objects.create(
-            short_url_id="plain", unit=unit, starts_at=starts_at, hits=number, **kind._asdict()
-        )
+        ("d", DAY, BOT, 3),
+    ]
+    for unit, at, kind, hits in rows:
+        values = {"unit": unit, "starts_at": at, "hits": hits, **kind._asdict()}
+        VisitCount.objects.create(short_url_id="plain", **values)
     RecentVisits.objects.create(short_url_id="plain", starts_at=HOUR, kinds=[NEWS, BOT])
     headers = bearer(user=owner)
 
@@ -91,7 +92,7 @@ def test_the_numbers_stay_the_same(before: Any, client: Client) -> None:
     assert set(VisitCount.objects.values_list("unit", "starts_at", "referrer", "hits")) == {
         ("h", HOUR, "news.example", 4),
         ("h", HOUR + timedelta(hours=1), "", 1),
-        ("d", HOUR.replace(hour=0) - timedelta(days=20), "", 3),
+        ("d", DAY, "", 3),
     }
     assert RecordedVisits.objects.aggregate(Sum("hits")) == {"hits__sum": 10}
     assert not LinkEvent.objects.exists()

@@ -181,7 +181,7 @@ def test_a_roll_up_of_single_visits_beside_another_or_a_visit(other: Callable[[]
 
     def exact(outcomes: list[Outcome]) -> None:
         assert [outcome.raised for outcome in outcomes] == [None] * 3
-        for hits, visits in (outcomes[-1].returned, read()):  # type: ignore[misc]
+        for hits, visits in (outcomes[-1].returned, read()):
             assert hits == visits
 
     explore(

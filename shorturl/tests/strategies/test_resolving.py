@@ -33,7 +33,8 @@ def hot() -> ShortUrl:
 def total(key: str = "hot") -> int:
     in_memory.write()
     links = ShortUrl.objects.filter(key=key).annotate(total_hits=TOTAL_HITS)
-    return links.values_list("total_hits", flat=True).get()
+    hits: int = links.values_list("total_hits", flat=True).get()
+    return hits
 
 
 @every_strategy
