@@ -68,7 +68,7 @@ class Overview(NamedTuple):
 LISTS = {
     "followed": Overview(
         "Most followed",
-        lambda links: newest(links).filter(Q(hits__gt=0)).order_by(F("hits").desc(), "-id"),
+        lambda links: newest(links).filter(hits__gt=0).order_by("-hits", "-id"),
         "None of your links was followed yet.",
     ),
     "fading": Overview(
@@ -78,7 +78,7 @@ LISTS = {
     ),
     "never": Overview(
         "Never followed",
-        lambda links: newest(links).filter(Q(hits=0)).order_by("-id"),
+        lambda links: newest(links).filter(hits=0).order_by("-id"),
         "Each of your links was followed.",
     ),
 }
