@@ -208,6 +208,7 @@ INSTALLED_APPS = [
     # Before the product, whose templates the lab's extend. pginterleave.picture has its styles.
     *(["lab.apps.LabConfig", "pginterleave.picture"] if SHORTURL_LAB else []),
     "shorturl.apps.ShortUrlConfig",
+    *(["shorturl.strategies.exhibits.apps.ExhibitsConfig"] if SHORTURL_LAB else []),
 ]
 
 MIDDLEWARE = [

@@ -60,7 +60,7 @@ class AdminForm(LinkForm, forms.ModelForm):  # type: ignore[type-arg]
     def clean_max_hits(self) -> int | None:
         """Compare the limit with the hits that the form shows; save_model() checks later ones."""
         max_hits: int | None = self.cleaned_data["max_hits"]
-        if max_hits is not None and max_hits < self.instance.total_hits:
+        if max_hits is not None and max_hits < self.instance.hits:
             raise ValidationError(str(ShortUrl.LimitTooLow(max_hits)), code="too_low")
         return max_hits
 
@@ -81,11 +81,11 @@ class ShortUrlAdmin(CheckedAdmin):
     form = AdminForm
     fields = (
         *("key", "target_url", "title", "tags", "owner", "max_hits", "expires_at"),
-        *("total_hits", "created_at", "deleted_at"),
+        *("hits", "created_at", "deleted_at"),
     )
     raw_id_fields = ("owner",)
-    readonly_fields = ("key", "total_hits", "created_at", "deleted_at")
-    list_display = ("key", "state", "total_hits", "target", "owner", "created_at")
+    readonly_fields = ("key", "hits", "created_at", "deleted_at")
+    list_display = ("key", "state", "hits", "target", "owner", "created_at")
     list_select_related = ("owner",)
     list_filter = (
         StateFilter,
@@ -101,15 +101,11 @@ class ShortUrlAdmin(CheckedAdmin):
     show_full_result_count = False
 
     def get_queryset(self, request: HttpRequest) -> ShortUrlQuerySet:
-        return ShortUrl.objects.with_total_hits().with_state()
+        return ShortUrl.objects.with_state()
 
     @admin.display
     def state(self, short_url: ShortUrl) -> str:
         return bans.state_of(short_url)
-
-    @admin.display(description="hits", ordering="total_hits")
-    def total_hits(self, short_url: ShortUrl) -> int:
-        return short_url.total_hits
 
     @admin.display(description="target URL", ordering="target_url")
     def target(self, short_url: ShortUrl) -> str:

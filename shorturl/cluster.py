@@ -25,7 +25,7 @@ def recording() -> ModuleType:
     return one_transaction if settings.DATABASE_CITUS else combined
 
 
-def roll_up(unit: str | None, into: str, before: datetime) -> int:
+def roll_up(unit: str, into: str, before: datetime) -> int:
     """Roll up a batch of rows of a unit; return how many it took.
 
     On Citus no statement may lock rows of several shards.

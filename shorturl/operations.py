@@ -15,7 +15,6 @@ from shorturl import bulk
 from shorturl.exceptions import ShortUrlError
 from shorturl.links import keys
 from shorturl.links.keys import violates
-from shorturl.links.partial_counts import gather
 from shorturl.links.validators import validate_target_url
 from shorturl.models import LIMIT_CONSTRAINT, IdempotencyRecord, ShortUrl, ShortUrlQuerySet
 from shorturl.outages import missing_node
@@ -115,25 +114,15 @@ def reuse(target_url: str, *, owner_id: int) -> tuple[ShortUrl, bool]:
 def change(links: ShortUrlQuerySet, **values: Any) -> bool:
     """Change the short URL in `links`, which has at most one; return whether there was one.
 
-    Hits may be counted at the same time.
-
-    Raises ShortUrl.LimitTooLow for a limit below the hits.
+    Hits may be counted at the same time. Raises ShortUrl.LimitTooLow for a limit below the hits.
     """
-    limit = values.get("max_hits")
-    if limit is None:
-        return bool(links.update(**values))
     try:
-        with transaction.atomic():
-            for key in links.values_list("key", flat=True):
-                gather(key, limit)
-            changed = bool(links.update(**values))
-            # The link may have been deleted, or have got another owner, since its key was read.
-            transaction.set_rollback(not changed)
-            return changed
+        with transaction.atomic():  # an error leaves the caller's usable
+            return bool(links.update(**values))
     except IntegrityError as error:
         if not violates(error, LIMIT_CONSTRAINT):
             raise
-        raise ShortUrl.LimitTooLow(limit) from error
+        raise ShortUrl.LimitTooLow(values["max_hits"]) from error
 
 
 def answer(

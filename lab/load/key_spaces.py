@@ -30,6 +30,7 @@ from django.utils import timezone
 from lab.models import KeySpace
 from shorturl.links import keys
 from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl, ShortUrlQuerySet, VisitCount
+from shorturl.strategies.exhibits.models import erase
 
 NAME = re.compile(r"lab-[a-z0-9]{5}")  # lower case, as in a host's name
 KEY = re.compile(rf"({NAME.pattern})-[0-9a-f]{{1,3}}-[{keys.ALPHABET}]+")
@@ -141,7 +142,7 @@ def links(name: str) -> ShortUrlQuerySet:
 def close(space: KeySpace) -> int:
     """Remove `space` with its links, tombstones and counters; return the number of links."""
     with transaction.atomic(), connection.cursor() as cursor:
-        count = links(space.name).erase()
+        count = erase(links(space.name))
         IdempotencyRecord.objects.filter(caller=space.name).delete()
         QuotaUsage.objects.filter(spender__startswith=f"{space.name} ").delete()
         if space.own_visits:
@@ -161,4 +162,4 @@ def sweep(older_than: timedelta = FORGOTTEN_AFTER) -> tuple[int, int]:
     orphans = ShortUrl.objects.filter(target_url__regex=TARGET)
     for name in KeySpace.objects.values_list("name", flat=True):
         orphans = orphans.exclude(target_url__startswith=targets(name))
-    return len(forgotten), count + orphans.erase()
+    return len(forgotten), count + erase(orphans)

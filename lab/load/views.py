@@ -21,7 +21,6 @@ from lab.load import key_spaces
 from lab.load.endpoint import body, endpoint, field, key_space, own, target
 from lab.load.key_spaces import visits_of
 from lab.models import KeySpace
-from lab.recorded_visits import VISITS
 from shorturl import following
 from shorturl.api.error_responses import ApiError
 from shorturl.links.validators import ascii_url, shortened
@@ -29,6 +28,7 @@ from shorturl.models import IdempotencyRecord, ShortUrl, VisitCount
 from shorturl.outages import driver_error
 from shorturl.strategies.creating import on_conflict
 from shorturl.strategies.creating import table as creating
+from shorturl.strategies.exhibits.totals import TOTAL_HITS, VISITS
 from shorturl.strategies.idempotency import table as idempotency
 from shorturl.strategies.recording_visits import table as recording_visits
 from shorturl.strategies.resolving import table as resolving
@@ -243,6 +243,7 @@ def links(request: HttpRequest, name: str) -> HttpResponse:
     space = key_space(name)
     found = key_spaces.links(space.name).filter(id__gt=int(after)).order_by("id")
     with visits_of(space):
-        page = list(found.with_total_hits().annotate(visits=VISITS).values_list(*LISTED)[:PAGE])
+        found = found.annotate(total_hits=TOTAL_HITS, visits=VISITS)
+        page = list(found.values_list(*LISTED)[:PAGE])
     next_page = f"{request.path}?after={page[-1][0]}" if len(page) == PAGE else None
     return JsonResponse({"links": [row for _, *row in page], "next": next_page})

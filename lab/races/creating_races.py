@@ -11,6 +11,7 @@ from lab.races.race_definition import Race, each
 from pginterleave import Outcome
 from shorturl.models import ShortUrl
 from shorturl.strategies.creating import table as creating
+from shorturl.strategies.exhibits.models import erase
 from shorturl.strategies.strategy import Strategy
 
 
@@ -36,7 +37,7 @@ def create_with_a_custom_key(strategy: Strategy[Any], process: int) -> object:
 
 
 def no_links(strategy: Strategy[Any]) -> None:
-    ShortUrl.objects.all().erase()
+    erase(ShortUrl.objects.all())
     Notification.objects.all().delete()
     next_id(1)
 

@@ -9,36 +9,35 @@ from django.db import transaction
 from lab.races.creating_races import next_id
 from lab.races.race_definition import Process, Race
 from lab.races.visit_races import VISIT, counts, disagreement, no_visits
-from shorturl.models import ShortUrl, VisitCount
-from shorturl.strategies.recording_visits import table as recording_visits
+from shorturl.models import ShortUrl, Visit, VisitCount
+from shorturl.strategies.recording_visits import upsert
 from shorturl.strategies.rolling_up import table as rolling_up
 from shorturl.strategies.strategy import Strategy
 
 FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
 LARGE = 100  # an id
+OTHER = VISIT._replace(browser="Chrome")
 
 
-def record(by: str) -> ShortUrl:
-    function = recording_visits.STRATEGIES[by].function
-    short_url: ShortUrl = function("a", VISIT)
-    return short_url
+def record(visit: Visit = VISIT) -> ShortUrl:
+    return upsert.record("a", visit)
 
 
-def record_in_a_transaction(by: str) -> ShortUrl:
+def record_another_kind_in_a_transaction() -> ShortUrl:
     with transaction.atomic():
-        return record(by)
+        return record(OTHER)
 
 
 def an_hour_with_a_visit(strategy: Strategy[Any]) -> None:
     no_visits(strategy)
-    record("upsert")
+    record()
 
 
-def a_single_visit_with_a_larger_id(strategy: Strategy[Any]) -> None:
-    """Record a visit with a larger id than the visit that is recorded next."""
+def an_hour_with_a_larger_id(strategy: Strategy[Any]) -> None:
+    """Record a visit in a row with a larger id than that of the next row."""
     no_visits(strategy)
     next_id(LARGE, VisitCount)
-    record("append_only")
+    record()
     next_id(1, VisitCount)
 
 
@@ -48,7 +47,7 @@ def hours_to_days(strategy: Strategy[Any]) -> Process:
 
 def rows() -> str:
     found = VisitCount.objects.order_by("unit", "id").values_list("unit", "hits")
-    names = {None: "single", "h": "hour", "d": "day"}
+    names = {"h": "hour", "d": "day"}
     return ", ".join(f"{names[unit]}: {hits}" for unit, hits in found) or "no visits"
 
 
@@ -56,7 +55,7 @@ _race = partial(
     Race,
     operation="rolling_up",
     strategies=rolling_up.STRATEGIES,
-    signature="roll_up(unit: str | None, into: str, before: datetime) -> int",
+    signature="roll_up(unit: str, into: str, before: datetime) -> int",
     must_hold="The sum of the visits equals the counter.",
     setup=an_hour_with_a_visit,
     invariant=lambda outcomes: disagreement(counts()),  # no roll-up touches the counter
@@ -72,9 +71,7 @@ RACES = (
             "deleted. A visit of that hour can be recorded between the two, when the clock was set "
             "back or when no hours are kept. It is deleted with the row."
         ),
-        processes=lambda strategy, number: (
-            [partial(record, "upsert")] + [hours_to_days(strategy)] * (number - 1)
-        ),
+        processes=lambda strategy, number: [record] + [hours_to_days(strategy)] * (number - 1),
     ),
     _race(
         name="two_roll_ups",
@@ -87,17 +84,19 @@ RACES = (
     ),
     _race(
         name="late_commit",
-        situation="A single visit is committed after one that has a larger id.",
+        situation=(
+            "A visit of another kind is committed in an hour whose row has a larger id; the other "
+            "processes roll the hour up."
+        ),
         story=(
             "Rows get their ids in order, and can be committed in any order. A long transaction "
             "has a small id, and no other process sees its row before the COMMIT. A roll-up that "
             "adds up all rows up to the largest id in one statement and deletes them in another "
             "can delete a row that it has not added."
         ),
-        setup=a_single_visit_with_a_larger_id,
+        setup=an_hour_with_a_larger_id,
         processes=lambda strategy, number: (
-            [partial(record_in_a_transaction, "append_only")]
-            + [partial(strategy.function, None, "h", FOREVER)] * (number - 1)
+            [record_another_kind_in_a_transaction] + [hours_to_days(strategy)] * (number - 1)
         ),
     ),
 )

@@ -10,9 +10,9 @@ from lab.races.creating_races import next_id
 from lab.races.idempotency_races import Killed
 from lab.races.race_definition import Process, Race, each
 from lab.races.resolving_races import both_keys, fresh_links, if_live, not_redirected
-from lab.recorded_visits import VISITS
 from pginterleave import Outcome
 from shorturl.models import RecentVisits, ShortUrl, Visit, VisitCount
+from shorturl.strategies.exhibits.totals import VISITS
 from shorturl.strategies.recording_visits import combined
 from shorturl.strategies.recording_visits import table as recording_visits
 from shorturl.strategies.strategy import Strategy

@@ -51,7 +51,7 @@ def counted() -> int:
     with connection.cursor() as cursor:
         cursor.execute("""
             SELECT coalesce(sum(hits), 0) + count(*)
-                   + (SELECT coalesce(sum(hits), 0) FROM shorturl_partialcount)
+                   + (SELECT coalesce(sum(hits), 0) FROM exhibits_partialcount)
             FROM shorturl_shorturl
         """)
         return int(cursor.fetchone()[0])

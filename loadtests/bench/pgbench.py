@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from embedded_postgres.postgres import programs
 from loadtests.bench import database_in_use as database
 from shorturl.models import ShortUrl
+from shorturl.strategies.exhibits.models import erase
 from shorturl.strategies.resolving import slotted_counter
 from shorturl.strategies.strategy import Strategy
 
@@ -79,7 +80,7 @@ def recorded(call: Callable[[], ShortUrl]) -> tuple[list[str], ShortUrl]:
     """Return the statements that `call` sends, and its short URL; erase the short URL."""
     with CaptureQueriesContext(connection) as captured:
         short_url = call()
-    ShortUrl.objects.filter(pk=short_url.pk).erase()
+    erase(ShortUrl.objects.filter(pk=short_url.pk))
     return [query["sql"].rstrip("; ") for query in captured.captured_queries], short_url
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from socket import AF_UNIX, SHUT_RDWR, create_connection, socket
@@ -25,18 +25,6 @@ BUFFER = 65_536  # bytes
 CLONE_NEWNET = 0x40000000  # of <linux/sched.h>
 HERE, THERE = "10.77.0.1", "10.77.0.2"  # addresses in the two namespaces
 DISK = "200m"  # a new PostgreSQL takes some 60
-
-
-@contextmanager
-def appending(options: str) -> Iterator[Place]:
-    """Yield one service that counts with append_only, and records no visits."""
-    with plain(options, SHORTURL_RESOLVING="append_only") as place:
-        yield replace(place, visits=False)
-
-
-def appending_visits(options: str) -> AbstractContextManager[Place]:
-    """Yield one service that records visits with append_only."""
-    return plain(options, SHORTURL_VISITS="append_only")
 
 
 @contextmanager

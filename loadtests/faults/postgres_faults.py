@@ -133,15 +133,14 @@ def dead(experiment: Experiment) -> int:
     return len(ports)
 
 
-# --- `manage.py roll_up` while hits are appended, and kill -9 of every second one ----------------
+# --- `manage.py roll_up` while visits are recorded, and kill -9 of every second one --------------
 # After the kill, PostgreSQL finishes the current statement of the roll-up, and may commit it. So
 # the sessions of half of them are ended as well, as when a machine fails.
 
 ROLL_UPS = 8
-# Rows that a roll-up locks after it has deleted those that it moves. Appending needs no lock on
-# them. The roll-up is killed while it waits for them. For visits it is the hour's row, which recent
-# visits are added to. At the start of an hour that row is missing, and no fault is injected.
-LINKS = "SELECT 1 FROM shorturl_shorturl FOR UPDATE"
+# Rows that a roll-up locks after it has deleted those that it moves. A redirect needs no lock on
+# them. The roll-up is killed while it waits for them. Recent visits are added to the row of the
+# hour. At the start of an hour that row is missing, and no fault is injected.
 HOURS = "SELECT 1 FROM shorturl_visitcount WHERE unit = 'h' FOR UPDATE"
 # Rows that an earlier roll-up has compacted. A later one adds to them after it has deleted kinds.
 COMPACTED = "SELECT 1 FROM shorturl_visitcount WHERE unit = 'd' AND referrer = '*' FOR UPDATE"
@@ -158,15 +157,15 @@ AGE = """
         - (CASE unit WHEN 'h' THEN 100 ELSE 1000 END + %s) * interval '1 day'
     WHERE unit IN ('h', 'd')
 """
-# CROWD makes single visits old, and of up to a hundred kinds: more than a day of a link may have.
+# CROWD makes recent visits old, and of up to a hundred kinds: more than a day of a link may have.
 ENOUGH = """
-    SELECT 1 FROM shorturl_visitcount
-    WHERE unit IS NULL GROUP BY key HAVING count(DISTINCT id % 100) > 60
+    SELECT 1 FROM shorturl_recentvisits GROUP BY key HAVING count(DISTINCT id % 100) > 60
 """
 CROWD = """
-    UPDATE shorturl_visitcount
-    SET starts_at = starts_at - %s * interval '1 day', referrer = id %% 100 || '.example'
-    WHERE unit IS NULL
+    UPDATE shorturl_recentvisits SET starts_at = starts_at - %s * interval '1 day', kinds = (
+        SELECT jsonb_agg(jsonb_set(kind, '{0}', to_jsonb(id %% 100 || '.example')))
+        FROM jsonb_array_elements(kinds) AS kind
+    )
 """
 OLD = 100  # days: hours are no longer kept
 RECENT = 3  # days: hours are kept, but of the dimensions only the device
@@ -174,9 +173,7 @@ RECENT = 3  # days: hours are kept, but of the dimensions only the device
 Prepare = Callable[[Experiment, Any, int], object]
 
 
-def roll_ups(
-    experiment: Experiment, lock: str, prepare: Prepare = lambda *_: None
-) -> Iterator[Figure]:
+def roll_ups(experiment: Experiment, lock: str, prepare: Prepare) -> Iterator[Figure]:
     """Run roll-ups, and kill those of an odd number while they wait for the rows of `lock`.
 
     `prepare` is called before each, with a cursor and the number.
@@ -209,12 +206,12 @@ def age(experiment: Experiment, cursor: Any, number: int) -> None:
 
 
 def crowd_old(experiment: Experiment, cursor: Any, number: int) -> None:
-    """Make single visits old, once there are ENOUGH; each pair of roll-ups has another day."""
+    """Make recent visits old, once there are ENOUGH; each pair of roll-ups has another day."""
     experiment.wait(partial(found, cursor, ENOUGH), "there are few visits")
     cursor.execute(CROWD, [OLD + number // 2])
 
 
 def crowd_recent(experiment: Experiment, cursor: Any, number: int) -> None:
-    """Make single visits some days old, once there are ENOUGH."""
+    """Make recent visits some days old, once there are ENOUGH."""
     experiment.wait(partial(found, cursor, ENOUGH), "there are few visits")
     cursor.execute(CROWD, [RECENT])

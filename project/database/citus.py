@@ -14,10 +14,18 @@ from django.db import connection
 from django.db.models import Model
 
 from shorturl.links.keys import KEY_CONSTRAINT
-from shorturl.models import PartialCount, RecentVisits, ShortUrl, VisitCount
+from shorturl.models import ShortUrl
 
 LINKS = ShortUrl._meta.db_table
-BY_KEY: list[type[Model]] = [ShortUrl, PartialCount, RecentVisits, VisitCount]
+# Links, and what names its link by the key; with the lab also the tables of its exhibits.
+BY_KEY: list[type[Model]] = [
+    ShortUrl,
+    *(
+        model
+        for model in apps.get_models()
+        if model._meta.managed and any(field.name == "short_url" for field in model._meta.fields)
+    ),
+]
 SETTINGS = [
     # With a foreign key to a reference table, a transaction may not run statements in parallel.
     "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'",

@@ -261,7 +261,7 @@ def check(entries: list[Any], request: HttpRequest) -> Iterator[NewLink | ApiErr
 
 def item(number: int, outcome: object, request: HttpRequest) -> dict[str, Any]:
     if isinstance(outcome, ShortUrl):
-        return {"number": number, "status": 201, "link": Link.of(outcome, request, hits=0)}
+        return {"number": number, "status": 201, "link": Link.of(outcome, request)}
     error = describe(outcome)
     assert error
     return {"number": number, "status": error.status, "error": error.content}

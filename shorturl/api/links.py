@@ -77,8 +77,7 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
         create = partial(operations.create, **fields, owner_id=owner_id)
         short_url, created = quotas.spend(spender, create), True
     response["Location"] = request.build_absolute_uri(f"{request.path}/") + short_url.key
-    hits = 0 if created else ShortUrl.objects.with_total_hits(short_url.key).get().total_hits
-    return Status(201 if created else 200, Link.of(short_url, request, hits=hits))
+    return Status(201 if created else 200, Link.of(short_url, request))
 
 
 def reuser(body: NewLink, owner_id: int | None) -> int:
@@ -115,7 +114,7 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
             raise wrong_input((name, "repeated", message))
     known = owners.links_of(access.caller(request), "view")
     links = known.filter(deleted_at=None).matching(dict(query))
-    links = links.with_total_hits().with_state().order_by("-id")
+    links = links.with_state().order_by("-id")
     if query.after is not None:
         # A deleted link still has its place in the order.
         last = known.filter(key=query.after).values_list("id", flat=True).first()
@@ -124,7 +123,7 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
             raise wrong_input(("after", "unknown", message))
         links = links.filter(id__lt=last)
     page = list(links[: query.limit + 1])  # one more shows whether there is a next page
-    items = [Link.of(one, request, hits=one.total_hits) for one in page[: query.limit]]
+    items = [Link.of(one, request) for one in page[: query.limit]]
     following = None
     if len(page) > query.limit:
         again = {**request.GET.dict(), "limit": query.limit, "after": items[-1].key}
@@ -145,7 +144,7 @@ def get_link(request: HttpRequest, key: str) -> Link:
     who = access.caller(request)
     short_url = existing(owners.visible_to(who), key)
     shows_target = owners.may_see_target(who, short_url)
-    return Link.of(short_url, request, hits=short_url.total_hits, shows_target=shows_target)
+    return Link.of(short_url, request, shows_target=shows_target)
 
 
 @router.patch(
@@ -166,7 +165,7 @@ def change_link(request: HttpRequest, key: str, body: Change) -> Link:
     if not operations.change(of_key(links, key), **body.model_dump(exclude_unset=True)):
         raise no_such_link(key)
     short_url = existing(links, key)
-    return Link.of(short_url, request, hits=short_url.total_hits)
+    return Link.of(short_url, request)
 
 
 @router.delete(
@@ -190,7 +189,7 @@ def delete_link(request: HttpRequest, key: str) -> Status[None]:
 
 def existing(links: ShortUrlQuerySet, key: str) -> ShortUrl:
     try:
-        return of_key(links, key).with_total_hits(key).with_state().get()
+        return of_key(links, key).with_state().get()
     except ShortUrl.DoesNotExist as error:
         raise no_such_link(key) from error
 

@@ -182,14 +182,12 @@ class Link(BaseModel):
     state: Literal["live", "expired", "used up", "banned"]
 
     @classmethod
-    def of(
-        cls, short_url: ShortUrl, request: HttpRequest, *, hits: int, shows_target: bool = True
-    ) -> "Link":
+    def of(cls, short_url: ShortUrl, request: HttpRequest, *, shows_target: bool = True) -> "Link":
         return cls(
             key=short_url.key,
             short_url=address(request, short_url.key),
             target_url=short_url.target_url if shows_target else None,
-            hits=hits,
+            hits=short_url.hits,
             created_at=short_url.created_at,
             max_hits=short_url.max_hits,
             expires_at=short_url.expires_at,

@@ -6,7 +6,6 @@ from shorturl.models.api_token import ApiToken as ApiToken
 from shorturl.models.events import LinkEvent as LinkEvent
 from shorturl.models.events import Subscription as Subscription
 from shorturl.models.hit_counts import Counted as Counted
-from shorturl.models.hit_counts import PartialCount as PartialCount
 from shorturl.models.hit_counts import RecentVisits as RecentVisits
 from shorturl.models.hit_counts import RecordedVisits as RecordedVisits
 from shorturl.models.hit_counts import Visit as Visit

@@ -1,4 +1,4 @@
-"""Counts of a short URL in other tables than its own: partial counts of hits, and visits."""
+"""The visits to a short URL: their kinds, their numbers by the hour, and recent ones."""
 
 from typing import Any, NamedTuple, Self
 
@@ -24,40 +24,6 @@ class Visit(NamedTuple):
     is_bot: bool = True
 
 
-class PartialCount(models.Model):
-    """Hits of a short URL that its own row does not include yet; roll_up() moves them there.
-
-    A row with a slot is one of a link's slots (`slotted_counter`). A row without a slot is a single
-    hit (`append_only`). No other strategy inserts rows.
-    """
-
-    # Without a foreign key constraint, whose check would lock the link's row for every hit. Only
-    # erase() removes a link, and removes its partial counts first. The column refers to the key,
-    # which never changes, so a cluster can distribute a link and its counts to one node.
-    short_url = models.ForeignKey(
-        "shorturl.ShortUrl",
-        models.DO_NOTHING,
-        to_field="key",
-        db_column="key",
-        related_name="+",
-        db_constraint=False,
-        db_index=False,
-    )
-    slot = models.PositiveSmallIntegerField(null=True)
-    hits = models.PositiveBigIntegerField()
-
-    class Meta:
-        # NULLs are distinct, so a link can have many single hits. Totals are read by this index.
-        constraints = [
-            models.UniqueConstraint(
-                fields=["short_url", "slot"], name="shorturl_partialcount_slot_uk"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.hits} of {self.short_url_id}"
-
-
 class EachOnce(models.QuerySet[Any]):
     def each_once(self) -> Self:
         """Return the rows of one dimension, the device, which has the fewest values."""
@@ -75,8 +41,6 @@ class Visits(models.Model):
     count visits, add up the rows of one dimension, as each_once() does. A period has both sorts of
     rows if visits were recorded after it was compacted. downsample() keeps an hour's rows of the
     device, and adds the rows of the other dimensions to the day.
-
-    A row without a unit is a single visit in the hour of `starts_at`.
     """
 
     class Unit(models.TextChoices):
@@ -84,7 +48,9 @@ class Visits(models.Model):
         DAY = "d"
         MONTH = "m"
 
-    # As in PartialCount.
+    # Without a foreign key constraint, whose check would lock the link's row for every hit. Only
+    # erase() removes a link, and removes its visits first. The column refers to the key, which
+    # never changes, so a cluster can distribute a link and its visits to one node.
     short_url = models.ForeignKey(
         "shorturl.ShortUrl",
         models.DO_NOTHING,
@@ -94,7 +60,7 @@ class Visits(models.Model):
         db_constraint=False,
         db_index=False,
     )
-    unit = models.CharField(max_length=1, choices=Unit, null=True)  # noqa: DJ001
+    unit = models.CharField(max_length=1, choices=Unit)
     starts_at = models.DateTimeField()
     referrer = models.CharField(max_length=253)  # the host
     browser = models.CharField(max_length=30)
@@ -116,13 +82,12 @@ class Visits(models.Model):
 class VisitCount(Visits):
     """Stored numbers of visits. RecordedVisits has them and the visits of RecentVisits.
 
-    roll_up_visits() adds hours up to days, and days to months. Only `append_only` inserts rows
-    without a unit, and the next roll-up removes them.
+    roll_up_visits() adds hours up to days, and days to months.
     """
 
     class Meta:
         constraints = [
-            # NULLs are distinct, so an hour can have many single visits. A link's page reads it.
+            # A link's page reads it.
             models.UniqueConstraint(
                 fields=["short_url", "starts_at", "unit", *DIMENSIONS, "is_bot"],
                 name="shorturl_visitcount_kind_uk",
@@ -139,7 +104,7 @@ class RecentVisits(models.Model):
     They are their hour's visits in VisitCount then. Until then RecordedVisits has them.
     """
 
-    short_url = models.ForeignKey(  # as in PartialCount
+    short_url = models.ForeignKey(  # as in Visits
         "shorturl.ShortUrl",
         models.DO_NOTHING,
         to_field="key",

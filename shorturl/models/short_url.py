@@ -9,14 +9,14 @@ from django.contrib.postgres.indexes import GinIndex, HashIndex
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.backends.postgresql.psycopg_any import sql
-from django.db.models import Case, F, OuterRef, Q, Subquery, Sum, Value, When
-from django.db.models.functions import Coalesce, Now
+from django.db.models import Case, F, Q, Value, When
+from django.db.models.functions import Now
 
 from shorturl import exceptions
 from shorturl.links import keys
 from shorturl.links.labels import TAG_MAX_LENGTH, TITLE_MAX_LENGTH
 from shorturl.links.validators import HOST_MAX_LENGTH, TARGET_URL_MAX_LENGTH, validate_target_url
-from shorturl.models.hit_counts import PartialCount, RecentVisits, VisitCount
+from shorturl.models.hit_counts import RecentVisits, VisitCount
 
 # The name of the CHECK that a limit below the hits violates.
 LIMIT_CONSTRAINT = "shorturl_shorturl_limit_ck"
@@ -89,30 +89,15 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
             links = links.with_state().filter(Q(state=filters["state"]))
         return links
 
-    def with_total_hits(self, key: str | None = None) -> "ShortUrlQuerySet":
-        """Add `total_hits`, the number of hits with every strategy.
-
-        With a `key` only the link of that key is returned, and a cluster reads it from one node.
-
-        One statement reads `hits` and the partial counts of `slotted_counter` and `append_only`
-        from one snapshot, so a hit that roll_up() moves meanwhile is counted once.
-        """
-        links = self if key is None else self.filter(key=key)
-        whose = OuterRef("key") if key is None else key
-        parts = PartialCount.objects.filter(short_url__key=whose)
-        sums = parts.values("short_url").annotate(counted=Sum("hits"))
-        total = {"total_hits": F("hits") + Coalesce(Subquery(sums.values("counted")), 0)}
-        return links.annotate(**total)  # by keyword mypy would infer another type for `total_hits`
-
     def erase(self) -> int:
         """Remove the rows, which frees their keys; return how many were removed.
 
         This is for tests and the lab: a key that was shared must never lead to another target. Call
         delete() first, or a hit that is counted at the same time is left for the key's next link.
         """
-        for model in (PartialCount, RecentVisits, VisitCount):
-            parts = model._base_manager.using(self.db).filter(short_url__in=self.values("key"))
-            parts.delete()
+        for model in (RecentVisits, VisitCount):
+            visits = model._base_manager.using(self.db).filter(short_url__in=self.values("key"))
+            visits.delete()
         return super().delete()[0]
 
 
@@ -134,8 +119,7 @@ class ShortUrl(models.Model):
     target_url = models.CharField(
         "target URL", max_length=TARGET_URL_MAX_LENGTH, validators=[validate_target_url]
     )
-    # 64 bits, with a CHECK (hits >= 0) in the database. Some strategies count in PartialCount
-    # instead, so read the total by with_total_hits().
+    # 64 bits, with a CHECK (hits >= 0) in the database.
     hits = models.PositiveBigIntegerField(default=0, db_default=0, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -162,7 +146,6 @@ class ShortUrl(models.Model):
     # The expiry whose event was written: see shorturl/events/delivering.py.
     expiry_told = models.DateTimeField(null=True, editable=False)
 
-    total_hits: int  # set by with_total_hits()
     state: str = LinkState.LIVE  # set by with_state(); a new link is live
 
     objects = ShortUrlQuerySet.as_manager()

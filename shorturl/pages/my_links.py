@@ -58,7 +58,7 @@ def index(request: HttpRequest) -> HttpResponse:
         }
     else:
         _, order = ORDERS[filters["show"]]
-        ordered = links.with_state().with_total_hits().order_by(order)
+        ordered = links.with_state().order_by(order)
         context["page"] = Paginator(ordered, PER_PAGE).get_page(request.GET.get("page"))
     for short_url in context["page"]:
         short_url.state = bans.state_of(short_url)

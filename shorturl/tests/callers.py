@@ -12,6 +12,7 @@ from django.db import connection
 from django.test import Client
 
 from shorturl.models import ApiToken, RecentVisits, ShortUrl, VisitCount
+from shorturl.strategies.exhibits.models import erase
 from shorturl.strategies.strategy import Strategy
 
 TARGET, OTHER = "https://example.com/page", "https://example.org/other"
@@ -41,7 +42,7 @@ def only_link(key: str, **values: Any) -> ShortUrl:
     """Erase all links and visits, and create this link."""
     VisitCount.objects.all().delete()
     RecentVisits.objects.all().delete()
-    ShortUrl.objects.all().erase()
+    erase(ShortUrl.objects.all())
     return ShortUrl.objects.create(**{"key": key, "target_url": TARGET, **values})
 
 

@@ -25,7 +25,7 @@ PERIOD = timedelta(days=30)  # whole days, without today
 
 def newest(links: ShortUrlQuerySet) -> ShortUrlQuerySet:
     considered = links.order_by("-id").values("pk")[:CONSIDERED]
-    return ShortUrl.objects.filter(pk__in=considered).with_state().with_total_hits()
+    return ShortUrl.objects.filter(pk__in=considered).with_state()
 
 
 def used_tags(links: ShortUrlQuerySet) -> list[str]:
@@ -68,9 +68,7 @@ class Overview(NamedTuple):
 LISTS = {
     "followed": Overview(
         "Most followed",
-        lambda links: (
-            newest(links).filter(Q(total_hits__gt=0)).order_by(F("total_hits").desc(), "-id")
-        ),
+        lambda links: newest(links).filter(hits__gt=0).order_by("-hits", "-id"),
         "None of your links was followed yet.",
     ),
     "fading": Overview(
@@ -80,7 +78,7 @@ LISTS = {
     ),
     "never": Overview(
         "Never followed",
-        lambda links: newest(links).filter(Q(total_hits=0)).order_by("-id"),
+        lambda links: newest(links).filter(hits=0).order_by("-id"),
         "Each of your links was followed.",
     ),
 }

@@ -1,4 +1,4 @@
-"""The roll-up of visits: recent and single ones into hours, hours into days, and days into months.
+"""The roll-up of visits: recent ones into hours, hours into days, and days into months.
 
 Crowded periods are compacted: hours when they are over, days and months when they are rolled up.
 Hours of earlier days that have many rows keep only the rows of the device.
@@ -16,7 +16,6 @@ from shorturl.visits import recent
 from shorturl.visits.compaction import compact, downsample, in_batches
 
 HOUR, DAY, MONTH = VisitCount.Unit
-ALL = datetime(9999, 1, 1, tzinfo=UTC)
 # The search ends after this many hours without a crowd: a day, because the timer may be daily.
 CALM = 24
 # The hours of today and of this many days before it keep all dimensions.
@@ -32,18 +31,16 @@ def roll_up_visits(now: datetime) -> int:
     # On Citus no statement may lock rows of several shards, and `one_transaction` records visits.
     taken = 0 if settings.DATABASE_CITUS else recent.roll_up()
     for unit, into, before in due(now):
-        if unit:
-            taken += compact(unit, into, before)
+        taken += compact(unit, into, before)
         taken += in_batches(partial(cluster.roll_up, unit, into, before))
     this_hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     taken += compact(HOUR, HOUR, this_hour, calm=CALM)
     return taken + downsample(this_hour.replace(hour=0) - timedelta(days=DETAILED_DAYS), calm=1)
 
 
-def due(now: datetime) -> Iterator[tuple[str | None, str, datetime]]:
+def due(now: datetime) -> Iterator[tuple[str, str, datetime]]:
     """Yield each unit to roll up, the unit that its rows become, and the time before which."""
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    yield None, HOUR, ALL
     yield HOUR, DAY, midnight - timedelta(days=settings.SHORTURL_VISITS_HOURLY_DAYS)
     days = midnight - timedelta(days=settings.SHORTURL_VISITS_DAILY_DAYS)
     yield DAY, MONTH, days.replace(day=1)

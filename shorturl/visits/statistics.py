@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
 
-from shorturl.models import PartialCount, RecordedVisits, ShortUrl
+from shorturl.models import RecordedVisits, ShortUrl
 from shorturl.models.hit_counts import ANY, EACH_ONCE
 from shorturl.visits.chart import Count
 from shorturl.visits.ranges import Bucket, Range
@@ -100,8 +100,7 @@ STATEMENT = """
         FROM counted WHERE starts_at IS NOT NULL GROUP BY GROUPING SETS (({time}), ())
     )
     SELECT kept, begins, {dimensions}, people::bigint, bots::bigint,
-        (SELECT hits FROM {links} WHERE key = %(key)s)
-        + (SELECT coalesce(sum(hits), 0)::bigint FROM {parts} WHERE key = %(key)s),
+        (SELECT hits FROM {links} WHERE key = %(key)s),
         EXISTS (SELECT FROM {visits} WHERE key = %(key)s),
         CASE WHEN %(whole)s THEN (
             SELECT coalesce(sum(hits), 0)::bigint FROM {visits}
@@ -140,7 +139,6 @@ def read(
         ),
         visits=sql.Identifier(RecordedVisits._meta.db_table),
         links=sql.Identifier(ShortUrl._meta.db_table),
-        parts=sql.Identifier(PartialCount._meta.db_table),
         each_once=sql.SQL(EACH_ONCE),
         any=sql.Literal(ANY),
     )

@@ -95,12 +95,12 @@ def test_a_table_in_use_is_one_line_and_nothing_is_done(monkeypatch: pytest.Monk
     options = connection.settings_dict["OPTIONS"]
     monkeypatch.setitem(options, "options", f"{options['options']} -c lock_timeout=50ms")
     with closing(connection.copy()) as other, other.cursor() as cursor:
-        cursor.execute("BEGIN; LOCK TABLE shorturl_recentvisits IN ACCESS SHARE MODE")
+        cursor.execute("BEGIN; LOCK TABLE exhibits_singlevisit IN ACCESS SHARE MODE")
         with pytest.raises(CommandError, match="is in use: run it again with a longer"):
-            call_command("migrate", "shorturl", "0017_tokens_of_users", verbosity=0)
+            call_command("migrate", "exhibits", "zero", verbosity=0)
         cursor.execute("ROLLBACK")
     applied = MigrationRecorder(connection).applied_migrations()
-    assert ("shorturl", "0018_recent_visits") in applied
+    assert ("exhibits", "0001_initial") in applied
 
 
 def test_the_lock_belongs_to_a_transaction_that_no_timeout_ends() -> None:

@@ -85,7 +85,7 @@ def json_writer(file: Any) -> Callable[[dict[str, Any]], object]:
 
 
 def export(write: Callable[[dict[str, Any]], object], every: ShortUrlQuerySet) -> int:
-    links = every.with_total_hits().select_related("owner").order_by("id")
+    links = every.select_related("owner").order_by("id")
     count = every.count()
     with tqdm(total=count, unit=" links", unit_scale=True, disable=None, leave=False) as bar:
         last = 0
@@ -104,7 +104,7 @@ def columns(link: ShortUrl) -> dict[str, Any]:
         "target_url": link.target_url,
         "title": link.title,
         "tags": link.tags or [],
-        "hits": link.total_hits,
+        "hits": link.hits,
         "max_hits": link.max_hits,
         "owner": link.owner and link.owner.get_username(),
         **{name: time and time.isoformat() for name, time in times.items()},

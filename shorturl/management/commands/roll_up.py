@@ -1,10 +1,9 @@
-"""`manage.py roll_up`: adds partial counts to the links' counters, and visits to longer periods."""
+"""`manage.py roll_up`: adds visits up by the hour, day and month."""
 
 from typing import Any
 
 from django.utils import timezone
 
-from shorturl.links.partial_counts import roll_up
 from shorturl.management.database_command import DatabaseCommand
 from shorturl.visits.roll_up import roll_up_visits
 
@@ -13,13 +12,11 @@ class Command(DatabaseCommand):
     """A timer runs it every ten minutes."""
 
     help = (
-        "Add the partial counts of the strategies append_only and slotted_counter to the links' "
-        "counters. Add visits up: recent ones by the hour, old hours by the day, old days by the "
-        "month, and by dimension if a link has many kinds of visits. Safe at any time, and any "
-        "number of times at once."
+        "Add visits up: recent ones by the hour, old hours by the day, old days by the month, and "
+        "by dimension if a link has many kinds of visits. Safe at any time, and any number of "
+        "times at once."
     )
     what_now = "Nothing is lost: try again."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(f"{roll_up():,} hits moved.")
         self.stdout.write(f"{roll_up_visits(timezone.now()):,} rows of visits rolled up.")

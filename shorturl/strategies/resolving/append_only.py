@@ -1,7 +1,8 @@
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
 
-from shorturl.models import LIVE, PartialCount, ShortUrl
+from shorturl.models import LIVE, ShortUrl
+from shorturl.strategies.exhibits.models import PartialCount
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields if field.attname != "hits"]
 COUNT = sql.SQL("""
@@ -24,10 +25,9 @@ def resolve(key: str) -> ShortUrl:
     """Insert a row for the hit; a roll-up adds the rows up later.
 
     What it does: reads the short URL and inserts a row into another table, in one statement. It
-    returns the short URL without `hits`, which it does not know, and raises ShortUrl.DoesNotExist
-    when no live one has the key. It needs a table with the columns key and hits (`PartialCount`)
-    and an index on the key. It needs `roll_up()`, which regularly moves the rows into the link's
-    counter. And every reader of the counter has to add up both (`with_total_hits()`).
+    returns the short URL without `hits`, which it does not know. It raises ShortUrl.DoesNotExist
+    when no live one has the key. It needs a table (`PartialCount`) with an index on the key, a
+    roll-up (`roll_up_hits()`), and every reader of the counter has to add up both (`TOTAL_HITS`).
 
     SQL:
         WITH link AS (
@@ -36,7 +36,7 @@ def resolve(key: str) -> ShortUrl:
                 AND (expires_at IS NULL OR expires_at > statement_timestamp())
                 AND (max_hits IS NULL OR hits < max_hits)
         ), counted AS (
-            INSERT INTO shorturl_partialcount (key, hits) SELECT key, 1 FROM link
+            INSERT INTO exhibits_partialcount (key, hits) SELECT key, 1 FROM link
         )
         SELECT id, key, … FROM link
 

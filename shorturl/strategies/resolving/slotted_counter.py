@@ -3,7 +3,8 @@ from random import randrange
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
 
-from shorturl.models import LIVE, PartialCount, ShortUrl
+from shorturl.models import LIVE, ShortUrl
+from shorturl.strategies.exhibits.models import PartialCount
 
 SLOTS = 16  # of each link, and so the most hits of a link that can be counted at the same time
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields if field.attname != "hits"]
@@ -28,10 +29,10 @@ def resolve(key: str) -> ShortUrl:
     """Add one to a random one of the link's slots; the counter is the sum of the slots.
 
     What it does: reads the short URL and upserts a row of another table, where each link has up to
-    16 rows, in one statement. It returns the short URL without `hits`, which it does not know, and
-    raises ShortUrl.DoesNotExist when no live one has the key. It needs a table with the columns
-    key, slot and hits, and a unique constraint on key and slot (`PartialCount`). Every reader of
-    the counter has to add up the slots (`with_total_hits()`).
+    16 rows, in one statement. It returns the short URL without `hits`, which it does not know. It
+    raises ShortUrl.DoesNotExist when no live one has the key. It needs a table with a unique
+    constraint on key and slot (`PartialCount`), and every reader of the counter has to add up the
+    slots (`TOTAL_HITS`).
 
     SQL:
         WITH link AS (
@@ -40,7 +41,7 @@ def resolve(key: str) -> ShortUrl:
                 AND (expires_at IS NULL OR expires_at > statement_timestamp())
                 AND (max_hits IS NULL OR hits < max_hits)
         ), counted AS (
-            INSERT INTO shorturl_partialcount AS counts (key, slot, hits)
+            INSERT INTO exhibits_partialcount AS counts (key, slot, hits)
             SELECT key, …, 1 FROM link
             ON CONFLICT (key, slot) DO UPDATE SET hits = counts.hits + 1
         )

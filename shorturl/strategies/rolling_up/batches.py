@@ -9,7 +9,7 @@ BATCH = 10_000  # rows of one statement
 MOVE = sql.SQL("""
     WITH free AS MATERIALIZED (
         SELECT id FROM {counts}
-        WHERE (unit = %s OR (%s IS NULL AND unit IS NULL)) AND starts_at < %s
+        WHERE unit = %s AND starts_at < %s
         ORDER BY starts_at LIMIT %s FOR UPDATE SKIP LOCKED
     ), taken AS (
         DELETE FROM {counts} AS counts USING free WHERE counts.id = free.id
@@ -28,17 +28,17 @@ MOVE = sql.SQL("""
 )
 
 
-def roll_up(unit: str | None, into: str, before: datetime) -> int:
+def roll_up(unit: str, into: str, before: datetime) -> int:
     """Move a batch of rows in one statement, and skip rows that other transactions have locked.
 
-    What it does: locks up to 10,000 rows that no other transaction has locked, deletes them, groups
-    the deleted rows by the longer period, and upserts the sums. It returns how many rows it took. A
-    caller repeats it until that is less than a batch.
+    What it does: moves up to 10,000 rows that no other transaction has locked to the rows of their
+    longer period. It returns how many rows it took. A caller repeats it until that is less than a
+    batch.
 
     SQL:
         WITH free AS MATERIALIZED (
             SELECT id FROM shorturl_visitcount
-            WHERE (unit = … OR …) AND starts_at < …
+            WHERE unit = … AND starts_at < …
             ORDER BY starts_at LIMIT 10000 FOR UPDATE SKIP LOCKED
         ), taken AS (
             DELETE FROM shorturl_visitcount AS counts USING free WHERE counts.id = free.id
@@ -55,10 +55,9 @@ def roll_up(unit: str | None, into: str, before: datetime) -> int:
         SELECT count(*) FROM taken
 
     Why nothing can go wrong: as in `delete_returning`, one statement adds exactly what it deletes.
-    No row is in two batches at once, because each statement skips the rows that another one has
-    locked. So no statement waits for a row that is about to be deleted. All batches lock the rows
-    that they add to in one order, so no two of them deadlock. A batch that is killed has moved
-    nothing.
+    Each statement skips the rows that another one has locked, so no row is in two batches. All
+    batches lock the rows that they add to in one order, so no two of them deadlock. A batch that is
+    killed has moved nothing.
 
     What it costs: the rows that it skips are left for the next roll-up. A visit of the same hour
     waits for at most one batch. Several roll-ups at once do no more work than one.
@@ -67,5 +66,5 @@ def roll_up(unit: str | None, into: str, before: datetime) -> int:
     """
     span = {"h": "hour", "d": "day", "m": "month"}[into]
     with connection.cursor() as cursor:
-        cursor.execute(MOVE, [unit, unit, before, BATCH, span, into])
+        cursor.execute(MOVE, [unit, before, BATCH, span, into])
         return int(cursor.fetchone()[0])

@@ -1,37 +1,41 @@
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from typing import Any
 
 from django.db import connection, transaction
+from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import VisitCount
 
 BATCH = 10_000  # rows that one SELECT reads, and that one transaction moves
-COUNTS = connection.ops.quote_name(VisitCount._meta.db_table)
-KIND = "referrer, browser, system, device, country, is_bot"
-TAKE = f"""
+NAMES = {
+    "counts": sql.Identifier(VisitCount._meta.db_table),
+    "kind": sql.SQL("referrer, browser, system, device, country, is_bot"),
+}
+TAKE = sql.SQL("""
     WITH free AS MATERIALIZED (
-        SELECT id FROM {COUNTS}
-        WHERE key IN ({{keys}}) AND (unit = %s OR (%s IS NULL AND unit IS NULL)) AND starts_at < %s
+        SELECT id FROM {counts}
+        WHERE key IN ({keys}) AND unit = %s AND starts_at < %s
         ORDER BY starts_at LIMIT %s FOR UPDATE SKIP LOCKED
     ), taken AS (
-        DELETE FROM {COUNTS} AS counts USING free
-        WHERE counts.key IN ({{keys}}) AND counts.id = free.id
+        DELETE FROM {counts} AS counts USING free
+        WHERE counts.key IN ({keys}) AND counts.id = free.id
         RETURNING counts.*
     )
-    SELECT count(*), key, date_trunc(%s, starts_at, 'UTC') AS since, %s, {KIND}, sum(hits)::bigint
-    FROM taken GROUP BY key, since, {KIND} ORDER BY key, since, {KIND}
-"""  # noqa: S608
-ROW = "(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
-ADD = f"""
-    INSERT INTO {COUNTS} AS counts (key, starts_at, unit, {KIND}, hits)
-    VALUES {{rows}}
-    ON CONFLICT (key, starts_at, unit, {KIND})
+    SELECT count(*), key, date_trunc(%s, starts_at, 'UTC') AS since, %s, {kind}, sum(hits)::bigint
+    FROM taken GROUP BY key, since, {kind} ORDER BY key, since, {kind}
+""")
+ROW = sql.SQL("(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)")
+ADD = sql.SQL("""
+    INSERT INTO {counts} AS counts (key, starts_at, unit, {kind}, hits)
+    VALUES {rows}
+    ON CONFLICT (key, starts_at, unit, {kind})
     DO UPDATE SET hits = counts.hits + excluded.hits
-"""  # noqa: S608
+""")
 
 
 def roll_up(
-    unit: str | None,
+    unit: str,
     into: str,
     before: datetime,
     *,
@@ -39,12 +43,10 @@ def roll_up(
 ) -> int:
     """Move the rows of one link after the other, each link in a separate transaction.
 
-    What it does: reads the keys of the 10,000 oldest rows. Then, for each key, it locks up to
-    10,000 rows that no other transaction has locked, deletes them, which returns their sums by the
-    longer period, upserts the sums, and commits. It returns how many rows it took. A caller repeats
-    it until that is less than a batch. Two roll-ups at once may each take less than a batch; then
-    the rest is left for the next one. With `groups` it moves the keys of each group together, such
-    as those of one shard.
+    What it does: reads the keys of the 10,000 oldest rows. For each key it moves up to 10,000 rows
+    that no other transaction has locked, and commits. It returns how many rows it took. A caller
+    repeats it until that is less than a batch. With `groups` it moves the keys of each group
+    together, such as those of one shard.
 
     SQL:
         SELECT key AS short_url_id FROM shorturl_visitcount
@@ -52,7 +54,7 @@ def roll_up(
         BEGIN
         WITH free AS MATERIALIZED (
             SELECT id FROM shorturl_visitcount
-            WHERE key IN (…) AND (unit = … OR …) AND starts_at < …
+            WHERE key IN (…) AND unit = … AND starts_at < …
             ORDER BY starts_at LIMIT 10000 FOR UPDATE SKIP LOCKED
         ), taken AS (
             DELETE FROM shorturl_visitcount AS counts USING free
@@ -70,16 +72,16 @@ def roll_up(
         COMMIT
 
     Why nothing can go wrong: the sums are exactly those of the deleted rows under their locks, and
-    both statements are committed together or not at all. The SELECT of the keys needs no lock: when
-    another roll-up has taken a link's rows meanwhile, none are left to take, and rows committed
-    later are left for the next roll-up. As in `batches`, it skips rows that other transactions have
-    locked, and locks the rows that it adds to in one order. So two at once never take the same row
-    and never deadlock.
+    both statements are committed together or not at all. The SELECT of the keys needs no lock: rows
+    that are gone by then are not taken, and rows committed later are left for the next roll-up. As
+    in `batches`, it skips locked rows, and adds in one order. So two at once never take the same
+    row and never deadlock.
 
     What it costs: four round trips and a COMMIT for each group of keys, where one statement of
-    `batches` moves the rows of many links. For links with one row each it takes many times as long.
-    In return, only visits of one group at a time wait, until its COMMIT. If the process hangs
-    before the COMMIT, they wait until PostgreSQL's idle_in_transaction_session_timeout.
+    `batches` moves the rows of many links. In return, only visits of one group at a time wait,
+    until its COMMIT. If the process hangs before the COMMIT, they wait until PostgreSQL's
+    idle_in_transaction_session_timeout. Two roll-ups at once may each take less than a batch; then
+    the rest is left for the next one.
 
     When to use it: where the rows of different links are on different nodes and a statement can
     change only one node's rows, or where a transaction must be short.
@@ -90,10 +92,12 @@ def roll_up(
     links = sorted({*map(str, due.values_list("short_url_id", flat=True)[:BATCH])})
     for keys in groups(links) if groups else ([key] for key in links):
         with transaction.atomic(), connection.cursor() as cursor:
-            take = TAKE.format(keys=", ".join(["%s"] * len(keys)))
-            cursor.execute(take, [*keys, unit, unit, before, BATCH, *keys, span, into])
+            placeholders = sql.SQL(", ").join([sql.Placeholder()] * len(keys))
+            values: list[Any] = [*keys, unit, before, BATCH, *keys, span, into]
+            cursor.execute(TAKE.format(**NAMES, keys=placeholders), values)
             if found := cursor.fetchall():
-                values = [value for _, *sums in found for value in sums]
-                cursor.execute(ADD.format(rows=", ".join([ROW] * len(found))), values)
+                rows = sql.SQL(", ").join([ROW] * len(found))
+                sums = [value for _, *row in found for value in row]
+                cursor.execute(ADD.format(**NAMES, rows=rows), sums)
         taken += sum(count for count, *_ in found)
     return taken

@@ -8,7 +8,7 @@ from shorturl.models import VisitCount
 MOVE = sql.SQL("""
     WITH taken AS (
         DELETE FROM {counts}
-        WHERE (unit = %s OR (%s IS NULL AND unit IS NULL)) AND starts_at < %s
+        WHERE unit = %s AND starts_at < %s
         RETURNING *
     ), added AS (
         INSERT INTO {counts} AS counts (key, starts_at, unit, {kind}, hits)
@@ -24,15 +24,14 @@ MOVE = sql.SQL("""
 )
 
 
-def roll_up(unit: str | None, into: str, before: datetime) -> int:
+def roll_up(unit: str, into: str, before: datetime) -> int:
     """Delete the rows, and upsert the sums of the deleted rows, in one statement.
 
-    What it does: deletes all rows, groups the deleted rows by the longer period, and upserts the
-    sums. It returns how many rows it took.
+    What it does: moves all rows to the rows of their longer period. It returns how many it took.
 
     SQL:
         WITH taken AS (
-            DELETE FROM shorturl_visitcount WHERE (unit = … OR …) AND starts_at < …
+            DELETE FROM shorturl_visitcount WHERE unit = … AND starts_at < …
             RETURNING *
         ), added AS (
             INSERT INTO shorturl_visitcount AS counts
@@ -59,5 +58,5 @@ def roll_up(unit: str | None, into: str, before: datetime) -> int:
     """
     span = {"h": "hour", "d": "day", "m": "month"}[into]
     with connection.cursor() as cursor:
-        cursor.execute(MOVE, [unit, unit, before, span, into])
+        cursor.execute(MOVE, [unit, before, span, into])
         return int(cursor.fetchone()[0])

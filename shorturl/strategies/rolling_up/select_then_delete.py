@@ -5,29 +5,31 @@ from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import VisitCount
 
-KIND = sql.SQL("referrer, browser, system, device, country, is_bot")
+NAMES = {
+    "counts": sql.Identifier(VisitCount._meta.db_table),
+    "kind": sql.SQL("referrer, browser, system, device, country, is_bot"),
+}
 READ = sql.SQL("""
     SELECT id, key, date_trunc(%s, starts_at, 'UTC'), %s, {kind}, hits
-    FROM {counts} WHERE (unit = %s OR (%s IS NULL AND unit IS NULL)) AND starts_at < %s
-""").format(counts=sql.Identifier(VisitCount._meta.db_table), kind=KIND)
+    FROM {counts} WHERE unit = %s AND starts_at < %s
+""").format(**NAMES)
 ADD = sql.SQL("""
     INSERT INTO {counts} AS counts (key, starts_at, unit, {kind}, hits)
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
     ON CONFLICT (key, starts_at, unit, {kind})
     DO UPDATE SET hits = counts.hits + excluded.hits
-""").format(counts=sql.Identifier(VisitCount._meta.db_table), kind=KIND)
+""").format(**NAMES)
 
 
-def roll_up(unit: str | None, into: str, before: datetime) -> int:
+def roll_up(unit: str, into: str, before: datetime) -> int:
     """Read the rows, add each to its longer period, and delete the rows that were read.
 
-    What it does: reads the rows, upserts each into the row of its longer period, and deletes the
-    rows by the ids that it has read, in one transaction. It returns how many rows it read.
+    What it does: sends these statements in one transaction. It returns how many rows it read.
 
     SQL:
         BEGIN
         SELECT id, key, date_trunc(…, starts_at, 'UTC'), …, hits
-        FROM shorturl_visitcount WHERE (unit = … OR …) AND starts_at < …
+        FROM shorturl_visitcount WHERE unit = … AND starts_at < …
         INSERT INTO shorturl_visitcount AS counts
         (key, starts_at, unit, referrer, browser, system, device, country, is_bot, hits)
         VALUES (…)
@@ -47,7 +49,7 @@ def roll_up(unit: str | None, into: str, before: datetime) -> int:
     """
     span = {"h": "hour", "d": "day", "m": "month"}[into]
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(READ, [span, into, unit, unit, before])
+        cursor.execute(READ, [span, into, unit, before])
         rows = cursor.fetchall()
         for _, *values in rows:
             cursor.execute(ADD, values)

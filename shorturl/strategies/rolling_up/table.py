@@ -12,7 +12,7 @@ from shorturl.strategies.rolling_up import (
 )
 from shorturl.strategies.strategy import RIGHT, WRONG, Strategy, table
 
-RollUp = Callable[[str | None, str, datetime], int]
+RollUp = Callable[[str, str, datetime], int]
 
 # fmt: off
 STRATEGIES: dict[str, Strategy[RollUp]] = table(

@@ -6,27 +6,28 @@ from django.db.models import Max
 
 from shorturl.models import VisitCount
 
-COUNTS = sql.Identifier(VisitCount._meta.db_table)
-KIND = sql.SQL("referrer, browser, system, device, country, is_bot")
+NAMES = {
+    "counts": sql.Identifier(VisitCount._meta.db_table),
+    "kind": sql.SQL("referrer, browser, system, device, country, is_bot"),
+}
 ADD = sql.SQL("""
     INSERT INTO {counts} AS counts (key, starts_at, unit, {kind}, hits)
     SELECT key, date_trunc(%s, starts_at, 'UTC') AS since, %s, {kind}, sum(hits)
-    FROM {counts} WHERE (unit = %s OR (%s IS NULL AND unit IS NULL)) AND starts_at < %s AND id <= %s
+    FROM {counts} WHERE unit = %s AND starts_at < %s AND id <= %s
     GROUP BY key, since, {kind}
     ON CONFLICT (key, starts_at, unit, {kind})
     DO UPDATE SET hits = counts.hits + excluded.hits
-""").format(counts=COUNTS, kind=KIND)
+""").format(**NAMES)
 DELETE = sql.SQL("""
-    DELETE FROM {counts}
-    WHERE (unit = %s OR (%s IS NULL AND unit IS NULL)) AND starts_at < %s AND id <= %s
-""").format(counts=COUNTS)
+    DELETE FROM {counts} WHERE unit = %s AND starts_at < %s AND id <= %s
+""").format(**NAMES)
 
 
-def roll_up(unit: str | None, into: str, before: datetime) -> int:
+def roll_up(unit: str, into: str, before: datetime) -> int:
     """Add up all rows up to the largest id, and delete them.
 
-    What it does: reads the largest id. In one transaction it adds up all rows up to that id,
-    upserts the sums, and deletes all rows up to it. It returns how many rows it deleted.
+    What it does: reads the largest id, and moves all rows up to it in one transaction. It returns
+    how many rows it deleted.
 
     SQL:
         SELECT MAX(id) AS last FROM shorturl_visitcount WHERE (starts_at < … AND unit = …)
@@ -34,13 +35,12 @@ def roll_up(unit: str | None, into: str, before: datetime) -> int:
         INSERT INTO shorturl_visitcount AS counts
         (key, starts_at, unit, referrer, browser, system, device, country, is_bot, hits)
         SELECT key, date_trunc(…, starts_at, 'UTC') AS since, …, sum(hits)
-        FROM shorturl_visitcount WHERE (unit = … OR …) AND starts_at < … AND id <= …
+        FROM shorturl_visitcount WHERE unit = … AND starts_at < … AND id <= …
         GROUP BY key, since, referrer, browser, system, device, country, is_bot
         ON CONFLICT
         (key, starts_at, unit, referrer, browser, system, device, country, is_bot)
         DO UPDATE SET hits = counts.hits + excluded.hits
-        DELETE FROM shorturl_visitcount
-        WHERE (unit = … OR …) AND starts_at < … AND id <= …
+        DELETE FROM shorturl_visitcount WHERE unit = … AND starts_at < … AND id <= …
         COMMIT
 
     What goes wrong: ids are assigned in order, but their rows are committed in any order. A row
@@ -57,6 +57,6 @@ def roll_up(unit: str | None, into: str, before: datetime) -> int:
     rows = VisitCount.objects.filter(unit=unit, starts_at__lt=before)
     last = rows.aggregate(last=Max("id"))["last"]
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(ADD, [span, into, unit, unit, before, last])
-        cursor.execute(DELETE, [unit, unit, before, last])
+        cursor.execute(ADD, [span, into, unit, before, last])
+        cursor.execute(DELETE, [unit, before, last])
         return int(cursor.rowcount)

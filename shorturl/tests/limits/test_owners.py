@@ -48,12 +48,13 @@ def test_a_link_belongs_to_the_user_who_made_it(client: Client, settings: Settin
 
 
 def answer(client: Client, method: str, path: str, key: str, **more: Any) -> tuple[object, ...]:
-    """Return status, Location, body and statements of an answer, without the key and the time."""
+    """Return status, Location, body and statements, without key, time and name of a savepoint."""
     with CaptureQueriesContext(connection) as sent:
         response = client.generic(method, path.format(key), **more)
     body = response.content.decode().replace(key, "KEY")
     location = response.headers.get("Location", "").replace(key, "KEY")
-    statements = [re.sub(r"'[\d-]+T[\d:.+]+'", "", q["sql"].replace(key, "KEY")) for q in sent]
+    without = re.compile(r"'[\d-]+T[\d:.+]+'|_x\d+")
+    statements = [without.sub("", q["sql"].replace(key, "KEY")) for q in sent]
     return response.status_code, location, body, statements
 
 

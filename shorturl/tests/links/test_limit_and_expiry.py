@@ -8,8 +8,7 @@ from django.db import IntegrityError, transaction
 from django.test import Client
 
 from shorturl import operations
-from shorturl.links.partial_counts import gather, roll_up
-from shorturl.models import CLOCK, PartialCount, ShortUrl
+from shorturl.models import CLOCK, ShortUrl
 from shorturl.tests.callers import JSON, OTHER, TARGET, change, create, fields, shown, user
 from shorturl.transfer import link_files
 
@@ -80,14 +79,13 @@ def test_an_expiry_with_any_offset_is_stored_in_utc(
 
 
 def test_a_limit_below_the_hits_counted(client: Client, headers: dict[str, str]) -> None:
-    """The hits include partial counts, and a CHECK constraint refuses the limit, too."""
-    link = ShortUrl.objects.create(key="hot", target_url=TARGET, hits=3)
-    PartialCount.objects.create(short_url=link, slot=0, hits=4)
+    """A CHECK constraint refuses the limit."""
+    link = ShortUrl.objects.create(key="hot", target_url=TARGET, hits=7)
     response = change(client, "hot", {"max_hits": 6}, headers=headers)
     assert (response.status_code, fields(response)) == (422, {"max_hits": "too_low"})
     assert "The limit 6 is below the hits that were counted" in response.json()["detail"]
     link.refresh_from_db()
-    assert (link.hits, link.max_hits, PartialCount.objects.count()) == (3, None, 1)
+    assert (link.hits, link.max_hits) == (7, None)
     assert change(client, "hot", {"max_hits": 7}, headers=headers).json()["hits"] == 7
     assert state(client, "hot") == (410, "used up")
     with pytest.raises(IntegrityError, match="shorturl_shorturl_limit_ck"), transaction.atomic():
@@ -96,34 +94,15 @@ def test_a_limit_below_the_hits_counted(client: Client, headers: dict[str, str])
         ShortUrl.objects.create(key="zero", target_url=TARGET, max_hits=0)
 
 
-def test_a_roll_up_leaves_counts_that_exceed_the_limit(client: Client) -> None:
-    full = ShortUrl.objects.create(key="full", target_url=TARGET, hits=2, max_hits=2)
-    PartialCount.objects.create(short_url=full, hits=1)
-    other = ShortUrl.objects.create(key="other", target_url=TARGET)
-    PartialCount.objects.create(short_url=other, hits=1)
-    assert roll_up() == 1
-    totals = {link.key: link.total_hits for link in ShortUrl.objects.with_total_hits()}
-    assert totals == {"full": 3, "other": 1}
-
-
-def test_another_owners_link_gets_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor if the owner changes after the key was read and before its counts are gathered."""
+def test_another_owners_link_gets_no_limit() -> None:
     mine, yours = user(), user()
-    link = ShortUrl.objects.create(key="ours", target_url=TARGET, owner=mine)
-    PartialCount.objects.create(short_url=link, hits=1)
+    ShortUrl.objects.create(key="ours", target_url=TARGET, owner=mine, hits=6)
     assert not operations.change(ShortUrl.objects.filter(owner=yours), max_hits=5)
-
-    def handed_over(key: str, limit: int) -> None:
-        ShortUrl.objects.filter(key=key).update(owner=yours)
-        gather(key, limit)
-
-    with monkeypatch.context() as patch, transaction.atomic():  # the request's, which stays usable
-        patch.setattr(operations, "gather", handed_over)
-        assert not operations.change(ShortUrl.objects.filter(owner=mine), max_hits=5)
     assert ShortUrl.objects.get().max_hits is None
-    assert PartialCount.objects.exists()
-    assert operations.change(ShortUrl.objects.filter(owner=mine), max_hits=5)
-    assert not PartialCount.objects.exists()
+    with transaction.atomic():  # the request's, which stays usable
+        with pytest.raises(ShortUrl.LimitTooLow):
+            operations.change(ShortUrl.objects.filter(owner=mine), max_hits=5)
+        assert operations.change(ShortUrl.objects.filter(owner=mine), max_hits=6)
 
 
 def test_by_the_form_and_on_the_pages(client: Client) -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from types import ModuleType
 
@@ -14,18 +15,18 @@ from django.db.models import Sum
 from pginterleave import Outcome, explore
 from project.database.prepared import PreparedCursor
 from shorturl.models import RecentVisits, RecordedVisits, ShortUrl, Visit
-from shorturl.strategies.recording_visits import append_only, combined, one_transaction
+from shorturl.strategies.recording_visits import combined, one_transaction
 from shorturl.strategies.rolling_up import batches, by_key
 from shorturl.tests.callers import only_link, with_cursor
 from shorturl.visits import recent
-from shorturl.visits.roll_up import ALL
 
 EXHAUSTIVE = pytest.mark.exhaustive
+ALL = datetime(9999, 1, 1, tzinfo=UTC)
 FIREFOX, CHROME = Visit(browser="Firefox"), Visit(browser="Chrome")
 
 
-def of_single_visits(strategy: ModuleType) -> Callable[[], int]:
-    return partial(strategy.roll_up, None, "h", ALL)
+def of_hours(strategy: ModuleType) -> Callable[[], int]:
+    return partial(strategy.roll_up, "h", "d", ALL)
 
 
 def recorded() -> dict[str, int]:
@@ -80,17 +81,17 @@ def test_any_text_in_a_batch_is_stored_unchanged(
     ("roll_up", "way"),
     [
         (recent.roll_up, combined),
-        pytest.param(of_single_visits(batches), one_transaction, marks=EXHAUSTIVE),
-        pytest.param(of_single_visits(by_key), one_transaction, marks=EXHAUSTIVE),
+        pytest.param(of_hours(batches), one_transaction, marks=EXHAUSTIVE),
+        pytest.param(of_hours(by_key), one_transaction, marks=EXHAUSTIVE),
     ],
 )
 def test_batches_and_a_roll_up_meet(roll_up: Callable[[], int], way: ModuleType) -> None:
-    """They meet in the rows of the hour, or the roll-up takes what the batches insert."""
+    """The roll-up takes what the batches insert."""
 
     def setup() -> None:
         only_link("hot")
         for visit in (FIREFOX, CHROME):
-            (combined if way is combined else append_only).record("hot", visit)
+            way.record("hot", visit)
 
     def exact(outcomes: list[Outcome]) -> None:
         assert [outcome.raised for outcome in outcomes] == [None] * 3

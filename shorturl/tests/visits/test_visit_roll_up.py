@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from django.core.management.base import CommandError
 from django.db import OperationalError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.models import Sum
@@ -21,17 +22,18 @@ from shorturl.strategies.recording_visits import one_transaction
 from shorturl.strategies.rolling_up import batches, by_key
 from shorturl.strategies.rolling_up import table as rolling_up
 from shorturl.strategies.strategy import Verdict
-from shorturl.tests.callers import only_link
+from shorturl.tests.callers import only_link, run
 from shorturl.visits import compaction
-from shorturl.visits.roll_up import ALL, roll_up_visits
+from shorturl.visits.roll_up import roll_up_visits
 
 pytestmark = pytest.mark.django_db
 
 NOW = datetime(2026, 3, 15, 12, 30, tzinfo=UTC)
+ALL = datetime(9999, 1, 1, tzinfo=UTC)
 RIGHT = ("delete_returning", "batches", "by_key")
 
 
-def add(unit: str | None, starts_at: datetime, hits: int = 1, key: str = "a", **kind: Any) -> None:
+def add(unit: str, starts_at: datetime, hits: int = 1, key: str = "a", **kind: Any) -> None:
     link, _ = ShortUrl.objects.get_or_create(key=key, target_url="https://a.example/")
     values = {**Visit()._asdict(), **kind}
     VisitCount.objects.create(short_url=link, unit=unit, starts_at=starts_at, hits=hits, **values)
@@ -39,7 +41,7 @@ def add(unit: str | None, starts_at: datetime, hits: int = 1, key: str = "a", **
 
 def rows() -> list[tuple[str, str, int]]:
     found = VisitCount.objects.order_by("starts_at", "unit", "browser")
-    return [(each.unit or "-", f"{each.starts_at:%Y-%m-%d %H}", each.hits) for each in found]
+    return [(each.unit, f"{each.starts_at:%Y-%m-%d %H}", each.hits) for each in found]
 
 
 @pytest.mark.parametrize("on_citus", [False, True])
@@ -50,9 +52,7 @@ def test_hours_become_days_and_days_months(
         request.getfixturevalue("clusters_way")
     settings.SHORTURL_VISITS_HOURLY_DAYS, settings.SHORTURL_VISITS_DAILY_DAYS = 10, 40
     midnight = NOW.replace(hour=0, minute=0)
-    add(None, NOW.replace(minute=0))
-    add(None, NOW.replace(minute=0))
-    add("h", NOW.replace(minute=0), 5)
+    add("h", NOW.replace(minute=0), 7)
     kept, old = midnight - timedelta(days=10), midnight - timedelta(days=11)
     add("h", kept)
     add("h", old + timedelta(hours=3), 2)
@@ -63,7 +63,7 @@ def test_hours_become_days_and_days_months(
     add("d", datetime(2026, 1, 31, tzinfo=UTC), 8)
     add("h", datetime(2026, 1, 2, 3, tzinfo=UTC), 9)
     sums = VisitCount.objects.aggregate(hits=Sum("hits"))
-    assert roll_up_visits(NOW) == 2 + 4 + 2
+    assert roll_up_visits(NOW) == 4 + 2
     assert rows() == [
         ("m", "2026-01-01 00", 17),
         ("d", "2026-02-01 00", 7),
@@ -79,15 +79,14 @@ def test_hours_become_days_and_days_months(
 def test_it_goes_on_until_a_batch_is_not_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "BATCH", 2)
     monkeypatch.setattr(compaction, "BATCH", 2)
-    for _ in range(5):
-        add(None, NOW.replace(minute=0))
+    for hour in range(5):
+        add("h", datetime(2026, 1, 2, hour, tzinfo=UTC))
     assert roll_up_visits(NOW) == 5
-    assert rows() == [("h", "2026-03-15 12", 5)]
+    assert rows() == [("d", "2026-01-02 00", 5)]
 
 
 @pytest.mark.parametrize("strategy", [batches, by_key])
-@pytest.mark.parametrize("unit", [None, "h"])
-def test_due_rows_are_found_by_the_index(unit: str | None, strategy: ModuleType) -> None:
+def test_due_rows_are_found_by_the_index(strategy: ModuleType) -> None:
     """The table has rows, because in an empty table that was analyzed all indexes cost the same."""
     VisitCount.objects.bulk_create(
         VisitCount(
@@ -96,14 +95,13 @@ def test_due_rows_are_found_by_the_index(unit: str | None, strategy: ModuleType)
         for n in range(1_000)
     )
     with CaptureQueriesContext(connection) as sent:
-        strategy.roll_up(unit, "d", NOW)
+        strategy.roll_up("h", "d", NOW)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE shorturl_visitcount")
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute(f"EXPLAIN {sent[0]['sql']}")
         plan = "\n".join(line for (line,) in cursor.fetchall())
-    condition = "unit IS NULL" if unit is None else "(unit)::text = 'h'::text"
-    assert f"Index Cond: (({condition}) AND (starts_at <" in plan, plan
+    assert "Index Cond: (((unit)::text = 'h'::text) AND (starts_at <" in plan, plan
 
 
 @pytest.mark.django_db(transaction=True)
@@ -199,3 +197,17 @@ def test_a_session_killed_between_two_statements_has_moved_nothing(
     assert [*VisitCount.objects.order_by("id").values()] == before
     assert moved() == 2
     assert VisitCount.objects.each_once().aggregate(hits=Sum("hits")) == {"hits": 2}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_command_says_what_it_did() -> None:
+    add("h", datetime(2020, 1, 2, 3, tzinfo=UTC))
+    with connection.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only TO on")
+        try:
+            refused = r"^The database: cannot execute .+ in a read-only .+ Nothing is lost"
+            with pytest.raises(CommandError, match=refused):
+                run("roll_up")
+        finally:
+            cursor.execute("RESET default_transaction_read_only")
+    assert run("roll_up") == ("2 rows of visits rolled up.\n", "")  # to the day, and to the month

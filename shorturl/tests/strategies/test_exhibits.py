@@ -1,24 +1,28 @@
-"""Partial counts: no hit is lost beside a roll-up, an edit, a deletion or a read."""
+"""Partial counts and single visits: none is lost beside a roll-up, an edit or a read."""
 
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import pytest
-from django.core.management.base import CommandError
 from django.db import connection, transaction
-from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from pginterleave import Outcome, explore
-from shorturl.links.partial_counts import roll_up
-from shorturl.models import PartialCount, ShortUrl
+from shorturl.models import ShortUrl, Visit, VisitCount
+from shorturl.strategies.exhibits.models import PartialCount, SingleVisit, erase
+from shorturl.strategies.exhibits.roll_up import roll_up_hits, roll_up_visits
+from shorturl.strategies.exhibits.totals import TOTAL_HITS, VISITS
+from shorturl.strategies.recording_visits import append_only as appended_visits
 from shorturl.strategies.resolving import append_only, slotted_counter
-from shorturl.tests.callers import closing_connection, run
+from shorturl.tests.callers import closing_connection, only_link
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TARGET = "https://example.com/"
+VISIT = Visit("news.example", "Firefox")
+HOUR = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TIMEOUT = 30  # seconds
 WAITING = """
     SELECT count(*) FROM pg_locks
@@ -28,7 +32,7 @@ WAITING = """
 
 def setup(singles: int = 2) -> None:
     """Make the links a and b, each with 5 hits, one in a slot, and `singles` in single rows."""
-    ShortUrl.objects.all().erase()
+    erase(ShortUrl.objects.all())
     for pk, key in enumerate("ab", 1):
         ShortUrl.objects.create(pk=pk, key=key, target_url=TARGET, hits=5)
         PartialCount.objects.create(short_url_id=key, slot=0, hits=1)
@@ -38,7 +42,7 @@ def setup(singles: int = 2) -> None:
 
 
 def totals() -> dict[str, int]:
-    return {link.key: link.total_hits for link in ShortUrl.objects.with_total_hits()}
+    return dict(ShortUrl.objects.annotate(total=TOTAL_HITS).values_list("key", "total"))
 
 
 def test_a_roll_up_moves_and_leaves_the_totals(
@@ -47,11 +51,11 @@ def test_a_roll_up_moves_and_leaves_the_totals(
     """One statement moves a batch, so a killed roll-up has moved all of it or nothing."""
     setup()
     assert totals() == {"a": 8, "b": 8}
-    with django_assert_num_queries(1 + 2):  # the first asks whether there is anything
-        assert roll_up(batch=4) == 6
+    with django_assert_num_queries(2):
+        assert roll_up_hits(batch=4) == 6
     assert not PartialCount.objects.exists()
     assert dict(ShortUrl.objects.values_list("key", "hits")) == totals() == {"a": 8, "b": 8}
-    assert roll_up() == 0
+    assert roll_up_hits() == 0
 
 
 def test_links_are_locked_in_the_order_of_their_ids() -> None:
@@ -63,7 +67,7 @@ def test_links_are_locked_in_the_order_of_their_ids() -> None:
     with connection.cursor() as cursor, ThreadPoolExecutor(1) as pool:
         with transaction.atomic():
             ShortUrl.objects.select_for_update().get(key="a")
-            moved = pool.submit(closing_connection, roll_up)
+            moved = pool.submit(closing_connection, roll_up_hits)
             deadline = time.monotonic() + TIMEOUT
             while not moved.done() and time.monotonic() < deadline:
                 cursor.execute(WAITING)
@@ -73,29 +77,25 @@ def test_links_are_locked_in_the_order_of_their_ids() -> None:
         assert moved.result(TIMEOUT) == 2
 
 
-def test_a_roll_up_of_nothing_locks_nothing(
-    django_assert_num_queries: DjangoAssertNumQueries,
-) -> None:
-    """The command runs on Citus, too, which cannot lock rows of many links."""
+def test_a_roll_up_leaves_links_with_a_limit() -> None:
     setup()
-    ShortUrl.objects.update(max_hits=100)
-    with django_assert_num_queries(1):
-        assert roll_up() == 0
+    ShortUrl.objects.filter(key="a").update(max_hits=5)
+    assert roll_up_hits() == 3
     assert totals() == {"a": 8, "b": 8}
 
 
 def test_the_counts_of_an_erased_link_are_removed() -> None:
     setup()
-    ShortUrl.objects.filter(key="a").erase()
+    erase(ShortUrl.objects.filter(key="a"))
     assert totals() == {"b": 8}
     assert PartialCount.objects.count() == 3
     # Of a concurrent hit.
     PartialCount.objects.create(short_url_id="gone", hits=1)
-    roll_up()
+    roll_up_hits()
     assert (totals(), PartialCount.objects.count()) == ({"b": 8}, 0)
 
 
-def test_a_link_that_is_deleted_or_edited_keeps_its_hits(client: Client) -> None:
+def test_a_link_that_is_deleted_or_edited_keeps_its_hits() -> None:
     setup()
     ShortUrl.objects.filter(key="a").delete()
     for strategy in (append_only, slotted_counter):
@@ -104,9 +104,7 @@ def test_a_link_that_is_deleted_or_edited_keeps_its_hits(client: Client) -> None
         ShortUrl.objects.filter(key="b").update(target_url=f"{TARGET}new")
         assert strategy.resolve("b").target_url == f"{TARGET}new"
     assert totals() == {"a": 8, "b": 10}
-    assert client.get("/api/links/b").json()["hits"] == 10
-    assert '<dd class="hits">10</dd>' in client.get("/b/stats").text
-    roll_up()
+    roll_up_hits()
     assert totals() == {"a": 8, "b": 10}
 
 
@@ -117,7 +115,7 @@ def one_edit() -> None:
 @pytest.mark.parametrize(
     ("other", "hits"),
     [
-        pytest.param(lambda: roll_up(batch=4), 0, id="roll-up", marks=pytest.mark.exhaustive),
+        pytest.param(lambda: roll_up_hits(batch=4), 0, id="roll-up", marks=pytest.mark.exhaustive),
         pytest.param(lambda: slotted_counter.resolve("a"), 1, id="slot"),
         pytest.param(lambda: append_only.resolve("a"), 1, id="append"),
         pytest.param(one_edit, 0, id="edit"),
@@ -138,7 +136,7 @@ def test_a_roll_up_beside_anything_in_every_order(
         return f"a reader saw {seen}" if isinstance(seen, dict) and seen != found else ""
 
     result = explore(
-        [lambda: roll_up(batch=4), other],
+        [lambda: roll_up_hits(batch=4), other],
         setup=setup,
         invariant=exact,
         split_autocommit=True,
@@ -167,15 +165,32 @@ def test_hits_in_different_slots_do_not_wait(monkeypatch: pytest.MonkeyPatch) ->
     assert sorted(rows.values_list("slot", "hits")) == [(0, 1), (3, 1), (7, 1)]
 
 
-def test_the_command_says_what_it_moved() -> None:
-    setup()
-    assert run("roll_up") == ("6 hits moved.\n0 rows of visits rolled up.\n", "")
-    setup()
-    with connection.cursor() as cursor:
-        cursor.execute("SET default_transaction_read_only TO on")
-        try:
-            refused = r"^The database: cannot execute .+ in a read-only .+ Nothing is lost"
-            with pytest.raises(CommandError, match=refused):
-                run("roll_up")
-        finally:
-            cursor.execute("RESET default_transaction_read_only")
+@pytest.mark.parametrize("other", [roll_up_visits, lambda: appended_visits.record("a", VISIT)])
+def test_a_roll_up_of_single_visits_beside_another_or_a_visit(other: Callable[[], object]) -> None:
+    """The last process reads as many visits as hits."""
+
+    def with_visits() -> None:
+        only_link("a", hits=3)
+        VisitCount.objects.create(short_url_id="a", unit="h", starts_at=HOUR, **VISIT._asdict())
+        for _ in range(2):
+            SingleVisit.objects.create(short_url_id="a", starts_at=HOUR, **VISIT._asdict())
+
+    def read() -> tuple[int, int]:
+        link = ShortUrl.objects.annotate(visits=VISITS)
+        return link.values_list("hits", "visits").get()
+
+    def exact(outcomes: list[Outcome]) -> None:
+        assert [outcome.raised for outcome in outcomes] == [None] * 3
+        for hits, visits in (outcomes[-1].returned, read()):
+            assert hits == visits
+
+    explore(
+        [roll_up_visits, other, read],
+        setup=with_visits,
+        invariant=exact,
+        split_autocommit=True,
+        reduce=True,
+    ).assert_safe()
+    roll_up_visits()
+    assert not SingleVisit.objects.exists()
+    assert sum(VisitCount.objects.values_list("hits", flat=True)) == ShortUrl.objects.get().hits

@@ -1,0 +1,1 @@
+"""The tables that only exhibits write; an app that is installed with the lab alone."""

@@ -1,0 +1,75 @@
+"""The tables of `slotted_counter` and of both `append_only`."""
+
+from django.db import models
+
+from shorturl.models import ShortUrlQuerySet
+
+
+class PartialCount(models.Model):
+    """Hits of a short URL that its own row does not include; roll_up_hits() moves them there.
+
+    A row with a slot is one of a link's slots (`slotted_counter`). A row without a slot is a single
+    hit (`append_only`).
+    """
+
+    # Without a foreign key constraint, whose check would lock the link's row for every hit. The
+    # column refers to the key, which never changes.
+    short_url = models.ForeignKey(
+        "shorturl.ShortUrl",
+        models.DO_NOTHING,
+        to_field="key",
+        db_column="key",
+        related_name="+",
+        db_constraint=False,
+        db_index=False,
+    )
+    slot = models.PositiveSmallIntegerField(null=True)
+    hits = models.PositiveBigIntegerField()
+
+    class Meta:
+        app_label = "exhibits"  # so that the module can be imported without the app
+        # NULLs are distinct, so a link can have many single hits. Totals are read by this index.
+        constraints = [
+            models.UniqueConstraint(
+                fields=["short_url", "slot"], name="exhibits_partialcount_slot_uk"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.hits} of {self.short_url_id}"
+
+
+class SingleVisit(models.Model):
+    """A visit to a short URL (`append_only`); roll_up_visits() moves it to its hour."""
+
+    short_url = models.ForeignKey(  # as in PartialCount
+        "shorturl.ShortUrl",
+        models.DO_NOTHING,
+        to_field="key",
+        db_column="key",
+        related_name="+",
+        db_constraint=False,
+        db_index=False,
+    )
+    starts_at = models.DateTimeField()  # the hour
+    referrer = models.CharField(max_length=253)
+    browser = models.CharField(max_length=30)
+    system = models.CharField(max_length=30)
+    device = models.CharField(max_length=30)
+    country = models.CharField(max_length=2)
+    is_bot = models.BooleanField()
+
+    class Meta:
+        app_label = "exhibits"
+        indexes = [models.Index(fields=["short_url"], name="exhibits_singlevisit_key_ix")]
+
+    def __str__(self) -> str:
+        return f"{self.short_url_id} at {self.starts_at}"
+
+
+def erase(links: ShortUrlQuerySet) -> int:
+    """Remove the links as their erase() does, and first the rows of exhibits about them."""
+    for model in (PartialCount, SingleVisit):
+        rows = model._base_manager.filter(short_url__in=links.values("key"))
+        rows._raw_delete(rows.db)
+    return links.erase()

@@ -1,0 +1,42 @@
+"""What a reader of the counters of any strategy adds up: expressions for queries of ShortUrl.
+
+One statement reads all tables from one snapshot, so it counts a hit once that a roll-up moves
+meanwhile. It reads the tables and not the view RecordedVisits: the explorer leaves out no order of
+a statement that reads a view.
+"""
+
+from typing import Any
+
+from django.db.models import (
+    Aggregate,
+    Count,
+    F,
+    Func,
+    IntegerField,
+    OuterRef,
+    QuerySet,
+    Subquery,
+    Sum,
+)
+from django.db.models.functions import Coalesce
+
+from shorturl.models import RecentVisits, VisitCount
+from shorturl.strategies.exhibits.models import PartialCount, SingleVisit
+
+
+class _Length(Func):
+    function = "jsonb_array_length"
+    output_field = IntegerField()
+
+
+def _of_link(rows: QuerySet[Any], total: Aggregate) -> Coalesce:
+    of_link = rows.filter(short_url=OuterRef("key")).values("short_url")
+    return Coalesce(Subquery(of_link.annotate(total=total).values("total")), 0)
+
+
+TOTAL_HITS = F("hits") + _of_link(PartialCount.objects.all(), Sum("hits"))
+VISITS = (
+    _of_link(VisitCount.objects.each_once(), Sum("hits"))
+    + _of_link(RecentVisits.objects.all(), Sum(_Length("kinds")))
+    + _of_link(SingleVisit.objects.all(), Count("id"))
+)
