@@ -146,8 +146,7 @@ def measure(strategy: str) -> Deliveries:
         while True:
             with ExitStack() as deliverers:
                 for _ in range(DELIVERERS):
-                    chosen = {"SHORTURL_DELIVERING": strategy}
-                    deliverers.enter_context(manage("deliver", postgres.url, **chosen))
+                    deliverers.enter_context(manage("deliver_by", postgres.url, strategy))
                 while not receiver.in_the_middle.wait(1):
                     cursor.execute(WAITING)
                     is_quiet = time.monotonic() > receiver.last + QUIET

@@ -7,7 +7,6 @@ started.
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from enum import Enum
@@ -133,29 +132,3 @@ def own_postgres(
         finally:
             server.stop(Shutdown.IMMEDIATE)
             postgres.remove_leftovers(server.data)
-
-
-@contextmanager
-def own_replica(primary: OwnPostgres) -> Iterator[OwnPostgres]:
-    """Start a streaming replica of `primary` in a temporary directory; remove it after the block.
-
-    Raises what OwnPostgres.start() does, and CalledProcessError when the copy fails.
-    """
-    with TemporaryDirectory(prefix="replica-") as name:
-        directory = Path(name)
-        owner = primary.data.stat()  # the account that runs PostgreSQL
-        os.chown(directory, owner.st_uid, owner.st_gid)
-        replica = OwnPostgres(directory)
-        command = [str(postgres.programs() / "pg_basebackup"), "--write-recovery-conf"]
-        command += ["--host", primary.address["host"], "--username", postgres.USER]
-        command += ["--pgdata", str(replica.data), "--checkpoint=fast"]
-        account = owner.st_uid if os.getuid() == 0 else None
-        subprocess.run(command, check=True, capture_output=True, cwd="/", user=account)  # noqa: S603
-        # The primary's lock file of its socket was copied with its data.
-        (replica.data / f"{primary.running.socket.name}.lock").unlink(missing_ok=True)
-        directory.chmod(0o711)
-        try:
-            replica.start()
-            yield replica
-        finally:
-            replica.stop(Shutdown.IMMEDIATE)

@@ -11,12 +11,12 @@ import logging
 import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
-from django.conf import settings
 from django.db import Error, close_old_connections, connection, transaction
 from django.db.models import Exists, F, OuterRef
 from django.utils.encoding import iri_to_uri
@@ -24,7 +24,7 @@ from django.utils.encoding import iri_to_uri
 from shorturl.events.subscribing import MOST
 from shorturl.links.validators import ascii_host
 from shorturl.models import CLOCK, EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription
-from shorturl.strategies.delivering import table as delivering
+from shorturl.strategies.delivering import update_skip_locked
 
 logger = logging.getLogger(__name__)
 
@@ -35,10 +35,15 @@ TIMEOUT = 5  # seconds: of each wait for the receiver
 LONGEST = 20  # seconds: of the whole request; a claim is longer
 
 
+# A strategy: it has the receiver's next event sent, and returns whether one was due.
+Deliver = Callable[[int, Callable[[LinkEvent], object]], bool]
+
+
 class Deliverer:
     """Delivers to each receiver in a thread, so a slow receiver delays no other."""
 
-    def __init__(self) -> None:
+    def __init__(self, deliver: Deliver = update_skip_locked.deliver) -> None:
+        self.deliver = deliver
         self.stopping = threading.Event()
         self.at_work: dict[int, Future[None]] = {}
 
@@ -64,7 +69,7 @@ class Deliverer:
     def drain(self, receiver: Subscription) -> None:
         try:
             close_old_connections()
-            while not self.stopping.is_set() and deliver_next(receiver):
+            while not self.stopping.is_set() and deliver_next(receiver, self.deliver):
                 pass
         except Error as error:
             unavailable(error)
@@ -78,7 +83,7 @@ def unavailable(error: Error) -> None:
     connection.close()
 
 
-def deliver_next(receiver: Subscription) -> bool:
+def deliver_next(receiver: Subscription, deliver: Deliver = update_skip_locked.deliver) -> bool:
     """Deliver the receiver's next event, or postpone it; return whether one was due."""
     taken: list[LinkEvent] = []
 
@@ -87,7 +92,7 @@ def deliver_next(receiver: Subscription) -> bool:
         tell(receiver, event)
 
     try:
-        return delivering.STRATEGIES[settings.SHORTURL_DELIVERING].function(receiver.pk, send)
+        return deliver(receiver.pk, send)
     except (NotDelivered, OSError, HTTPException) as error:
         postpone(taken[-1])
         logger.warning("%s is not delivered to %s: %s", taken[-1], receiver, error)
