@@ -27,12 +27,12 @@ from django.core.exceptions import ImproperlyConfigured
 
 from embedded_postgres.postgres import create_database
 from loadtests.bench import machine, wrk
-from loadtests.bench.database import VISITS, Database
 from loadtests.bench.measurements import LINKS
+from loadtests.bench.services import VISITS, Database, Gunicorn
 from loadtests.faults.experiment import manage
 from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.own_postgres import own_postgres
-from loadtests.harness.serving import ROOT, NotServed, serving
+from loadtests.harness.serving import NotServed
 
 KEY_LENGTH = 3  # of the strategies' new links
 
@@ -91,9 +91,9 @@ def measure(options: argparse.Namespace, ours: Database, theirs: Database) -> in
     """Run all parts in the two databases; print the report."""
     began = time.monotonic()
     baseline: Path | None = options.baseline
-    space = prepared(ours, ROOT)
+    space = prepared(Gunicorn(ours, lab=True))
     if baseline:
-        prepared(theirs, baseline)
+        prepared(Gunicorn(theirs, baseline))
     # The strategies run in this process once, to record their statements.
     os.environ |= {"DATABASE_URL": ours.url, "SHORTURL_LOCAL": "on"}
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
@@ -118,18 +118,16 @@ def measure(options: argparse.Namespace, ours: Database, theirs: Database) -> in
     return 0 if report.passes else 1
 
 
-def prepared(database: Database, directory: Path) -> str:
-    """Have the service of a checkout migrate its database, and make the links.
+def prepared(gunicorn: Gunicorn) -> str:
+    """Have a service migrate its database, and make the links.
 
-    Returns a key space of the lab, whose links the strategies count; empty for another checkout.
+    Returns a key space of its lab, if that is on; the strategies follow the links there.
     """
-    lab = "on" if directory == ROOT else "off"
-    chosen = {"SHORTURL_LAB": lab, "SHORTURL_LAB_LOAD": lab, "DATABASE_URL": database.url}
     space = ""
-    with serving(directory, **chosen) as service:
-        if directory == ROOT:
-            space = Lab(service.url).open_space(KEY_LENGTH)["space"]
-    database.fill(["k", f"{space}-0-"] if space else ["k"], LINKS)
+    with gunicorn.start() as service:
+        if gunicorn.lab:
+            space = str(Lab(service.url).open_space(KEY_LENGTH)["space"])
+    gunicorn.database.fill(["k", f"{space}-0-"], LINKS)
     return space
 
 

@@ -2,12 +2,11 @@
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from loadtests.bench import machine, pgbench, wrk
-from loadtests.bench.database import COUNTED, Database
 from loadtests.bench.measurements import (
     BASELINE,
     HOT,
@@ -22,7 +21,8 @@ from loadtests.bench.measurements import (
     Measurement,
     Reading,
 )
-from loadtests.harness.serving import NO_REFUSALS, ROOT, RunningService, serving
+from loadtests.bench.services import COUNTED, Database, Gunicorn
+from loadtests.harness.serving import RunningService
 from shorturl.strategies.creating import on_conflict
 from shorturl.strategies.creating import table as creating
 from shorturl.strategies.resolving import combined
@@ -31,27 +31,7 @@ from shorturl.strategies.strategy import Verdict
 
 WARM_UP = 0.5  # seconds
 CONNECTIONS = (1, 16, 64, 256)
-LAB_OFF = {"SHORTURL_LAB": "off", "SHORTURL_LAB_LOAD": "off"}
-LAB_ON = {"SHORTURL_LAB": "on", "SHORTURL_LAB_LOAD": "on"}
-NO_VISITS = {"SHORTURL_VISITS": "off"}
 KEY = "/k"  # the beginning of the service's paths; the links are /k1, /k2, …
-
-
-@dataclass(frozen=True)
-class Gunicorn:
-    """A gunicorn that is measured, and the database that it counts in.
-
-    `application` is one in place of the service, which counts nothing.
-    """
-
-    database: Database
-    environment: tuple[tuple[str, str], ...]
-    directory: Path = ROOT
-    application: str = ""
-
-    def start(self) -> AbstractContextManager[RunningService]:
-        chosen = {**NO_REFUSALS, **dict(self.environment), "DATABASE_URL": self.database.url}
-        return serving(self.directory, *filter(None, [self.application]), **chosen)
 
 
 @dataclass(frozen=True)
@@ -96,23 +76,19 @@ def plan(
     drawn = [Load(load.connections, keys) for keys in ("one", "random") for load in many]
     apart = many if quick else [*many, RANDOM]
     new = [Load(load.connections, "new") for load in many]
-    counting = Gunicorn(ours, (*LAB_OFF.items(), *NO_VISITS.items()))
-    recording = Gunicorn(ours, (*LAB_OFF.items(),))
-    one_line = Gunicorn(
-        ours, (*LAB_OFF.items(),), application="loadtests.bench.one_line:application"
-    )
-    lab = Gunicorn(ours, (*LAB_ON.items(),))
+    counting, lab = Gunicorn(ours), Gunicorn(ours, lab=True)
+    one_line = Gunicorn(ours, application="loadtests.bench.one_line:application")
     creates = {"path": "/api/links", "body": '{"target_url": "https://example.com/1"}'}
     by_side = [
         Subject(SERVICE, drawn, counting, script=pgbench.resolving_script(combined.resolve)),
         Subject(
             SERVICE, new, counting, **creates, script=pgbench.creating_script(on_conflict.create)
         ),
-        Subject(RECORDING, drawn, recording),
+        Subject(RECORDING, drawn, Gunicorn(ours, visits=True)),
         Subject(ONE_LINE, many, one_line),
     ]
     if theirs:
-        before = Gunicorn(theirs[0], counting.environment, theirs[1])
+        before = Gunicorn(*theirs)
         loads = [load for (name, load) in JUDGED if name == BASELINE and load in (*drawn, *new)]
         by_side += [
             Subject(BASELINE, [load for load in loads if load != NEW], before),

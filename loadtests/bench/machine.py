@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from loadtests.bench.database import SESSIONS, Database
+from loadtests.bench.services import SESSIONS, Database
 from loadtests.harness.comparison import machine
 
 

@@ -13,7 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from embedded_postgres.postgres import programs
-from loadtests.bench.database import COUNTED, FREE, Database
+from loadtests.bench.services import COUNTED, FREE, Database
 from shorturl.strategies.resolving import slotted_counter
 
 CONNECTING = 0.01  # seconds for each client to connect, added to pgbench's time

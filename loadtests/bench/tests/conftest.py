@@ -3,7 +3,7 @@
 import pytest
 from django.db import connection
 
-from loadtests.bench.database import Database
+from loadtests.bench.services import Database
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ import pytest
 from django.db.models import F
 
 from loadtests.bench import pgbench, wrk
-from loadtests.bench.bench import Bench, Gunicorn, Part, Subject, plan
-from loadtests.bench.database import Database
+from loadtests.bench.bench import Bench, Part, Subject, plan
 from loadtests.bench.measurements import (
     GOALS,
     HOT,
@@ -20,6 +19,7 @@ from loadtests.bench.measurements import (
     Reading,
 )
 from loadtests.bench.report import Report, with_block
+from loadtests.bench.services import Database, Gunicorn
 from loadtests.bench.wrk import Sample
 from loadtests.harness.serving import ROOT
 from shorturl.models import ShortUrl
@@ -54,7 +54,7 @@ def test_answers_are_compared_with_counted_hits(
 
     monkeypatch.setattr(wrk, "run", answer)
     monkeypatch.setattr(pgbench, "run", lambda *_: 18.0)
-    measured, gunicorn = Bench(seconds=1, times=1), Gunicorn(database, ())
+    measured, gunicorn = Bench(seconds=1, times=1), Gunicorn(database)
     ShortUrl.objects.create(key="k1", target_url="https://example.com/", hits=100)
     service: Any = SimpleNamespace(url="", process=SimpleNamespace(pid=os.getpid()))
     reading = measured.ask(Subject("naive", [], gunicorn, script="a script"), Load(), service)
@@ -64,7 +64,7 @@ def test_answers_are_compared_with_counted_hits(
     measured.ask(Subject("naive", [], gunicorn), Load(), service)
     assert measured.miscounted == 3
     counted = 5
-    one_line = Gunicorn(database, (), application="one")
+    one_line = Gunicorn(database, application="one")
     measured.ask(Subject(ONE_LINE, [], one_line), Load(), service)
     assert measured.miscounted == 3
 

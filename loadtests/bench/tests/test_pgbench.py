@@ -3,7 +3,7 @@
 import pytest
 
 from loadtests.bench import pgbench
-from loadtests.bench.database import Database
+from loadtests.bench.services import Database
 from shorturl import operations
 from shorturl.models import ShortUrl
 from shorturl.strategies.creating import table as creating

@@ -1,13 +1,17 @@
-"""The databases of the services that are measured: the links, and what was counted."""
+"""The services that are measured, and their databases."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import psycopg2
+
+from loadtests.harness.serving import NO_REFUSALS, ROOT, RunningService, serving
 
 FILL = """
     INSERT INTO shorturl_shorturl (key, target_url)
@@ -53,3 +57,25 @@ class Database:
         self.execute(FILL, [list(prefixes), links])
         self.execute("VACUUM (FREEZE, ANALYZE) shorturl_shorturl")
         self.execute("CHECKPOINT")
+
+
+@dataclass(frozen=True)
+class Gunicorn:
+    """A gunicorn that is measured, and the database that it counts in.
+
+    `application` is one in place of the service, which counts nothing.
+    """
+
+    database: Database
+    directory: Path = ROOT
+    lab: bool = False
+    visits: bool = False
+    application: str = ""
+
+    def start(self) -> AbstractContextManager[RunningService]:
+        lab = "on" if self.lab else "off"
+        chosen = {**NO_REFUSALS, "SHORTURL_LAB": lab, "SHORTURL_LAB_LOAD": lab}
+        if not self.visits:
+            chosen["SHORTURL_VISITS"] = "off"
+        chosen["DATABASE_URL"] = self.database.url
+        return serving(self.directory, *filter(None, [self.application]), **chosen)
