@@ -29,10 +29,9 @@ from embedded_postgres.postgres import create_database
 from loadtests.bench import machine, wrk
 from loadtests.bench.measurements import LINKS
 from loadtests.bench.services import VISITS, Database, Gunicorn
-from loadtests.faults.experiment import manage
 from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.own_postgres import own_postgres
-from loadtests.harness.serving import NotServed
+from loadtests.harness.serving import NotServed, manage
 
 KEY_LENGTH = 3  # of the strategies' new links
 

@@ -1,6 +1,5 @@
 """An experiment: one fault in a service under load, its figures, and whether they hold."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from loadtests.harness.lab_api import LabError
 from loadtests.harness.own_postgres import OwnPostgres, own_postgres
 from loadtests.harness.own_proxies import NotInstalled
 from loadtests.harness.result import ExitCode, LoadResult
-from loadtests.harness.serving import ROOT, NotServed, RunningService, serving, wait_until
+from loadtests.harness.serving import NotServed, RunningService, serving, wait_until
 
 AT_WORK = 100  # redirects in a row without an error, after which the service counts as working
 TIMEOUT = 60  # seconds, for the load to begin and for the service to recover
@@ -205,25 +204,6 @@ def found(cursor: Any, query: str) -> bool:
     cursor.execute("SELECT pg_stat_clear_snapshot()")
     cursor.execute(query)
     return bool(cursor.fetchall())
-
-
-@contextmanager
-def manage(
-    command: str, database_url: str, *arguments: str, **environment: str
-) -> "Iterator[subprocess.Popen[bytes]]":
-    """Run a command of manage.py on a database; kill it at the end of the block."""
-    variables = {**os.environ, "SHORTURL_LOCAL": "on", "DATABASE_URL": database_url, **environment}
-    with subprocess.Popen(  # noqa: S603 - nothing in it comes from outside
-        [sys.executable, "manage.py", command, *arguments],
-        cwd=ROOT,
-        env=variables,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def run(command: str) -> None:

@@ -19,13 +19,13 @@ from loadtests.faults.experiment import (
     Figure,
     Place,
     found,
-    manage,
     run,
     served,
 )
 from loadtests.faults.traffic import HttpClient
 from loadtests.harness.own_postgres import Shutdown, own_postgres
 from loadtests.harness.own_proxies import NotInstalled
+from loadtests.harness.serving import manage
 
 GONE = REQUEST_TIMEOUT + 8  # seconds without PostgreSQL, longer than a request waits
 BEFORE, LOCKED = 2, 6  # seconds
